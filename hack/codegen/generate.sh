@@ -46,7 +46,8 @@ cp "$tmp"/crds/*.yaml manifests/crds/
 	oaas/health/health.proto berth/oaas/v1/tolerant.proto \
 	scheduler/v1/scheduler.proto
 "$tmp/bin/protos" -plugins "$tmp/bin" -import test/wire anyform/anyform.proto mapform/mapform.proto \
-	oaasplan/oaasplan.proto oaashead/deployment.proto oaashead/health.proto
+	oaasplan/oaasplan.proto oaashead/deployment.proto oaashead/health.proto \
+	oaasclass/oaasclass.proto oaasunit/oaasunit.proto
 
 # The chart's copies of manifests/: Helm reads nothing outside of a chart.
 rm -rf manifests/chart/files

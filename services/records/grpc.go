@@ -31,9 +31,10 @@ func descriptions() []*grpc.ServiceDesc {
 		server.Unary("DeleteDeployment", namespaced((*front).remove)),
 		server.Unary("ListClassRuntimes", namespaced((*front).list)),
 		server.Unary("GetClassRuntime", namespaced((*front).get)),
-		// The names that these two had before.
-		server.Unary("ListDeploymentRecords", namespaced((*front).list)),
-		server.Unary("GetDeploymentRecord", namespaced((*front).get)),
+		// The names that these two had before. Of the published revisions that have them, some decode an OClassDeployment and
+		// others a DeploymentUnit, and nothing in a call tells which.
+		server.Unary("ListDeploymentRecords", namespaced((*front).listRecords)),
+		server.Unary("GetDeploymentRecord", namespaced((*front).getRecord)),
 	}
 	return []*grpc.ServiceDesc{
 		{
@@ -103,15 +104,39 @@ func (f *front) get(
 func (f *front) list(
 	ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest,
 ) (*oaasdeployment.ListClassRuntimesResponse, error) {
-	records, err := f.core.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
+	out := &oaasdeployment.ListClassRuntimesResponse{}
+	records, err := f.page(ctx, namespace, req)
+	for _, r := range records {
+		out.Items = append(out.Items, toSummary(r))
+	}
+	return out, err
+}
+
+func (f *front) getRecord(
+	ctx context.Context, namespace string, req *oaasdeployment.GetClassRuntimeRequest,
+) (*tolerantv1.GetDeploymentRecordResponse, error) {
+	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}
-	out := &oaasdeployment.ListClassRuntimesResponse{}
-	for _, r := range page(req, records) {
-		out.Items = append(out.Items, toSummary(r))
+	return &tolerantv1.GetDeploymentRecordResponse{Deployment: toRecord(r)}, nil
+}
+
+func (f *front) listRecords(
+	ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest,
+) (*tolerantv1.ListDeploymentRecordsResponse, error) {
+	out := &tolerantv1.ListDeploymentRecordsResponse{}
+	records, err := f.page(ctx, namespace, req)
+	for _, r := range records {
+		out.Items = append(out.Items, toRecord(r))
 	}
-	return out, nil
+	return out, err
+}
+
+// page returns the records that a list requests.
+func (f *front) page(ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest) ([]*record, error) {
+	records, err := f.core.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
+	return page(req, records), err
 }
 
 // wanted reports whether a record is one that a list requests.

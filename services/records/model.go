@@ -20,16 +20,17 @@ type revision string
 const (
 	// revisionPlan has requirements in field 7 of a unit, and another type for the deployment in a status.
 	revisionPlan revision = "plan"
-	// revisionHead is the latest, and what is treated as granted.
+	// revisionHead is the latest.
 	revisionHead revision = "head"
 )
 
-// revisionOf is the one that a record's client spoke.
+// revisionOf is the one that a record's client spoke, "" if it is not known.
 func revisionOf(r *record) revision {
-	if r.Annotations[v1alpha1.WireRevisionAnnotation] == string(revisionPlan) {
-		return revisionPlan
+	switch known := revision(r.Annotations[v1alpha1.WireRevisionAnnotation]); known {
+	case revisionPlan, revisionHead:
+		return known
 	}
-	return revisionHead
+	return ""
 }
 
 // unit is what a client wants deployed.
@@ -59,10 +60,9 @@ func newRecord(namespace, name string, u *unit) *draft {
 func (r *draft) replace(u *unit) bool {
 	before, spec := r.Spec, *u.spec.DeepCopy()
 	spec.Addons, spec.ResourceAllocation, spec.Enforcement = before.Addons, before.ResourceAllocation, before.Enforcement
-	switch cmp.Or(u.revision, revisionOf(&r.record)) {
-	case revisionPlan:
+	if cmp.Or(u.revision, revisionOf(&r.record)) == revisionPlan {
 		spec.DeploymentUnit.FunctionBindings = before.DeploymentUnit.FunctionBindings
-	case revisionHead:
+	} else { // the latest, or one that shows nothing of either
 		spec.NFRRequirements = before.NFRRequirements
 	}
 	spec.NFRRequirements = keepConsistency(before.NFRRequirements, spec.NFRRequirements)

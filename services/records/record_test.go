@@ -132,7 +132,7 @@ func TestSummaries(t *testing.T) {
 
 // What has one type to some and another to others is written for those only who know it.
 func TestTheEnvironmentIsWrittenForTheRevisionOfTheRecord(t *testing.T) {
-	for was, want := range map[string][2]string{"plan": {"prod", ""}, "head": {"", "prod"}, "": {"", "prod"}, "later": {"", "prod"}} {
+	for was, want := range map[string][2]string{"plan": {"prod", ""}, "head": {"", "prod"}, "": {}, "later": {}} {
 		r := &record{Spec: v1alpha1.DeploymentRecordSpec{TargetEnvironment: "prod"}}
 		if was != "" {
 			r.Annotations = map[string]string{v1alpha1.WireRevisionAnnotation: was}

@@ -68,19 +68,25 @@ var enums = map[string]struct {
 	found:                          {oaasruntime.DeploymentCondition_RUNNING, oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN},
 }
 
-// toWire writes what a status shows of a record: what both revisions have under the same number, and the environment under
-// the number that its client knows.
+// toWire writes what a status shows of a record: what all revisions decode, and the environment under the number that the
+// record's client knows. Of a client whose revision is not known, nothing tells which number that is.
 func toWire(r *record) *tolerantv1.Deployment {
-	u := &r.Spec.DeploymentUnit
-	out := &tolerantv1.Deployment{
-		Id: idOf(r), PackageName: u.PackageName, ClassKey: u.ClassKey, CreatedAt: timestamp(createdAt(r).Time),
-	}
-	if revisionOf(r) == revisionPlan {
+	out := toRecord(r)
+	switch revisionOf(r) {
+	case revisionPlan:
 		out.PlanTargetEnv = r.Spec.TargetEnvironment
-	} else {
+	case revisionHead:
 		out.HeadTargetEnv = r.Spec.TargetEnvironment
 	}
 	return out
+}
+
+// toRecord writes what all revisions have under the same number and with the same type.
+func toRecord(r *record) *tolerantv1.Deployment {
+	u := &r.Spec.DeploymentUnit
+	return &tolerantv1.Deployment{
+		Id: idOf(r), PackageName: u.PackageName, ClassKey: u.ClassKey, CreatedAt: timestamp(createdAt(r).Time),
+	}
 }
 
 func timestamp(t time.Time) *oaascommon.Timestamp {

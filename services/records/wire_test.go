@@ -24,9 +24,11 @@ import (
 // The tolerant messages are the published ones but for 7, and what the two revisions have apart in answers.
 func TestTheTolerantMessagesAreThePublishedOnes(t *testing.T) {
 	for tolerant, published := range map[proto.Message]proto.Message{
-		&tolerantv1.DeployRequest{}:               &oaasdeployment.DeployRequest{},
-		&tolerantv1.DeploymentUnit{}:              &oaasdeployment.DeploymentUnit{},
-		&tolerantv1.GetDeploymentStatusResponse{}: &oaasdeployment.GetDeploymentStatusResponse{},
+		&tolerantv1.DeployRequest{}:                 &oaasdeployment.DeployRequest{},
+		&tolerantv1.DeploymentUnit{}:                &oaasdeployment.DeploymentUnit{},
+		&tolerantv1.GetDeploymentStatusResponse{}:   &oaasdeployment.GetDeploymentStatusResponse{},
+		&tolerantv1.ListDeploymentRecordsResponse{}: &oaasdeployment.ListDeploymentRecordsResponse{},
+		&tolerantv1.GetDeploymentRecordResponse{}:   &oaasdeployment.GetDeploymentRecordResponse{},
 	} {
 		assert.Equal(t, shape(published), shape(tolerant), "%T", published)
 	}

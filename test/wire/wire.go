@@ -2,7 +2,7 @@
 
 // Package wire has clients of the published revisions of interfaces that Berth serves, generated from protos that were
 // written from the contract and not from Berth's: anyform and mapform of mcp.orchestrator.v1, oaasplan and oaashead of
-// oaas.deployment and oaas.health.
+// oaas.deployment and oaas.health, oaasclass and oaasunit of the lists that oaas.deployment had between these two.
 package wire
 
 import (
@@ -26,7 +26,7 @@ func (c Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method strin
 }
 
 func served(method string) string {
-	for _, prefix := range []string{"anyform.", "mapform.", "oaasplan.", "oaashead."} {
+	for _, prefix := range []string{"anyform.", "mapform.", "oaasplan.", "oaashead.", "oaasclass.", "oaasunit."} {
 		method = strings.Replace(method, "/"+prefix, "/", 1)
 	}
 	return method

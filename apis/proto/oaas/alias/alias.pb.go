@@ -30,48 +30,50 @@ var File_oaas_alias_alias_proto protoreflect.FileDescriptor
 const file_oaas_alias_alias_proto_rawDesc = "" +
 	"\n" +
 	"\x16oaas/alias/alias.proto\x12\n" +
-	"deployment\x1a oaas/deployment/deployment.proto2\xef\x05\n" +
+	"deployment\x1a oaas/deployment/deployment.proto2\xf7\x05\n" +
 	"\x11DeploymentService\x12I\n" +
 	"\x06Deploy\x12\x1e.oaas.deployment.DeployRequest\x1a\x1f.oaas.deployment.DeployResponse\x12p\n" +
 	"\x13GetDeploymentStatus\x12+.oaas.deployment.GetDeploymentStatusRequest\x1a,.oaas.deployment.GetDeploymentStatusResponse\x12g\n" +
 	"\x10DeleteDeployment\x12(.oaas.deployment.DeleteDeploymentRequest\x1a).oaas.deployment.DeleteDeploymentResponse\x12j\n" +
 	"\x11ListClassRuntimes\x12).oaas.deployment.ListClassRuntimesRequest\x1a*.oaas.deployment.ListClassRuntimesResponse\x12d\n" +
-	"\x0fGetClassRuntime\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\x12s\n" +
-	"\x15ListDeploymentRecords\x12).oaas.deployment.ListClassRuntimesRequest\x1a*.oaas.deployment.ListClassRuntimesResponse\"\x03\x88\x02\x01\x12m\n" +
-	"\x13GetDeploymentRecord\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\"\x03\x88\x02\x01B1Z/berth.dev/berth/apis/proto/oaas/alias;oaasaliasb\x06proto3"
+	"\x0fGetClassRuntime\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\x12w\n" +
+	"\x15ListDeploymentRecords\x12).oaas.deployment.ListClassRuntimesRequest\x1a..oaas.deployment.ListDeploymentRecordsResponse\"\x03\x88\x02\x01\x12q\n" +
+	"\x13GetDeploymentRecord\x12'.oaas.deployment.GetClassRuntimeRequest\x1a,.oaas.deployment.GetDeploymentRecordResponse\"\x03\x88\x02\x01B1Z/berth.dev/berth/apis/proto/oaas/alias;oaasaliasb\x06proto3"
 
 var file_oaas_alias_alias_proto_goTypes = []any{
-	(*deployment.DeployRequest)(nil),               // 0: oaas.deployment.DeployRequest
-	(*deployment.GetDeploymentStatusRequest)(nil),  // 1: oaas.deployment.GetDeploymentStatusRequest
-	(*deployment.DeleteDeploymentRequest)(nil),     // 2: oaas.deployment.DeleteDeploymentRequest
-	(*deployment.ListClassRuntimesRequest)(nil),    // 3: oaas.deployment.ListClassRuntimesRequest
-	(*deployment.GetClassRuntimeRequest)(nil),      // 4: oaas.deployment.GetClassRuntimeRequest
-	(*deployment.DeployResponse)(nil),              // 5: oaas.deployment.DeployResponse
-	(*deployment.GetDeploymentStatusResponse)(nil), // 6: oaas.deployment.GetDeploymentStatusResponse
-	(*deployment.DeleteDeploymentResponse)(nil),    // 7: oaas.deployment.DeleteDeploymentResponse
-	(*deployment.ListClassRuntimesResponse)(nil),   // 8: oaas.deployment.ListClassRuntimesResponse
-	(*deployment.GetClassRuntimeResponse)(nil),     // 9: oaas.deployment.GetClassRuntimeResponse
+	(*deployment.DeployRequest)(nil),                 // 0: oaas.deployment.DeployRequest
+	(*deployment.GetDeploymentStatusRequest)(nil),    // 1: oaas.deployment.GetDeploymentStatusRequest
+	(*deployment.DeleteDeploymentRequest)(nil),       // 2: oaas.deployment.DeleteDeploymentRequest
+	(*deployment.ListClassRuntimesRequest)(nil),      // 3: oaas.deployment.ListClassRuntimesRequest
+	(*deployment.GetClassRuntimeRequest)(nil),        // 4: oaas.deployment.GetClassRuntimeRequest
+	(*deployment.DeployResponse)(nil),                // 5: oaas.deployment.DeployResponse
+	(*deployment.GetDeploymentStatusResponse)(nil),   // 6: oaas.deployment.GetDeploymentStatusResponse
+	(*deployment.DeleteDeploymentResponse)(nil),      // 7: oaas.deployment.DeleteDeploymentResponse
+	(*deployment.ListClassRuntimesResponse)(nil),     // 8: oaas.deployment.ListClassRuntimesResponse
+	(*deployment.GetClassRuntimeResponse)(nil),       // 9: oaas.deployment.GetClassRuntimeResponse
+	(*deployment.ListDeploymentRecordsResponse)(nil), // 10: oaas.deployment.ListDeploymentRecordsResponse
+	(*deployment.GetDeploymentRecordResponse)(nil),   // 11: oaas.deployment.GetDeploymentRecordResponse
 }
 var file_oaas_alias_alias_proto_depIdxs = []int32{
-	0, // 0: deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
-	1, // 1: deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
-	2, // 2: deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
-	3, // 3: deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
-	4, // 4: deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
-	3, // 5: deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
-	4, // 6: deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
-	5, // 7: deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
-	6, // 8: deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
-	7, // 9: deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
-	8, // 10: deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
-	9, // 11: deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
-	8, // 12: deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListClassRuntimesResponse
-	9, // 13: deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetClassRuntimeResponse
-	7, // [7:14] is the sub-list for method output_type
-	0, // [0:7] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	0,  // 0: deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
+	1,  // 1: deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
+	2,  // 2: deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
+	3,  // 3: deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
+	4,  // 4: deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
+	3,  // 5: deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
+	4,  // 6: deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
+	5,  // 7: deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
+	6,  // 8: deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
+	7,  // 9: deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
+	8,  // 10: deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
+	9,  // 11: deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
+	10, // 12: deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
+	11, // 13: deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
+	7,  // [7:14] is the sub-list for method output_type
+	0,  // [0:7] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_oaas_alias_alias_proto_init() }

@@ -51,10 +51,10 @@ type DeploymentServiceClient interface {
 	GetClassRuntime(ctx context.Context, in *deployment.GetClassRuntimeRequest, opts ...grpc.CallOption) (*deployment.GetClassRuntimeResponse, error)
 	// Deprecated: Do not use.
 	// ListDeploymentRecords is the former name of ListClassRuntimes.
-	ListDeploymentRecords(ctx context.Context, in *deployment.ListClassRuntimesRequest, opts ...grpc.CallOption) (*deployment.ListClassRuntimesResponse, error)
+	ListDeploymentRecords(ctx context.Context, in *deployment.ListClassRuntimesRequest, opts ...grpc.CallOption) (*deployment.ListDeploymentRecordsResponse, error)
 	// Deprecated: Do not use.
 	// GetDeploymentRecord is the former name of GetClassRuntime.
-	GetDeploymentRecord(ctx context.Context, in *deployment.GetClassRuntimeRequest, opts ...grpc.CallOption) (*deployment.GetClassRuntimeResponse, error)
+	GetDeploymentRecord(ctx context.Context, in *deployment.GetClassRuntimeRequest, opts ...grpc.CallOption) (*deployment.GetDeploymentRecordResponse, error)
 }
 
 type deploymentServiceClient struct {
@@ -116,9 +116,9 @@ func (c *deploymentServiceClient) GetClassRuntime(ctx context.Context, in *deplo
 }
 
 // Deprecated: Do not use.
-func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in *deployment.ListClassRuntimesRequest, opts ...grpc.CallOption) (*deployment.ListClassRuntimesResponse, error) {
+func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in *deployment.ListClassRuntimesRequest, opts ...grpc.CallOption) (*deployment.ListDeploymentRecordsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(deployment.ListClassRuntimesResponse)
+	out := new(deployment.ListDeploymentRecordsResponse)
 	err := c.cc.Invoke(ctx, DeploymentService_ListDeploymentRecords_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -127,9 +127,9 @@ func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in 
 }
 
 // Deprecated: Do not use.
-func (c *deploymentServiceClient) GetDeploymentRecord(ctx context.Context, in *deployment.GetClassRuntimeRequest, opts ...grpc.CallOption) (*deployment.GetClassRuntimeResponse, error) {
+func (c *deploymentServiceClient) GetDeploymentRecord(ctx context.Context, in *deployment.GetClassRuntimeRequest, opts ...grpc.CallOption) (*deployment.GetDeploymentRecordResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(deployment.GetClassRuntimeResponse)
+	out := new(deployment.GetDeploymentRecordResponse)
 	err := c.cc.Invoke(ctx, DeploymentService_GetDeploymentRecord_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -155,10 +155,10 @@ type DeploymentServiceServer interface {
 	GetClassRuntime(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetClassRuntimeResponse, error)
 	// Deprecated: Do not use.
 	// ListDeploymentRecords is the former name of ListClassRuntimes.
-	ListDeploymentRecords(context.Context, *deployment.ListClassRuntimesRequest) (*deployment.ListClassRuntimesResponse, error)
+	ListDeploymentRecords(context.Context, *deployment.ListClassRuntimesRequest) (*deployment.ListDeploymentRecordsResponse, error)
 	// Deprecated: Do not use.
 	// GetDeploymentRecord is the former name of GetClassRuntime.
-	GetDeploymentRecord(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetClassRuntimeResponse, error)
+	GetDeploymentRecord(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetDeploymentRecordResponse, error)
 	mustEmbedUnimplementedDeploymentServiceServer()
 }
 
@@ -184,10 +184,10 @@ func (UnimplementedDeploymentServiceServer) ListClassRuntimes(context.Context, *
 func (UnimplementedDeploymentServiceServer) GetClassRuntime(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetClassRuntimeResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetClassRuntime not implemented")
 }
-func (UnimplementedDeploymentServiceServer) ListDeploymentRecords(context.Context, *deployment.ListClassRuntimesRequest) (*deployment.ListClassRuntimesResponse, error) {
+func (UnimplementedDeploymentServiceServer) ListDeploymentRecords(context.Context, *deployment.ListClassRuntimesRequest) (*deployment.ListDeploymentRecordsResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ListDeploymentRecords not implemented")
 }
-func (UnimplementedDeploymentServiceServer) GetDeploymentRecord(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetClassRuntimeResponse, error) {
+func (UnimplementedDeploymentServiceServer) GetDeploymentRecord(context.Context, *deployment.GetClassRuntimeRequest) (*deployment.GetDeploymentRecordResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetDeploymentRecord not implemented")
 }
 func (UnimplementedDeploymentServiceServer) mustEmbedUnimplementedDeploymentServiceServer() {}

@@ -1652,6 +1652,96 @@ func (x *GetClassRuntimeResponse) GetDeployment() *runtime.ClassRuntimeSummary {
 	return nil
 }
 
+// ListDeploymentRecordsResponse has the deployments: of each id, package_name, class_key and created_at only.
+type ListDeploymentRecordsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*DeploymentUnit      `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeploymentRecordsResponse) Reset() {
+	*x = ListDeploymentRecordsResponse{}
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeploymentRecordsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeploymentRecordsResponse) ProtoMessage() {}
+
+func (x *ListDeploymentRecordsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeploymentRecordsResponse.ProtoReflect.Descriptor instead.
+func (*ListDeploymentRecordsResponse) Descriptor() ([]byte, []int) {
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListDeploymentRecordsResponse) GetItems() []*DeploymentUnit {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// GetDeploymentRecordResponse has the deployment: id, package_name, class_key and created_at only.
+type GetDeploymentRecordResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    *DeploymentUnit        `protobuf:"bytes,1,opt,name=deployment,proto3,oneof" json:"deployment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDeploymentRecordResponse) Reset() {
+	*x = GetDeploymentRecordResponse{}
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDeploymentRecordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDeploymentRecordResponse) ProtoMessage() {}
+
+func (x *GetDeploymentRecordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDeploymentRecordResponse.ProtoReflect.Descriptor instead.
+func (*GetDeploymentRecordResponse) Descriptor() ([]byte, []int) {
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetDeploymentRecordResponse) GetDeployment() *DeploymentUnit {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
 var File_oaas_deployment_deployment_proto protoreflect.FileDescriptor
 
 const file_oaas_deployment_deployment_proto_rawDesc = "" +
@@ -1874,15 +1964,22 @@ const file_oaas_deployment_deployment_proto_rawDesc = "" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2!.oaas.runtime.ClassRuntimeSummaryH\x00R\n" +
 	"deployment\x88\x01\x01B\r\n" +
-	"\v_deployment2\xef\x05\n" +
+	"\v_deployment\"V\n" +
+	"\x1dListDeploymentRecordsResponse\x125\n" +
+	"\x05items\x18\x01 \x03(\v2\x1f.oaas.deployment.DeploymentUnitR\x05items\"r\n" +
+	"\x1bGetDeploymentRecordResponse\x12D\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\v2\x1f.oaas.deployment.DeploymentUnitH\x00R\n" +
+	"deployment\x88\x01\x01B\r\n" +
+	"\v_deployment2\xf7\x05\n" +
 	"\x11DeploymentService\x12I\n" +
 	"\x06Deploy\x12\x1e.oaas.deployment.DeployRequest\x1a\x1f.oaas.deployment.DeployResponse\x12p\n" +
 	"\x13GetDeploymentStatus\x12+.oaas.deployment.GetDeploymentStatusRequest\x1a,.oaas.deployment.GetDeploymentStatusResponse\x12g\n" +
 	"\x10DeleteDeployment\x12(.oaas.deployment.DeleteDeploymentRequest\x1a).oaas.deployment.DeleteDeploymentResponse\x12j\n" +
 	"\x11ListClassRuntimes\x12).oaas.deployment.ListClassRuntimesRequest\x1a*.oaas.deployment.ListClassRuntimesResponse\x12d\n" +
-	"\x0fGetClassRuntime\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\x12s\n" +
-	"\x15ListDeploymentRecords\x12).oaas.deployment.ListClassRuntimesRequest\x1a*.oaas.deployment.ListClassRuntimesResponse\"\x03\x88\x02\x01\x12m\n" +
-	"\x13GetDeploymentRecord\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\"\x03\x88\x02\x01B;Z9berth.dev/berth/apis/proto/oaas/deployment;oaasdeploymentb\x06proto3"
+	"\x0fGetClassRuntime\x12'.oaas.deployment.GetClassRuntimeRequest\x1a(.oaas.deployment.GetClassRuntimeResponse\x12w\n" +
+	"\x15ListDeploymentRecords\x12).oaas.deployment.ListClassRuntimesRequest\x1a..oaas.deployment.ListDeploymentRecordsResponse\"\x03\x88\x02\x01\x12q\n" +
+	"\x13GetDeploymentRecord\x12'.oaas.deployment.GetClassRuntimeRequest\x1a,.oaas.deployment.GetDeploymentRecordResponse\"\x03\x88\x02\x01B;Z9berth.dev/berth/apis/proto/oaas/deployment;oaasdeploymentb\x06proto3"
 
 var (
 	file_oaas_deployment_deployment_proto_rawDescOnce sync.Once
@@ -1896,89 +1993,93 @@ func file_oaas_deployment_deployment_proto_rawDescGZIP() []byte {
 	return file_oaas_deployment_deployment_proto_rawDescData
 }
 
-var file_oaas_deployment_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_oaas_deployment_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_oaas_deployment_deployment_proto_goTypes = []any{
-	(*DeployRequest)(nil),               // 0: oaas.deployment.DeployRequest
-	(*DeployResponse)(nil),              // 1: oaas.deployment.DeployResponse
-	(*GetDeploymentStatusRequest)(nil),  // 2: oaas.deployment.GetDeploymentStatusRequest
-	(*GetDeploymentStatusResponse)(nil), // 3: oaas.deployment.GetDeploymentStatusResponse
-	(*DeleteDeploymentRequest)(nil),     // 4: oaas.deployment.DeleteDeploymentRequest
-	(*DeleteDeploymentResponse)(nil),    // 5: oaas.deployment.DeleteDeploymentResponse
-	(*DeploymentUnit)(nil),              // 6: oaas.deployment.DeploymentUnit
-	(*FunctionDeploymentSpec)(nil),      // 7: oaas.deployment.FunctionDeploymentSpec
-	(*NfrRequirements)(nil),             // 8: oaas.deployment.NfrRequirements
-	(*ResourceRequirements)(nil),        // 9: oaas.deployment.ResourceRequirements
-	(*ProvisionConfig)(nil),             // 10: oaas.deployment.ProvisionConfig
-	(*OdgmConfig)(nil),                  // 11: oaas.deployment.OdgmConfig
-	(*OdgmNodeIds)(nil),                 // 12: oaas.deployment.OdgmNodeIds
-	(*CollectionShardAssignments)(nil),  // 13: oaas.deployment.CollectionShardAssignments
-	(*ShardAssignmentSpec)(nil),         // 14: oaas.deployment.ShardAssignmentSpec
-	(*InvocationRoutes)(nil),            // 15: oaas.deployment.InvocationRoutes
-	(*FunctionRoute)(nil),               // 16: oaas.deployment.FunctionRoute
-	(*ClassFunctionBinding)(nil),        // 17: oaas.deployment.ClassFunctionBinding
-	(*TelemetrySpec)(nil),               // 18: oaas.deployment.TelemetrySpec
-	(*ListClassRuntimesRequest)(nil),    // 19: oaas.deployment.ListClassRuntimesRequest
-	(*ListClassRuntimesResponse)(nil),   // 20: oaas.deployment.ListClassRuntimesResponse
-	(*GetClassRuntimeRequest)(nil),      // 21: oaas.deployment.GetClassRuntimeRequest
-	(*GetClassRuntimeResponse)(nil),     // 22: oaas.deployment.GetClassRuntimeResponse
-	nil,                                 // 23: oaas.deployment.FunctionDeploymentSpec.ConfigEntry
-	nil,                                 // 24: oaas.deployment.OdgmConfig.OptionsEntry
-	nil,                                 // 25: oaas.deployment.OdgmConfig.EnvNodeIdsEntry
-	nil,                                 // 26: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
-	nil,                                 // 27: oaas.deployment.InvocationRoutes.FnRoutesEntry
-	nil,                                 // 28: oaas.deployment.TelemetrySpec.ResourceAttributesEntry
-	(common.StatusCode)(0),              // 29: oaas.common.StatusCode
-	(*common.ResourceReference)(nil),    // 30: oaas.common.ResourceReference
-	(*common.Timestamp)(nil),            // 31: oaas.common.Timestamp
-	(*runtime.ClassRuntimeSummary)(nil), // 32: oaas.runtime.ClassRuntimeSummary
+	(*DeployRequest)(nil),                 // 0: oaas.deployment.DeployRequest
+	(*DeployResponse)(nil),                // 1: oaas.deployment.DeployResponse
+	(*GetDeploymentStatusRequest)(nil),    // 2: oaas.deployment.GetDeploymentStatusRequest
+	(*GetDeploymentStatusResponse)(nil),   // 3: oaas.deployment.GetDeploymentStatusResponse
+	(*DeleteDeploymentRequest)(nil),       // 4: oaas.deployment.DeleteDeploymentRequest
+	(*DeleteDeploymentResponse)(nil),      // 5: oaas.deployment.DeleteDeploymentResponse
+	(*DeploymentUnit)(nil),                // 6: oaas.deployment.DeploymentUnit
+	(*FunctionDeploymentSpec)(nil),        // 7: oaas.deployment.FunctionDeploymentSpec
+	(*NfrRequirements)(nil),               // 8: oaas.deployment.NfrRequirements
+	(*ResourceRequirements)(nil),          // 9: oaas.deployment.ResourceRequirements
+	(*ProvisionConfig)(nil),               // 10: oaas.deployment.ProvisionConfig
+	(*OdgmConfig)(nil),                    // 11: oaas.deployment.OdgmConfig
+	(*OdgmNodeIds)(nil),                   // 12: oaas.deployment.OdgmNodeIds
+	(*CollectionShardAssignments)(nil),    // 13: oaas.deployment.CollectionShardAssignments
+	(*ShardAssignmentSpec)(nil),           // 14: oaas.deployment.ShardAssignmentSpec
+	(*InvocationRoutes)(nil),              // 15: oaas.deployment.InvocationRoutes
+	(*FunctionRoute)(nil),                 // 16: oaas.deployment.FunctionRoute
+	(*ClassFunctionBinding)(nil),          // 17: oaas.deployment.ClassFunctionBinding
+	(*TelemetrySpec)(nil),                 // 18: oaas.deployment.TelemetrySpec
+	(*ListClassRuntimesRequest)(nil),      // 19: oaas.deployment.ListClassRuntimesRequest
+	(*ListClassRuntimesResponse)(nil),     // 20: oaas.deployment.ListClassRuntimesResponse
+	(*GetClassRuntimeRequest)(nil),        // 21: oaas.deployment.GetClassRuntimeRequest
+	(*GetClassRuntimeResponse)(nil),       // 22: oaas.deployment.GetClassRuntimeResponse
+	(*ListDeploymentRecordsResponse)(nil), // 23: oaas.deployment.ListDeploymentRecordsResponse
+	(*GetDeploymentRecordResponse)(nil),   // 24: oaas.deployment.GetDeploymentRecordResponse
+	nil,                                   // 25: oaas.deployment.FunctionDeploymentSpec.ConfigEntry
+	nil,                                   // 26: oaas.deployment.OdgmConfig.OptionsEntry
+	nil,                                   // 27: oaas.deployment.OdgmConfig.EnvNodeIdsEntry
+	nil,                                   // 28: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
+	nil,                                   // 29: oaas.deployment.InvocationRoutes.FnRoutesEntry
+	nil,                                   // 30: oaas.deployment.TelemetrySpec.ResourceAttributesEntry
+	(common.StatusCode)(0),                // 31: oaas.common.StatusCode
+	(*common.ResourceReference)(nil),      // 32: oaas.common.ResourceReference
+	(*common.Timestamp)(nil),              // 33: oaas.common.Timestamp
+	(*runtime.ClassRuntimeSummary)(nil),   // 34: oaas.runtime.ClassRuntimeSummary
 }
 var file_oaas_deployment_deployment_proto_depIdxs = []int32{
 	6,  // 0: oaas.deployment.DeployRequest.deployment_unit:type_name -> oaas.deployment.DeploymentUnit
-	29, // 1: oaas.deployment.DeployResponse.status:type_name -> oaas.common.StatusCode
-	29, // 2: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
+	31, // 1: oaas.deployment.DeployResponse.status:type_name -> oaas.common.StatusCode
+	31, // 2: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
 	6,  // 3: oaas.deployment.GetDeploymentStatusResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
-	30, // 4: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
-	29, // 5: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
+	32, // 4: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
+	31, // 5: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
 	7,  // 6: oaas.deployment.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
 	17, // 7: oaas.deployment.DeploymentUnit.function_bindings:type_name -> oaas.deployment.ClassFunctionBinding
-	31, // 8: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
+	33, // 8: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
 	11, // 9: oaas.deployment.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
 	18, // 10: oaas.deployment.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
 	9,  // 11: oaas.deployment.FunctionDeploymentSpec.resource_requirements:type_name -> oaas.deployment.ResourceRequirements
 	8,  // 12: oaas.deployment.FunctionDeploymentSpec.nfr_requirements:type_name -> oaas.deployment.NfrRequirements
 	10, // 13: oaas.deployment.FunctionDeploymentSpec.provision_config:type_name -> oaas.deployment.ProvisionConfig
-	23, // 14: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
+	25, // 14: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
 	15, // 15: oaas.deployment.OdgmConfig.invocations:type_name -> oaas.deployment.InvocationRoutes
-	24, // 16: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
-	25, // 17: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
-	26, // 18: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
+	26, // 16: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
+	27, // 17: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
+	28, // 18: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
 	14, // 19: oaas.deployment.CollectionShardAssignments.assignments:type_name -> oaas.deployment.ShardAssignmentSpec
-	27, // 20: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
-	28, // 21: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
-	32, // 22: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
-	32, // 23: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
-	12, // 24: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
-	13, // 25: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
-	16, // 26: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
-	0,  // 27: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
-	2,  // 28: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
-	4,  // 29: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
-	19, // 30: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
-	21, // 31: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
-	19, // 32: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
-	21, // 33: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
-	1,  // 34: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
-	3,  // 35: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
-	5,  // 36: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
-	20, // 37: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
-	22, // 38: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
-	20, // 39: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListClassRuntimesResponse
-	22, // 40: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetClassRuntimeResponse
-	34, // [34:41] is the sub-list for method output_type
-	27, // [27:34] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	29, // 20: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
+	30, // 21: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
+	34, // 22: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
+	34, // 23: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
+	6,  // 24: oaas.deployment.ListDeploymentRecordsResponse.items:type_name -> oaas.deployment.DeploymentUnit
+	6,  // 25: oaas.deployment.GetDeploymentRecordResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
+	12, // 26: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
+	13, // 27: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
+	16, // 28: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
+	0,  // 29: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
+	2,  // 30: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
+	4,  // 31: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
+	19, // 32: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
+	21, // 33: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
+	19, // 34: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
+	21, // 35: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
+	1,  // 36: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
+	3,  // 37: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
+	5,  // 38: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
+	20, // 39: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
+	22, // 40: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
+	23, // 41: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
+	24, // 42: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
+	36, // [36:43] is the sub-list for method output_type
+	29, // [29:36] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_oaas_deployment_deployment_proto_init() }
@@ -2001,13 +2102,14 @@ func file_oaas_deployment_deployment_proto_init() {
 	file_oaas_deployment_deployment_proto_msgTypes[18].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[19].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[22].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_oaas_deployment_deployment_proto_rawDesc), len(file_oaas_deployment_deployment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

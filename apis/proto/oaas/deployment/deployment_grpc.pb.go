@@ -53,11 +53,11 @@ type DeploymentServiceClient interface {
 	// GetClassRuntime returns a deployment as a list shows it. NOT_FOUND if there is none of that id.
 	GetClassRuntime(ctx context.Context, in *GetClassRuntimeRequest, opts ...grpc.CallOption) (*GetClassRuntimeResponse, error)
 	// Deprecated: Do not use.
-	// ListDeploymentRecords is the former name of ListClassRuntimes.
-	ListDeploymentRecords(ctx context.Context, in *ListClassRuntimesRequest, opts ...grpc.CallOption) (*ListClassRuntimesResponse, error)
+	// ListDeploymentRecords is the former name of ListClassRuntimes. It returns less, because its clients decode it as two types.
+	ListDeploymentRecords(ctx context.Context, in *ListClassRuntimesRequest, opts ...grpc.CallOption) (*ListDeploymentRecordsResponse, error)
 	// Deprecated: Do not use.
-	// GetDeploymentRecord is the former name of GetClassRuntime.
-	GetDeploymentRecord(ctx context.Context, in *GetClassRuntimeRequest, opts ...grpc.CallOption) (*GetClassRuntimeResponse, error)
+	// GetDeploymentRecord is the former name of GetClassRuntime. It returns less, because its clients decode it as two types.
+	GetDeploymentRecord(ctx context.Context, in *GetClassRuntimeRequest, opts ...grpc.CallOption) (*GetDeploymentRecordResponse, error)
 }
 
 type deploymentServiceClient struct {
@@ -119,9 +119,9 @@ func (c *deploymentServiceClient) GetClassRuntime(ctx context.Context, in *GetCl
 }
 
 // Deprecated: Do not use.
-func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in *ListClassRuntimesRequest, opts ...grpc.CallOption) (*ListClassRuntimesResponse, error) {
+func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in *ListClassRuntimesRequest, opts ...grpc.CallOption) (*ListDeploymentRecordsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListClassRuntimesResponse)
+	out := new(ListDeploymentRecordsResponse)
 	err := c.cc.Invoke(ctx, DeploymentService_ListDeploymentRecords_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -130,9 +130,9 @@ func (c *deploymentServiceClient) ListDeploymentRecords(ctx context.Context, in 
 }
 
 // Deprecated: Do not use.
-func (c *deploymentServiceClient) GetDeploymentRecord(ctx context.Context, in *GetClassRuntimeRequest, opts ...grpc.CallOption) (*GetClassRuntimeResponse, error) {
+func (c *deploymentServiceClient) GetDeploymentRecord(ctx context.Context, in *GetClassRuntimeRequest, opts ...grpc.CallOption) (*GetDeploymentRecordResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetClassRuntimeResponse)
+	out := new(GetDeploymentRecordResponse)
 	err := c.cc.Invoke(ctx, DeploymentService_GetDeploymentRecord_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -158,11 +158,11 @@ type DeploymentServiceServer interface {
 	// GetClassRuntime returns a deployment as a list shows it. NOT_FOUND if there is none of that id.
 	GetClassRuntime(context.Context, *GetClassRuntimeRequest) (*GetClassRuntimeResponse, error)
 	// Deprecated: Do not use.
-	// ListDeploymentRecords is the former name of ListClassRuntimes.
-	ListDeploymentRecords(context.Context, *ListClassRuntimesRequest) (*ListClassRuntimesResponse, error)
+	// ListDeploymentRecords is the former name of ListClassRuntimes. It returns less, because its clients decode it as two types.
+	ListDeploymentRecords(context.Context, *ListClassRuntimesRequest) (*ListDeploymentRecordsResponse, error)
 	// Deprecated: Do not use.
-	// GetDeploymentRecord is the former name of GetClassRuntime.
-	GetDeploymentRecord(context.Context, *GetClassRuntimeRequest) (*GetClassRuntimeResponse, error)
+	// GetDeploymentRecord is the former name of GetClassRuntime. It returns less, because its clients decode it as two types.
+	GetDeploymentRecord(context.Context, *GetClassRuntimeRequest) (*GetDeploymentRecordResponse, error)
 	mustEmbedUnimplementedDeploymentServiceServer()
 }
 
@@ -188,10 +188,10 @@ func (UnimplementedDeploymentServiceServer) ListClassRuntimes(context.Context, *
 func (UnimplementedDeploymentServiceServer) GetClassRuntime(context.Context, *GetClassRuntimeRequest) (*GetClassRuntimeResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetClassRuntime not implemented")
 }
-func (UnimplementedDeploymentServiceServer) ListDeploymentRecords(context.Context, *ListClassRuntimesRequest) (*ListClassRuntimesResponse, error) {
+func (UnimplementedDeploymentServiceServer) ListDeploymentRecords(context.Context, *ListClassRuntimesRequest) (*ListDeploymentRecordsResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ListDeploymentRecords not implemented")
 }
-func (UnimplementedDeploymentServiceServer) GetDeploymentRecord(context.Context, *GetClassRuntimeRequest) (*GetClassRuntimeResponse, error) {
+func (UnimplementedDeploymentServiceServer) GetDeploymentRecord(context.Context, *GetClassRuntimeRequest) (*GetDeploymentRecordResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetDeploymentRecord not implemented")
 }
 func (UnimplementedDeploymentServiceServer) mustEmbedUnimplementedDeploymentServiceServer() {}

@@ -29,6 +29,7 @@ import (
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/oaashead"
+	"berth.dev/berth/test/wire/oaasunit"
 )
 
 // call makes a call of one rpc, with a request that is always the same.
@@ -52,8 +53,8 @@ func (s *scene) every() map[string]call {
 			&oaashead.DeleteDeploymentResponse{}),
 		"ListClassRuntimes":     invoke(deployments+"ListClassRuntimes", list, &oaashead.ListClassRuntimesResponse{}),
 		"GetClassRuntime":       invoke(deployments+"GetClassRuntime", get, &oaashead.GetClassRuntimeResponse{}),
-		"ListDeploymentRecords": invoke(deployments+"ListDeploymentRecords", list, &oaashead.ListClassRuntimesResponse{}),
-		"GetDeploymentRecord":   invoke(deployments+"GetDeploymentRecord", get, &oaashead.GetClassRuntimeResponse{}),
+		"ListDeploymentRecords": invoke(deployments+"ListDeploymentRecords", list, &oaasunit.ListDeploymentRecordsResponse{}),
+		"GetDeploymentRecord":   invoke(deployments+"GetDeploymentRecord", get, &oaasunit.GetDeploymentRecordResponse{}),
 		"GetEnvHealth":          invoke(oaashead.CrmInfoService_GetEnvHealth_FullMethodName, &oaashead.CrmEnvRequest{}, &oaashead.CrmEnvHealth{}),
 		"Check":                 invoke(oaashead.HealthService_Check_FullMethodName, &oaashead.HealthCheckRequest{}, &oaashead.HealthCheckResponse{}),
 	}

@@ -20,8 +20,10 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/wire"
+	"berth.dev/berth/test/wire/oaasclass"
 	"berth.dev/berth/test/wire/oaashead"
 	"berth.dev/berth/test/wire/oaasplan"
+	"berth.dev/berth/test/wire/oaasunit"
 )
 
 // gone waits until a status finds nothing any more.
@@ -138,14 +140,6 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 		assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, at)
 	}
 
-	// The names of 2025-08-15, with the same messages.
-	var old oaashead.ListClassRuntimesResponse
-	require.NoError(t, s.Dial(nil).Invoke(s.As(s.Viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
-	assert.True(t, proto.Equal(list, &old))
-	var oldOne oaashead.GetClassRuntimeResponse
-	require.NoError(t, s.Dial(nil).Invoke(s.As(s.Viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
-	assert.True(t, proto.Equal(one, &oldOne))
-
 	require.NoError(t, servicetest.Err(c.DeleteDeployment(s.As(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})))
 	s.gone("cart-1")
 	_, err = c.GetClassRuntime(s.As(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
@@ -183,6 +177,74 @@ func TestCR02HealthOfTheEnvironment(t *testing.T) {
 	_, err := crm.GetEnvHealth(s.As(s.Viewer), &oaashead.CrmEnvRequest{})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", "list nodes")
 	servicetest.Refused(t, servicetest.Err(crm.GetEnvHealth(s.As(""), &oaashead.CrmEnvRequest{})), codes.Unauthenticated, "")
+}
+
+// Whatever client a record is of, or none, the clients of all revisions that have these names can decode it.
+func TestCR02TheFormerNamesOfTheLists(t *testing.T) {
+	s := serve(t)
+	head := headUnit("a-head")
+	head.OdgmConfig = &oaashead.OdgmConfig{Collections: []string{"carts"}}
+	require.NoError(t, s.deploy(head))
+	require.NoError(t, s.deployPlan(planUnit("b-plan")))
+	byKubectl := s.stored("a-head")
+	byKubectl.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: "c-kubectl"}
+	s.CreateAsIs(byKubectl)
+	ids := []string{"a-head", "b-plan", "c-kubectl"}
+
+	class, unit := oaasclass.NewDeploymentServiceClient(s.Conn()), oaasunit.NewDeploymentServiceClient(s.Conn())
+	classes, err := class.ListDeploymentRecords(s.As(s.Viewer), &oaasclass.ListDeploymentRecordsRequest{})
+	require.NoError(t, err)
+	units, err := unit.ListDeploymentRecords(s.As(s.Viewer), &oaasunit.ListDeploymentRecordsRequest{})
+	require.NoError(t, err)
+	require.Len(t, classes.Items, len(ids))
+	require.Len(t, units.Items, len(ids))
+	for i, id := range ids {
+		wantClass := &oaasclass.OClassDeployment{
+			Key: id, PackageName: "shop", ClassKey: "shop.cart", CreatedAt: &oaasclass.Timestamp{Seconds: 1_700_000_000},
+		}
+		wantUnit := &oaasunit.DeploymentUnit{
+			Id: id, PackageName: "shop", ClassKey: "shop.cart", CreatedAt: &oaasunit.Timestamp{Seconds: 1_700_000_000},
+		}
+		oneClass, err := class.GetDeploymentRecord(s.As(s.Viewer), &oaasclass.GetDeploymentRecordRequest{DeploymentId: id})
+		require.NoError(t, err)
+		oneUnit, err := unit.GetDeploymentRecord(s.As(s.Viewer), &oaasunit.GetDeploymentRecordRequest{DeploymentId: id})
+		require.NoError(t, err)
+		for want, got := range map[proto.Message]proto.Message{wantClass: classes.Items[i], wantUnit: units.Items[i]} {
+			assert.True(t, proto.Equal(want, got), "no field more, known or not: %v", got)
+		}
+		assert.True(t, proto.Equal(wantClass, oneClass.Deployment), "%v", oneClass)
+		assert.True(t, proto.Equal(wantUnit, oneUnit.Deployment), "%v", oneUnit)
+	}
+	some, err := class.ListDeploymentRecords(s.As(s.Viewer), &oaasclass.ListDeploymentRecordsRequest{
+		ClassKey: new("shop.cart"), Limit: new(uint32(1)), Offset: new(uint32(1)),
+	})
+	require.NoError(t, err)
+	require.Len(t, some.Items, 1)
+	assert.Equal(t, "b-plan", some.Items[0].Key)
+	none, err := unit.ListDeploymentRecords(s.As(s.Viewer), &oaasunit.ListDeploymentRecordsRequest{PackageName: new("other")})
+	require.NoError(t, err)
+	assert.Empty(t, none.Items)
+	_, err = class.GetDeploymentRecord(s.As(s.Viewer), &oaasclass.GetDeploymentRecordRequest{DeploymentId: "none"})
+	servicetest.Refused(t, err, codes.NotFound, "")
+}
+
+// A unit from which nothing tells the revision of its client has a status that clients of either can decode.
+func TestAStatusThatEveryRevisionDecodes(t *testing.T) {
+	s := serve(t)
+	seed := &oaasplan.DeploymentUnit{
+		Id: "seed", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod",
+		Functions: []*oaasplan.FunctionDeploymentSpec{{FunctionKey: "add"}}, CreatedAt: &oaasplan.Timestamp{Seconds: 1_700_000_000},
+	}
+	require.NoError(t, s.deployPlan(seed))
+	assert.NotContains(t, s.stored("seed").Annotations, v1alpha1.WireRevisionAnnotation)
+	got, err := s.plan().GetDeploymentStatus(s.As(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "seed"})
+	require.NoError(t, err)
+	want := &oaasplan.OClassDeployment{Key: "seed", PackageName: "shop", ClassKey: "shop.cart", CreatedAt: seed.CreatedAt}
+	assert.True(t, proto.Equal(want, got.Deployment), "%v", got)
+	asHead, err := s.status("seed")
+	require.NoError(t, err)
+	assert.Equal(t, "seed", asHead.Deployment.Id)
+	assert.Empty(t, asHead.Deployment.TargetEnv)
 }
 
 // Clients of both revisions see each other's deployments.

@@ -270,7 +270,7 @@ func (x *GetDeploymentStatusResponse) GetStatusResourceRefs() []*common.Resource
 }
 
 // Deployment is an OClassDeployment or a DeploymentUnit. A field with a number of its own in one of them is only sent
-// to clients of that revision, because the number has another type in the other revision.
+// to clients that are known to have that revision, because the number has another type in the other revision.
 type Deployment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OClassDeployment.key, DeploymentUnit.id.
@@ -358,6 +358,96 @@ func (x *Deployment) GetCreatedAt() *common.Timestamp {
 	return nil
 }
 
+// ListDeploymentRecordsResponse is that of all revisions that have this name.
+type ListDeploymentRecordsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*Deployment          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeploymentRecordsResponse) Reset() {
+	*x = ListDeploymentRecordsResponse{}
+	mi := &file_berth_oaas_v1_tolerant_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeploymentRecordsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeploymentRecordsResponse) ProtoMessage() {}
+
+func (x *ListDeploymentRecordsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_oaas_v1_tolerant_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeploymentRecordsResponse.ProtoReflect.Descriptor instead.
+func (*ListDeploymentRecordsResponse) Descriptor() ([]byte, []int) {
+	return file_berth_oaas_v1_tolerant_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListDeploymentRecordsResponse) GetItems() []*Deployment {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// GetDeploymentRecordResponse is that of all revisions that have this name.
+type GetDeploymentRecordResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    *Deployment            `protobuf:"bytes,1,opt,name=deployment,proto3,oneof" json:"deployment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDeploymentRecordResponse) Reset() {
+	*x = GetDeploymentRecordResponse{}
+	mi := &file_berth_oaas_v1_tolerant_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDeploymentRecordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDeploymentRecordResponse) ProtoMessage() {}
+
+func (x *GetDeploymentRecordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_oaas_v1_tolerant_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDeploymentRecordResponse.ProtoReflect.Descriptor instead.
+func (*GetDeploymentRecordResponse) Descriptor() ([]byte, []int) {
+	return file_berth_oaas_v1_tolerant_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetDeploymentRecordResponse) GetDeployment() *Deployment {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
 var File_berth_oaas_v1_tolerant_proto protoreflect.FileDescriptor
 
 const file_berth_oaas_v1_tolerant_proto_rawDesc = "" +
@@ -401,7 +491,14 @@ const file_berth_oaas_v1_tolerant_proto_rawDesc = "" +
 	"\x0fplan_target_env\x18\x04 \x01(\tR\rplanTargetEnv\x12&\n" +
 	"\x0fhead_target_env\x18\x06 \x01(\tR\rheadTargetEnv\x125\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x16.oaas.common.TimestampR\tcreatedAtJ\x04\b\x05\x10\x06J\x04\b\a\x10\bB5Z3berth.dev/berth/apis/proto/berth/oaas/v1;tolerantv1b\x06proto3"
+	"created_at\x18\b \x01(\v2\x16.oaas.common.TimestampR\tcreatedAtJ\x04\b\x05\x10\x06J\x04\b\a\x10\b\"P\n" +
+	"\x1dListDeploymentRecordsResponse\x12/\n" +
+	"\x05items\x18\x01 \x03(\v2\x19.berth.oaas.v1.DeploymentR\x05items\"l\n" +
+	"\x1bGetDeploymentRecordResponse\x12>\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\v2\x19.berth.oaas.v1.DeploymentH\x00R\n" +
+	"deployment\x88\x01\x01B\r\n" +
+	"\v_deploymentB5Z3berth.dev/berth/apis/proto/berth/oaas/v1;tolerantv1b\x06proto3"
 
 var (
 	file_berth_oaas_v1_tolerant_proto_rawDescOnce sync.Once
@@ -415,34 +512,38 @@ func file_berth_oaas_v1_tolerant_proto_rawDescGZIP() []byte {
 	return file_berth_oaas_v1_tolerant_proto_rawDescData
 }
 
-var file_berth_oaas_v1_tolerant_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_berth_oaas_v1_tolerant_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_berth_oaas_v1_tolerant_proto_goTypes = []any{
 	(*DeployRequest)(nil),                     // 0: berth.oaas.v1.DeployRequest
 	(*DeploymentUnit)(nil),                    // 1: berth.oaas.v1.DeploymentUnit
 	(*GetDeploymentStatusResponse)(nil),       // 2: berth.oaas.v1.GetDeploymentStatusResponse
 	(*Deployment)(nil),                        // 3: berth.oaas.v1.Deployment
-	(*deployment.FunctionDeploymentSpec)(nil), // 4: oaas.deployment.FunctionDeploymentSpec
-	(*common.Timestamp)(nil),                  // 5: oaas.common.Timestamp
-	(*deployment.OdgmConfig)(nil),             // 6: oaas.deployment.OdgmConfig
-	(*deployment.TelemetrySpec)(nil),          // 7: oaas.deployment.TelemetrySpec
-	(common.StatusCode)(0),                    // 8: oaas.common.StatusCode
-	(*common.ResourceReference)(nil),          // 9: oaas.common.ResourceReference
+	(*ListDeploymentRecordsResponse)(nil),     // 4: berth.oaas.v1.ListDeploymentRecordsResponse
+	(*GetDeploymentRecordResponse)(nil),       // 5: berth.oaas.v1.GetDeploymentRecordResponse
+	(*deployment.FunctionDeploymentSpec)(nil), // 6: oaas.deployment.FunctionDeploymentSpec
+	(*common.Timestamp)(nil),                  // 7: oaas.common.Timestamp
+	(*deployment.OdgmConfig)(nil),             // 8: oaas.deployment.OdgmConfig
+	(*deployment.TelemetrySpec)(nil),          // 9: oaas.deployment.TelemetrySpec
+	(common.StatusCode)(0),                    // 10: oaas.common.StatusCode
+	(*common.ResourceReference)(nil),          // 11: oaas.common.ResourceReference
 }
 var file_berth_oaas_v1_tolerant_proto_depIdxs = []int32{
-	1, // 0: berth.oaas.v1.DeployRequest.deployment_unit:type_name -> berth.oaas.v1.DeploymentUnit
-	4, // 1: berth.oaas.v1.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
-	5, // 2: berth.oaas.v1.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
-	6, // 3: berth.oaas.v1.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
-	7, // 4: berth.oaas.v1.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
-	8, // 5: berth.oaas.v1.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
-	3, // 6: berth.oaas.v1.GetDeploymentStatusResponse.deployment:type_name -> berth.oaas.v1.Deployment
-	9, // 7: berth.oaas.v1.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
-	5, // 8: berth.oaas.v1.Deployment.created_at:type_name -> oaas.common.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: berth.oaas.v1.DeployRequest.deployment_unit:type_name -> berth.oaas.v1.DeploymentUnit
+	6,  // 1: berth.oaas.v1.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
+	7,  // 2: berth.oaas.v1.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
+	8,  // 3: berth.oaas.v1.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
+	9,  // 4: berth.oaas.v1.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
+	10, // 5: berth.oaas.v1.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
+	3,  // 6: berth.oaas.v1.GetDeploymentStatusResponse.deployment:type_name -> berth.oaas.v1.Deployment
+	11, // 7: berth.oaas.v1.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
+	7,  // 8: berth.oaas.v1.Deployment.created_at:type_name -> oaas.common.Timestamp
+	3,  // 9: berth.oaas.v1.ListDeploymentRecordsResponse.items:type_name -> berth.oaas.v1.Deployment
+	3,  // 10: berth.oaas.v1.GetDeploymentRecordResponse.deployment:type_name -> berth.oaas.v1.Deployment
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_berth_oaas_v1_tolerant_proto_init() }
@@ -452,13 +553,14 @@ func file_berth_oaas_v1_tolerant_proto_init() {
 	}
 	file_berth_oaas_v1_tolerant_proto_msgTypes[1].OneofWrappers = []any{}
 	file_berth_oaas_v1_tolerant_proto_msgTypes[2].OneofWrappers = []any{}
+	file_berth_oaas_v1_tolerant_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_oaas_v1_tolerant_proto_rawDesc), len(file_berth_oaas_v1_tolerant_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
