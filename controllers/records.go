@@ -51,6 +51,7 @@ func recordSettings(r *controller.Records, features render.Features) render.Sett
 		ODGMImage:            r.ODGMImage,
 		SchedulerName:        r.SchedulerName,
 		Router:               r.RouterAddress(),
+		OTLPEndpoint:         r.OTLPEndpoint,
 		Enforce:              features.NFREnforcement && features.Prometheus,
 		HPA:                  features.HPA,
 		MaxReplicas:          r.NFR.MaxReplicas,

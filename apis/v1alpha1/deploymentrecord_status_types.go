@@ -29,7 +29,8 @@ type DeploymentRecordStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the latest observations of the record: Available, Progressing, Degraded and NfrObserved.
+	// conditions are the latest observations of the record: Available, Progressing, Degraded,
+	// TemplateAsRequested and NfrObserved.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -206,6 +207,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True if the record cannot be deployed as configured. What was deployed before keeps running.
 	ConditionDegraded = "Degraded"
+	// ConditionTemplateAsRequested is True if the record is rendered with the template that it requests, and False if that
+	// cannot be used and another one is. A record that requests no template does not have it.
+	ConditionTemplateAsRequested = "TemplateAsRequested"
 	// ConditionNFRObserved is True if the last measurement succeeded.
 	ConditionNFRObserved = "NfrObserved"
 )
@@ -226,6 +230,14 @@ const (
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonConfigured is the reason of Degraded=False.
 	ReasonConfigured = "Configured"
+)
+
+// Reasons of the condition TemplateAsRequested.
+const (
+	// ReasonAsRequested is the reason of TemplateAsRequested=True.
+	ReasonAsRequested = "AsRequested"
+	// ReasonTemplateUnusable: the requested template does not exist or needs an API that cannot be used.
+	ReasonTemplateUnusable = "TemplateUnusable"
 )
 
 // Reasons of the conditions Available and Progressing, and of functions that are not ready, in addition to ReasonWaiting.

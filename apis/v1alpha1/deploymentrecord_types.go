@@ -103,7 +103,7 @@ const (
 // +kubebuilder:printcolumn:name="NFR",type=string,JSONPath=`.status.nfrCompliance.overall`,description="Whether the class meets its non-functional requirements"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1,description="Description of the state"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 253",message="metadata.name must be at most 253 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 253",fieldPath=".metadata",message="metadata.name must be at most 253 characters"
 type DeploymentRecord struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -52,11 +52,11 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Selection TemplateSelection `json:"selection,omitempty"`
 
-	// defaultPort is the port of functions that define none, from 1 to 65535. Defaults to 8080.
+	// defaultPort is the port of functions that define none, from 1 to 65535. Defaults to 80.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:default=8080
+	// +kubebuilder:default=80
 	// +optional
 	DefaultPort int32 `json:"defaultPort,omitempty"`
 

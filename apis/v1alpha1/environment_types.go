@@ -330,7 +330,7 @@ type EnvironmentPlacement struct {
 // +kubebuilder:printcolumn:name="Namespace-Used",type=string,JSONPath=`.status.namespace`,priority=1,description="Namespace of the pods"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1,description="Description of the state"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="metadata.name must be a DNS label of at most 52 characters"
 type Environment struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -89,6 +89,10 @@ const (
 	// reason. What was deployed before keeps running.
 	EventReasonDegraded = "Degraded"
 
+	// EventReasonTemplateFallback (Warning, on the DeploymentRecord): the template that it requests does not exist or
+	// needs an API that cannot be used. Another one is used; the message has both.
+	EventReasonTemplateFallback = "TemplateFallback"
+
 	// EventReasonOrphanedResources (Warning, on the DeploymentRecord): it was deleted, and some of its objects could not
 	// be deleted.
 	EventReasonOrphanedResources = "OrphanedResources"

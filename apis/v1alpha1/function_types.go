@@ -233,7 +233,7 @@ type Telemetry struct {
 	// +optional
 	Metrics *bool `json:"metrics,omitempty"`
 
-	// logs enables logs. Defaults to enabled.
+	// logs enables logs. Defaults to disabled.
 	//
 	// +optional
 	Logs *bool `json:"logs,omitempty"`

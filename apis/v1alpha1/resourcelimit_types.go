@@ -399,7 +399,7 @@ const (
 // +kubebuilder:printcolumn:name="Memory-Limit",type=string,JSONPath=`.spec.memoryLimit`,priority=1,description="Maximum memory of a pod, in bytes"
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`,priority=1,description="Description of the ResourceLimit"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters, so that it is a valid label value"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",fieldPath=".metadata",message="metadata.name must be at most 63 characters, so that it is a valid label value"
 type ResourceLimit struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -77,14 +77,14 @@ func requeueIf(stale bool) reconcile.Result {
 
 // deploy renders a record, applies what was rendered, and writes the status.
 func (c *Controller) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord) (reconcile.Result, error) {
-	rendered, template, err := c.render(ctx, rec)
+	rendered, choice, err := c.render(ctx, rec)
 	var applied applyset.Result
 	if err == nil {
-		applied, err = c.apply(ctx, rec, rendered, template)
+		applied, err = c.apply(ctx, rec, rendered, choice.Template)
 	}
-	observed := observation{rendered: rendered, children: applied.Children}
-	if template != nil {
-		observed.template = template.Name
+	observed := observation{rendered: rendered, children: applied.Children, instead: choice.Instead}
+	if choice.Template != nil {
+		observed.template = choice.Template.Name
 	}
 	switch observed.refused = refusal(err); {
 	case observed.refused != nil:
@@ -114,29 +114,37 @@ func (c *Controller) refuse(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 	return c.report(ctx, rec, observed, nil)
 }
 
-// render returns what a record requires, and its template.
-func (c *Controller) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*render.Rendered, *v1alpha1.DeploymentTemplate, error) {
+// render returns what a record requires, and how its template was chosen.
+func (c *Controller) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*render.Rendered, render.Choice, error) {
 	templates, err := c.templates(ctx, rec.Namespace)
 	if err != nil {
-		return nil, nil, err
+		return nil, render.Choice{}, err
 	}
 	environment := c.Environment
-	environment.Served = func(group string) bool {
-		return (group != knativeGroup || c.Features.Knative) && c.capabilities.served(group)
-	}
+	environment.Missing = c.missing
 	choice, err := render.ChooseTemplate(&rec.Spec, templates, environment)
 	if err != nil {
-		return nil, nil, err
-	}
-	if choice.UnknownHint != "" {
-		log.FromContext(ctx).Info("No template has the name that the record requests, so one was chosen",
-			"hint", choice.UnknownHint, "template", choice.Template.Name)
+		return nil, choice, err
 	}
 	rendered, err := render.Render(rec, choice.Template, c.Settings)
 	if err == nil {
 		err = c.checkServed(rendered)
 	}
-	return rendered, choice.Template, err
+	return rendered, choice, err
+}
+
+// missing says why an API group cannot be used, "" if it can.
+func (c *Controller) missing(group string) string {
+	off := group == knativeGroup && !c.Features.Knative
+	switch served := c.capabilities.served(group); {
+	case off && !served:
+		return "which the API server does not serve, and records.features.knative is off"
+	case off:
+		return "and records.features.knative is off"
+	case !served:
+		return "which the API server does not serve"
+	}
+	return ""
 }
 
 // checkServed refuses Knative Services that the API server does not serve. A template need not list the group as required.

@@ -46,7 +46,7 @@ type Options struct {
 	Live     client.Reader
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
-	// Settings and Environment are what is rendered with. The controller sets Environment.Served.
+	// Settings and Environment are what is rendered with. The controller sets Environment.Missing.
 	Settings    render.Settings
 	Environment render.Environment
 	Features    render.Features

@@ -34,6 +34,8 @@ const (
 // observation is the state of a record in the cluster.
 type observation struct {
 	template string
+	// instead is why it is not the one that the record requested, "" if it is.
+	instead string
 	// rendered is nil if the record is refused or being deleted.
 	rendered *render.Rendered
 	children []applyset.Child
@@ -54,11 +56,12 @@ func (c *Controller) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		if written, err := c.writeStatus(ctx, rec, &status, FieldOwner); !written {
 			return reconcile.Result{}, err
 		}
+		notes = append(notes, fallback(&rec.Status, &status)...)
 		notes = append(notes, transitions(&rec.Status, &status)...)
 	}
 	for _, n := range notes {
 		kind := corev1.EventTypeNormal
-		if n.reason == v1alpha1.EventReasonDegraded {
+		if n.reason == v1alpha1.EventReasonDegraded || n.reason == v1alpha1.EventReasonTemplateFallback {
 			kind = corev1.EventTypeWarning
 		}
 		c.event(rec, kind, n.reason, "%s", n.message)
@@ -123,10 +126,35 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 		s.Phase, s.Message = v1alpha1.PhaseDeleting, fmt.Sprintf("%d objects are still there", len(v.children))
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
+	switch {
+	case rec.Spec.TemplateHint == "":
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionTemplateAsRequested)
+	case v.template != "" && rec.DeletionTimestamp == nil:
+		conditions = append(conditions, asRequested(&v))
+	}
 	for _, c := range conditions {
 		setCondition(&s.Conditions, c, rec.Generation, now)
 	}
 	return s
+}
+
+// asRequested says whether a record has the template that it requests.
+func asRequested(v *observation) metav1.Condition {
+	if v.instead == "" {
+		return condition(v1alpha1.ConditionTemplateAsRequested, true, v1alpha1.ReasonAsRequested, "template "+v.template+" is used")
+	}
+	message := fmt.Sprintf("%s; template %s is used instead", v.instead, v.template)
+	return condition(v1alpha1.ConditionTemplateAsRequested, false, v1alpha1.ReasonTemplateUnusable, message)
+}
+
+// fallback is the event of a record that has another template than it requests, for another reason than before.
+func fallback(before, after *v1alpha1.DeploymentRecordStatus) []note {
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionTemplateAsRequested)
+	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionTemplateAsRequested)
+	if is == nil || is.Status == metav1.ConditionTrue || was != nil && was.Status == is.Status && was.Message == is.Message {
+		return nil
+	}
+	return []note{{v1alpha1.EventReasonTemplateFallback, is.Message}}
 }
 
 // reconciled returns the conditions without that of the analyzer.

@@ -60,6 +60,12 @@ type Records struct {
 	// +optional
 	Router string `json:"router"`
 
+	// otlpEndpoint is the http or https URL of the OpenTelemetry collector that functions and ODGMs with telemetry send
+	// to (OTLP). Defaults to empty, which means the default of their SDK.
+	//
+	// +optional
+	OTLPEndpoint string `json:"otlpEndpoint"`
+
 	// reliability describes the reliability of nodes. It determines the percentage of a record's replicas on spot
 	// nodes.
 	//
@@ -90,7 +96,7 @@ type Features struct {
 	// +optional
 	HPA *bool `json:"hpa"`
 
-	// knative enables templates that render Knative Services, if the API server serves them.
+	// knative enables templates that render Knative Services, if the API server serves them. No profile enables it.
 	//
 	// +optional
 	Knative *bool `json:"knative"`
@@ -243,6 +249,7 @@ func (r *Records) validate(path *field.Path) field.ErrorList {
 	all := namedIfSet(path.Child("templateNamespace"), r.TemplateNamespace, validation.IsDNS1123Label)
 	all = append(all, namedIfSet(path.Child("schedulerName"), r.SchedulerName, validation.IsDNS1123Subdomain)...)
 	all = append(all, r.validateRouter(path.Child("router"))...)
+	all = append(all, httpURL(path.Child("otlpEndpoint"), r.OTLPEndpoint)...)
 	all = append(all, r.Reliability.validate(path.Child("reliability"))...)
 	all = append(all, r.Prometheus.validate(path.Child("prometheus"))...)
 	return append(all, r.NFR.validate(path.Child("nfr"))...)
@@ -260,12 +267,17 @@ func (r *Reliability) validate(path *field.Path) field.ErrorList {
 }
 
 func (p *Prometheus) validate(path *field.Path) field.ErrorList {
-	if p.URL == "" {
+	return httpURL(path.Child("url"), p.URL)
+}
+
+// httpURL refuses what is neither empty nor an address of HTTP.
+func httpURL(path *field.Path, text string) field.ErrorList {
+	if text == "" {
 		return nil
 	}
-	u, err := url.Parse(p.URL)
+	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return field.ErrorList{field.Invalid(path.Child("url"), p.URL, "must be an http or https address")}
+		return field.ErrorList{field.Invalid(path, text, "must be an http or https address")}
 	}
 	return nil
 }

@@ -6,7 +6,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+func TestOTLPEndpoint(t *testing.T) {
+	for endpoint, ok := range map[string]bool{"": true, "http://collector.mesh:4317": true, "collector:4317": false, "grpc://collector": false} {
+		c := Default()
+		c.Records.OTLPEndpoint = endpoint
+		errs := c.Records.validate(field.NewPath("records"))
+		if ok {
+			require.Empty(t, errs, endpoint)
+			continue
+		}
+		require.Len(t, errs, 1, endpoint)
+		require.ErrorContains(t, errs[0], "records.otlpEndpoint: Invalid value")
+	}
+}
 
 func TestRouter(t *testing.T) {
 	const refused = ""

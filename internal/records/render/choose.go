@@ -18,42 +18,49 @@ type Environment struct {
 	Profile string
 	// Edge and Datacenter are the kind of the location.
 	Edge, Datacenter bool
-	// Served reports whether the API server serves an API group.
-	Served func(group string) bool
+	// Missing says why an API group cannot be used, "" if it can. Nil means that none can.
+	Missing func(group string) string
 }
 
 // Choice is the template of a record.
 type Choice struct {
 	Template *v1alpha1.DeploymentTemplate
-	// Named means that the record requested it.
-	Named bool
-	// UnknownHint is the hint of the record that no template uses, which is then chosen by score.
-	UnknownHint string
+	// Instead says why the template that the record requested is not used, "" if it is or there is none. The template is then
+	// chosen by score.
+	Instead string
 }
 
-// ChooseTemplate returns the template of a record: the one that it names, else the one with the highest score among those whose API
-// groups are served and that can meet the requirements. The caller leaves out templates that are hidden by one of the same name.
+// ChooseTemplate returns the template of a record: the one that it names if that can be used here, else the one with the highest
+// score among those that can be used here and meet the requirements. The caller leaves out templates that are hidden by one of the
+// same name.
 func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.DeploymentTemplate, env Environment) (Choice, error) {
 	var c Choice
 	if hint := spec.TemplateHint; hint != "" {
+		c.Instead = fmt.Sprintf("there is no DeploymentTemplate %q, only %s", hint, namesOfAll(templates))
 		for _, t := range templates {
 			if !GoesBy(t, hint) {
 				continue
 			}
-			if group := missingGroup(t, env); group != "" {
-				return c, noTemplate("template %s needs API group %s, which is not served", t.Name, group)
+			if c.Instead = missing(t, env); c.Instead == "" {
+				c.Template = t
+				return c, nil
 			}
-			return Choice{Template: t, Named: true}, nil
+			break
 		}
-		c.UnknownHint = hint
 	}
 	nfr := strictestOf(spec)
 	best := slices.SortedFunc(slices.Values(templates), func(a, b *v1alpha1.DeploymentTemplate) int {
 		return cmp.Or(cmp.Compare(Score(b, nfr, env), Score(a, nfr, env)),
 			cmp.Compare(a.Spec.Selection.Order, b.Spec.Selection.Order), cmp.Compare(a.Name, b.Name))
 	})
+	var why []string
 	for _, t := range best {
-		if missingGroup(t, env) == "" && canMeet(t.Spec.Capabilities, nfr) {
+		switch lacks := missing(t, env); {
+		case lacks != "":
+			why = append(why, lacks)
+		case !canMeet(t.Spec.Capabilities, nfr):
+			why = append(why, fmt.Sprintf("template %s cannot meet the requirements", t.Name))
+		default:
 			c.Template = t
 			return c, nil
 		}
@@ -61,7 +68,17 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 	if len(templates) == 0 {
 		return c, noTemplate("there is no DeploymentTemplate")
 	}
-	return c, noTemplate("none of the %d DeploymentTemplates can be used here and meet the requirements", len(templates))
+	return c, noTemplate("no DeploymentTemplate can be used: %s", strings.Join(why, "; "))
+}
+
+// namesOfAll returns the names of templates, sorted.
+func namesOfAll(templates []*v1alpha1.DeploymentTemplate) string {
+	var names []string
+	for _, t := range templates {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 func noTemplate(format string, args ...any) *Error {
@@ -73,10 +90,15 @@ func GoesBy(t *v1alpha1.DeploymentTemplate, name string) bool {
 	return t.Name == name || slices.Contains(t.Spec.Aliases, name)
 }
 
-func missingGroup(t *v1alpha1.DeploymentTemplate, env Environment) string {
+// missing says why a template cannot be used here, "" if it can.
+func missing(t *v1alpha1.DeploymentTemplate, env Environment) string {
 	for _, g := range t.Spec.Requires {
-		if env.Served == nil || !env.Served(g) {
-			return g
+		why := "which the API server does not serve"
+		if env.Missing != nil {
+			why = env.Missing(g)
+		}
+		if why != "" {
+			return fmt.Sprintf("template %s needs API group %s, %s", t.Name, g, why)
 		}
 	}
 	return ""

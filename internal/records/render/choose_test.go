@@ -114,13 +114,30 @@ func TestChooseTemplate(t *testing.T) {
 	} {
 		got := chosen(spec(c.hint))
 		assert.Equal(t, c.want, got.Template.Name, c.hint)
-		assert.Equal(t, c.hint == "nobody", got.UnknownHint != "", c.hint)
-		assert.Equal(t, c.hint != "" && c.hint != "nobody", got.Named, c.hint)
+		want := ""
+		if c.hint == "nobody" {
+			want = `there is no DeploymentTemplate "nobody", only dev, edge, k8s-deployment, knative`
+		}
+		assert.Equal(t, want, got.Instead, c.hint)
 	}
-	_, err := ChooseTemplate(spec("kn"), all, dc)
-	require.ErrorContains(t, err, "template knative needs API group serving.knative.dev, which is not served")
-	dc.Served = func(group string) bool { return group == "serving.knative.dev" }
+	// The original warns too, and takes another one.
+	for _, why := range []string{"which the API server does not serve", "and the feature is off"} {
+		if dc.Missing != nil {
+			dc.Missing = func(string) string { return why }
+		}
+		got := chosen(spec("kn"))
+		assert.Equal(t, "k8s-deployment", got.Template.Name)
+		assert.Equal(t, "template knative needs API group serving.knative.dev, "+why, got.Instead)
+		dc.Missing = func(string) string { return why }
+	}
+	_, err := ChooseTemplate(spec("kn"), []*v1alpha1.DeploymentTemplate{shipped(t)["knative"]}, dc)
+	require.EqualError(t, err, "no DeploymentTemplate can be used: template knative needs API group serving.knative.dev, and the feature is off")
+	dc.Missing = func(group string) string {
+		require.Equal(t, "serving.knative.dev", group)
+		return ""
+	}
 	assert.Equal(t, "knative", chosen(spec("")).Template.Name)
+	assert.Equal(t, Choice{Template: chosen(spec("")).Template}, chosen(spec("kn")))
 
 	_, err = ChooseTemplate(spec(""), nil, dc)
 	require.EqualError(t, err, "there is no DeploymentTemplate")
@@ -133,4 +150,6 @@ func TestChooseTemplate(t *testing.T) {
 	fast := spec("")
 	fast.NFRRequirements = &v1alpha1.NFRRequirements{MinThroughputRPS: new(int32(101))}
 	assert.Equal(t, "knative", chosen(fast).Template.Name, "it cannot do that")
+	_, err = ChooseTemplate(fast, []*v1alpha1.DeploymentTemplate{own}, dc)
+	require.EqualError(t, err, "no DeploymentTemplate can be used: template ours cannot meet the requirements")
 }

@@ -43,6 +43,13 @@ type Function struct {
 // defaultUtilization is the share of its CPU, in percent, that a replica should use by default.
 const defaultUtilization = 70
 
+// defaultPort is where a function listens for which neither record nor template says it, as published function images do.
+const defaultPort = 80
+
+// noFunctionImage says what to set.
+const noFunctionImage = "the function has no image: set this field (provision_config.container_image in a call of Deploy), " +
+	"or records.defaultFunctionImage in the configuration of berth-controller"
+
 // functionsOf returns the functions of a record.
 func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names) ([]Function, error) {
 	spec := &record.Spec
@@ -55,7 +62,7 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 		}
 		if cmp.Or(f.Image, s.DefaultFunctionImage) == "" {
 			path := field.NewPath("spec", "deploymentUnit", "functions").Key(f.FunctionKey).Child("image")
-			return nil, &Error{v1alpha1.ReasonImageMissing, field.Required(path, "and there is no records.defaultFunctionImage")}
+			return nil, &Error{v1alpha1.ReasonImageMissing, field.Required(path, noFunctionImage)}
 		}
 		if a := list[i].NFR.Availability; a != nil {
 			list[i].Availability = Number(*a)
@@ -66,7 +73,7 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 			list[i].Utilization = max(1, int64(100*Number(*target)+0.5))
 		}
 		list[i].URL = "http://" + list[i].Name + "." + record.Namespace + ".svc.cluster.local/"
-		list[i].Port = cmp.Or(f.Port, t.Spec.DefaultPort, 8080)
+		list[i].Port = cmp.Or(f.Port, t.Spec.DefaultPort, defaultPort)
 		list[i].MaxReplicas = max(0, ptr.Deref(f.MaxScale, 0))
 		list[i].Replicas = replicasOf(&list[i], s.Reliability)
 	}
@@ -97,8 +104,12 @@ func RequirementsOf(spec *v1alpha1.DeploymentRecordSpec, f *v1alpha1.FunctionSpe
 	}
 }
 
-// ODGMPort is where the ODGM serves; its Service has it under this number and under 80.
-const ODGMPort = 8081
+const (
+	// ODGMPort is where the ODGM serves; its Service has it under this number and under 80.
+	ODGMPort = 8080
+	// ZenohPort is where ODGMs, and functions with them, exchange data.
+	ZenohPort = 17447
+)
 
 // ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
 var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
@@ -166,6 +177,7 @@ spec:
         env: ${env}
         ports:
         - {name: http, containerPort: "${port}"}
+        - {name: zenoh, containerPort: "${zenohPort}"}
 `
 
 const odgmService = `
@@ -179,4 +191,5 @@ spec:
   ports:
   - {name: http, port: 80, targetPort: "${port}"}
   - {name: odgm, port: "${port}", targetPort: "${port}"}
+  - {name: zenoh, port: "${zenohPort}", targetPort: "${zenohPort}"}
 `

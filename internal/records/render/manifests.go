@@ -35,7 +35,7 @@ type source struct {
 	// field is that of the template.
 	field     string
 	variables Variables
-	// labels select the children of a record, its components and functions.
+	// labels select the children of a record, its components and functions. Those of the original's come too.
 	labels map[string]string
 	// service is one that the manifests must have, "" for none.
 	service string
@@ -56,7 +56,7 @@ func sourcesOf(
 			manifests: odgmManifests(t),
 			field:     "odgmManifests",
 			variables: vars.ofODGM(),
-			labels:    map[string]string{v1alpha1.OwnerLabel: n.label, v1alpha1.ComponentLabel: ComponentODGM},
+			labels:    n.labels(ComponentODGM),
 			service:   odgm.Service,
 		})
 	}
@@ -69,14 +69,11 @@ func sourcesOf(
 			manifests: t.Spec.FunctionManifests,
 			field:     "functionManifests",
 			variables: vars.ofFunction(f),
-			labels: map[string]string{
-				v1alpha1.OwnerLabel:     n.label,
-				v1alpha1.ComponentLabel: ComponentFunction,
-				v1alpha1.FunctionLabel:  Hash(f.Spec.FunctionKey),
-			},
-			function: f,
-			nearODGM: odgm.Name != "" && f.NFR.MaxLatencyMS != nil,
+			labels:    n.labels(ComponentFunction),
+			function:  f,
+			nearODGM:  odgm.Name != "" && f.NFR.MaxLatencyMS != nil,
 		}
+		src.labels[v1alpha1.FunctionLabel] = Hash(f.Spec.FunctionKey)
 		if record.Spec.ResourceAllocation != nil && f.Spec.Resources == nil {
 			src.limit = n.limit
 		}

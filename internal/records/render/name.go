@@ -52,6 +52,20 @@ type names struct {
 	functions                []string
 }
 
+// Labels and annotations that the original sets, and by which its tools find objects and read their protocol.
+const (
+	oaasOwnerLabel      = "oaas.io/owner"
+	oaasClassLabel      = "oaas.io/class"
+	oaasHTTP2Annotation = "oaas.io/http2"
+)
+
+// labels returns those of the objects of a component.
+func (n *names) labels(component string) map[string]string {
+	return map[string]string{
+		v1alpha1.OwnerLabel: n.label, v1alpha1.ComponentLabel: component, oaasOwnerLabel: n.label, oaasClassLabel: n.class,
+	}
+}
+
 func namesOf(record *v1alpha1.DeploymentRecord) names {
 	return names{
 		label:       LabelValue(record.Name),

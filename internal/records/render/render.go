@@ -26,6 +26,8 @@ type Settings struct {
 	MaxReplicas  int32
 	// Router is the address of a zenoh router, as a locator of zenoh (tcp/host:port), "" if there is none.
 	Router string
+	// OTLPEndpoint is the URL that telemetry is sent to, "" if there is none.
+	OTLPEndpoint string
 }
 
 // Rendered is what a record requires.

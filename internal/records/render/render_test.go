@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -99,7 +100,8 @@ func TestNames(t *testing.T) {
 }
 
 func TestODGM(t *testing.T) {
-	r := recordOf("a", "b")
+	r := recordOf("a", "b", "w")
+	r.Spec.DeploymentUnit.Functions[2].WASMModuleURL = "https://modules.example/w.wasm"
 	r.Spec.Addons = nil
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {7, 3}, "q": {3}}}
 	out := rendered(t, r)
@@ -115,25 +117,40 @@ func TestODGM(t *testing.T) {
 		ReplicaCount   int    `json:"replica_count"`
 		ShardType      string `json:"shard_type"`
 		Invocations    struct {
-			FnRoutes map[string]struct{ URL string } `json:"fn_routes"`
+			FnRoutes map[string]struct {
+				URL    string  `json:"url"`
+				Module *string `json:"wasm_module_url"`
+			} `json:"fn_routes"`
 		} `json:"invocations"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(odgm["ODGM_COLLECTION"]), &collections))
 	require.Len(t, collections, 2)
 	assert.Equal(t, []any{"x", 4, 1, "none"}, []any{collections[0].Name, collections[0].PartitionCount, collections[0].ReplicaCount, collections[0].ShardType})
 	assert.Equal(t, "http://web-fn-1.shop.svc.cluster.local/", collections[0].Invocations.FnRoutes["b"].URL)
+	assert.Nil(t, collections[0].Invocations.FnRoutes["b"].Module)
+	w := collections[0].Invocations.FnRoutes["w"]
+	assert.Equal(t, "wasm://w", w.URL)
+	assert.Equal(t, new("https://modules.example/w.wasm"), w.Module, "without it the ODGM skips the route")
 	for _, name := range []string{"web-fn-0", "web-fn-1"} {
 		d := deployment(t, out, name)
 		assert.Len(t, d.Spec.Template.Spec.Containers, 1, "never a sidecar")
 		e := envOf(d)
-		assert.Equal(t, []string{"true", "web-odgm-svc:8081", "x,y"}, []string{e["ODGM_ENABLED"], e["ODGM_SERVICE"], e["ODGM_COLLECTIONS"]})
+		assert.Equal(t, []string{"true", "web-odgm-svc:8080", "x,y"}, []string{e["ODGM_ENABLED"], e["ODGM_SERVICE"], e["ODGM_COLLECTIONS"]})
 	}
 	ports := map[int32]int32{}
 	for _, p := range decoded[corev1.Service](t, ofKind(out, "Service")["web-odgm-svc"]).Spec.Ports {
 		ports[p.Port] = p.TargetPort.IntVal
 	}
-	assert.Equal(t, map[int32]int32{80: 8081, 8081: 8081}, ports, "the advertised address is one of the Service's")
+	assert.Equal(t, map[int32]int32{80: 8080, 8080: 8080, 17447: 17447}, ports, "the advertised address is one of the Service's")
 
+	assert.Equal(t, []string{"8080", "17447"}, []string{odgm["ODGM_HTTP_PORT"], odgm["OPRC_ZENOH_PORT"]})
+	var container []int32
+	for _, p := range deployment(t, out, "web-odgm").Spec.Template.Spec.Containers[0].Ports {
+		container = append(container, p.ContainerPort)
+	}
+	assert.Equal(t, []int32{8080, 17447}, container)
+
+	r.Spec.DeploymentUnit.Functions = r.Spec.DeploymentUnit.Functions[:2]
 	for name, off := range map[string]func() *Rendered{
 		"the feature is off": func() *Rendered { return rendered(t, r, func(s *Settings) { s.ODGM = false }) },
 		"no addons":          func() *Rendered { r.Spec.Addons = &[]v1alpha1.Addon{}; return rendered(t, r) },
@@ -167,7 +184,7 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		reason, want string
 	}{
 		"no image of the ODGM": {noODGMImage, good, v1alpha1.ReasonImageMissing, "records.odgmImage"},
-		"no image":             {noImage, good, v1alpha1.ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
+		"no image":             {noImage, good, v1alpha1.ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value: the function has no image: set this field (provision_config.container_image in a call of Deploy), or records.defaultFunctionImage`},
 		"ODGM is off":          {odgm, good, v1alpha1.ReasonODGMOff, "records.features.odgm"},
 		"wasm, no ODGM":        {wasm, good, v1alpha1.ReasonODGMOff, "records.features.odgm"},
 		"garbage":              {recordOf("a"), manifest("{"), v1alpha1.ReasonInvalidTemplate, "spec.functionManifests[2]"},
@@ -265,8 +282,87 @@ func TestAllTemplatesCanBeRendered(t *testing.T) {
 			require.Equal(t, "serving.knative.dev/v1", o.GetAPIVersion())
 			annotations, _, _ := unstructured.NestedMap(o.UnstructuredContent(), "spec", "template", "metadata", "annotations")
 			assert.Equal(t, map[string]any{
-				"autoscaling.knative.dev/minScale": "2", "autoscaling.knative.dev/maxScale": "4", "prometheus.io/scrape": "true", "prometheus.io/port": "8080",
+				"autoscaling.knative.dev/minScale": "2", "autoscaling.knative.dev/maxScale": "4", "prometheus.io/scrape": "true", "prometheus.io/port": "80", "oaas.io/http2": "true",
 			}, annotations)
 		}
 	}
+}
+
+// What the images that are published for the original read, and what its tools look for.
+func TestPublishedImagesFindWhatTheyRead(t *testing.T) {
+	r := recordOf("add", "remove")
+	r.Spec.Addons = nil
+	r.Spec.DeploymentUnit.PackageName, r.Spec.DeploymentUnit.ClassKey = "example", "Record"
+	r.Spec.DeploymentUnit.Functions[0].HTTP2 = true
+	r.Spec.DeploymentUnit.Functions[1].Port = 9000
+	for name, tpl := range shipped(t) {
+		out, err := Render(r, tpl, settings)
+		require.NoError(t, err)
+		assert.EqualValues(t, 80, out.Functions[0].Port, name)
+		for _, o := range out.Objects {
+			if o.GetKind() == "CapacityMix" {
+				continue
+			}
+			assert.Equal(t, "web", o.GetLabels()["oaas.io/owner"], "%s %s", name, o.GetName())
+			assert.Equal(t, "Record", o.GetLabels()["oaas.io/class"], "%s %s", name, o.GetName())
+			pods, is, _ := unstructured.NestedMap(o.Object, "spec", "template", "metadata")
+			if !is {
+				continue
+			}
+			labels, annotations := pods["labels"].(map[string]any), pods["annotations"]
+			assert.Equal(t, []any{"web", "Record", "web"}, []any{labels["oaas.io/owner"], labels["oaas.io/class"], labels[v1alpha1.OwnerLabel]})
+			http2, _ := annotations.(map[string]any)
+			assert.Equal(t, o.GetName() == "web-fn-0", http2["oaas.io/http2"] == "true", "%s %s", name, o.GetName())
+		}
+	}
+	out := rendered(t, r)
+	ports := func(name string) [2]int32 {
+		service := decoded[corev1.Service](t, ofKind(out, "Service")[name])
+		return [2]int32{service.Spec.Ports[0].Port, service.Spec.Ports[0].TargetPort.IntVal}
+	}
+	assert.Equal(t, [2]int32{80, 80}, ports("web-fn-0"))
+	assert.Equal(t, [2]int32{80, 9000}, ports("web-fn-1"))
+	odgm := envOf(deployment(t, out, "web-odgm"))
+	assert.Equal(t, "example.Record", odgm["OPRC_CLS_ID"])
+	assert.Equal(t, "web", odgm["ODGM_COLLECTIONS"], "one collection, named like the record")
+	assert.Contains(t, odgm["ODGM_COLLECTION"], `"name":"web"`)
+	assert.Equal(t, "web", envOf(deployment(t, out, "web-fn-0"))["ODGM_COLLECTIONS"])
+	r.Spec.DeploymentUnit.ClassKey = "example.Record"
+	assert.Equal(t, "example.Record", envOf(deployment(t, rendered(t, r), "web-odgm"))["OPRC_CLS_ID"])
+	r.Spec.DeploymentUnit.PackageName, r.Spec.DeploymentUnit.ClassKey = "", "Record"
+	assert.Equal(t, "Record", envOf(deployment(t, rendered(t, r), "web-odgm"))["OPRC_CLS_ID"])
+}
+
+func TestTheRouterAndTheODGMArePeers(t *testing.T) {
+	r := recordOf("add")
+	r.Spec.Addons = nil
+	router := func(s *Settings) { s.Router = "tcp/router:17447" }
+	out := rendered(t, r, router)
+	f, odgm := envOf(deployment(t, out, "web")), envOf(deployment(t, out, "web-odgm"))
+	assert.Equal(t, []string{"client", "tcp/router:17447,tcp/web-odgm-svc:17447"}, []string{f["OPRC_ZENOH_MODE"], f["OPRC_ZENOH_PEERS"]})
+	assert.Equal(t, []string{"peer", "tcp/router:17447"}, []string{odgm["OPRC_ZENOH_MODE"], odgm["OPRC_ZENOH_PEERS"]})
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	assert.Equal(t, "tcp/router:17447", envOf(deployment(t, rendered(t, r, router), "web"))["OPRC_ZENOH_PEERS"])
+}
+
+func TestTelemetry(t *testing.T) {
+	r := recordOf("add")
+	r.Spec.Addons = nil
+	r.Spec.Telemetry = &v1alpha1.Telemetry{Enabled: true, Metrics: new(false)}
+	collector := func(s *Settings) { s.OTLPEndpoint = "http://collector:4317" }
+	out := rendered(t, r, collector)
+	for _, name := range []string{"web", "web-odgm"} {
+		telemetry := envOf(deployment(t, out, name))
+		maps.DeleteFunc(telemetry, func(key, _ string) bool { return !strings.HasPrefix(key, "OTEL_") })
+		assert.Equal(t, map[string]string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317", "OTEL_SERVICE_NAME": name,
+			"OTEL_TRACES_ENABLED": "true", "OTEL_METRICS_ENABLED": "false", "OTEL_LOGS_ENABLED": "false",
+			"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
+		}, telemetry)
+	}
+	r.Spec.Telemetry.Logs = new(true)
+	assert.Equal(t, "true", envOf(deployment(t, rendered(t, r), "web"))["OTEL_LOGS_ENABLED"])
+	assert.NotContains(t, envOf(deployment(t, rendered(t, r), "web")), "OTEL_EXPORTER_OTLP_ENDPOINT", "that of the SDK")
+	r.Spec.Telemetry.Enabled = false
+	assert.NotContains(t, envOf(deployment(t, rendered(t, r, collector), "web")), "OTEL_TRACES_ENABLED")
 }

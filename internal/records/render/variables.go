@@ -5,6 +5,7 @@ package render
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -67,11 +68,15 @@ func (v *variables) functionEnv(f *Function) map[string]string {
 	if v.odgm.Name != "" {
 		env["ODGM_ENABLED"] = "true"
 		env["ODGM_SERVICE"] = v.odgm.Address
-		if c := v.record.Spec.ODGMConfig; c != nil && len(c.Collections) > 0 {
-			env["ODGM_COLLECTIONS"] = strings.Join(c.Collections, ",")
+		env["ODGM_COLLECTIONS"] = strings.Join(v.collectionNames(), ",")
+	}
+	v.setShared(env, f.Name)
+	if v.settings.Router != "" {
+		env["OPRC_ZENOH_MODE"] = "client"
+		if v.odgm.Name != "" {
+			env["OPRC_ZENOH_PEERS"] += fmt.Sprintf(",tcp/%s:%d", v.odgm.Service, ZenohPort)
 		}
 	}
-	v.setShared(env, f.Name, "client")
 	for name, value := range f.Spec.Config {
 		env[name] = string(value)
 	}
@@ -83,15 +88,15 @@ func (v *variables) ofODGM() Variables {
 	unit, c := &v.record.Spec.DeploymentUnit, ptr.Deref(v.record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
 	env := map[string]string{
 		"ODGM_CLUSTER_ID":    v.record.Name,
+		"ODGM_HTTP_PORT":     strconv.Itoa(ODGMPort),
 		"ODGM_SHARDS":        strconv.Itoa(int(ptr.Deref(c.PartitionCount, 1))),
-		"ODGM_COLLECTIONS":   strings.Join(c.Collections, ","),
-		"OPRC_CLS_ID":        unit.ClassKey,
+		"ODGM_COLLECTIONS":   strings.Join(v.collectionNames(), ","),
+		"OPRC_CLS_ID":        classID(unit),
 		"OPRC_DEPLOYMENT_ID": cmp.Or(unit.ID, v.record.Name),
+		"OPRC_ZENOH_PORT":    strconv.Itoa(ZenohPort),
 	}
-	if collections := v.collections(&c); len(collections) > 0 {
-		text, _ := json.Marshal(collections) // texts, numbers, lists and maps of them
-		env["ODGM_COLLECTION"] = string(text)
-	}
+	text, _ := json.Marshal(v.collections(&c)) // texts, numbers, lists and maps of them
+	env["ODGM_COLLECTION"] = string(text)
 	if c.NodeID != nil {
 		env["ODGM_NODE_ID"] = strconv.FormatInt(*c.NodeID, 10)
 	}
@@ -101,12 +106,32 @@ func (v *variables) ofODGM() Variables {
 	if c.Log != "" {
 		env["ODGM_LOG"] = c.Log
 	}
-	v.setShared(env, v.odgm.Name, "peer")
+	v.setShared(env, v.odgm.Name)
+	if v.settings.Router != "" {
+		env["OPRC_ZENOH_MODE"] = "peer"
+	}
 	vars := v.common()
 	maps.Copy(vars, Variables{
-		"name": v.odgm.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage, "port": int64(ODGMPort), "env": listOf(env),
+		"name": v.odgm.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage,
+		"port": int64(ODGMPort), "zenohPort": int64(ZenohPort), "env": listOf(env),
 	})
 	return vars
+}
+
+// classID returns the ID by which data and gateway know a class: its key, with the package before it.
+func classID(u *v1alpha1.DeploymentUnit) string {
+	if u.PackageName == "" || strings.HasPrefix(u.ClassKey, u.PackageName+".") {
+		return u.ClassKey
+	}
+	return u.PackageName + "." + u.ClassKey
+}
+
+// collectionNames returns the collections of a record: one of its own name if it names none.
+func (v *variables) collectionNames() []string {
+	if c := v.record.Spec.ODGMConfig; c != nil && len(c.Collections) > 0 {
+		return c.Collections
+	}
+	return []string{v.record.Name}
 }
 
 func (v *variables) common() Variables {
@@ -123,7 +148,7 @@ func (v *variables) common() Variables {
 
 // collections are the collections in the form that ODGM images read.
 func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) {
-	for _, name := range c.Collections {
+	for _, name := range v.collectionNames() {
 		assignments := []map[string]any{}
 		for _, a := range c.Assignments[name] {
 			one := map[string]any{"replica": append([]int64{}, a.Replica...), "shard_ids": append([]int64{}, a.ShardIDs...)}
@@ -150,11 +175,14 @@ func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) 
 // invocations returns where each method is called: the requested routes, and for the other methods their functions. Without bindings
 // each function is a method of its own name.
 func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]any {
-	urls, methods := map[string]string{}, v.record.Spec.DeploymentUnit.FunctionBindings
+	urls, modules, methods := map[string]string{}, map[string]string{}, v.record.Spec.DeploymentUnit.FunctionBindings
 	bound := len(methods) > 0
 	for i := range v.functions {
 		key := v.functions[i].Spec.FunctionKey
 		urls[key] = v.functions[i].URL
+		if module := v.functions[i].Spec.WASMModuleURL; module != "" {
+			modules[v.functions[i].URL] = module
+		}
 		if !bound {
 			methods = append(methods, v1alpha1.FunctionBinding{Name: key})
 		}
@@ -168,12 +196,17 @@ func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]
 	maps.Copy(routes, requested.Routes)
 	written := map[string]any{}
 	for method, route := range routes {
-		written[method] = map[string]any{
-			"url":          cmp.Or(route.URL, urls[route.FunctionKey]),
+		url := cmp.Or(route.URL, urls[route.FunctionKey])
+		one := map[string]any{
+			"url":          url,
 			"stateless":    ptr.Deref(route.Stateless, false),
 			"standby":      ptr.Deref(route.Standby, false),
 			"active_group": append([]int64{}, route.ActiveGroup...),
 		}
+		if module := modules[url]; module != "" {
+			one["wasm_module_url"] = module
+		}
+		written[method] = one
 	}
 	return map[string]any{"fn_routes": written, "disabled_fn": append([]string{}, requested.Disabled...)}
 }
@@ -191,10 +224,10 @@ func membersOf(c *v1alpha1.ODGMConfig) string {
 	return strings.Join(texts, ",")
 }
 
-// setShared adds the router and telemetry to the environment of a component.
-func (v *variables) setShared(env map[string]string, component, mode string) {
+// setShared adds the router and telemetry to the environment of a component. The SDKs of OpenTelemetry read which exporter there
+// is of each kind, published images whether it is enabled.
+func (v *variables) setShared(env map[string]string, component string) {
 	if v.settings.Router != "" {
-		env["OPRC_ZENOH_MODE"] = mode
 		env["OPRC_ZENOH_PEERS"] = v.settings.Router
 	}
 	t := v.record.Spec.Telemetry
@@ -202,12 +235,18 @@ func (v *variables) setShared(env map[string]string, component, mode string) {
 		return
 	}
 	env["OTEL_SERVICE_NAME"] = cmp.Or(t.ServiceName, component)
-	for kind, on := range map[string]*bool{"TRACES": t.Traces, "METRICS": t.Metrics, "LOGS": t.Logs} {
-		exporter := "otlp"
-		if !ptr.Deref(on, true) {
-			exporter = "none"
+	if v.settings.OTLPEndpoint != "" {
+		env["OTEL_EXPORTER_OTLP_ENDPOINT"] = v.settings.OTLPEndpoint
+	}
+	for kind, on := range map[string]bool{
+		"TRACES": ptr.Deref(t.Traces, true), "METRICS": ptr.Deref(t.Metrics, true), "LOGS": ptr.Deref(t.Logs, false),
+	} {
+		exporter := "none"
+		if on {
+			exporter = "otlp"
 		}
 		env["OTEL_"+kind+"_EXPORTER"] = exporter
+		env["OTEL_"+kind+"_ENABLED"] = strconv.FormatBool(on)
 	}
 	if t.SamplingRate != "" {
 		env["OTEL_TRACES_SAMPLER"] = "parentbased_traceidratio"

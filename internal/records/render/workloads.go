@@ -14,6 +14,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
+// knativeGroup is the API group of Knative Services.
+const knativeGroup = "serving.knative.dev"
+
 // MinScaleAnnotation is how many replicas Knative keeps at least.
 const MinScaleAnnotation = "autoscaling.knative.dev/minScale"
 
@@ -23,13 +26,12 @@ const spreadFrom = 0.99
 // place sets where the pods of a Deployment run: the scheduler, the limit, the zone, the spread over zones, and the distance to the
 // ODGM. What the template sets itself stays.
 func place(o *unstructured.Unstructured, src *source, s Settings) {
+	podLabels := markPods(o, src)
 	pods, ok := podTemplate(o)
 	if !ok {
 		return
 	}
-	labels := o.GetLabels()
-	podLabels, spec := ensure(ensure(pods, "metadata"), "labels"), ensure(pods, "spec")
-	maps.Copy(podLabels, selectorOf(labels))
+	labels, spec := o.GetLabels(), ensure(pods, "spec")
 	setDefault(spec, "schedulerName", s.SchedulerName != "", s.SchedulerName)
 	f := src.function
 	if f == nil {
@@ -43,6 +45,25 @@ func place(o *unstructured.Unstructured, src *source, s Settings) {
 	}
 	setDefault(spec, "affinity", src.nearODGM, nearODGM(labels[v1alpha1.OwnerLabel]))
 	setDefault(spec, "topologySpreadConstraints", f.Availability >= spreadFrom, overZones(labels))
+}
+
+// markPods gives the pods of a workload its labels, which it returns, and the annotation of HTTP/2.
+func markPods(o *unstructured.Unstructured, src *source) map[string]any {
+	workload := o.GetKind() == "Deployment" || o.GroupVersionKind().Group == knativeGroup
+	spec, _ := o.Object["spec"].(map[string]any)
+	pods, is := spec["template"].(map[string]any)
+	if !workload || !is {
+		return nil
+	}
+	metadata := ensure(pods, "metadata")
+	if src.function != nil && src.function.Spec.HTTP2 {
+		ensure(metadata, "annotations")[oaasHTTP2Annotation] = "true"
+	}
+	podLabels := ensure(metadata, "labels")
+	for key, value := range src.labels {
+		podLabels[key] = value
+	}
+	return podLabels
 }
 
 // podTemplate returns that of a Deployment.
@@ -158,7 +179,7 @@ func scaled(spec *v1alpha1.DeploymentRecordSpec, objects []Object, s Settings) [
 			if s.HPA && !has(objects, "HorizontalPodAutoscaler", o.GetName()) {
 				scalers = append(scalers, scaler(o, s.MaxReplicas))
 			}
-		case o.GroupVersionKind().Group == "serving.knative.dev":
+		case o.GroupVersionKind().Group == knativeGroup:
 			o.Unassigned = []string{"spec", "template", "metadata", "annotations", MinScaleAnnotation}
 		}
 	}

@@ -20,7 +20,7 @@ var resourceLimitCases = merged(
 		"metadata.name must be at most 63 characters, so that it is a valid label value": {
 			accepted: []string{"{metadata: {name: " + longestName + "}, spec: {}}"},
 			rejected: []rejected{
-				{"{metadata: {name: n" + longestName + "}, spec: {}}", `<nil>: Invalid value: metadata.name must be at most 63 characters, so that it is a valid label value`},
+				{"{metadata: {name: n" + longestName + "}, spec: {}}", `metadata: Invalid value: metadata.name must be at most 63 characters, so that it is a valid label value`},
 			},
 		},
 		"cpuLimit must not be below cpu": {

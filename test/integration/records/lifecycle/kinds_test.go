@@ -142,6 +142,38 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	assert.Equal(t, "100m", testenv.Read(s.World, "cart", &v1alpha1.ResourceLimit{}).Spec.CPU.String())
 }
 
+// A requested template that cannot be used is replaced, as in the original, and the record says why until it can be used.
+func TestARequestedTemplateThatCannotBeUsedIsReplaced(t *testing.T) {
+	s := start(t)
+	r := s.create(hinted("cart", "kn"))
+	assert.Equal(t, "edge", r.Status.Template)
+	assert.Equal(t, []string{"cart"}, s.deployments())
+	c := condition(r, v1alpha1.ConditionTemplateAsRequested)
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
+	assert.Equal(t, "template knative needs API group serving.knative.dev, which the API server does not serve, "+
+		"and records.features.knative is off; template edge is used instead", c.Message)
+	s.saw("cart", v1alpha1.EventReasonTemplateFallback)
+	unknown := condition(s.create(hinted("unknown", "nobody")), v1alpha1.ConditionTemplateAsRequested)
+	assert.Equal(t, `there is no DeploymentTemplate "nobody", only dev, edge, k8s-deployment, knative; template edge is used instead`, unknown.Message)
+	s.create(record("without", "add"))
+	assert.Empty(t, condition(s.get("without"), v1alpha1.ConditionTemplateAsRequested).Status)
+
+	s.restart(func(d *controller.Records) { d.Features.Knative = new(true) })
+	says := func(what, message string) {
+		t.Helper()
+		testenv.Becomes(s.World, what, message, func() string { return condition(s.get("cart"), v1alpha1.ConditionTemplateAsRequested).Message })
+	}
+	says("the feature is on", "template knative needs API group serving.knative.dev, which the API server does not serve; template edge is used instead")
+	s.serveKnative()
+	says("both are there", "template knative is used")
+	assert.Equal(t, metav1.ConditionTrue, condition(s.get("cart"), v1alpha1.ConditionTemplateAsRequested).Status)
+	s.restart(func(d *controller.Records) { d.Features.Knative = new(false) })
+	says("the feature is off", "template knative needs API group serving.knative.dev, and records.features.knative is off; template edge is used instead")
+	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.TemplateHint = "" })
+	says("no template is requested", "")
+	s.delete("cart")
+}
+
 // Knative comes while the controller runs: what it can render better is rendered again.
 func TestKnativeAppearsAtRunTime(t *testing.T) {
 	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })

@@ -89,14 +89,14 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"carts"}}
 	r = s.create(r)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
-	assert.Equal(t, &v1alpha1.ODGMStatus{Service: "cart-odgm-svc", Address: "cart-odgm-svc:8081", Ready: true}, r.Status.ODGM)
+	assert.Equal(t, &v1alpha1.ODGMStatus{Service: "cart-odgm-svc", Address: "cart-odgm-svc:8080", Ready: true}, r.Status.ODGM)
 	// The Service that is advertised has that port, and endpoints that serve it.
-	assert.Equal(t, int32(8081), s.service("cart-odgm-svc").Spec.Ports[1].Port)
+	assert.Equal(t, int32(8080), s.service("cart-odgm-svc").Spec.Ports[1].Port)
 	s.Eventually("the address has endpoints on that port", func() (bool, string) {
 		list := testenv.List(s.World, &discoveryv1.EndpointSliceList{}, client.MatchingLabels{discoveryv1.LabelServiceName: "cart-odgm-svc"})
 		for i := range list.Items {
 			for _, p := range list.Items[i].Ports {
-				if *p.Port == 8081 && len(list.Items[i].Endpoints) > 0 {
+				if *p.Port == 8080 && len(list.Items[i].Endpoints) > 0 {
 					return true, ""
 				}
 			}
@@ -104,7 +104,7 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 		return false, fmt.Sprint(list.Items)
 	})
 	assert.Equal(t, map[string]string{
-		"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8081", "ODGM_COLLECTIONS": "carts",
+		"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8080", "ODGM_COLLECTIONS": "carts",
 	}, s.env("cart"))
 }
 
