@@ -244,7 +244,7 @@ func ofToken(err error, after string) error {
 		e.HTTPStatus = http.StatusGone
 		return e
 	case apierrors.IsBadRequest(err):
-		return server.InvalidField("after", "is no endCursor of this list")
+		return server.InvalidField("after", "is no endCursor of this list: must be that of the page before, or absent for the first page")
 	}
 	return err
 }

@@ -45,6 +45,12 @@ type selectorBuilder struct {
 }
 
 func (b *selectorBuilder) add(list string, i int, key string, op selection.Operator, values ...string) {
+	if (op == selection.In || op == selection.NotIn) && len(values) == 0 {
+		b.violations = append(b.violations, server.Violation{
+			Field: fmt.Sprintf("label.%s[%d]", list, i), Description: "has no values, and must have at least one",
+		})
+		return
+	}
 	r, err := labels.NewRequirement(key, op, values)
 	if err != nil {
 		b.violations = append(b.violations, server.Violation{Field: fmt.Sprintf("label.%s[%d]", list, i), Description: err.Error()})

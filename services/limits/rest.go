@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -202,6 +203,13 @@ func read(r *http.Request, inPath string) (*Limit, error) {
 	return l, nil
 }
 
+func oneOf(known []string) string {
+	if len(known) == 0 {
+		return "absent: this request has none"
+	}
+	return "one of " + strings.Join(known, ", ")
+}
+
 // listQuery is what the query of a list requests.
 type listQuery struct {
 	selector labels.Selector
@@ -238,7 +246,7 @@ func parseQuery(raw string, known ...string) (map[string]string, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(known, key):
-			return nil, server.InvalidField(cmp.Or(key, "query"), fmt.Sprintf("has the unknown parameter %q", key))
+			return nil, server.InvalidField(cmp.Or(key, "query"), fmt.Sprintf("is an unknown parameter, must be %s", oneOf(known)))
 		case len(values[key]) > 1:
 			return nil, server.InvalidField(key, "is given more than once")
 		}

@@ -3,12 +3,15 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,10 +116,11 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 // check refuses what could not be deployed as things are now.
 func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.DeploymentRecordSpec) error {
 	if hint := spec.TemplateHint; hint != "" {
-		found := false
+		found, names := false, sets.New[string]()
 		for _, in := range slices.Compact([]string{namespace, c.templates}) {
 			err := uncached.EachItem(ctx, c.client, &v1alpha1.DeploymentTemplateList{}, in, func(t *v1alpha1.DeploymentTemplate) {
 				found = found || render.GoesBy(t, hint)
+				names.Insert(t.Name)
 			})
 			if err != nil {
 				return err
@@ -126,7 +130,8 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 			}
 		}
 		if !found {
-			return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("selected_template: there is no DeploymentTemplate %q", hint))
+			return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("selected_template: there is no DeploymentTemplate %q, only %s",
+				hint, cmp.Or(strings.Join(sets.List(names), ", "), "none")))
 		}
 	}
 	if c.preconditions == nil {

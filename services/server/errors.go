@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -164,8 +165,8 @@ func fromStatus(s *metav1.Status) *Error {
 		if cause.Type == corev1NamespaceTerminating {
 			e.Code = codes.FailedPrecondition
 		}
-		if cause.Field != "" {
-			e.Violations = append(e.Violations, Violation{Field: cause.Field, Description: plain(cause.Message)})
+		if cause.Field != "" && !strings.Contains(cause.Message, notChecked) {
+			e.Violations = append(e.Violations, violationOf(cause.Field, plain(cause.Message)))
 		}
 	}
 	// The same text without the prefix with the kind.
@@ -194,6 +195,24 @@ func named(s *metav1.Status) bool {
 
 // corev1NamespaceTerminating is the cause of a create in a namespace that is being deleted.
 const corev1NamespaceTerminating metav1.CauseType = "NamespaceTerminating"
+
+const (
+	// noField is how the API server writes the path of an object as a whole.
+	noField = "<nil>"
+	// notChecked is in a cause beside others: the API server stops at some errors. It says nothing of the request.
+	notChecked = "some validation rules were not checked"
+)
+
+// violationOf returns a violation of a field. If the message of a rule begins with a field below that of the rule, it is that one: a
+// rule about the name of an object can only be one of its metadata.
+func violationOf(field, description string) Violation {
+	field = strings.TrimPrefix(field, noField)
+	below, rest, ok := strings.Cut(description, " ")
+	if ok && strings.Contains(below, ".") && strings.HasPrefix("."+below, strings.TrimRight("."+field, ".")+".") {
+		return Violation{Field: below, Description: rest}
+	}
+	return Violation{Field: cmp.Or(field, "request"), Description: description}
+}
 
 // typeForValue is the prefix of a message of a CRD rule that shows the value only by its type.
 var typeForValue = regexp.MustCompile(`^Invalid value: "?(object|array|string|integer|boolean|number)"?: `)

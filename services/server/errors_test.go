@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -33,6 +34,58 @@ func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 			e := AsError(tc.err)
 			assert.Equal(t, tc.want, e != nil && e.Code == codes.NotFound, "%v", e)
 		})
+	}
+}
+
+// A refusal of the API server names a field, and nothing that only its authors know.
+func TestFieldsOfTheAPIServer(t *testing.T) {
+	const checked = `Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors`
+	for name, tc := range map[string]struct {
+		causes []metav1.StatusCause
+		want   string
+	}{
+		"a rule about the name": {[]metav1.StatusCause{{Field: "metadata", Message: `Invalid value: "object": metadata.name must be short`}},
+			"metadata.name: must be short"},
+		"the same, of an older CRD": {[]metav1.StatusCause{{Field: "<nil>", Message: `Invalid value: "object": metadata.name must be short`}},
+			"metadata.name: must be short"},
+		"a rule about the object": {[]metav1.StatusCause{{Field: "<nil>", Message: `Invalid value: "object": one of both must be there`}},
+			"request: one of both must be there"},
+		"rules that were not checked": {[]metav1.StatusCause{{Field: "<nil>", Message: checked}, {Field: "spec.cpu", Message: "must be a quantity"}},
+			"spec.cpu: must be a quantity"},
+		"a field that is in its message": {[]metav1.StatusCause{{Field: "spec.cpu", Message: "spec.cpu must be a quantity"}}, "spec.cpu: spec.cpu must be a quantity"},
+		"another field in the message":   {[]metav1.StatusCause{{Field: "spec", Message: "1.5 is too much"}}, "spec: 1.5 is too much"},
+	} {
+		status := apierrors.NewInvalid(schema.GroupKind{Group: "berth.dev", Kind: "ResourceLimit"}, "x", nil)
+		status.ErrStatus.Details.Causes = tc.causes
+		e := AsError(status)
+		assert.Equal(t, codes.InvalidArgument, e.Code, name)
+		assert.Equal(t, tc.want, e.Message, name)
+		require.Len(t, e.Violations, 1, name)
+		assert.Equal(t, tc.want, e.Violations[0].Field+": "+e.Violations[0].Description, name)
+	}
+}
+
+// What is wrong with JSON is said in the words of JSON, with the keys that there are.
+func TestRefusedJSONNamesNoTypeOfTheProgram(t *testing.T) {
+	type inner struct {
+		Labels map[string]string `json:"labels"`
+		Size   *struct {
+			CPU    string `json:"cpu,omitempty"`
+			Memory string `json:"memory"`
+		} `json:"size"`
+		List []struct {
+			Key string `json:"key"`
+		} `json:"list"`
+	}
+	for text, want := range map[string]string{
+		`{"labels":[]}`:             "below.labels: has the JSON type array, must be object",
+		`[]`:                        "below: has the JSON type array, must be object",
+		`{"colour":1}`:              "below.colour: unknown field, must be one of labels, list, size",
+		`{"size":{"cpus":"1"}}`:     "below.size.cpus: unknown field, must be one of cpu, memory",
+		`{"list":[{"k":"v"}]}`:      "below.list[0].k: unknown field, must be one of key",
+		`{"labels":{},"labels":{}}`: "below.labels: duplicate field",
+	} {
+		assert.EqualError(t, Unmarshal("below", []byte(text), &inner{}), "INVALID_ARGUMENT: "+want, text)
 	}
 }
 

@@ -11,11 +11,14 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	kjson "sigs.k8s.io/json"
+
+	"berth.dev/berth/internal/kube/jsonerr"
 )
 
 const (
@@ -40,7 +43,7 @@ func (s *Server) Route(path string, byMethod map[string]Handler) {
 			w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(byMethod)), ", "))
 			writeError(w, &Error{
 				Code: codes.Unimplemented, HTTPStatus: http.StatusMethodNotAllowed,
-				Message: fmt.Sprintf("method %s is not allowed", r.Method),
+				Message: fmt.Sprintf("method %s is not allowed, must be one of %s", r.Method, w.Header().Get("Allow")),
 			})
 			return
 		}
@@ -116,7 +119,7 @@ func Unmarshal(below string, b []byte, into any) error {
 	}
 	var violations []Violation
 	for _, err := range strict {
-		violations = append(violations, badKey(below, err))
+		violations = append(violations, badKey(below, err, reflect.TypeOf(into)))
 	}
 	if len(violations) > 0 {
 		return Invalid(violations...)
@@ -125,28 +128,57 @@ func Unmarshal(below string, b []byte, into any) error {
 }
 
 func badJSON(below string, err error) Violation {
-	field, text := "", err.Error()
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field, text = wrong.Field, fmt.Sprintf("has the JSON type %s, must be %s", wrong.Value, wrong.Type)
-	}
-	if field == "" {
-		return Violation{Field: cmp.Or(below, "body"), Description: "is not valid JSON: " + text}
-	}
-	return Violation{Field: join(below, field), Description: text}
+	field, description := jsonerr.Explain(err)
+	return Violation{Field: cmp.Or(join(below, field), "body"), Description: description}
 }
 
 // badKey parses the key from an error of the JSON library: unknown field "a.b", duplicate field "a.b".
-func badKey(below string, err error) Violation {
+func badKey(below string, err error, in reflect.Type) Violation {
 	what, key, ok := strings.Cut(err.Error(), ` field "`)
 	if !ok || key == `"` { // a key can be empty
 		return Violation{Field: cmp.Or(below, "body"), Description: err.Error()}
 	}
-	return Violation{Field: join(below, strings.TrimSuffix(key, `"`)), Description: what + " field"}
+	key = strings.TrimSuffix(key, `"`)
+	description := what + " field"
+	if known := knownKeys(in, key); what == "unknown" && len(known) > 0 {
+		description += ", must be one of " + strings.Join(known, ", ")
+	}
+	return Violation{Field: join(below, key), Description: description}
+}
+
+// knownKeys returns the keys that can stand in the place of an unknown one. It returns none below a map, whose keys may have dots.
+func knownKeys(in reflect.Type, path string) (keys []string) {
+	parents := strings.Split(path, ".")
+	for _, name := range parents[:len(parents)-1] {
+		name, _, _ = strings.Cut(name, "[")
+		fields := jsonFields(in)
+		if in = fields[name]; in == nil {
+			return nil
+		}
+	}
+	return slices.Sorted(maps.Keys(jsonFields(in)))
+}
+
+// jsonFields returns the fields of a struct, or of the elements of a list of them, by their names in JSON.
+func jsonFields(in reflect.Type) map[string]reflect.Type {
+	for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
+		in = in.Elem()
+	}
+	if in.Kind() != reflect.Struct {
+		return nil
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(in) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			fields[name] = f.Type
+		}
+	}
+	return fields
 }
 
 func join(below, field string) string {
-	if below == "" {
-		return field
+	if below == "" || field == "" {
+		return below + field
 	}
 	return below + "." + field
 }

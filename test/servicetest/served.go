@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,12 +140,16 @@ func (RawCodec) Unmarshal([]byte, any) error { return nil }
 // Name is that of what it replaces.
 func (RawCodec) Name() string { return "proto" }
 
+// Unreadable is what only the authors of a program understand.
+var Unreadable = regexp.MustCompile(`<nil>|map\[|\[\](string|int)|v1alpha1\.|Go (value|struct)|unmarshal`)
+
 // Refused demands a code, and that the error names a field, as a google.rpc.BadRequest does, and has the words.
 func Refused(t *testing.T, err error, code codes.Code, field string, words ...string) {
 	t.Helper()
 	require.Error(t, err)
 	s := status.Convert(err)
 	require.Equal(t, code, s.Code(), "%v", err)
+	require.NotRegexp(t, Unreadable, s.Message(), "callers know no types of a program")
 	for _, w := range words {
 		require.Contains(t, s.Message(), w)
 	}

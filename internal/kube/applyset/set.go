@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,8 +33,11 @@ type RefusedError struct {
 // Refuse returns a *RefusedError.
 func Refuse(reason string, err error) *RefusedError { return &RefusedError{reason, err} }
 
-// Error returns the message.
-func (e *RefusedError) Error() string { return e.Err.Error() }
+// notChecked is what the API server adds to the errors of an object that it did not validate to the end. It names no field.
+var notChecked = regexp.MustCompile(`, <nil>: Invalid value: null: some validation rules were not checked[^,\]]*`)
+
+// Error returns the message, which users read in conditions and events.
+func (e *RefusedError) Error() string { return notChecked.ReplaceAllString(e.Err.Error(), "") }
 
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/jsonerr"
 )
 
 // Parse reads a resource limit from a ConfigMap of either form; the values themselves say which it is. The result has the
@@ -134,13 +135,19 @@ func (p *parser) object(key string, into any) bool {
 	// Upstream passes over fields that it does not know. What stands in a wrong place has to be told.
 	strict, err := kjson.UnmarshalStrict([]byte(value), into)
 	if err != nil {
-		p.fail(key, "%q: %w", shortened(value), err)
+		p.fail(key, "%s", explained(value, err))
 		return false
 	}
 	for _, s := range strict {
 		p.note(key, "%v: left out", s)
 	}
 	return true
+}
+
+// explained says what is wrong with JSON.
+func explained(value string, err error) string {
+	field, description := jsonerr.Explain(err)
+	return strings.TrimSpace(fmt.Sprintf("%q: %s", shortened(value), strings.TrimSpace(field+" "+description)))
 }
 
 // volume is a volume as upstream writes it. The code's serialisation has storage_class, the plan's REST form is camelCase.
@@ -221,7 +228,7 @@ func (p *parser) nodeAffinity() *v1alpha1.NodeAffinity {
 	out := &v1alpha1.NodeAffinity{}
 	strict, err := kjson.UnmarshalStrict(inner, out)
 	if err != nil {
-		p.fail(keyNodeAffinity, "%q: %w", shortened(string(inner)), err)
+		p.fail(keyNodeAffinity, "%s", explained(string(inner), err))
 		return nil
 	}
 	for _, s := range strict {

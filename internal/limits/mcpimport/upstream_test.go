@@ -162,9 +162,9 @@ func TestErrorsNameConfigMapKeyAndValue(t *testing.T) {
 		"a volume that is null":       {map[string]string{"volumes": `{"data":null}`}, `ConfigMap mcp/rl-small: data[volumes]: volume "data" is null`},
 		"volumes that are a list":     {map[string]string{"volumes": `["data"]`}, `ConfigMap mcp/rl-small: data[volumes]: "[\"data\"]" is no JSON object`},
 		"a selector that is YAML":     {map[string]string{"node_selector": "disk: ssd"}, `ConfigMap mcp/rl-small: data[node_selector]: "disk: ssd" is no JSON object`},
-		"a selector with a number":    {map[string]string{"node_selector": `{"cores":16}`}, `ConfigMap mcp/rl-small: data[node_selector]: "{\"cores\":16}": json: cannot unmarshal number into Go value of type string`},
-		"an affinity cut off":         {map[string]string{"node_affinity": `{"nodeAffinity":`}, `ConfigMap mcp/rl-small: data[node_affinity]: "{\"nodeAffinity\":": unexpected end of JSON input`},
-		"a weight that is no integer": {map[string]string{"node_affinity": `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":"ten"}]}}`}, `json: cannot unmarshal string into Go struct field`},
+		"a selector with a number":    {map[string]string{"node_selector": `{"cores":16}`}, `ConfigMap mcp/rl-small: data[node_selector]: "{\"cores\":16}": has the JSON type number, must be string`},
+		"an affinity cut off":         {map[string]string{"node_affinity": `{"nodeAffinity":`}, `ConfigMap mcp/rl-small: data[node_affinity]: "{\"nodeAffinity\":": is not valid JSON: unexpected end of JSON input`},
+		"a weight that is no integer": {map[string]string{"node_affinity": `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":"ten"}]}}`}, `has the JSON type string, must be number`},
 		"rules at two places":         {map[string]string{"node_affinity": `{"nodeAffinity":{},"preferredDuringSchedulingIgnoredDuringExecution":[]}`}, `ConfigMap mcp/rl-small: data[node_affinity]: rules stand both in nodeAffinity and beside it`},
 	} {
 		t.Run(name, func(t *testing.T) {

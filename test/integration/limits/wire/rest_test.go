@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -77,6 +78,7 @@ func (a answer) refuses(t *testing.T, status int, code, field string) {
 	require.NoError(t, json.Unmarshal([]byte(a.body), &e), a.body)
 	assert.Equal(t, code, e.Code)
 	assert.NotEmpty(t, e.Message)
+	assert.NotRegexp(t, servicetest.Unreadable, a.body)
 	if field == "" {
 		return
 	}
@@ -174,6 +176,18 @@ func TestRESTRefusesByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.rest(s.Editor, tc.method, tc.path, tc.body).refuses(t, tc.status, tc.code, tc.field)
 		})
+	}
+	// What there is instead is in the message.
+	for message, a := range map[string]answer{
+		"limit: is an unknown parameter, must be one of first, after, labelSelector":                    s.rest(s.Editor, "GET", "?limit=5", ""),
+		"limit: is an unknown parameter, must be absent: this request has none":                         s.rest(s.Editor, "GET", "/x?limit=5", ""),
+		"method PATCH is not allowed, must be one of DELETE, GET, PUT":                                  s.rest(s.Editor, "PATCH", "/x", `{}`),
+		"colour: unknown field, must be one of createdAt, deletedAt, description, labels, limits, name": s.rest(s.Editor, "POST", "", `{"colour":"red"}`),
+		"labels: has the JSON type array, must be object":                                               s.rest(s.Editor, "POST", "", `{"name":"x","labels":[],"limits":{}}`),
+		"limits.nodeAffinity: has the JSON type array, must be object":                                  s.rest(s.Editor, "POST", "", limitJSON("x", "[]")),
+		"name: must be at most 63 characters, so that it is a valid label value":                        s.rest(s.Editor, "POST", "", limitJSON(strings.Repeat("x", 64), "null")),
+	} {
+		assert.Contains(t, a.body, message)
 	}
 	plain := s.rest(s.Editor, "POST", "", `{"name":"x","limits":{}}`, "Content-Type", "text/plain")
 	plain.refuses(t, http.StatusUnsupportedMediaType, "INVALID_ARGUMENT", "")

@@ -151,7 +151,7 @@ func TestRL06EveryRuleAcceptsAndRefusesByTheFieldsPath(t *testing.T) {
 			}
 			tc.change(req)
 			if len(req.Name) > 63 {
-				servicetest.Refused(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), req)), codes.InvalidArgument, "", "at most 63 characters")
+				servicetest.Refused(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), req)), codes.InvalidArgument, "name", "name: must be at most 63 characters")
 				return
 			}
 			before := s.count()
