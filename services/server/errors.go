@@ -214,7 +214,7 @@ func violationOf(field, description string) Violation {
 	return Violation{Field: cmp.Or(field, "request"), Description: description}
 }
 
-// typeForValue is the prefix of a message of a CRD rule that shows the value only by its type.
-var typeForValue = regexp.MustCompile(`^Invalid value: "?(object|array|string|integer|boolean|number)"?: `)
+// ruleBroken is the prefix of a message of a CRD rule that shows no value, or only its type.
+var ruleBroken = regexp.MustCompile(`^Invalid value: (?:"?(?:object|array|string|integer|boolean|number)"?: |([a-zA-Z][^ :]* ))`)
 
-func plain(message string) string { return typeForValue.ReplaceAllString(message, "") }
+func plain(message string) string { return ruleBroken.ReplaceAllString(message, "$1") }

@@ -40,28 +40,38 @@ func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 // A refusal of the API server names a field, and nothing that only its authors know.
 func TestFieldsOfTheAPIServer(t *testing.T) {
 	const checked = `Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors`
-	for name, tc := range map[string]struct {
-		causes []metav1.StatusCause
-		want   string
-	}{
-		"a rule about the name": {[]metav1.StatusCause{{Field: "metadata", Message: `Invalid value: "object": metadata.name must be short`}},
-			"metadata.name: must be short"},
-		"the same, of an older CRD": {[]metav1.StatusCause{{Field: "<nil>", Message: `Invalid value: "object": metadata.name must be short`}},
-			"metadata.name: must be short"},
-		"a rule about the object": {[]metav1.StatusCause{{Field: "<nil>", Message: `Invalid value: "object": one of both must be there`}},
-			"request: one of both must be there"},
-		"rules that were not checked": {[]metav1.StatusCause{{Field: "<nil>", Message: checked}, {Field: "spec.cpu", Message: "must be a quantity"}},
-			"spec.cpu: must be a quantity"},
-		"a field that is in its message": {[]metav1.StatusCause{{Field: "spec.cpu", Message: "spec.cpu must be a quantity"}}, "spec.cpu: spec.cpu must be a quantity"},
-		"another field in the message":   {[]metav1.StatusCause{{Field: "spec", Message: "1.5 is too much"}}, "spec: 1.5 is too much"},
+	want := map[string]string{
+		"a rule about the name":           "metadata.name: must be short",
+		"the same, with a type":           "metadata.name: must be short",
+		"the same, of an older CRD":       "metadata.name: must be short",
+		"a rule about the object":         "request: one of both must be there",
+		"rules that were not checked":     "spec.cpu: must be a quantity",
+		"a field that is in its message":  "spec.cpu: spec.cpu must be a quantity",
+		"another field in the message":    "spec: 1.5 is too much",
+		"a value, which the caller knows": `spec.cpu: Invalid value: "much": spec.cpu must be a quantity`,
+		"a value that is a word":          "spec.on: Invalid value: true: must be false",
+	}
+	for name, causes := range map[string][][2]string{
+		"a rule about the name":           {{"metadata", "Invalid value: metadata.name must be short"}},
+		"the same, with a type":           {{"metadata", `Invalid value: "object": metadata.name must be short`}},
+		"the same, of an older CRD":       {{"<nil>", "Invalid value: metadata.name must be short"}},
+		"a rule about the object":         {{"<nil>", `Invalid value: "object": one of both must be there`}},
+		"rules that were not checked":     {{"<nil>", checked}, {"spec.cpu", "must be a quantity"}},
+		"a field that is in its message":  {{"spec.cpu", "spec.cpu must be a quantity"}},
+		"another field in the message":    {{"spec", "1.5 is too much"}},
+		"a value, which the caller knows": {{"spec.cpu", `Invalid value: "much": spec.cpu must be a quantity`}},
+		"a value that is a word":          {{"spec.on", "Invalid value: true: must be false"}},
 	} {
 		status := apierrors.NewInvalid(schema.GroupKind{Group: "berth.dev", Kind: "ResourceLimit"}, "x", nil)
-		status.ErrStatus.Details.Causes = tc.causes
+		status.ErrStatus.Details.Causes = nil
+		for _, c := range causes {
+			status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Field: c[0], Message: c[1]})
+		}
 		e := AsError(status)
 		assert.Equal(t, codes.InvalidArgument, e.Code, name)
-		assert.Equal(t, tc.want, e.Message, name)
+		assert.Equal(t, want[name], e.Message, name)
 		require.Len(t, e.Violations, 1, name)
-		assert.Equal(t, tc.want, e.Violations[0].Field+": "+e.Violations[0].Description, name)
+		assert.Equal(t, want[name], e.Violations[0].Field+": "+e.Violations[0].Description, name)
 	}
 }
 
