@@ -205,6 +205,8 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	ofAll := template("of-all")
 	ofAll.Namespace = "berth-system"
 	s.CreateForTest(ofAll)
+	u.SelectedTemplate = new("none")
+	servicetest.Refused(t, s.deploy(u), codes.FailedPrecondition, "", `there is no DeploymentTemplate "none", only `, "of-all, own")
 	u.SelectedTemplate = new("of-all")
 	require.NoError(t, s.deploy(u), "of the controller's namespace")
 	s.Delete(own)
