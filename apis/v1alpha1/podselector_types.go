@@ -30,10 +30,10 @@ type PodSelector struct {
 	MatchExpressions []PodSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
-// LabelValue is the value of a label in a map of labels. The type carries only the validation.
+// LabelValue is the value of a label in matchLabels. The type carries only the validation.
 //
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`must be a label value: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"must be a label value, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
+// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`matchLabels must have label values: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"matchLabels must have label values, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 type LabelValue = string
 
 // PodSelectorRequirement is a requirement on one label of a pod.

@@ -70,7 +70,7 @@ type ResourceLimitSpec struct {
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(k, k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message=`nodeSelector must have label keys: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"nodeSelector must have label keys, not '" + self.filter(k, !(k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')))[0] + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
-	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
+	NodeSelector map[string]NodeLabelValue `json:"nodeSelector,omitempty"`
 
 	// nodeAffinity specifies the nodes on which a pod must run and those that it prefers. It applies in addition to
 	// nodeSelector and to the pod's own affinity.
@@ -234,6 +234,12 @@ type NodeFieldRequirement struct {
 	// +required
 	Values []string `json:"values"`
 }
+
+// NodeLabelValue is the value of a label in nodeSelector. The type carries only the validation.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`nodeSelector must have label values: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"nodeSelector must have label values, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
+type NodeLabelValue = string
 
 // NodeOperator relates a node's label to the values of a NodeRequirement.
 //

@@ -69,10 +69,10 @@ var resourceLimitCases = merged(
 				badLabel("spec.nodeSelector", "object", "nodeSelector must have label keys", labelKey),
 				"my disk", "", "a/b/c", "Example.com/disk", "a"+longestPrefix+"/a", "n"+longestName),
 		},
-		"must be a label value: " + labelValue: {
+		"nodeSelector must have label values: " + labelValue: {
 			accepted: []string{"{nodeSelector: {disk: '', kind: Ssd_1.a-b, name: " + longestName + "}}"},
 			rejected: refuses(func(value string) string { return "{nodeSelector: {disk: " + value + "}}" },
-				badLabel("spec.nodeSelector[disk]", "string", "must be a label value", labelValue), "fast ssd", "ssd-"),
+				badLabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", labelValue), "fast ssd", "ssd-"),
 		},
 		"nodeSelectorTerms must have at least one term": {
 			accepted: []string{"{nodeAffinity: " + required.in("{matchExpressions: [{key: disk, operator: Exists}]}") + "}", "{nodeAffinity: {}}"},

@@ -227,10 +227,10 @@ func selectorCases(in func(selector string) string) ruleCases {
 				badLabel("spec.selector.matchLabels", "object", "matchLabels must have label keys", labelKey),
 				"my app", "", "a/b/c", "a"+longestPrefix+"/a"),
 		},
-		"must be a label value: " + labelValue: {
+		"matchLabels must have label values: " + labelValue: {
 			accepted: []string{in("{matchLabels: {app: '', tier: Front_1.a-b, name: " + longestName + "}}")},
 			rejected: refuses(func(value string) string { return in("{matchLabels: {app: " + value + "}}") },
-				badLabel("spec.selector.matchLabels[app]", "string", "must be a label value", labelValue), "my app", "web-"),
+				badLabel("spec.selector.matchLabels[app]", "string", "matchLabels must have label values", labelValue), "my app", "web-"),
 		},
 		"key must be a label key: " + labelKey: {
 			accepted: []string{
