@@ -57,11 +57,29 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !controllerutil.ContainsFinalizer(env, v1alpha1.EnvironmentFinalizer) {
 		return c.setFinalizer(ctx, env, controllerutil.AddFinalizer)
 	}
-	return c.run(ctx, env, c.withNamespace(env))
+	if env.Status.Namespace == "" {
+		return c.begin(ctx, env)
+	}
+	return c.run(ctx, env, env.DeepCopy())
 }
 
-// withNamespace returns a copy of an environment with the namespace of its objects. The status may have none although they were
-// created: it is written after them, and not if the environment has changed meanwhile or the controller ends.
+// begin writes the namespace of an environment before its first object is created, and runs it. The write fails if the environment
+// is being deleted or gone, which the cache may not show yet: the API server deletes an object at once, in spite of a finalizer, if
+// the finalizer was added while it handled the request for deletion.
+func (c *Controller) begin(ctx context.Context, env *v1alpha1.Environment) (reconcile.Result, error) {
+	before := c.withNamespace(env)
+	version, err := applyset.Status(ctx, c.Client, environmentKind, env, &before.Status, FieldOwner, applyset.OptimisticLock)
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: cacheDelay}, nil
+	case version == "":
+		return reconcile.Result{}, err
+	}
+	before.ResourceVersion = version
+	return c.run(ctx, before, before.DeepCopy())
+}
+
+// withNamespace returns a copy of an environment with the namespace of its objects. Its status has none until it begins.
 func (c *Controller) withNamespace(env *v1alpha1.Environment) *v1alpha1.Environment {
 	env = env.DeepCopy()
 	switch {

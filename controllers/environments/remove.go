@@ -4,6 +4,7 @@ package environments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -42,6 +43,24 @@ func (c *Controller) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: deletionInterval}, nil
+}
+
+// removeGone deletes what was just created of an environment that is gone although it had the finalizer: see begin. What has an owner
+// is left to the garbage collector.
+func (c *Controller) removeGone(ctx context.Context, before *v1alpha1.Environment, v *observation) error {
+	switch {
+	case before.Status.Phase != "": // someone removed the finalizer
+		return nil
+	case v.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain: // there may be data of an earlier environment
+		return nil
+	case hasNamespace(v.env):
+		_, err := c.removeNamespace(ctx, v.env)
+		return err
+	}
+	if err := errors.Join(c.observeSecrets(ctx, v), c.observeClaims(ctx, v)); err != nil {
+		return err
+	}
+	return applyset.DeleteAll(ctx, c.Client, slices.DeleteFunc(v.children, func(child applyset.Child) bool { return !holdsData(&child) }))
 }
 
 // removeAll deletes the objects of an environment, and returns what is left, "" for nothing.

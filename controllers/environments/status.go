@@ -52,8 +52,10 @@ func (c *Controller) report(
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: cacheDelay}, nil
-	case version == "":
+	case err != nil:
 		return reconcile.Result{}, err
+	case version == "":
+		return reconcile.Result{}, c.removeGone(ctx, before, v)
 	}
 	if from, to := before.Status.Phase, env.Status.Phase; from != to {
 		kind := corev1.EventTypeNormal
