@@ -32,6 +32,7 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^kubectl logs -n berth-system POD`), "needs kubelets: test/kind reads the logs of these pods"},
 	{regexp.MustCompile(`^kubectl annotate pod -n shop cache-3 `), "needs a workload of a custom kind: test/integration/mix/moves writes the same annotation"},
 	{regexp.MustCompile(`^kubectl annotate (deployment web|replicaset -l app=web) berth.dev/spot-percent-`), "needs a Deployment with annotations; it is kubectl's own command"},
+	{regexp.MustCompile(`^kubectl berth proxy `), "ends when it is stopped: test/integration/limits/wire runs it, and calls the services through it"},
 	{regexp.MustCompile(`^kubectl berth env (backup|restore)-database `), "test/integration/environments/lifecycle runs them on a database; here none gets ready"},
 }
 
