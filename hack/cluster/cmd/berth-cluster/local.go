@@ -25,7 +25,7 @@ type local struct {
 type size struct {
 	spot, onDemand, pods int
 	cpu                  string
-	features             features
+	features             cluster.Features
 }
 
 func (l local) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }
@@ -100,11 +100,8 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	l.say("Nodes: %d spot, %d on-demand.", s.spot, s.onDemand)
-	for _, dir := range append([]string{"manifests/crds", "manifests/rbac"}, s.features.manifests()...) {
-		if err := c.ApplyFiles(ctx, filepath.Join(l.root, dir)); err != nil {
-			return err
-		}
-		l.say("Installed %s.", dir)
+	if err := c.Install(ctx, l.root, s.features, func(dir string) { l.say("Installed %s.", dir) }); err != nil {
+		return err
 	}
 	schedulerConfig := filepath.Join(l.root, "manifests/scheduler/second-scheduler.yaml")
 	if _, err := c.StartScheduler(ctx, cluster.ProgramOptions{Binary: scheduler, ConfigFile: schedulerConfig}); err != nil {
@@ -114,12 +111,14 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
-	if len(s.features) > 0 {
-		if err := c.Apply(ctx, client); err != nil {
-			return err
-		}
+	if err := c.StartControllers(ctx, cluster.ControllersOptions{
+		Root: l.root, Binary: controller, Config: filepath.Join(l.root, "manifests/controller/config.yaml"),
+		Args: []string{"--scheduler-config=" + schedulerConfig}, Features: s.features, Serve: l.serve.ServiceAddresses,
+	}); err != nil {
+		return err
 	}
-	return l.startControllers(ctx, c, s.features, controller, schedulerConfig)
+	l.say("Berth's controller is ready.")
+	return nil
 }
 
 // publish stores the scheduler's configuration where kubectl berth finds it, as the manifests do.

@@ -24,7 +24,7 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	l := local{root: root, dir: filepath.Join(t.TempDir(), ".cluster"), out: &out, serve: freeAddresses(t)}
 	t.Cleanup(func() { _ = l.down() })
 
-	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4", features: allFeatures}))
+	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4", features: cluster.AllFeatures()}))
 	require.Contains(t, out.String(), "Installed manifests/crds")
 	require.Contains(t, out.String(), "Berth's controller is ready")
 	require.Contains(t, out.String(), "export KUBECONFIG="+l.kubeconfig())
@@ -32,7 +32,7 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	processes, err := cluster.Detached(l.dir)
 	require.NoError(t, err)
 	require.Len(t, processes, 7)
-	for _, address := range []string{l.serve.berth, l.serve.environments} {
+	for _, address := range []string{l.serve.Berth, l.serve.Environments} {
 		conn, err := net.Dial("tcp", address)
 		require.NoError(t, err)
 		_ = conn.Close()
@@ -59,8 +59,8 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	for text, want := range map[string]features{
-		"": nil, "none": nil, "limits": {limits}, "environments, limits": {limits, environments}, "limits records environments": allFeatures,
+	for text, want := range map[string]cluster.Features{
+		"": nil, "none": nil, "limits": {cluster.Limits}, "environments, limits": {cluster.Limits, cluster.Environments}, "limits records environments": cluster.AllFeatures(),
 	} {
 		f, err := parseFeatures(text)
 		require.NoError(t, err, text)
@@ -73,17 +73,17 @@ func TestFeatures(t *testing.T) {
 // A second cluster on one machine would fail late otherwise.
 func TestUpNamesTheAddressThatIsTaken(t *testing.T) {
 	a := freeAddresses(t)
-	listener, err := net.Listen("tcp", a.environments)
+	listener, err := net.Listen("tcp", a.Environments)
 	require.NoError(t, err)
 	defer listener.Close()
-	require.ErrorContains(t, a.of(allFeatures).areFree(t.Context()), "the services of Berth need "+a.environments)
-	require.NoError(t, a.of(features{limits}).areFree(t.Context()))
+	require.ErrorContains(t, a.of(cluster.AllFeatures()).areFree(t.Context()), "the services of Berth need "+a.Environments)
+	require.NoError(t, a.of(cluster.Features{cluster.Limits}).areFree(t.Context()))
 	require.Equal(t, addresses{}, a.of(nil))
 }
 
 func freeAddresses(t *testing.T) (a addresses) {
 	t.Helper()
-	for _, address := range []*string{&a.berth, &a.environments} {
+	for _, address := range []*string{&a.Berth, &a.Environments} {
 		var err error
 		*address, err = cluster.FreeAddress()
 		require.NoError(t, err)

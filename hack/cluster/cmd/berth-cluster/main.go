@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		flags.IntVar(&size.onDemand, "on-demand", 4, "number of on-demand nodes")
 		flags.StringVar(&size.cpu, "cpu", "", "CPUs of a node (default 16)")
 		flags.IntVar(&size.pods, "pods", 0, "pods a node takes (default 110)")
-		chosen := flags.String("features", strings.Join(allFeatures, ","), "features beside the mix; none is the mix alone")
+		chosen := flags.String("features", strings.Join(cluster.AllFeatures(), ","), "features beside the mix; none is the mix alone")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
