@@ -27,6 +27,7 @@ CPU ?=
 PODS ?= 0
 # Its features beside the mix.
 FEATURES ?= limits records environments
+ACTS ?= mix limits records environments
 
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
@@ -38,8 +39,8 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Run the demo: a local control plane, a workload placed by its mix, scaled, rolled, drained, rebalanced
-	@go run ./hack/demo
+demo: ## Run the demo: mixes, limits, records and environments on a local control plane (ACTS=mix)
+	@go run ./hack/demo --acts="$(ACTS)"
 
 .PHONY: test
 test: verify lint ## Run everything that must pass before a commit

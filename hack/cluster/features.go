@@ -67,6 +67,14 @@ metadata: {name: berth-client}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects:
 - {kind: ServiceAccount, name: client, namespace: default}
+---
+# edit does not include Environments, because they create namespaces.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-client-environments}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-environment-editor}
+subjects:
+- {kind: ServiceAccount, name: client, namespace: default}
 `
 
 // manifests returns what features need beside what is always installed.

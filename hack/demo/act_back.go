@@ -89,17 +89,21 @@ func (d *demo) untilStatus(ctx context.Context, reason string) error {
 
 // berth runs `kubectl berth` and prints its output.
 func (d *demo) berth(ctx context.Context, args ...string) error {
+	out, err := d.berthOutput(ctx, args...)
+	d.outputs(out)
+	return err
+}
+
+// berthOutput runs `kubectl berth` and returns its output.
+func (d *demo) berthOutput(ctx context.Context, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	c := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &problems})
 	c.SetArgs(append([]string{"--kubeconfig", d.cluster.KubeconfigPath()}, args...))
 	d.command("kubectl berth %s", strings.Join(args, " "))
 	if err := c.ExecuteContext(ctx); err != nil {
-		return fmt.Errorf("kubectl berth %s: %w: %s", strings.Join(args, " "), err, problems.String())
+		return "", fmt.Errorf("kubectl berth %s: %w: %s", strings.Join(args, " "), err, problems.String())
 	}
-	for line := range strings.Lines(out.String()) {
-		d.output(strings.TrimRight(line, " \n"))
-	}
-	return nil
+	return out.String(), nil
 }
 
 // evictionsAre checks how many pods the controller has evicted since the start, by the audit log.

@@ -36,7 +36,7 @@ func TestTheDemoShowsEveryActOnOneScreenAndLeavesNothing(t *testing.T) {
 	require.NoError(t, d.run(t.Context()), out.String())
 
 	screens := strings.Split(out.String(), "\n\n== ")
-	assert.Len(t, screens, 9, "the start, the nodes, six acts, the end")
+	assert.Len(t, screens, 12, "the start, the nodes, six acts about the mix, three about other features, the end")
 	for _, s := range screens {
 		assert.LessOrEqual(t, strings.Count(s, "\n")+2, maxLines, "lines of: %s", s)
 	}
@@ -56,6 +56,7 @@ func TestTheDemoShowsEveryActOnOneScreenAndLeavesNothing(t *testing.T) {
 func TestTheDemoFailsWhenPodsAreNotPlacedByTheirMix(t *testing.T) {
 	var out bytes.Buffer
 	d := newDemo(&screen{out: &out})
+	d.acts = []string{mixActs}
 	d.profile = filepath.Join(t.TempDir(), "no-plugin.yaml")
 	require.NoError(t, os.WriteFile(d.profile, []byte(`
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,15 +32,42 @@ const (
 
 // look returns a picture of the current cluster.
 func (d *demo) look(ctx context.Context) (picture, error) {
-	nodes, err := d.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
+	return d.lookAt(ctx, client.InNamespace(namespace))
+}
+
+// lookAt returns a picture of all nodes, and of the pods that options select.
+func (d *demo) lookAt(ctx context.Context, options ...client.ListOption) (picture, error) {
+	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
+	if err := d.client.List(ctx, nodes); err != nil {
 		return picture{}, fmt.Errorf("list nodes: %w", err)
 	}
-	pods, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
+	if err := d.client.List(ctx, pods, options...); err != nil {
 		return picture{}, fmt.Errorf("list pods: %w", err)
 	}
 	return take(nodes.Items, pods.Items, d.classifier), nil
+}
+
+// existing lists objects, each as "Kind name".
+func (d *demo) existing(ctx context.Context, options []client.ListOption, lists ...client.ObjectList) ([]string, error) {
+	var found []string
+	for _, list := range lists {
+		gvk, err := d.client.GroupVersionKindFor(list)
+		if err != nil {
+			return nil, err
+		}
+		kind := strings.TrimSuffix(gvk.Kind, "List")
+		if err := d.client.List(ctx, list, options...); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			found = append(found, kind+" "+o.(client.Object).GetName())
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // until polls until a condition holds, or returns an error after a timeout. The condition describes what it observed,

@@ -72,9 +72,20 @@ func (s *screen) quote(format string, args ...any) {
 	}
 }
 
-// command writes a command for the user.
+// command writes a command for the user, which may have several lines.
 func (s *screen) command(format string, args ...any) {
-	s.line("  %s %s", s.paint(faint, "$"), s.paint(bold, fmt.Sprintf(format, args...)))
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	s.line("  %s %s", s.paint(faint, "$"), s.paint(bold, lines[0]))
+	for _, l := range lines[1:] {
+		s.line("      %s", s.paint(bold, l))
+	}
+}
+
+// outputs writes the lines that a command printed.
+func (s *screen) outputs(text string) {
+	for line := range strings.Lines(text) {
+		s.output(strings.TrimRight(line, " \n"))
+	}
 }
 
 // output writes a line that a command printed. A sentence is wrapped, a row of a table is not.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"berth.dev/berth/hack/cluster"
@@ -34,7 +35,7 @@ func (d *demo) build(ctx context.Context) (p programs, err error) {
 	d.title("Berth: every replica on the capacity type of its mix")
 	d.say("The demo runs on a real Kubernetes control plane on this machine. Only the nodes and the containers are simulated (by " +
 		"KWOK). Lines with $ are the commands that you would run; the demo does the same through the API. Every number is counted " +
-		"from the API server and compared with the mix. To pause after each act: go run ./hack/demo --pause")
+		"from the API server and checked. To pause after each act: go run ./hack/demo --pause")
 	d.gap()
 	d.say("Building missing programs (a few minutes the first time) ...")
 	began := time.Now()
@@ -83,12 +84,14 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	d.step("control plane", "Kubernetes "+version.GitVersion+" at "+d.cluster.URL(), began)
 
 	began = time.Now()
-	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
-		if err := d.cluster.ApplyFiles(ctx, filepath.Join(d.root, dir)); err != nil {
-			return stop, err
-		}
+	what := "manifests/crds, manifests/rbac"
+	if features := d.features(); len(features) > 0 {
+		what += ", those of " + strings.Join(features, ", ")
 	}
-	d.step("install", "manifests/crds, manifests/rbac", began)
+	if err := d.cluster.Install(ctx, d.root, d.features(), func(string) {}); err != nil {
+		return stop, err
+	}
+	d.step("install", what, began)
 
 	began = time.Now()
 	_, err = d.cluster.StartScheduler(ctx, cluster.ProgramOptions{Binary: p.scheduler, ConfigFile: d.profile})
@@ -98,14 +101,24 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	d.step("berth-scheduler", "as its own service account; profile "+filepath.Base(d.profile), began)
 
 	began = time.Now()
-	_, err = d.cluster.StartController(
-		ctx, cluster.ProgramOptions{Binary: p.controller, ConfigFile: filepath.Join(d.root, controllerConfig)},
-	)
-	if err != nil {
+	if err := d.startControllers(ctx, p.controller); err != nil {
 		return stop, err
 	}
 	d.step("berth-controller", "as its own service account; with shorter times than shipped", began)
 	return stop, nil
+}
+
+// startControllers starts what the chosen acts need, with services at free addresses.
+func (d *demo) startControllers(ctx context.Context, binary string) error {
+	for _, address := range []*string{&d.serve.Berth, &d.serve.Environments} {
+		var err error
+		if *address, err = cluster.FreeAddress(); err != nil {
+			return err
+		}
+	}
+	return d.cluster.StartControllers(ctx, cluster.ControllersOptions{
+		Root: d.root, Binary: binary, Config: filepath.Join(d.root, controllerConfig), Features: d.features(), Serve: d.serve,
+	})
 }
 
 func (d *demo) connect() (err error) {
@@ -153,7 +166,7 @@ func (d *demo) kept() {
 	// berth-cluster recognizes a completely started cluster by this file.
 	_ = os.WriteFile(filepath.Join(d.cluster.Dir(), "complete"), nil, 0o600)
 	d.gap()
-	d.say("The cluster is kept (--keep), with the pods of the last act:")
+	d.say("The cluster is kept (--keep), with what the acts left:")
 	d.line("\nexport KUBECONFIG=%s\n", d.cluster.KubeconfigPath())
 	d.offer("kubectl get capacitymix,deployment,pods -o wide", "list the objects")
 	d.offer("make cluster-down", "stop the cluster")

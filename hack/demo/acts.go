@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+const mixActs = "mix"
+
+// allActs are what --acts chooses from. mix stands for the acts about nodes and mixes.
+var allActs = append([]string{mixActs}, cluster.AllFeatures()...)
+
+// parseActs reads a list of acts, which may be separated by commas or spaces. The order is always that of allActs.
+func parseActs(list string) ([]string, error) {
+	chosen, unknown := cluster.Choose(allActs, list)
+	if unknown != "" || len(chosen) == 0 {
+		return nil, fmt.Errorf("--acts has %q: it must be a list of %s", unknown, strings.Join(allActs, ", "))
+	}
+	return chosen, nil
+}
+
+// steps are the functions of the chosen acts.
+func (d *demo) steps() (steps []func(context.Context) error) {
+	for _, name := range d.acts {
+		switch name {
+		case mixActs:
+			steps = append(steps, d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.comeBack, d.noCapacity)
+		case cluster.Limits:
+			steps = append(steps, d.limits)
+		case cluster.Records:
+			steps = append(steps, d.records)
+		case cluster.Environments:
+			steps = append(steps, d.environments)
+		}
+	}
+	return steps
+}
+
+// features are those that the chosen acts need. ResourceLimits need nothing: the scheduler enforces them.
+func (d *demo) features() cluster.Features {
+	return slices.DeleteFunc(slices.Clone(d.acts), func(name string) bool { return name == mixActs || name == cluster.Limits })
+}
+
+// largeNodes adds nodes with capacity for the acts after those about the mix, unless they exist.
+func (d *demo) largeNodes(ctx context.Context) error {
+	if d.large {
+		return nil
+	}
+	d.large = true
+	large := func(s *cluster.NodeSpec) { s.Name, s.CPU, s.Memory = "large-"+s.Name, "8", "32Gi" }
+	return d.cluster.AddNodes(ctx, append(cluster.Nodes("spot", 3, large), cluster.Nodes("on-demand", 3, large)...)...)
+}
