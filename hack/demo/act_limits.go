@@ -52,7 +52,7 @@ func (d *demo) limits(ctx context.Context) error {
 	}
 	d.line("  %s", d.paint(faint, pad("architecture", nameColumn)+pad("nodes", 8)+"pods of tool"))
 	nodes, pods := architectures(pic)
-	verdict := map[string]string{foreign: d.verdict(d.results.add(noneOn(foreign, toolReplicas, pods)), "as the limit prescribes")}
+	verdict := map[string]string{foreign: d.verdict(d.results.add(noneForeign(pods)), "as the limit prescribes")}
 	for _, arch := range slices.Sorted(maps.Keys(nodes)) {
 		d.line("  %s%s%s%s", pad(arch, nameColumn), pad(fmt.Sprint(nodes[arch]), 8), pad(fmt.Sprint(pods[arch]), 15), verdict[arch])
 	}
@@ -94,7 +94,7 @@ func (d *demo) above(ctx context.Context) error {
 		return err
 	}
 	_, pods := architectures(pic)
-	ok := d.results.add(noneOn(foreign, toolReplicas, pods))
+	ok := d.results.add(noneForeign(pods))
 	d.say("The scheduler retries the pod, and the rollout completes with %d pods, %d of them on %s: %s.",
 		len(pic.of(tool)), pods[foreign], foreign, d.verdict(ok, "checked"))
 	return nil
@@ -115,17 +115,17 @@ func architectures(pic picture) (nodes, pods map[string]int) {
 	return nodes, pods
 }
 
-// noneOn checks that n pods run, none of them on an architecture.
-func noneOn(arch string, n int, pods map[string]int) (differs differences) {
+// noneForeign checks that all pods of tool run, none of them on the foreign architecture.
+func noneForeign(pods map[string]int) (differs differences) {
 	running := 0
 	for _, count := range pods {
 		running += count
 	}
-	if running != n {
-		differs.add("%s: %d pods run instead of %d", tool, running, n)
+	if running != toolReplicas {
+		differs.add("%s: %d pods run instead of %d", tool, running, toolReplicas)
 	}
-	if pods[arch] != 0 {
-		differs.add("%s: %d pods run on %s, which ResourceLimit %s excludes", tool, pods[arch], arch, limitName)
+	if pods[foreign] != 0 {
+		differs.add("%s: %d pods run on %s, which ResourceLimit %s excludes", tool, pods[foreign], foreign, limitName)
 	}
 	return differs
 }

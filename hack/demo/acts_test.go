@@ -30,12 +30,12 @@ func TestTheControllersHaveOnlyTheFeaturesOfTheActs(t *testing.T) {
 	require.Equal(t, cluster.Features{cluster.Records, cluster.Environments}, (&demo{acts: allActs}).features())
 }
 
-func TestNoneOn(t *testing.T) {
-	require.Empty(t, noneOn(foreign, 4, map[string]int{"amd64": 3, "arm64": 1}))
-	require.Equal(t, differences{"tool: 3 pods run instead of 4"}, noneOn(foreign, 4, map[string]int{"amd64": 3}))
+func TestNoneForeign(t *testing.T) {
+	require.Empty(t, noneForeign(map[string]int{"amd64": 3, "arm64": 1}))
+	require.Equal(t, differences{"tool: 3 pods run instead of 4"}, noneForeign(map[string]int{"amd64": 3}))
 	require.Equal(
 		t, differences{"tool: 1 pods run on s390x, which ResourceLimit small excludes"},
-		noneOn(foreign, 4, map[string]int{"amd64": 3, foreign: 1}),
+		noneForeign(map[string]int{"amd64": 3, foreign: 1}),
 	)
 }
 
