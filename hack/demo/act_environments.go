@@ -25,9 +25,6 @@ const components = 3
 // environments runs a complete application over gRPC.
 func (d *demo) environments(ctx context.Context) error {
 	d.title("Environments: a complete application that can be stopped and started")
-	if err := d.largeNodes(ctx); err != nil {
-		return err
-	}
 	volume := storage()
 	if err := d.client.Create(ctx, volume); err != nil {
 		return fmt.Errorf("create the volume of the database: %w", err)

@@ -34,9 +34,6 @@ func (d *demo) limits(ctx context.Context) error {
 		Name: foreign, CapacityType: "on-demand", CPU: "64", Memory: "256Gi",
 		Labels: map[string]string{corev1.LabelArchStable: foreign},
 	}
-	if err := d.largeNodes(ctx); err != nil {
-		return err
-	}
 	if err := d.cluster.AddNodes(ctx, other); err != nil {
 		return err
 	}

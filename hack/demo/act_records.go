@@ -33,9 +33,6 @@ const unit = `{"deployment_unit": {"id": "cart", "class_key": "shop.Cart", "func
 // records deploys a class with two functions over gRPC.
 func (d *demo) records(ctx context.Context) error {
 	d.title("Records: functions that are deployed over gRPC")
-	if err := d.largeNodes(ctx); err != nil {
-		return err
-	}
 	d.say("A client requests two functions that are available 99.9 %% of the time. From that Berth derives the mix of both, and the " +
 		"replicas of remove, which the request leaves open.")
 	s, err := d.service(ctx, d.serve.Berth, "oaas.deployment.DeploymentService")

@@ -32,11 +32,11 @@ func (d *demo) steps() (steps []func(context.Context) error) {
 		case mixActs:
 			steps = append(steps, d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.comeBack, d.noCapacity)
 		case cluster.Limits:
-			steps = append(steps, d.limits)
+			steps = append(steps, d.onLargeNodes(d.limits))
 		case cluster.Records:
-			steps = append(steps, d.records)
+			steps = append(steps, d.onLargeNodes(d.records))
 		case cluster.Environments:
-			steps = append(steps, d.environments)
+			steps = append(steps, d.onLargeNodes(d.environments))
 		}
 	}
 	return steps
@@ -47,12 +47,17 @@ func (d *demo) features() cluster.Features {
 	return slices.DeleteFunc(slices.Clone(d.acts), func(name string) bool { return name == mixActs || name == cluster.Limits })
 }
 
-// largeNodes adds nodes with capacity for the acts after those about the mix, unless they exist.
-func (d *demo) largeNodes(ctx context.Context) error {
-	if d.large {
-		return nil
+// onLargeNodes returns an act that begins with more capacity than those about the mix leave. The first one adds the nodes.
+func (d *demo) onLargeNodes(act func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !d.large {
+			large := func(s *cluster.NodeSpec) { s.Name, s.CPU, s.Memory = "large-"+s.Name, "8", "32Gi" }
+			nodes := append(cluster.Nodes("spot", 3, large), cluster.Nodes("on-demand", 3, large)...)
+			if err := d.cluster.AddNodes(ctx, nodes...); err != nil {
+				return err
+			}
+			d.large = true
+		}
+		return act(ctx)
 	}
-	d.large = true
-	large := func(s *cluster.NodeSpec) { s.Name, s.CPU, s.Memory = "large-"+s.Name, "8", "32Gi" }
-	return d.cluster.AddNodes(ctx, append(cluster.Nodes("spot", 3, large), cluster.Nodes("on-demand", 3, large)...)...)
 }

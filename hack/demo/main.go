@@ -44,7 +44,7 @@ type demo struct {
 	results    results
 	web, db    split.Mix // from the API server, from act 1 on
 	drained    []string  // the nodes of act 4
-	large      bool      // the nodes of largeNodes exist
+	large      bool      // the nodes of onLargeNodes exist
 	serve      cluster.ServiceAddresses
 }
 

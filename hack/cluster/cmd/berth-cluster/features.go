@@ -23,17 +23,11 @@ func parseFeatures(text string) (cluster.Features, error) {
 	return chosen, nil
 }
 
-// addresses are those of the services.
-type addresses struct{ cluster.ServiceAddresses }
-
 // documented are the addresses that the documentation has.
-var documented = addresses{cluster.ServiceAddresses{Berth: "127.0.0.1:9444", Environments: "127.0.0.1:9445"}}
+var documented = cluster.ServiceAddresses{Berth: "127.0.0.1:9444", Environments: "127.0.0.1:9445"}
 
-// of returns the addresses that features serve at.
-func (a addresses) of(f cluster.Features) addresses { return addresses{a.Of(f)} }
-
-// areFree reports an address that another program has.
-func (a addresses) areFree(ctx context.Context) error {
+// checkFree reports an address that another program has.
+func checkFree(ctx context.Context, a cluster.ServiceAddresses) error {
 	for _, address := range []string{a.Berth, a.Environments} {
 		if address == "" {
 			continue
@@ -47,19 +41,19 @@ func (a addresses) areFree(ctx context.Context) error {
 	return nil
 }
 
-// hint shows how to call the services.
-func (a addresses) hint(say func(format string, args ...any)) {
+// hintServices shows how to call the services.
+func (l local) hintServices(a cluster.ServiceAddresses) {
 	var urls string
 	if a.Berth != "" {
-		say("Services of limits and records (gRPC and REST): %s", a.Berth)
+		l.say("Services of limits and records (gRPC and REST): %s", a.Berth)
 		urls += " --server-url http://" + a.Berth
 	}
 	if a.Environments != "" {
-		say("Service of environments (gRPC): %s", a.Environments)
+		l.say("Service of environments (gRPC): %s", a.Environments)
 		urls += " --environments-server-url http://" + a.Environments
 	}
 	if urls != "" {
-		say(`
+		l.say(`
 Call them with a token: kubectl create token client
 Or without one, through a proxy on 127.0.0.1:50051:
   kubectl berth proxy --service-account client%s`, urls)

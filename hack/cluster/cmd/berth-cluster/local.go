@@ -19,7 +19,7 @@ import (
 type local struct {
 	root, dir string
 	out       io.Writer
-	serve     addresses
+	serve     cluster.ServiceAddresses
 }
 
 type size struct {
@@ -45,13 +45,13 @@ func (l local) up(ctx context.Context, s size) error {
 	switch dead := stopped(processes); {
 	case len(processes) > 0 && len(dead) == 0 && err == nil:
 		l.say("The local cluster is already running.")
-		l.hint(addresses{})
+		l.hint(cluster.ServiceAddresses{})
 		return nil
 	case len(dead) < len(processes):
 		return fmt.Errorf("the local cluster runs only in part (%s): run `make cluster-down`, then `make cluster-up`",
 			whatIsMissing(dead))
 	}
-	if err := l.serve.of(s.features).areFree(ctx); err != nil {
+	if err := checkFree(ctx, l.serve.Of(s.features)); err != nil {
 		return err
 	}
 	// Nothing of a former cluster runs, after a restart of the machine for instance.
@@ -68,7 +68,7 @@ func (l local) up(ctx context.Context, s size) error {
 	if err := os.WriteFile(l.complete(), nil, 0o600); err != nil {
 		return err
 	}
-	l.hint(l.serve.of(s.features))
+	l.hint(l.serve.Of(s.features))
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (l local) start(ctx context.Context, s size) error {
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
 	if err := c.StartControllers(ctx, cluster.ControllersOptions{
 		Root: l.root, Binary: controller, Config: filepath.Join(l.root, "manifests/controller/config.yaml"),
-		Args: []string{"--scheduler-config=" + schedulerConfig}, Features: s.features, Serve: l.serve.ServiceAddresses,
+		Args: []string{"--scheduler-config=" + schedulerConfig}, Features: s.features, Serve: l.serve,
 	}); err != nil {
 		return err
 	}
@@ -138,9 +138,9 @@ func publish(ctx context.Context, c *cluster.Cluster, file string) error {
 	return c.Apply(ctx, string(object))
 }
 
-func (l local) hint(serve addresses) {
+func (l local) hint(serve cluster.ServiceAddresses) {
 	l.say("")
-	serve.hint(l.say)
+	l.hintServices(serve)
 	l.say(`
 export KUBECONFIG=%s
 

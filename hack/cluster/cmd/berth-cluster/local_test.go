@@ -76,12 +76,12 @@ func TestUpNamesTheAddressThatIsTaken(t *testing.T) {
 	listener, err := net.Listen("tcp", a.Environments)
 	require.NoError(t, err)
 	defer listener.Close()
-	require.ErrorContains(t, a.of(cluster.AllFeatures()).areFree(t.Context()), "the services of Berth need "+a.Environments)
-	require.NoError(t, a.of(cluster.Features{cluster.Limits}).areFree(t.Context()))
-	require.Equal(t, addresses{}, a.of(nil))
+	require.ErrorContains(t, checkFree(t.Context(), a.Of(cluster.AllFeatures())), "the services of Berth need "+a.Environments)
+	require.NoError(t, checkFree(t.Context(), a.Of(cluster.Features{cluster.Limits})))
+	require.Equal(t, cluster.ServiceAddresses{}, a.Of(nil))
 }
 
-func freeAddresses(t *testing.T) (a addresses) {
+func freeAddresses(t *testing.T) (a cluster.ServiceAddresses) {
 	t.Helper()
 	for _, address := range []*string{&a.Berth, &a.Environments} {
 		var err error
