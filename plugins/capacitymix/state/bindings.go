@@ -43,8 +43,10 @@ func NewBindings(first int, timeout time.Duration) *Bindings {
 
 // Do makes a binding as soon as fewer than may be are in progress.
 func (b *Bindings) Do(ctx context.Context, bind func() error) error {
-	if err := b.turns.Acquire(ctx, 1); err != nil {
-		return err
+	if !b.turns.TryAcquire(1) {
+		if err := b.queue(ctx); err != nil {
+			return err
+		}
 	}
 	b.begin()
 	err := bind()
@@ -93,21 +95,22 @@ func overloaded(err error) bool {
 // ahead, and a later decision is made on newer facts.
 func (b *Bindings) Wait(ctx context.Context) {
 	if !b.turns.TryAcquire(1) {
-		b.reached()
 		ctx, cancel := context.WithTimeout(ctx, b.timeout)
 		defer cancel()
-		if b.turns.Acquire(ctx, 1) != nil {
+		if b.queue(ctx) != nil {
 			return
 		}
 	}
 	b.turns.Release(1)
 }
 
-// reached notes that the bound held something up.
-func (b *Bindings) reached() {
+// queue takes a turn that the bound holds up. It notes that at the end of the wait: windows that began meanwhile are full.
+func (b *Bindings) queue(ctx context.Context) error {
+	err := b.turns.Acquire(ctx, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen.full = true
+	return err
 }
 
 // InProgress returns how many bindings are being made.

@@ -27,7 +27,7 @@ type window struct {
 	// done are the bindings that were answered, and overloaded those of them that the API server had no capacity for.
 	done, overloaded int
 	took             time.Duration
-	// full is set if a scheduling cycle waited for the bound.
+	// full is set if a scheduling cycle or a binding waited for the bound.
 	full bool
 }
 

@@ -104,6 +104,20 @@ func TestOtherErrorsAreNoOverload(t *testing.T) {
 	})
 }
 
+// Bindings that wait do so for longer than a window if there are many of them.
+func TestWhatWaitsSinceAnEarlierWindowMakesItFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBindings(firstBound, time.Hour)
+		s := server{make(chan struct{}, mostBound), 10 * time.Millisecond}
+		var all sync.WaitGroup
+		for range 20_000 {
+			all.Go(func() { _ = b.Do(t.Context(), s.bind) })
+		}
+		all.Wait()
+		assert.Equal(t, mostBound, b.bound.now)
+	})
+}
+
 // A few pods now and then tell nothing about the server.
 func TestTheBoundStaysWhileItIsNotReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

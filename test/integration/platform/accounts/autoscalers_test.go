@@ -69,6 +69,7 @@ func TestPodsWithoutTheGateAreReportedBesideAnAutoscaler(t *testing.T) {
 	w.Create(builders.CapacityMix("late", 70, 2), builders.Deployment("late", 2))
 	c = w.Controller(testenv.Impatient)
 	w.WaitCondition("late", gates, false, v1alpha1.ReasonPodsWithoutGate)
+	waitTold(w, "late", v1alpha1.EventReasonGatesMissing, "workloads: 1 of 1: Deployment late") // a killed process sends no more
 	testenv.End(c, true)
 	w.DropLease("berth-system", "berth-controller")
 	c = w.Controller(testenv.Impatient)
