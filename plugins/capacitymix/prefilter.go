@@ -21,10 +21,13 @@ import (
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
 const ErrReasonGone = "pod is gone"
 
-// PreFilter finds the pod's mix and claims its slot. It reads caches only and does
-// not block.
+// errBehind is the error of an attempt before the ledger has the pod. The pod is tried again after its back-off.
+var errBehind = errors.New("the ledger of plugin CapacityMix is behind the scheduling queue")
+
+// PreFilter finds the pod's mix and claims its slot. It reads caches only, and waits for the ledger where the scheduling
+// queue is ahead of it: the pod may replace one that the ledger still has.
 func (pl *CapacityMix) PreFilter(
-	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
+	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.Startup.NotSynced(); status != nil {
 		return nil, status
@@ -46,6 +49,9 @@ func (pl *CapacityMix) PreFilter(
 	if p == nil || !ungated && pl.Classifier.Pins(&pod.Spec) {
 		pl.Ledger.Drop(pod.UID)
 		return nil, skip
+	}
+	if !pl.Progress.Reach(ctx, pod.ResourceVersion) {
+		return nil, fwk.AsStatus(errBehind)
 	}
 	s, err := pl.slotOf(cycleState, pod, p, limitedTo)
 	if errors.Is(err, ledger.ErrGone) {

@@ -81,6 +81,7 @@ func (s *State) PodHandler() cache.ResourceEventHandler {
 		Add: func(pod *corev1.Pod) {
 			s.updateUngater(pod)
 			s.updateLedger(pod)
+			s.Progress.Advance(pod.ResourceVersion)
 		},
 		Update: func(old, pod *corev1.Pod) {
 			if old.UID != pod.UID { // a deletion was missed
@@ -90,8 +91,12 @@ func (s *State) PodHandler() cache.ResourceEventHandler {
 			if !sameInLedger(old, pod) {
 				s.updateLedger(pod)
 			}
+			s.Progress.Advance(pod.ResourceVersion)
 		},
-		Delete: s.deletePod,
+		Delete: func(pod *corev1.Pod) {
+			s.deletePod(pod)
+			s.Progress.Advance(pod.ResourceVersion)
+		},
 	}
 }
 

@@ -59,6 +59,8 @@ type State struct {
 	Timers     *wakeup.Timers
 	Gangs      *gangs.Searches
 	Bindings   *Bindings
+	// Progress is that of the pods in the ledger.
+	Progress Progress
 	// Startup opens once the ledger has the first list of everything that it is
 	// built from, and the watch of mixes has begun.
 	Startup perscheduler.Gate
