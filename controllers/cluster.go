@@ -77,8 +77,9 @@ func (p *parts) addState() error {
 		}
 	}
 	p.clusterState = clusterstate.New(clusterstate.Options{
-		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
-		Mixes: p.store, Defaults: defaults,
+		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver,
+		Annotations: arguments.Annotations(p.profile.Args),
+		Mixes:       p.store, Defaults: defaults,
 		Changed:  p.groupChanged,
 		NodeLeft: p.nodeLeft,
 	})

@@ -32,11 +32,11 @@ func (p *parts) addWebhook() error {
 func (p *parts) addMixes(h *podwebhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.clusterState.Classifier.Pins
 	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
-		Prefixes: p.clusterState.Prefixes,
-		Store:    p.store,
-		Defaults: p.clusterState.Defaults,
-		Owner:    p.clusterState.Owner,
-		List:     p.listMixes,
+		Annotations: p.clusterState.Annotations,
+		Store:       p.store,
+		Defaults:    p.clusterState.Defaults,
+		Owner:       p.clusterState.Owner,
+		List:        p.listMixes,
 		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			return controllerref.Read(ctx, p.kube, namespace, ref)
 		},

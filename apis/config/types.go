@@ -103,6 +103,9 @@ type CapacityMixArgs struct {
 	// AnnotationPrefixes are the supported prefixes of mix annotations.
 	AnnotationPrefixes []string
 
+	// SpotalisNamespaces are the namespaces in which annotations with the prefix spotalis.io are read. Nil means all.
+	SpotalisNamespaces []string
+
 	// SpreadSpotOver are the node label keys whose values together identify an interruption domain, for mixes that list
 	// none.
 	SpreadSpotOver []string

@@ -22,10 +22,10 @@ import (
 
 // MixesOptions are what Mixes read from.
 type MixesOptions struct {
-	// Prefixes, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
-	Prefixes []string
-	Store    *policy.Store
-	Defaults map[string]*policy.Policy
+	// Annotations, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
+	Annotations policy.Annotations
+	Store       *policy.Store
+	Defaults    map[string]*policy.Policy
 	// Owner returns a controller that was seen, nil for others.
 	Owner func(uid types.UID) metav1.Object
 	// Read returns an owner as the API server has it, nil if it has none of that UID.
@@ -85,7 +85,7 @@ func NewMixes(o MixesOptions) *Mixes {
 func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := &policy.Resolver{Prefixes: m.Prefixes, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
+	r := &policy.Resolver{Annotations: m.Annotations, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
 	found, invalid := r.Resolve(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if found != nil || ref == nil || !policy.Governable(pod) {

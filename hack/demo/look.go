@@ -160,7 +160,7 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 		return split.Mix{}, fmt.Errorf("read %s: %w", app, err)
 	}
 	// Annotations have the same meaning on a pod as on its controller.
-	resolver := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore()}
+	resolver := policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore()}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {
 		return split.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)

@@ -3,6 +3,7 @@
 package scheme_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,9 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		RankSampleBy:       one(t, "rank", config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff),
 		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
 		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
+	}
+	if slices.Contains(args.AnnotationPrefixes, "spotalis.io") && rapid.Bool().Draw(t, "has namespaces") {
+		args.SpotalisNamespaces = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 1, 3, rapid.ID).Draw(t, "namespaces")
 	}
 	if rapid.Bool().Draw(t, "has rules") {
 		args.NodeRules = rapid.SliceOfN(rule, 1, 5).Draw(t, "rules")

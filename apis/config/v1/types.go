@@ -115,6 +115,13 @@ type CapacityMixArgs struct {
 	// +listType=atomic
 	AnnotationPrefixes []string `json:"annotationPrefixes,omitempty"`
 
+	// spotalisNamespaces is the list of up to 1000 namespaces in which annotations with the prefix spotalis.io are read.
+	// It requires that prefix in annotationPrefixes. If unset, they are read in all namespaces.
+	//
+	// +optional
+	// +listType=set
+	SpotalisNamespaces []string `json:"spotalisNamespaces,omitempty"`
+
 	// spreadSpotOver is a list of 1 to 4 node label keys. Nodes with equal values of all of them form one interruption
 	// domain, and spot pods are spread across these domains. A CapacityMix may list its own. Defaults to
 	// [topology.kubernetes.io/zone, node.kubernetes.io/instance-type].

@@ -89,6 +89,7 @@ func autoConvert_v1_CapacityMixArgs_To_config_CapacityMixArgs(in *CapacityMixArg
 		out.DefaultMix = nil
 	}
 	out.AnnotationPrefixes = *(*[]string)(unsafe.Pointer(&in.AnnotationPrefixes))
+	out.SpotalisNamespaces = *(*[]string)(unsafe.Pointer(&in.SpotalisNamespaces))
 	out.SpreadSpotOver = *(*[]string)(unsafe.Pointer(&in.SpreadSpotOver))
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err
@@ -119,6 +120,7 @@ func autoConvert_config_CapacityMixArgs_To_v1_CapacityMixArgs(in *config.Capacit
 		out.DefaultMix = nil
 	}
 	out.AnnotationPrefixes = *(*[]string)(unsafe.Pointer(&in.AnnotationPrefixes))
+	out.SpotalisNamespaces = *(*[]string)(unsafe.Pointer(&in.SpotalisNamespaces))
 	out.SpreadSpotOver = *(*[]string)(unsafe.Pointer(&in.SpreadSpotOver))
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err

@@ -32,6 +32,11 @@ func (in *CapacityMixArgs) DeepCopyInto(out *CapacityMixArgs) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.SpotalisNamespaces != nil {
+		in, out := &in.SpotalisNamespaces, &out.SpotalisNamespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.SpreadSpotOver != nil {
 		in, out := &in.SpreadSpotOver, &out.SpreadSpotOver
 		*out = make([]string, len(*in))

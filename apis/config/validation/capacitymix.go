@@ -19,6 +19,7 @@ const (
 	maxNodeRuleValues      = 64
 	maxNodeRuleNameLength  = 63
 	maxSpreadKeys          = 4
+	maxSpotalisNamespaces  = 1000
 	maxReplicas            = 1000000
 	maxSpotWaitSeconds     = 86400
 	minNodeSampleSize      = 16
@@ -37,6 +38,7 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 		errs = append(errs, validateMixSpec(path.Child("defaultMix"), args.DefaultMix)...)
 	}
 	errs = append(errs, validateAnnotationPrefixes(path.Child("annotationPrefixes"), args.AnnotationPrefixes)...)
+	errs = append(errs, validateSpotalisNamespaces(path.Child("spotalisNamespaces"), args)...)
 	errs = append(errs, validateSpreadKeys(path.Child("spreadSpotOver"), args.SpreadSpotOver)...)
 	if args.NodeSampleSize != 0 && (args.NodeSampleSize < minNodeSampleSize || args.NodeSampleSize > maxNodeSampleSize) {
 		errs = append(errs, field.Invalid(path.Child("nodeSampleSize"), args.NodeSampleSize,
@@ -194,6 +196,29 @@ func validateAnnotationPrefixes(path *field.Path, prefixes []string) field.Error
 
 	return validateUnique(path, prefixes, func(path *field.Path, prefix string) field.ErrorList {
 		return validateEnum(path, prefix, annotationPrefixOurs, annotationPrefixOthers)
+	})
+}
+
+func validateSpotalisNamespaces(path *field.Path, args *config.CapacityMixArgs) field.ErrorList {
+	namespaces := args.SpotalisNamespaces
+	if namespaces == nil {
+		return nil
+	}
+	if !slices.Contains(args.AnnotationPrefixes, annotationPrefixOthers) {
+		return field.ErrorList{field.Forbidden(path, "it has no effect unless annotationPrefixes contains "+annotationPrefixOthers)}
+	}
+	if len(namespaces) == 0 {
+		return field.ErrorList{field.Required(path, "list at least one namespace, or remove the field for all namespaces")}
+	}
+	if len(namespaces) > maxSpotalisNamespaces {
+		return field.ErrorList{field.TooMany(path, len(namespaces), maxSpotalisNamespaces)}
+	}
+
+	return validateUnique(path, namespaces, func(path *field.Path, namespace string) (errs field.ErrorList) {
+		for _, message := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(path, namespace, message))
+		}
+		return errs
 	})
 }
 

@@ -216,6 +216,27 @@ func TestListsAndBounds(t *testing.T) {
 			func(a *args) { a.AnnotationPrefixes = []string{} },
 			`annotationPrefixes: Required value: list at least one prefix, or remove the field to read berth.dev`,
 		},
+		"namespaces of Spotalis are refused without its prefix": {
+			func(a *args) { a.AnnotationPrefixes, a.SpotalisNamespaces = []string{"berth.dev"}, []string{"shop"} },
+			`spotalisNamespaces: Forbidden: it has no effect unless annotationPrefixes contains spotalis.io`,
+		},
+		"an empty list of namespaces of Spotalis is refused": {
+			func(a *args) { a.SpotalisNamespaces = []string{} },
+			`spotalisNamespaces: Required value: list at least one namespace, or remove the field for all namespaces`,
+		},
+		"too many namespaces of Spotalis are refused": {
+			func(a *args) { a.SpotalisNamespaces = make([]string, 1001) },
+			`spotalisNamespaces: Too many: 1001: must have at most 1000 items`,
+		},
+		"a namespace of Spotalis twice is refused": {
+			func(a *args) { a.SpotalisNamespaces = []string{"shop", "shop"} }, `spotalisNamespaces[1]: Duplicate value: "shop"`,
+		},
+		"a name that no namespace can have is refused": {
+			func(a *args) { a.SpotalisNamespaces = []string{"Shop"} },
+			`spotalisNamespaces[0]: Invalid value: "Shop": a lowercase RFC 1123 label must consist of lower case alphanumeric ` +
+				`characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', ` +
+				`regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
+		},
 		"an empty list of spread keys is refused": {
 			func(a *args) { a.SpreadSpotOver = []string{} },
 			`spreadSpotOver: Required value: list at least one node label key, or remove the field for the default; ` +

@@ -47,7 +47,7 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 			_ = mixes.Set(cm)
 		}
 	}
-	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: mixes})
+	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: mixes})
 	for _, typ := range []capacity.Type{sp, od} {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}
@@ -257,12 +257,12 @@ func TestSettings(t *testing.T) {
 	p := testController(t)
 	p.Defaults = rebalance.Settings{Mode: rebalance.Report, MaxConcurrent: 3, Stabilization: time.Minute}
 	merge := func(r *v1alpha1.RebalanceSpec) rebalance.Settings {
-		s, err := p.Defaults.For(capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Spec.Rebalance = r }))
+		s, err := p.Defaults.For(nil, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Spec.Rebalance = r }))
 		require.NoError(t, err)
 		return s
 	}
 	assert.Equal(t, p.Defaults, merge(nil))
-	s, err := p.Defaults.For(nil)
+	s, err := p.Defaults.For(nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, p.Defaults, s)
 	same := func(want, got rebalance.Settings) {
@@ -280,7 +280,7 @@ func TestSettings(t *testing.T) {
 	open, until := s.Windows.Open(noon) // 14:00 in Berlin
 	assert.True(t, open)
 	assert.Equal(t, noon.Add(time.Hour), until)
-	_, err = p.Defaults.For(capacityMix(func(cm *v1alpha1.CapacityMix) {
+	_, err = p.Defaults.For(nil, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 60}, {Schedule: "0 3 30 2 *", DurationSeconds: 60}}}
 	}))
 	require.ErrorContains(t, err, "windows[1].schedule")

@@ -35,7 +35,7 @@ const (
 	ReasonChanged rebalance.Reason = "PodChanged"
 	// ReasonRefused: the API server refused the eviction for a reason of its own.
 	ReasonRefused rebalance.Reason = "EvictionRefused"
-	// ReasonInvalidWindow: spec.rebalance.windows cannot be read, so nothing is moved.
+	// ReasonInvalidWindow: spec.rebalance.windows, or a window in annotations, is invalid, so nothing is moved.
 	ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
 )
 

@@ -62,7 +62,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	w.Entry, w.ended = advance(w.before, going(g, w.before.Moves), w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
 	w.Selecting = c.selecting(&w.before, g)
-	w.Settings, w.invalid = c.Defaults.For(cm)
+	w.Settings, w.invalid = c.Defaults.For(g.Policy, cm)
 	if c.DryRun {
 		w.Placeholders = nil // those of before it are left alone, and not treated as lost
 	} else {

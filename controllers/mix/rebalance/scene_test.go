@@ -144,7 +144,7 @@ func (w *scene) newState() *clusterstate.State {
 	if err != nil {
 		panic(err)
 	}
-	return clusterstate.New(clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: w.mixes})
+	return clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: w.mixes})
 }
 
 func (w *scene) newSide(limit int) *side {

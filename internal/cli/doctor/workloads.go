@@ -56,7 +56,7 @@ func (p *patient) mixes(r *Report) {
 		key := client.ObjectKeyFromObject(m)
 		err := p.cluster.Invalid[key]
 		if err == nil {
-			_, err = live.RebalanceSettings(m)
+			_, err = live.RebalanceSettings(nil, m)
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", key, err))

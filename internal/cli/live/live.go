@@ -25,6 +25,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -106,7 +107,7 @@ func New(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha
 	}
 	args := c.Profile.Args
 	c.State = clusterstate.New(clusterstate.Options{
-		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Prefixes: args.AnnotationPrefixes,
+		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Annotations: arguments.Annotations(args),
 		Mixes: c.Store, Defaults: c.Defaults,
 	})
 	c.State.ReplaceNodes(nodes)

@@ -131,7 +131,7 @@ profiles:
 }
 
 func TestRebalanceSettings(t *testing.T) {
-	s, err := live.RebalanceSettings(nil)
+	s, err := live.RebalanceSettings(nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Evict, s.Mode)
 
@@ -140,7 +140,7 @@ func TestRebalanceSettings(t *testing.T) {
 		Mode: v1alpha1.RebalanceModeReport, MaxConcurrent: new(int32(3)), StabilizationSeconds: new(int32(5)),
 		Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 3600}},
 	}
-	s, err = live.RebalanceSettings(m)
+	s, err = live.RebalanceSettings(nil, m)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Report, s.Mode)
 	assert.Equal(t, 3, s.MaxConcurrent)
@@ -149,6 +149,6 @@ func TestRebalanceSettings(t *testing.T) {
 	assert.True(t, open)
 
 	m.Spec.Rebalance.Windows[0].TimeZone = "Mars"
-	_, err = live.RebalanceSettings(m)
+	_, err = live.RebalanceSettings(nil, m)
 	require.ErrorContains(t, err, "spec.rebalance.windows[0].timeZone")
 }

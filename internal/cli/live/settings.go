@@ -85,16 +85,16 @@ func (s *Settings) Rule(name string) (capacity.Rule, bool) {
 	return capacity.Rule{}, false
 }
 
-// RebalanceSettings are what a mix asks of the rebalancer, with the shipped
-// defaults of the controller for what it does not say. cm may be nil.
-func RebalanceSettings(cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
+// RebalanceSettings are what a mix requests of the rebalancer, with the shipped defaults of the controller for what it does
+// not specify. cm is its CapacityMix, nil for one that is set in annotations.
+func RebalanceSettings(p *policy.Policy, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
 	d := controller.Default().Mix.Rebalance
 	defaults := rebalance.Settings{
 		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
 		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
 		Provisioning:  rebalance.Provisioning(d.Provisioning),
 	}
-	return defaults.For(cm)
+	return defaults.For(p, cm)
 }
 
 // schedulerDeployment is what every way of installing Berth calls its scheduler's Deployment.

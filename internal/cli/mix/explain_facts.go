@@ -223,7 +223,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 // move asks the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
 	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
-	settings, err := live.RebalanceSettings(m)
+	settings, err := live.RebalanceSettings(g.Policy, m)
 	if err != nil {
 		return nil, err
 	}

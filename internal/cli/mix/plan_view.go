@@ -179,7 +179,7 @@ func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
-	if settings, err := live.RebalanceSettings(m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
+	if settings, err := live.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/capacity"
@@ -34,6 +35,15 @@ func NodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 		return rules
 	}
 	return capacity.WithDefaults(rules)
+}
+
+// Annotations returns the mix annotations to read.
+func Annotations(args *config.CapacityMixArgs) policy.Annotations {
+	a := policy.Annotations{Prefixes: args.AnnotationPrefixes}
+	if args.SpotalisNamespaces != nil {
+		a.SpotalisNamespaces = sets.New(args.SpotalisNamespaces...)
+	}
+	return a
 }
 
 // Classifier compiles the node rules.

@@ -544,7 +544,7 @@ func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 				f.SetPod(p)
 			}
 		}
-		scheduler := policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: owners}
+		scheduler := policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: owners}
 		for _, namespace := range propertyNamespaces {
 			for _, g := range f.Groups(namespace) {
 				for _, s := range g.Assignments {

@@ -20,8 +20,8 @@ type Options struct {
 	Classifier *capacity.Classifier
 	// SpreadSpotOver are the labels that name an interruption domain.
 	SpreadSpotOver []string
-	// Prefixes are the annotation families to read for mixes.
-	Prefixes []string
+	// Annotations are those that are read for mixes.
+	Annotations policy.Annotations
 	// Mixes are the CapacityMixes; whoever fills the cluster state keeps them up to date.
 	Mixes *policy.Store
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
@@ -87,7 +87,7 @@ func New(o Options) *State {
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = newOwners(f.texts)
-	f.resolver = &policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: controllersOf{f}}
+	f.resolver = &policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{f}}
 	return f
 }
 

@@ -36,7 +36,7 @@ func options() Options {
 	}
 	return Options{
 		Classifier: classifier, SpreadSpotOver: []string{"rack"},
-		Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}, Mixes: policy.NewStore(),
+		Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}}, Mixes: policy.NewStore(),
 		Defaults: map[string]*policy.Policy{scheduler: {Source: policy.SourceDefault, Mix: split.New(70, 2), BorrowOnDemand: true}},
 	}
 }

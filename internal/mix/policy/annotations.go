@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/split"
@@ -19,9 +20,24 @@ const (
 	PrefixSpotalis = "spotalis.io"
 )
 
+// Annotations are the mix annotations that are read.
+type Annotations struct {
+	// Prefixes are the families, in order.
+	Prefixes []string
+	// SpotalisNamespaces are the namespaces in which those of Spotalis are read. Nil means all.
+	SpotalisNamespaces sets.Set[string]
+}
+
+// optedIn reports whether annotations of Spotalis are read in a namespace.
+func (a Annotations) optedIn(namespace string) bool {
+	return a.SpotalisNamespaces == nil || a.SpotalisNamespaces.Has(namespace)
+}
+
 // A family is one set of annotation keys for a mix.
 type family struct {
 	percent, floor string
+	// schedule and duration are the keys of a window for moves. Empty: none.
+	schedule, duration string
 	// enabled is a label that must be "true" on the workload. Empty: none.
 	enabled string
 	// floorAlone: the floor key is valid without the percentage, which then defaults to 0.
@@ -34,6 +50,8 @@ var families = map[string]family{
 	PrefixSpotalis: {
 		percent:    PrefixSpotalis + "/spot-percentage",
 		floor:      PrefixSpotalis + "/min-on-demand",
+		schedule:   PrefixSpotalis + "/disruption-schedule",
+		duration:   PrefixSpotalis + "/disruption-duration",
 		enabled:    PrefixSpotalis + "/enabled",
 		floorAlone: true,
 	},
@@ -82,7 +100,21 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 			return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: problem}
 		}
 	}
+	p.Window = f.window(annotations)
 	return p, nil
+}
+
+// window returns the window in annotations, nil if there is none.
+func (f family) window(annotations map[string]string) *Window {
+	if f.schedule == "" {
+		return nil
+	}
+	schedule, hasSchedule := annotations[f.schedule]
+	duration, hasDuration := annotations[f.duration]
+	if !hasSchedule && !hasDuration {
+		return nil
+	}
+	return &Window{Schedule: shortened(schedule), Duration: shortened(duration), Annotations: f.schedule + " and " + f.duration}
 }
 
 // maxDigits is more than any valid number has. Longer text is not parsed, because the errors of strconv copy it.

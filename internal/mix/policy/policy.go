@@ -40,6 +40,17 @@ type Policy struct {
 	SpreadSpotOver []string
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
+	// Window limits when replicas are moved, for a mix in annotations. Nil means at any time.
+	Window *Window
+}
+
+// Window is a window in annotations, as they have it. The package rebalance parses it, because only moves depend on it. An
+// annotation that is not set is empty, and a long one truncated: both are invalid then.
+type Window struct {
+	// Schedule has five cron fields in UTC, and Duration is in the format of Go, such as 2h.
+	Schedule, Duration string
+	// Annotations names both, for messages.
+	Annotations string
 }
 
 // DefaultGatedSpotWait is longer than autoscalers take to launch a node, or to determine that they cannot.

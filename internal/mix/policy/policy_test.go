@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -58,7 +59,7 @@ func mixNamed(name string, age time.Duration, spotPercent int32, match map[strin
 
 func resolver(t *testing.T, controllers known, mixes ...*v1alpha1.CapacityMix) *policy.Resolver {
 	t.Helper()
-	r := &policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore(), Controllers: controllers}
+	r := &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: controllers}
 	for _, cm := range mixes {
 		require.NoError(t, r.Mixes.Set(cm))
 	}
@@ -205,10 +206,45 @@ func TestSpotalisAnnotationsAreReadWhereTheyWould(t *testing.T) {
 	got, _ = r.Resolve(p)
 	assert.Equal(t, split.New(0, 1), got.Mix, "without a percentage it is 0")
 
-	deployment.Labels[enabled] = "false"
+	r.SpotalisNamespaces = sets.New("other")
 	got, invalid := r.Resolve(p)
+	assert.Nil(t, got, "not in this namespace")
+	assert.Empty(t, invalid)
+	r.SpotalisNamespaces.Insert("shop")
+	got, _ = r.Resolve(p)
+	assert.Equal(t, split.New(0, 1), got.Mix)
+
+	deployment.Labels[enabled] = "false"
+	got, invalid = r.Resolve(p)
 	assert.Nil(t, got, "the workload is not labelled")
 	assert.Empty(t, invalid)
+}
+
+func TestSpotalisAnnotationsHaveAWindow(t *testing.T) {
+	const schedule, duration = "spotalis.io/disruption-schedule", "spotalis.io/disruption-duration"
+	r := resolver(t, nil)
+	r.Prefixes = []string{policy.PrefixBerth, policy.PrefixSpotalis}
+	long := strings.Repeat("*", 1000)
+	for name, c := range map[string]struct {
+		annotations        map[string]string
+		schedule, duration string
+	}{
+		"both":         {map[string]string{schedule: "0 2 * * *", duration: "4h"}, "0 2 * * *", "4h"},
+		"one":          {map[string]string{schedule: "0 2 * * *"}, "0 2 * * *", ""},
+		"the other":    {map[string]string{duration: "4h"}, "", "4h"},
+		"a long value": {map[string]string{schedule: long, duration: "4h"}, long[:64] + "…", "4h"},
+	} {
+		c.annotations["spotalis.io/spot-percentage"] = "60"
+		p := pod(c.annotations)
+		p.Labels["spotalis.io/enabled"] = "true"
+		got, _ := r.Resolve(p)
+		require.NotNil(t, got, name)
+		assert.Equal(t, &policy.Window{Schedule: c.schedule, Duration: c.duration, Annotations: schedule + " and " + duration}, got.Window, name)
+	}
+	p := pod(map[string]string{percent: "60", schedule: "0 2 * * *", duration: "4h"})
+	p.Labels["spotalis.io/enabled"] = "true"
+	got, _ := r.Resolve(p)
+	assert.Nil(t, got.Window, "the window belongs to a percentage of the same prefix")
 }
 
 func TestPodsThatBelongToANodeAreNeverGoverned(t *testing.T) {
@@ -352,7 +388,7 @@ func FuzzAnnotations(f *testing.F) {
 			map[string]string{percent: share, floor: least, v1alpha1.SlotAnnotation: slot, batchv1.JobCompletionIndexAnnotation: slot},
 			ownedBy("Job", "batch/v1", "j")...,
 		)
-		r := &policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore(), Controllers: known{}}
+		r := &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: known{}}
 		got, invalid := r.Resolve(p)
 		if (got == nil) == (len(invalid) == 0) {
 			t.Fatalf("%q, %q: either a mix or a complaint, got %v and %v", share, least, got, invalid)
@@ -418,7 +454,7 @@ func TestTolerationsOfAMix(t *testing.T) {
 func TestAMixOfAnnotationsHasTheDefaultWaits(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{percent: "70", floor: "2"}
-	r := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore(), Controllers: known{}}
+	r := policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: known{}}
 	p, invalid := r.Resolve(pod)
 	require.Empty(t, invalid)
 	require.NotNil(t, p)

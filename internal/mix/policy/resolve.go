@@ -17,8 +17,7 @@ type Controllers interface {
 
 // Resolver determines the policy of a pod. Its fields are set once. Resolve is safe for concurrent use.
 type Resolver struct {
-	// Prefixes are the annotation families to read, in order.
-	Prefixes    []string
+	Annotations
 	Mixes       *Store
 	Controllers Controllers
 	// Default governs pods that nothing else governs. If nil, they are ignored.
@@ -62,7 +61,7 @@ func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source stri
 	for _, prefix := range r.Prefixes {
 		f := families[prefix]
 		p, bad := f.fromAnnotations(object, source)
-		if (p != nil || bad != nil) && f.enabled != "" && !r.labelled(object, pod, f.enabled) {
+		if (p != nil || bad != nil) && f.enabled != "" && !r.enabled(object, pod, f.enabled) {
 			continue
 		}
 		if bad != nil {
@@ -75,9 +74,13 @@ func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source stri
 	return nil, invalid
 }
 
-// labelled reports whether the workload has a label with the value "true": the object itself, the pod, or the object's
-// own controller. The last is for Deployments, which copy their annotations to their ReplicaSets but not their labels.
-func (r *Resolver) labelled(object metav1.Object, pod *corev1.Pod, label string) bool {
+// enabled reports whether annotations of Spotalis are read in the namespace, and the workload has a label with the value
+// "true": the object itself, the pod, or the object's own controller. The last is for Deployments, which copy their
+// annotations to their ReplicaSets but not their labels.
+func (r *Resolver) enabled(object metav1.Object, pod *corev1.Pod, label string) bool {
+	if !r.optedIn(object.GetNamespace()) {
+		return false
+	}
 	if object.GetLabels()[label] == "true" || pod != nil && pod.Labels[label] == "true" {
 		return true
 	}

@@ -326,9 +326,9 @@ func outsideWindow(in *Input) (Verdict, bool) {
 		return Verdict{}, false
 	}
 	if until.IsZero() {
-		return stop(ReasonOutsideWindow, until, "no window of rebalance.windows opens within a year")
+		return stop(ReasonOutsideWindow, until, "no window for moves opens within a year")
 	}
-	return stop(ReasonOutsideWindow, until, "outside rebalance.windows; the next opens at %s", until.UTC().Format(time.RFC3339))
+	return stop(ReasonOutsideWindow, until, "outside the windows for moves; the next opens at %s", until.UTC().Format(time.RFC3339))
 }
 
 func overBudget(in *Input) (Verdict, bool) {

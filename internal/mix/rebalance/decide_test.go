@@ -125,7 +125,7 @@ var causes = []cause{
 	}, {
 		name: "no window is open", spoil: func(in *rebalance.Input) { in.Settings.Windows = window("0 3 * * *") },
 		want: rebalance.ReasonOutsideWindow, retryAt: time.Date(2026, 6, 2, 3, 0, 0, 0, time.UTC),
-		message: "outside rebalance.windows; the next opens at 2026-06-02T03:00:00Z",
+		message: "outside the windows for moves; the next opens at 2026-06-02T03:00:00Z",
 	}, {
 		name: "as many replicas of the mix as allowed are being moved", spoil: func(in *rebalance.Input) { in.History.InFlight = 2 },
 		want: rebalance.ReasonMixBudget, message: "2 of at most 2 replicas of this mix are being moved",
@@ -323,7 +323,7 @@ func TestAWindowThatNeverOpensNamesNoTime(t *testing.T) {
 	in.Cluster.Now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	v := decide(in)
 	assert.Equal(t, rebalance.ReasonOutsideWindow, v.Reason)
-	assert.Equal(t, "no window of rebalance.windows opens within a year", v.Message)
+	assert.Equal(t, "no window for moves opens within a year", v.Message)
 	assert.Zero(t, v.RetryAt)
 }
 

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/policy"
 )
 
-// For returns what a mix requests, and the receiver's values for what it does
-// not say. cm may be nil. The error names a window that cannot be read: nothing
-// may be decided then.
-func (s Settings) For(cm *v1alpha1.CapacityMix) (Settings, error) {
+// For returns what a mix requests, and the receiver's values for what it does not specify. cm is its CapacityMix, nil for
+// one that is set in annotations. The error names a window that is invalid: nothing may be decided then.
+func (s Settings) For(p *policy.Policy, cm *v1alpha1.CapacityMix) (Settings, error) {
+	if p != nil && p.Window != nil {
+		return s.during(p.Window)
+	}
 	if cm == nil || cm.Spec.Rebalance == nil {
 		return s, nil
 	}
@@ -38,5 +41,19 @@ func (s Settings) For(cm *v1alpha1.CapacityMix) (Settings, error) {
 		return s, fmt.Errorf("spec.rebalance.%w", err)
 	}
 	s.Windows = windows
+	return s, nil
+}
+
+// during returns the receiver's values with a window in annotations.
+func (s Settings) during(w *policy.Window) (Settings, error) {
+	duration, err := time.ParseDuration(w.Duration)
+	if err != nil {
+		return s, fmt.Errorf("annotations %s: duration: %q is not a duration such as 2h", w.Annotations, w.Duration)
+	}
+	opens, err := parseWindow(Window{Schedule: w.Schedule, Duration: duration})
+	if err != nil {
+		return s, fmt.Errorf("annotations %s: %w", w.Annotations, err)
+	}
+	s.Windows = Windows{windows: []window{opens}}
 	return s, nil
 }

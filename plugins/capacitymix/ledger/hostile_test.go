@@ -44,7 +44,7 @@ type tenant struct {
 }
 
 func newTenant(tb testing.TB, l *ledger.Ledger) *tenant {
-	return &tenant{t: tb, ledger: l, resolver: &policy.Resolver{Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}, Mixes: policy.NewStore(), Controllers: noControllers{}}}
+	return &tenant{t: tb, ledger: l, resolver: &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}}, Mixes: policy.NewStore(), Controllers: noControllers{}}}
 }
 
 type noControllers struct{}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clientevents "k8s.io/client-go/tools/events"
@@ -158,6 +159,7 @@ func (s *State) Agree(args *config.CapacityMixArgs) error {
 		"builtinNodeRules":   s.Args.BuiltinNodeRules == args.BuiltinNodeRules,
 		"spreadSpotOver":     slices.Equal(s.Args.SpreadSpotOver, args.SpreadSpotOver),
 		"annotationPrefixes": slices.Equal(s.Args.AnnotationPrefixes, args.AnnotationPrefixes),
+		"spotalisNamespaces": sets.New(s.Args.SpotalisNamespaces...).Equal(sets.New(args.SpotalisNamespaces...)),
 		"capacityTypeLabel":  equality.Semantic.DeepEqual(s.Args.CapacityTypeLabel, args.CapacityTypeLabel),
 	} {
 		if !equal {
@@ -170,7 +172,7 @@ func (s *State) Agree(args *config.CapacityMixArgs) error {
 // Resolver returns a resolver with a default mix, nil for none.
 func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
 	return &policy.Resolver{
-		Prefixes:    s.Args.AnnotationPrefixes,
+		Annotations: arguments.Annotations(s.Args),
 		Mixes:       s.Mixes,
 		Controllers: s.Owners,
 		Default:     defaultMix,

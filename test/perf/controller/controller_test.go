@@ -64,7 +64,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
 	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
-	o := clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
+	o := clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type, staying int) { c.rebalancer.NodeLeft(name, t, staying) }
 	c.clusterState = clusterstate.New(o)

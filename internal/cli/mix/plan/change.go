@@ -70,7 +70,7 @@ func Change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+name(g.Workload)] {
 				continue
 			}
-			settings, err := live.RebalanceSettings(c.MixOf(namespace, g.Policy))
+			settings, err := live.RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}

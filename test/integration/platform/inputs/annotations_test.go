@@ -4,12 +4,15 @@ package inputs_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
@@ -115,15 +118,23 @@ func TestSpotalisAnnotationsAreReadOnlyWhereConfigured(t *testing.T) {
 	for name, c := range map[string]struct {
 		prefixes       []any
 		label          string
+		namespaces     []any // of Spotalis; the test's own is %s
 		wantController int
 	}{
-		"listed and labelled":       {[]any{"berth.dev", "spotalis.io"}, "true", 5},
-		"listed and labelled false": {[]any{"berth.dev", "spotalis.io"}, "false", 0},
-		"labelled and not listed":   {[]any{"berth.dev"}, "true", 0},
+		"listed and labelled":       {[]any{"berth.dev", "spotalis.io"}, "true", nil, 5},
+		"listed and labelled false": {[]any{"berth.dev", "spotalis.io"}, "false", nil, 0},
+		"labelled and not listed":   {[]any{"berth.dev"}, "true", nil, 0},
+		"in a listed namespace":     {[]any{"berth.dev", "spotalis.io"}, "true", []any{"other", "%s"}, 5},
+		"in another namespace":      {[]any{"berth.dev", "spotalis.io"}, "true", []any{"other"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testenv.New(t, testenv.Roomy()...)
-			second(w, map[string]any{"annotationPrefixes": c.prefixes})
+			args := map[string]any{"annotationPrefixes": c.prefixes}
+			for i, n := range c.namespaces {
+				c.namespaces[i] = strings.ReplaceAll(n.(string), "%s", w.Namespace)
+				args["spotalisNamespaces"] = c.namespaces
+			}
+			second(w, args)
 			w.Create(labelled(on(builders.Deployment("web", 5), annotations), "spotalis.io/enabled", c.label),
 				on(builders.Deployment("unlabelled", 5), annotations))
 			pods := w.WaitBound("web", 5)
@@ -145,4 +156,32 @@ func TestSpotalisMinOnDemandAloneMeansNoSpot(t *testing.T) {
 		on(builders.Deployment("ours", 5), map[string]string{percent: "50"}))
 	w.RequireExact("web", split.New(0, 1), 5)
 	assert.Equal(t, map[string]int{"": 5}, mixSources(w.WaitBound("ours", 5)), "berth.dev is not listed")
+}
+
+func TestAWindowOfSpotalisHoldsMoves(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 1, big)...)
+	o := w.Variant(testenv.SecondScheduler, testenv.PluginArgs("CapacityMix", map[string]any{"annotationPrefixes": []any{"spotalis.io"}}))
+	w.RunScheduler(o)
+	const schedule = "spotalis.io/disruption-schedule"
+	opening := time.Now().UTC().Add(12 * time.Hour)
+	web := labelled(on(builders.Deployment("web", 4), map[string]string{
+		"spotalis.io/spot-percentage": "50", schedule: opening.Format("4 15 * * *"), "spotalis.io/disruption-duration": "1h",
+	}), "spotalis.io/enabled", "true")
+	w.Create(web)
+	w.WaitReady("web", 4)
+	w.AddNodes(cluster.Nodes("spot", 1, big)...)
+	before := w.UIDs()
+	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.SchedulerConfig = o.ConfigFile })
+	blocked := func(reason string) {
+		t.Helper()
+		testenv.Becomes(w, "workloads that are blocked by "+reason, 1, func() int {
+			return w.Metric(c, "berth_mix_blocked_workloads", map[string]string{"namespace": w.Namespace, "mix": "", "reason": reason})
+		})
+	}
+	blocked("OutsideWindow")
+	testenv.Patch(w, web, func(d *appsv1.Deployment) { d.Annotations[schedule] = "61 * * * *" })
+	blocked("InvalidWindow")
+	assert.Equal(t, before, w.UIDs())
+	testenv.Patch(w, web, func(d *appsv1.Deployment) { d.Annotations[schedule] = "* * * * *" })
+	w.WaitExact("web", split.New(50, 0), 4, testenv.SettleTimeout)
 }
