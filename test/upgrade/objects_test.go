@@ -149,3 +149,30 @@ func (s *site) writes(to objects, since time.Time) (list []string) {
 	}
 	return list
 }
+
+// unexpected are the changes and requests without those of the record, whose objects and pods have the labels oaas.io/owner and
+// oaas.io/class in this version only, and of the templates, whose port has another default.
+func (s *site) unexpected(list []string) []string {
+	s.T.Helper()
+	of := fmt.Sprintf(" %s/%s", s.Namespace, s.record.Name)
+	return slices.DeleteFunc(list, func(one string) bool {
+		line, _, _ := strings.Cut(one, "\n")
+		_, rest, ofRecord := strings.Cut(line, of)
+		return ofRecord && (rest == "" || rest[0] == '-' || rest[0] == ':') || strings.Contains(line, "deploymenttemplates")
+	})
+}
+
+// unmarked is the specification of an object, with its labels, without those of the original.
+func unmarked(o *unstructured.Unstructured) map[string]any {
+	if o == nil {
+		return nil
+	}
+	o = o.DeepCopy()
+	for _, labels := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}} {
+		for _, label := range []string{"oaas.io/owner", "oaas.io/class"} {
+			unstructured.RemoveNestedField(o.Object, append(slices.Clone(labels), label)...)
+		}
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	return map[string]any{"uid": string(o.GetUID()), "labels": o.GetLabels(), "spec": spec}
+}

@@ -61,9 +61,10 @@ func deployment(template ...func(*corev1.PodTemplateSpec)) func(string, int32) c
 	return func(app string, replicas int32) client.Object { return builders.Deployment(app, replicas, template...) }
 }
 
-// record is one with one function.
+// record is one with one function. The default of its port differs between the versions (docs/install.md).
 func record() *v1alpha1.DeploymentRecord {
 	r := builders.DeploymentRecord("cart", "add")
+	r.Spec.DeploymentUnit.Functions[0].Port = 8080
 	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
 	r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "100m", Memory: "64Mi"}
 	return r
