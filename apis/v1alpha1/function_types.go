@@ -138,12 +138,92 @@ type FunctionSpec struct {
 	// +optional
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
+	// readinessProbe determines when a replica serves: only then it gets requests, and counts for the condition Available.
+	// Defaults to a TCP connection to the port. Type None disables the probe.
+	//
+	// +optional
+	ReadinessProbe *FunctionProbe `json:"readinessProbe,omitempty"`
+
+	// livenessProbe restarts a container that fails it. If unset, there is none.
+	//
+	// +optional
+	LivenessProbe *FunctionProbe `json:"livenessProbe,omitempty"`
+
 	// wasmModuleURL is the URL of a WebAssembly module. A function with a module has no pods: the ODGM runs it.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	WASMModuleURL string `json:"wasmModuleURL,omitempty"`
 }
+
+// FunctionProbe is a probe of the container of a function.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.path) || !has(self.type) || self.type == 'HTTP'",fieldPath=".path",message="path requires the type HTTP"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'HTTP' || has(self.path)",fieldPath=".path",reason=FieldValueRequired,message="path is required for the type HTTP"
+type FunctionProbe struct {
+	// type is HTTP, TCP, GRPC or None. HTTP sends a GET request, TCP connects, GRPC calls the standard health service, None
+	// disables the probe. Defaults to HTTP if path is set, else to TCP.
+	//
+	// +optional
+	Type FunctionProbeType `json:"type,omitempty"`
+
+	// path is the path of the GET request, at most 1024 characters that start with a slash. A status from 200 to 399 passes.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// port is the port of the container. Defaults to the port of the function.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
+
+	// initialDelaySeconds is the time from the start of the container to the first probe, from 0 to 3600 seconds.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
+
+	// periodSeconds is the time between probes, from 1 to 3600 seconds. Defaults to 10.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
+
+	// timeoutSeconds is how long a probe may take, from 1 to 300 seconds. Defaults to 1.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=300
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// failureThreshold is the number of failures in a row, from 1 to 100, after which the probe counts as failed.
+	// Defaults to 3.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+}
+
+// FunctionProbeType specifies what a probe does.
+//
+// +kubebuilder:validation:Enum=HTTP;TCP;GRPC;None
+type FunctionProbeType string
+
+// Types of probes.
+const (
+	ProbeHTTP FunctionProbeType = "HTTP"
+	ProbeTCP  FunctionProbeType = "TCP"
+	ProbeGRPC FunctionProbeType = "GRPC"
+	ProbeNone FunctionProbeType = "None"
+)
 
 // ConfigValue is the value of an environment variable.
 //

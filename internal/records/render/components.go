@@ -175,6 +175,8 @@ spec:
       - name: odgm
         image: ${image}
         env: ${env}
+        readinessProbe:
+          tcpSocket: {port: "${port}"}
         ports:
         - {name: http, containerPort: "${port}"}
         - {name: zenoh, containerPort: "${zenohPort}"}

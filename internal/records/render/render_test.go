@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -331,6 +332,44 @@ func TestPublishedImagesFindWhatTheyRead(t *testing.T) {
 	assert.Equal(t, "example.Record", envOf(deployment(t, rendered(t, r), "web-odgm"))["OPRC_CLS_ID"])
 	r.Spec.DeploymentUnit.PackageName, r.Spec.DeploymentUnit.ClassKey = "", "Record"
 	assert.Equal(t, "Record", envOf(deployment(t, rendered(t, r), "web-odgm"))["OPRC_CLS_ID"])
+}
+
+func TestProbes(t *testing.T) {
+	type probes struct{ ready, live *corev1.Probe }
+	tcp := func(port int32) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}}
+	}
+	for name, c := range map[string]struct {
+		ready, live *v1alpha1.FunctionProbe
+		want        probes
+	}{
+		"by default a replica is ready when its port is open": {want: probes{ready: tcp(8000)}},
+		"off": {ready: &v1alpha1.FunctionProbe{Type: v1alpha1.ProbeNone}},
+		"a path": {
+			ready: &v1alpha1.FunctionProbe{Path: "/ready", InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 3, FailureThreshold: 4},
+			want: probes{ready: &corev1.Probe{
+				ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8000)}},
+				InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 3, FailureThreshold: 4,
+			}},
+		},
+		"gRPC on another port, and restarts": {
+			ready: &v1alpha1.FunctionProbe{Type: v1alpha1.ProbeGRPC, Port: 9000}, live: &v1alpha1.FunctionProbe{},
+			want: probes{&corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}, tcp(8000)},
+		},
+	} {
+		r := recordOf("a")
+		f := &r.Spec.DeploymentUnit.Functions[0]
+		f.Port, f.ReadinessProbe, f.LivenessProbe = 8000, c.ready, c.live
+		for _, template := range []string{"dev", "edge", "k8s-deployment"} {
+			out, err := Render(r, shipped(t)[template], settings)
+			require.NoError(t, err)
+			container := deployment(t, out, "web").Spec.Template.Spec.Containers[0]
+			assert.Equal(t, c.want, probes{container.ReadinessProbe, container.LivenessProbe}, "%s: %s", template, name)
+		}
+	}
+	r := recordOf("a")
+	r.Spec.Addons = nil
+	assert.Equal(t, tcp(ODGMPort), deployment(t, rendered(t, r), "web-odgm").Spec.Template.Spec.Containers[0].ReadinessProbe)
 }
 
 func TestTheRouterAndTheODGMArePeers(t *testing.T) {

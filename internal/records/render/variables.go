@@ -31,18 +31,20 @@ type variables struct {
 func (v *variables) ofFunction(f *Function) Variables {
 	vars := v.common()
 	maps.Copy(vars, Variables{
-		"name":        f.Name,
-		"function":    f.Spec.FunctionKey,
-		"image":       cmp.Or(f.Spec.Image, v.settings.DefaultFunctionImage),
-		"port":        int64(f.Port),
-		"portText":    strconv.Itoa(int(f.Port)),
-		"portName":    "http1",
-		"replicas":    int64(f.Replicas),
-		"minScale":    nil,
-		"maxScale":    nil,
-		"concurrency": nil,
-		"resources":   nil,
-		"env":         listOf(v.functionEnv(f)),
+		"name":           f.Name,
+		"function":       f.Spec.FunctionKey,
+		"image":          cmp.Or(f.Spec.Image, v.settings.DefaultFunctionImage),
+		"port":           int64(f.Port),
+		"portText":       strconv.Itoa(int(f.Port)),
+		"portName":       "http1",
+		"replicas":       int64(f.Replicas),
+		"minScale":       nil,
+		"maxScale":       nil,
+		"concurrency":    nil,
+		"resources":      nil,
+		"env":            listOf(v.functionEnv(f)),
+		"readinessProbe": probe(cmp.Or(f.Spec.ReadinessProbe, &v1alpha1.FunctionProbe{}), f.Port),
+		"livenessProbe":  probe(f.Spec.LivenessProbe, f.Port),
 	})
 	if f.Spec.HTTP2 {
 		vars["portName"] = "h2c"

@@ -37,6 +37,8 @@ func TestARecordBecomesAvailable(t *testing.T) {
 		assert.Equal(t, "cart", o.GetLabels()["app"])
 	}
 	assert.Equal(t, "berth-scheduler", d.Spec.Template.Spec.SchedulerName)
+	assert.Equal(t, int32(80), d.Spec.Template.Spec.Containers[0].ReadinessProbe.TCPSocket.Port.IntVal)
+	assert.Nil(t, d.Spec.Template.Spec.Containers[0].LivenessProbe)
 	assert.Equal(t, int32(80), svc.Spec.Ports[0].Port)
 	assert.Equal(t, []string{v1alpha1.RecordFinalizer}, r.Finalizers)
 

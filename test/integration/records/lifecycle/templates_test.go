@@ -217,6 +217,15 @@ func TestInvalidSpecsAreRefusedByField(t *testing.T) {
 		"maxScale must not be below minScale": func(r *v1alpha1.DeploymentRecord) {
 			r.Spec.DeploymentUnit.Functions[0].MinScale, r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(3)), new(int32(2))
 		},
+		"readinessProbe.path: Invalid value: path requires the type HTTP": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.DeploymentUnit.Functions[0].ReadinessProbe = &v1alpha1.FunctionProbe{Type: v1alpha1.ProbeTCP, Path: "/ready"}
+		},
+		"livenessProbe.path: Required value: path is required for the type HTTP": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.DeploymentUnit.Functions[0].LivenessProbe = &v1alpha1.FunctionProbe{Type: v1alpha1.ProbeHTTP}
+		},
+		"livenessProbe.periodSeconds: Invalid value: 3601": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.DeploymentUnit.Functions[0].LivenessProbe = &v1alpha1.FunctionProbe{PeriodSeconds: 3601}
+		},
 		"cpu must be a quantity above 0, such as 500m or 2, not 'lots'": func(r *v1alpha1.DeploymentRecord) {
 			r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "lots"}
 		},
