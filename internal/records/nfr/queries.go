@@ -45,8 +45,12 @@ type Queries struct {
 }
 
 // QueriesFor returns the queries for a component: those of oprc-crm, and one for the requests of what is not Knative, for
-// which oprc-crm has none. The multiplication of Knative's latency is as there, although activator_request_latencies is in
-// milliseconds already in most releases of Knative.
+// which oprc-crm has none.
+//
+// Those of Knative have two forms, of which one has a result. Up to 1.18 the activator exposes latencies in milliseconds,
+// which oprc-crm multiplies by 1000. From 1.19 on, the metrics are those of OpenTelemetry, in seconds, and the activator and
+// the queue proxy of each pod expose the same ones: each job is added up on its own. Source of the names and units: Knative's
+// documentation, "Knative Serving metrics", 1.18 and 1.20.
 func QueriesFor(c Component) Queries {
 	pods := selector(
 		matcher{"namespace", "=", c.Namespace}, matcher{"pod", "=~", regexp.QuoteMeta(c.Workload) + "-.*"}, matcher{"container", "!=", ""})
@@ -56,9 +60,12 @@ func QueriesFor(c Component) Queries {
 	}
 	if c.Knative {
 		service := selector(matcher{"namespace_name", "=", c.Namespace}, matcher{"configuration_name", "=", c.Workload})
-		q.RPS = fmt.Sprintf(`sum(rate(activator_request_count%s[1m]))`, service)
-		q.P99 = fmt.Sprintf(
-			`1000*max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`, service)
+		later := selector(matcher{"k8s_namespace_name", "=", c.Namespace}, matcher{"kn_configuration_name", "=", c.Workload})
+		q.RPS = fmt.Sprintf(`sum(rate(activator_request_count%s[1m])) or max(sum(rate(http_server_request_duration_seconds_count%s[1m])) by (job))`,
+			service, later)
+		q.P99 = fmt.Sprintf(`max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`+
+			` or 1000*max(histogram_quantile(0.99, sum(rate(http_server_request_duration_seconds_bucket%s[1m])) by (job, kn_revision_name, le)))`,
+			service, later)
 		return q
 	}
 	owned := selector(matcher{"oaas_owner", "=", c.Record}, matcher{"namespace", "=", c.Namespace})

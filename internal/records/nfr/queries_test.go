@@ -17,9 +17,12 @@ func TestTheQueries(t *testing.T) {
 	knative := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0", Knative: true})
 	other := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0"})
 	assert.Equal(t, Queries{
-		RPS: `sum(rate(activator_request_count{namespace_name="shop",configuration_name="cart-fn-0"}[1m]))`,
-		P99: `1000*max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket` +
-			`{namespace_name="shop",configuration_name="cart-fn-0"}[1m])) by (revision_name, le)))`,
+		RPS: `sum(rate(activator_request_count{namespace_name="shop",configuration_name="cart-fn-0"}[1m]))` +
+			` or max(sum(rate(http_server_request_duration_seconds_count{k8s_namespace_name="shop",kn_configuration_name="cart-fn-0"}[1m])) by (job))`,
+		P99: `max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket` +
+			`{namespace_name="shop",configuration_name="cart-fn-0"}[1m])) by (revision_name, le)))` +
+			` or 1000*max(histogram_quantile(0.99, sum(rate(http_server_request_duration_seconds_bucket` +
+			`{k8s_namespace_name="shop",kn_configuration_name="cart-fn-0"}[1m])) by (job, kn_revision_name, le)))`,
 		CPU:    `1000*sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"cart-fn-0-.*",container!=""}[5m]))`,
 		Memory: `sum(container_memory_working_set_bytes{namespace="shop",pod=~"cart-fn-0-.*",container!=""})`,
 	}, knative)

@@ -64,6 +64,8 @@ func (s *source) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 type load struct {
 	namespace, record, workload string
 	knative                     bool
+	// otel is set for Knative from 1.19 on.
+	otel bool
 	// cpu is in millicores, memory in bytes, p99 in milliseconds, rps in requests a second. Negative ones are not exposed.
 	cpu, memory, p99, rps float64
 }
@@ -90,19 +92,29 @@ func (l *load) expose(s *source) {
 		s.gauge(name, of(l.namespace, one, ""), 1e12, 0)
 		s.gauge(name, of(l.namespace, "x"+one, "function"), 1e12, 0)
 	}
-	count, buckets, owned := "http_server_requests_seconds_count", "http_server_requests_seconds_bucket", fmt.Sprintf(`oaas_owner="%s",namespace="%s"`, l.record, l.namespace)
-	if l.knative {
-		count, buckets = "activator_request_count", "activator_request_latencies_bucket"
+	count, buckets, unit, owned := "http_server_requests_seconds_count", "http_server_requests_seconds_bucket", 1000.0, fmt.Sprintf(`oaas_owner="%s",namespace="%s"`, l.record, l.namespace)
+	switch {
+	case l.otel: // the activator and the queue proxies count the same requests
+		count, buckets = "http_server_request_duration_seconds_count", "http_server_request_duration_seconds_bucket"
+		owned = fmt.Sprintf(`k8s_namespace_name="%s",kn_configuration_name="%s",kn_revision_name="%s-00001"`, l.namespace, l.workload, l.workload)
+	case l.knative:
+		count, buckets, unit = "activator_request_count", "activator_request_latencies_bucket", 1
 		owned = fmt.Sprintf(`namespace_name="%s",configuration_name="%s",revision_name="%s-00001"`, l.namespace, l.workload, l.workload)
 	}
-	if l.rps >= 0 {
-		s.counter(count, owned+`,pod="one"`, l.rps/2)
-		s.counter(count, owned+`,pod="two"`, l.rps/2)
-		s.counter(count, strings.Replace(owned, `="`, `="x`, 1), 5)
+	jobs := []string{owned}
+	if l.otel {
+		jobs = []string{owned + `,job="activator"`, owned + `,job="queue-proxy"`}
 	}
-	if l.p99 >= 0 {
-		// 99 of 100 requests take at most this long.
-		s.counter(buckets, fmt.Sprintf(`%s,le="%v"`, owned, l.p99/1000), 99)
-		s.counter(buckets, owned+`,le="+Inf"`, 100)
+	for _, labels := range jobs {
+		if l.rps >= 0 {
+			s.counter(count, labels+`,pod="one"`, l.rps/2)
+			s.counter(count, labels+`,pod="two"`, l.rps/2)
+			s.counter(count, strings.Replace(labels, `="`, `="x`, 1), 5)
+		}
+		if l.p99 >= 0 {
+			// 99 of 100 requests take at most this long.
+			s.counter(buckets, fmt.Sprintf(`%s,le="%v"`, labels, l.p99/unit), 99)
+			s.counter(buckets, labels+`,le="+Inf"`, 100)
+		}
 	}
 }

@@ -42,14 +42,18 @@ var table = rows(
 	row{load: load{cpu: none, memory: none, p99: none, rps: none}},
 )
 
-// rows gives each load a namespace, and has each once as a Deployment and once as a Knative Service.
+// rows gives each load a namespace, and has each once as a Deployment and twice as a Knative Service, with the metrics of 1.18 and of
+// 1.19.
 func rows(plain ...row) []row {
 	var all []row
 	for i, r := range plain {
+		r.record, r.workload = "cart", "cart-fn-0"
 		for _, knative := range []bool{false, true} {
-			r.namespace, r.record, r.workload, r.knative = fmt.Sprintf("table-%d-%t", i, knative), "cart", "cart-fn-0", knative
+			r.namespace, r.knative = fmt.Sprintf("table-%d-%t", i, knative), knative
 			all = append(all, r)
 		}
+		r.namespace, r.otel = fmt.Sprintf("table-%d-otel", i), true
+		all = append(all, r)
 	}
 	return all
 }
