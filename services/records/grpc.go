@@ -81,6 +81,7 @@ func (f *front) status(
 	}
 	return &tolerantv1.GetDeploymentStatusResponse{
 		Status: oaascommon.StatusCode_OK, Deployment: toWire(r), Message: new(summary(r)), StatusResourceRefs: references(r),
+		NfrRecommendations: recommendations(r), NfrCompliance: compliance(r),
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
+	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	oaasruntime "berth.dev/berth/apis/proto/oaas/runtime"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -124,11 +125,31 @@ func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
 	for i := range r.Status.Functions {
 		out.Status.Functions = append(out.Status.Functions, toFunction(&r.Status.Functions[i], r.Status.Template))
 	}
-	if c := r.Status.NFRCompliance; c != nil {
-		out.NfrCompliance = &oaasruntime.NfrCompliance{
-			OverallStatus: string(c.Overall), ThroughputStatus: optional(string(c.Throughput)), LatencyStatus: optional(string(c.Latency)),
-			AvailabilityStatus: optional(string(c.Availability)), LastChecked: server.RFC3339(c.LastChecked),
-		}
+	out.NfrCompliance = compliance(r)
+	return out
+}
+
+// compliance writes whether a record meets its requirements, nil before they are measured.
+func compliance(r *record) *oaasruntime.NfrCompliance {
+	c := r.Status.NFRCompliance
+	if c == nil {
+		return nil
+	}
+	return &oaasruntime.NfrCompliance{
+		OverallStatus: string(c.Overall), ThroughputStatus: optional(string(c.Throughput)), LatencyStatus: optional(string(c.Latency)),
+		AvailabilityStatus: optional(string(c.Availability)), LastChecked: server.RFC3339(c.LastChecked),
+	}
+}
+
+// recommendations writes those of the last measurement.
+func recommendations(r *record) []*oaasdeployment.NfrRecommendation {
+	var out []*oaasdeployment.NfrRecommendation
+	for i := range r.Status.NFRRecommendations {
+		n := &r.Status.NFRRecommendations[i]
+		out = append(out, &oaasdeployment.NfrRecommendation{
+			Component: n.Component, Dimension: string(n.Dimension), Target: n.Target, Basis: n.Basis,
+			ConfidencePercent: n.ConfidencePercent,
+		})
 	}
 	return out
 }

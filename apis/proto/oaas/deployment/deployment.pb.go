@@ -190,8 +190,14 @@ type GetDeploymentStatusResponse struct {
 	// Available, Degraded (reason): message, Progressing, or a phase.
 	Message            *string                     `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	StatusResourceRefs []*common.ResourceReference `protobuf:"bytes,4,rep,name=status_resource_refs,json=statusResourceRefs,proto3" json:"status_resource_refs,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Fields from 1000 on are additions of Berth. Clients of other revisions skip them.
+	//
+	// nfr_recommendations are those of the last measurement, by component and dimension.
+	NfrRecommendations []*NfrRecommendation `protobuf:"bytes,1000,rep,name=nfr_recommendations,json=nfrRecommendations,proto3" json:"nfr_recommendations,omitempty"`
+	// nfr_compliance is whether the requirements are met. It is absent until they are measured.
+	NfrCompliance *runtime.NfrCompliance `protobuf:"bytes,1001,opt,name=nfr_compliance,json=nfrCompliance,proto3,oneof" json:"nfr_compliance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetDeploymentStatusResponse) Reset() {
@@ -252,6 +258,102 @@ func (x *GetDeploymentStatusResponse) GetStatusResourceRefs() []*common.Resource
 	return nil
 }
 
+func (x *GetDeploymentStatusResponse) GetNfrRecommendations() []*NfrRecommendation {
+	if x != nil {
+		return x.NfrRecommendations
+	}
+	return nil
+}
+
+func (x *GetDeploymentStatusResponse) GetNfrCompliance() *runtime.NfrCompliance {
+	if x != nil {
+		return x.NfrCompliance
+	}
+	return nil
+}
+
+// NfrRecommendation is the value that a measurement recommends for one dimension of a workload.
+type NfrRecommendation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the Deployment or Knative Service.
+	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	// replicas, cpu or memory.
+	Dimension string `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	// Replicas, millicores or bytes of all replicas together.
+	Target int64 `protobuf:"varint,3,opt,name=target,proto3" json:"target,omitempty"`
+	// The measured values that the target follows from, as text.
+	Basis string `protobuf:"bytes,4,opt,name=basis,proto3" json:"basis,omitempty"`
+	// From 0 to 100.
+	ConfidencePercent int32 `protobuf:"varint,5,opt,name=confidence_percent,json=confidencePercent,proto3" json:"confidence_percent,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *NfrRecommendation) Reset() {
+	*x = NfrRecommendation{}
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NfrRecommendation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NfrRecommendation) ProtoMessage() {}
+
+func (x *NfrRecommendation) ProtoReflect() protoreflect.Message {
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NfrRecommendation.ProtoReflect.Descriptor instead.
+func (*NfrRecommendation) Descriptor() ([]byte, []int) {
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NfrRecommendation) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *NfrRecommendation) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *NfrRecommendation) GetTarget() int64 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+func (x *NfrRecommendation) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
+}
+
+func (x *NfrRecommendation) GetConfidencePercent() int32 {
+	if x != nil {
+		return x.ConfidencePercent
+	}
+	return 0
+}
+
 // DeleteDeploymentRequest names a deployment.
 type DeleteDeploymentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -262,7 +364,7 @@ type DeleteDeploymentRequest struct {
 
 func (x *DeleteDeploymentRequest) Reset() {
 	*x = DeleteDeploymentRequest{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[4]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +376,7 @@ func (x *DeleteDeploymentRequest) String() string {
 func (*DeleteDeploymentRequest) ProtoMessage() {}
 
 func (x *DeleteDeploymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[4]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +389,7 @@ func (x *DeleteDeploymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDeploymentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteDeploymentRequest) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{4}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DeleteDeploymentRequest) GetDeploymentId() string {
@@ -308,7 +410,7 @@ type DeleteDeploymentResponse struct {
 
 func (x *DeleteDeploymentResponse) Reset() {
 	*x = DeleteDeploymentResponse{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[5]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +422,7 @@ func (x *DeleteDeploymentResponse) String() string {
 func (*DeleteDeploymentResponse) ProtoMessage() {}
 
 func (x *DeleteDeploymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[5]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +435,7 @@ func (x *DeleteDeploymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDeploymentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteDeploymentResponse) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{5}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DeleteDeploymentResponse) GetStatus() common.StatusCode {
@@ -375,7 +477,7 @@ type DeploymentUnit struct {
 
 func (x *DeploymentUnit) Reset() {
 	*x = DeploymentUnit{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[6]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +489,7 @@ func (x *DeploymentUnit) String() string {
 func (*DeploymentUnit) ProtoMessage() {}
 
 func (x *DeploymentUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[6]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +502,7 @@ func (x *DeploymentUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentUnit.ProtoReflect.Descriptor instead.
 func (*DeploymentUnit) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{6}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeploymentUnit) GetId() string {
@@ -501,7 +603,7 @@ type FunctionDeploymentSpec struct {
 
 func (x *FunctionDeploymentSpec) Reset() {
 	*x = FunctionDeploymentSpec{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[7]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +615,7 @@ func (x *FunctionDeploymentSpec) String() string {
 func (*FunctionDeploymentSpec) ProtoMessage() {}
 
 func (x *FunctionDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[7]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +628,7 @@ func (x *FunctionDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*FunctionDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{7}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FunctionDeploymentSpec) GetFunctionKey() string {
@@ -609,7 +711,7 @@ type NfrRequirements struct {
 
 func (x *NfrRequirements) Reset() {
 	*x = NfrRequirements{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[8]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +723,7 @@ func (x *NfrRequirements) String() string {
 func (*NfrRequirements) ProtoMessage() {}
 
 func (x *NfrRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[8]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +736,7 @@ func (x *NfrRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NfrRequirements.ProtoReflect.Descriptor instead.
 func (*NfrRequirements) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{8}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NfrRequirements) GetMaxLatencyMs() uint32 {
@@ -678,7 +780,7 @@ type ResourceRequirements struct {
 
 func (x *ResourceRequirements) Reset() {
 	*x = ResourceRequirements{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[9]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +792,7 @@ func (x *ResourceRequirements) String() string {
 func (*ResourceRequirements) ProtoMessage() {}
 
 func (x *ResourceRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[9]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +805,7 @@ func (x *ResourceRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRequirements.ProtoReflect.Descriptor instead.
 func (*ResourceRequirements) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{9}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResourceRequirements) GetCpuRequest() string {
@@ -755,7 +857,7 @@ type ProvisionConfig struct {
 
 func (x *ProvisionConfig) Reset() {
 	*x = ProvisionConfig{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[10]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +869,7 @@ func (x *ProvisionConfig) String() string {
 func (*ProvisionConfig) ProtoMessage() {}
 
 func (x *ProvisionConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[10]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +882,7 @@ func (x *ProvisionConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionConfig.ProtoReflect.Descriptor instead.
 func (*ProvisionConfig) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{10}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ProvisionConfig) GetContainerImage() string {
@@ -879,7 +981,7 @@ type OdgmConfig struct {
 
 func (x *OdgmConfig) Reset() {
 	*x = OdgmConfig{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[11]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +993,7 @@ func (x *OdgmConfig) String() string {
 func (*OdgmConfig) ProtoMessage() {}
 
 func (x *OdgmConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[11]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1006,7 @@ func (x *OdgmConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OdgmConfig.ProtoReflect.Descriptor instead.
 func (*OdgmConfig) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{11}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OdgmConfig) GetCollections() []string {
@@ -987,7 +1089,7 @@ type OdgmNodeIds struct {
 
 func (x *OdgmNodeIds) Reset() {
 	*x = OdgmNodeIds{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[12]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1101,7 @@ func (x *OdgmNodeIds) String() string {
 func (*OdgmNodeIds) ProtoMessage() {}
 
 func (x *OdgmNodeIds) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[12]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1114,7 @@ func (x *OdgmNodeIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OdgmNodeIds.ProtoReflect.Descriptor instead.
 func (*OdgmNodeIds) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{12}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OdgmNodeIds) GetIds() []uint64 {
@@ -1032,7 +1134,7 @@ type CollectionShardAssignments struct {
 
 func (x *CollectionShardAssignments) Reset() {
 	*x = CollectionShardAssignments{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[13]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1146,7 @@ func (x *CollectionShardAssignments) String() string {
 func (*CollectionShardAssignments) ProtoMessage() {}
 
 func (x *CollectionShardAssignments) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[13]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1159,7 @@ func (x *CollectionShardAssignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectionShardAssignments.ProtoReflect.Descriptor instead.
 func (*CollectionShardAssignments) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{13}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CollectionShardAssignments) GetAssignments() []*ShardAssignmentSpec {
@@ -1079,7 +1181,7 @@ type ShardAssignmentSpec struct {
 
 func (x *ShardAssignmentSpec) Reset() {
 	*x = ShardAssignmentSpec{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[14]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1193,7 @@ func (x *ShardAssignmentSpec) String() string {
 func (*ShardAssignmentSpec) ProtoMessage() {}
 
 func (x *ShardAssignmentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[14]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1206,7 @@ func (x *ShardAssignmentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardAssignmentSpec.ProtoReflect.Descriptor instead.
 func (*ShardAssignmentSpec) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{14}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ShardAssignmentSpec) GetPrimary() uint64 {
@@ -1139,7 +1241,7 @@ type InvocationRoutes struct {
 
 func (x *InvocationRoutes) Reset() {
 	*x = InvocationRoutes{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[15]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1253,7 @@ func (x *InvocationRoutes) String() string {
 func (*InvocationRoutes) ProtoMessage() {}
 
 func (x *InvocationRoutes) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[15]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1266,7 @@ func (x *InvocationRoutes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvocationRoutes.ProtoReflect.Descriptor instead.
 func (*InvocationRoutes) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{15}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InvocationRoutes) GetFnRoutes() map[string]*FunctionRoute {
@@ -1195,7 +1297,7 @@ type FunctionRoute struct {
 
 func (x *FunctionRoute) Reset() {
 	*x = FunctionRoute{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[16]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1309,7 @@ func (x *FunctionRoute) String() string {
 func (*FunctionRoute) ProtoMessage() {}
 
 func (x *FunctionRoute) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[16]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1322,7 @@ func (x *FunctionRoute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionRoute.ProtoReflect.Descriptor instead.
 func (*FunctionRoute) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{16}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FunctionRoute) GetUrl() string {
@@ -1272,7 +1374,7 @@ type ClassFunctionBinding struct {
 
 func (x *ClassFunctionBinding) Reset() {
 	*x = ClassFunctionBinding{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[17]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1386,7 @@ func (x *ClassFunctionBinding) String() string {
 func (*ClassFunctionBinding) ProtoMessage() {}
 
 func (x *ClassFunctionBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[17]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1399,7 @@ func (x *ClassFunctionBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFunctionBinding.ProtoReflect.Descriptor instead.
 func (*ClassFunctionBinding) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{17}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClassFunctionBinding) GetName() string {
@@ -1352,7 +1454,7 @@ type TelemetrySpec struct {
 
 func (x *TelemetrySpec) Reset() {
 	*x = TelemetrySpec{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[18]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1466,7 @@ func (x *TelemetrySpec) String() string {
 func (*TelemetrySpec) ProtoMessage() {}
 
 func (x *TelemetrySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[18]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1479,7 @@ func (x *TelemetrySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TelemetrySpec.ProtoReflect.Descriptor instead.
 func (*TelemetrySpec) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{18}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TelemetrySpec) GetEnabled() bool {
@@ -1447,7 +1549,7 @@ type ListClassRuntimesRequest struct {
 
 func (x *ListClassRuntimesRequest) Reset() {
 	*x = ListClassRuntimesRequest{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[19]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1561,7 @@ func (x *ListClassRuntimesRequest) String() string {
 func (*ListClassRuntimesRequest) ProtoMessage() {}
 
 func (x *ListClassRuntimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[19]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1574,7 @@ func (x *ListClassRuntimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClassRuntimesRequest.ProtoReflect.Descriptor instead.
 func (*ListClassRuntimesRequest) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{19}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListClassRuntimesRequest) GetPackageName() string {
@@ -1527,7 +1629,7 @@ type ListClassRuntimesResponse struct {
 
 func (x *ListClassRuntimesResponse) Reset() {
 	*x = ListClassRuntimesResponse{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[20]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1641,7 @@ func (x *ListClassRuntimesResponse) String() string {
 func (*ListClassRuntimesResponse) ProtoMessage() {}
 
 func (x *ListClassRuntimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[20]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1654,7 @@ func (x *ListClassRuntimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClassRuntimesResponse.ProtoReflect.Descriptor instead.
 func (*ListClassRuntimesResponse) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{20}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListClassRuntimesResponse) GetItems() []*runtime.ClassRuntimeSummary {
@@ -1572,7 +1674,7 @@ type GetClassRuntimeRequest struct {
 
 func (x *GetClassRuntimeRequest) Reset() {
 	*x = GetClassRuntimeRequest{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[21]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1686,7 @@ func (x *GetClassRuntimeRequest) String() string {
 func (*GetClassRuntimeRequest) ProtoMessage() {}
 
 func (x *GetClassRuntimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[21]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1699,7 @@ func (x *GetClassRuntimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClassRuntimeRequest.ProtoReflect.Descriptor instead.
 func (*GetClassRuntimeRequest) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{21}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetClassRuntimeRequest) GetDeploymentId() string {
@@ -1617,7 +1719,7 @@ type GetClassRuntimeResponse struct {
 
 func (x *GetClassRuntimeResponse) Reset() {
 	*x = GetClassRuntimeResponse{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[22]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1731,7 @@ func (x *GetClassRuntimeResponse) String() string {
 func (*GetClassRuntimeResponse) ProtoMessage() {}
 
 func (x *GetClassRuntimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[22]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1744,7 @@ func (x *GetClassRuntimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClassRuntimeResponse.ProtoReflect.Descriptor instead.
 func (*GetClassRuntimeResponse) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{22}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetClassRuntimeResponse) GetDeployment() *runtime.ClassRuntimeSummary {
@@ -1662,7 +1764,7 @@ type ListDeploymentRecordsResponse struct {
 
 func (x *ListDeploymentRecordsResponse) Reset() {
 	*x = ListDeploymentRecordsResponse{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1776,7 @@ func (x *ListDeploymentRecordsResponse) String() string {
 func (*ListDeploymentRecordsResponse) ProtoMessage() {}
 
 func (x *ListDeploymentRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[23]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1789,7 @@ func (x *ListDeploymentRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentRecordsResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{23}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListDeploymentRecordsResponse) GetItems() []*DeploymentUnit {
@@ -1707,7 +1809,7 @@ type GetDeploymentRecordResponse struct {
 
 func (x *GetDeploymentRecordResponse) Reset() {
 	*x = GetDeploymentRecordResponse{}
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1821,7 @@ func (x *GetDeploymentRecordResponse) String() string {
 func (*GetDeploymentRecordResponse) ProtoMessage() {}
 
 func (x *GetDeploymentRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_oaas_deployment_deployment_proto_msgTypes[24]
+	mi := &file_oaas_deployment_deployment_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1834,7 @@ func (x *GetDeploymentRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentRecordResponse.ProtoReflect.Descriptor instead.
 func (*GetDeploymentRecordResponse) Descriptor() ([]byte, []int) {
-	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{24}
+	return file_oaas_deployment_deployment_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetDeploymentRecordResponse) GetDeployment() *DeploymentUnit {
@@ -1756,16 +1858,25 @@ const file_oaas_deployment_deployment_proto_rawDesc = "" +
 	"\n" +
 	"\b_message\"A\n" +
 	"\x1aGetDeploymentStatusRequest\x12#\n" +
-	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\"\x8c\x02\n" +
+	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\"\xbf\x03\n" +
 	"\x1bGetDeploymentStatusResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.oaas.common.StatusCodeR\x06status\x12?\n" +
 	"\n" +
 	"deployment\x18\x02 \x01(\v2\x1f.oaas.deployment.DeploymentUnitR\n" +
 	"deployment\x12\x1d\n" +
 	"\amessage\x18\x03 \x01(\tH\x00R\amessage\x88\x01\x01\x12P\n" +
-	"\x14status_resource_refs\x18\x04 \x03(\v2\x1e.oaas.common.ResourceReferenceR\x12statusResourceRefsB\n" +
+	"\x14status_resource_refs\x18\x04 \x03(\v2\x1e.oaas.common.ResourceReferenceR\x12statusResourceRefs\x12T\n" +
+	"\x13nfr_recommendations\x18\xe8\a \x03(\v2\".oaas.deployment.NfrRecommendationR\x12nfrRecommendations\x12H\n" +
+	"\x0enfr_compliance\x18\xe9\a \x01(\v2\x1b.oaas.runtime.NfrComplianceH\x01R\rnfrCompliance\x88\x01\x01B\n" +
 	"\n" +
-	"\b_message\">\n" +
+	"\b_messageB\x11\n" +
+	"\x0f_nfr_compliance\"\xac\x01\n" +
+	"\x11NfrRecommendation\x12\x1c\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x1c\n" +
+	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\x03R\x06target\x12\x14\n" +
+	"\x05basis\x18\x04 \x01(\tR\x05basis\x12-\n" +
+	"\x12confidence_percent\x18\x05 \x01(\x05R\x11confidencePercent\">\n" +
 	"\x17DeleteDeploymentRequest\x12#\n" +
 	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\"v\n" +
 	"\x18DeleteDeploymentResponse\x12/\n" +
@@ -1993,93 +2104,97 @@ func file_oaas_deployment_deployment_proto_rawDescGZIP() []byte {
 	return file_oaas_deployment_deployment_proto_rawDescData
 }
 
-var file_oaas_deployment_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_oaas_deployment_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_oaas_deployment_deployment_proto_goTypes = []any{
 	(*DeployRequest)(nil),                 // 0: oaas.deployment.DeployRequest
 	(*DeployResponse)(nil),                // 1: oaas.deployment.DeployResponse
 	(*GetDeploymentStatusRequest)(nil),    // 2: oaas.deployment.GetDeploymentStatusRequest
 	(*GetDeploymentStatusResponse)(nil),   // 3: oaas.deployment.GetDeploymentStatusResponse
-	(*DeleteDeploymentRequest)(nil),       // 4: oaas.deployment.DeleteDeploymentRequest
-	(*DeleteDeploymentResponse)(nil),      // 5: oaas.deployment.DeleteDeploymentResponse
-	(*DeploymentUnit)(nil),                // 6: oaas.deployment.DeploymentUnit
-	(*FunctionDeploymentSpec)(nil),        // 7: oaas.deployment.FunctionDeploymentSpec
-	(*NfrRequirements)(nil),               // 8: oaas.deployment.NfrRequirements
-	(*ResourceRequirements)(nil),          // 9: oaas.deployment.ResourceRequirements
-	(*ProvisionConfig)(nil),               // 10: oaas.deployment.ProvisionConfig
-	(*OdgmConfig)(nil),                    // 11: oaas.deployment.OdgmConfig
-	(*OdgmNodeIds)(nil),                   // 12: oaas.deployment.OdgmNodeIds
-	(*CollectionShardAssignments)(nil),    // 13: oaas.deployment.CollectionShardAssignments
-	(*ShardAssignmentSpec)(nil),           // 14: oaas.deployment.ShardAssignmentSpec
-	(*InvocationRoutes)(nil),              // 15: oaas.deployment.InvocationRoutes
-	(*FunctionRoute)(nil),                 // 16: oaas.deployment.FunctionRoute
-	(*ClassFunctionBinding)(nil),          // 17: oaas.deployment.ClassFunctionBinding
-	(*TelemetrySpec)(nil),                 // 18: oaas.deployment.TelemetrySpec
-	(*ListClassRuntimesRequest)(nil),      // 19: oaas.deployment.ListClassRuntimesRequest
-	(*ListClassRuntimesResponse)(nil),     // 20: oaas.deployment.ListClassRuntimesResponse
-	(*GetClassRuntimeRequest)(nil),        // 21: oaas.deployment.GetClassRuntimeRequest
-	(*GetClassRuntimeResponse)(nil),       // 22: oaas.deployment.GetClassRuntimeResponse
-	(*ListDeploymentRecordsResponse)(nil), // 23: oaas.deployment.ListDeploymentRecordsResponse
-	(*GetDeploymentRecordResponse)(nil),   // 24: oaas.deployment.GetDeploymentRecordResponse
-	nil,                                   // 25: oaas.deployment.FunctionDeploymentSpec.ConfigEntry
-	nil,                                   // 26: oaas.deployment.OdgmConfig.OptionsEntry
-	nil,                                   // 27: oaas.deployment.OdgmConfig.EnvNodeIdsEntry
-	nil,                                   // 28: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
-	nil,                                   // 29: oaas.deployment.InvocationRoutes.FnRoutesEntry
-	nil,                                   // 30: oaas.deployment.TelemetrySpec.ResourceAttributesEntry
-	(common.StatusCode)(0),                // 31: oaas.common.StatusCode
-	(*common.ResourceReference)(nil),      // 32: oaas.common.ResourceReference
-	(*common.Timestamp)(nil),              // 33: oaas.common.Timestamp
-	(*runtime.ClassRuntimeSummary)(nil),   // 34: oaas.runtime.ClassRuntimeSummary
+	(*NfrRecommendation)(nil),             // 4: oaas.deployment.NfrRecommendation
+	(*DeleteDeploymentRequest)(nil),       // 5: oaas.deployment.DeleteDeploymentRequest
+	(*DeleteDeploymentResponse)(nil),      // 6: oaas.deployment.DeleteDeploymentResponse
+	(*DeploymentUnit)(nil),                // 7: oaas.deployment.DeploymentUnit
+	(*FunctionDeploymentSpec)(nil),        // 8: oaas.deployment.FunctionDeploymentSpec
+	(*NfrRequirements)(nil),               // 9: oaas.deployment.NfrRequirements
+	(*ResourceRequirements)(nil),          // 10: oaas.deployment.ResourceRequirements
+	(*ProvisionConfig)(nil),               // 11: oaas.deployment.ProvisionConfig
+	(*OdgmConfig)(nil),                    // 12: oaas.deployment.OdgmConfig
+	(*OdgmNodeIds)(nil),                   // 13: oaas.deployment.OdgmNodeIds
+	(*CollectionShardAssignments)(nil),    // 14: oaas.deployment.CollectionShardAssignments
+	(*ShardAssignmentSpec)(nil),           // 15: oaas.deployment.ShardAssignmentSpec
+	(*InvocationRoutes)(nil),              // 16: oaas.deployment.InvocationRoutes
+	(*FunctionRoute)(nil),                 // 17: oaas.deployment.FunctionRoute
+	(*ClassFunctionBinding)(nil),          // 18: oaas.deployment.ClassFunctionBinding
+	(*TelemetrySpec)(nil),                 // 19: oaas.deployment.TelemetrySpec
+	(*ListClassRuntimesRequest)(nil),      // 20: oaas.deployment.ListClassRuntimesRequest
+	(*ListClassRuntimesResponse)(nil),     // 21: oaas.deployment.ListClassRuntimesResponse
+	(*GetClassRuntimeRequest)(nil),        // 22: oaas.deployment.GetClassRuntimeRequest
+	(*GetClassRuntimeResponse)(nil),       // 23: oaas.deployment.GetClassRuntimeResponse
+	(*ListDeploymentRecordsResponse)(nil), // 24: oaas.deployment.ListDeploymentRecordsResponse
+	(*GetDeploymentRecordResponse)(nil),   // 25: oaas.deployment.GetDeploymentRecordResponse
+	nil,                                   // 26: oaas.deployment.FunctionDeploymentSpec.ConfigEntry
+	nil,                                   // 27: oaas.deployment.OdgmConfig.OptionsEntry
+	nil,                                   // 28: oaas.deployment.OdgmConfig.EnvNodeIdsEntry
+	nil,                                   // 29: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
+	nil,                                   // 30: oaas.deployment.InvocationRoutes.FnRoutesEntry
+	nil,                                   // 31: oaas.deployment.TelemetrySpec.ResourceAttributesEntry
+	(common.StatusCode)(0),                // 32: oaas.common.StatusCode
+	(*common.ResourceReference)(nil),      // 33: oaas.common.ResourceReference
+	(*runtime.NfrCompliance)(nil),         // 34: oaas.runtime.NfrCompliance
+	(*common.Timestamp)(nil),              // 35: oaas.common.Timestamp
+	(*runtime.ClassRuntimeSummary)(nil),   // 36: oaas.runtime.ClassRuntimeSummary
 }
 var file_oaas_deployment_deployment_proto_depIdxs = []int32{
-	6,  // 0: oaas.deployment.DeployRequest.deployment_unit:type_name -> oaas.deployment.DeploymentUnit
-	31, // 1: oaas.deployment.DeployResponse.status:type_name -> oaas.common.StatusCode
-	31, // 2: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
-	6,  // 3: oaas.deployment.GetDeploymentStatusResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
-	32, // 4: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
-	31, // 5: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
-	7,  // 6: oaas.deployment.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
-	17, // 7: oaas.deployment.DeploymentUnit.function_bindings:type_name -> oaas.deployment.ClassFunctionBinding
-	33, // 8: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
-	11, // 9: oaas.deployment.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
-	18, // 10: oaas.deployment.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
-	9,  // 11: oaas.deployment.FunctionDeploymentSpec.resource_requirements:type_name -> oaas.deployment.ResourceRequirements
-	8,  // 12: oaas.deployment.FunctionDeploymentSpec.nfr_requirements:type_name -> oaas.deployment.NfrRequirements
-	10, // 13: oaas.deployment.FunctionDeploymentSpec.provision_config:type_name -> oaas.deployment.ProvisionConfig
-	25, // 14: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
-	15, // 15: oaas.deployment.OdgmConfig.invocations:type_name -> oaas.deployment.InvocationRoutes
-	26, // 16: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
-	27, // 17: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
-	28, // 18: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
-	14, // 19: oaas.deployment.CollectionShardAssignments.assignments:type_name -> oaas.deployment.ShardAssignmentSpec
-	29, // 20: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
-	30, // 21: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
-	34, // 22: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
-	34, // 23: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
-	6,  // 24: oaas.deployment.ListDeploymentRecordsResponse.items:type_name -> oaas.deployment.DeploymentUnit
-	6,  // 25: oaas.deployment.GetDeploymentRecordResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
-	12, // 26: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
-	13, // 27: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
-	16, // 28: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
-	0,  // 29: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
-	2,  // 30: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
-	4,  // 31: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
-	19, // 32: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
-	21, // 33: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
-	19, // 34: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
-	21, // 35: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
-	1,  // 36: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
-	3,  // 37: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
-	5,  // 38: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
-	20, // 39: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
-	22, // 40: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
-	23, // 41: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
-	24, // 42: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	7,  // 0: oaas.deployment.DeployRequest.deployment_unit:type_name -> oaas.deployment.DeploymentUnit
+	32, // 1: oaas.deployment.DeployResponse.status:type_name -> oaas.common.StatusCode
+	32, // 2: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
+	7,  // 3: oaas.deployment.GetDeploymentStatusResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
+	33, // 4: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
+	4,  // 5: oaas.deployment.GetDeploymentStatusResponse.nfr_recommendations:type_name -> oaas.deployment.NfrRecommendation
+	34, // 6: oaas.deployment.GetDeploymentStatusResponse.nfr_compliance:type_name -> oaas.runtime.NfrCompliance
+	32, // 7: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
+	8,  // 8: oaas.deployment.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
+	18, // 9: oaas.deployment.DeploymentUnit.function_bindings:type_name -> oaas.deployment.ClassFunctionBinding
+	35, // 10: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
+	12, // 11: oaas.deployment.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
+	19, // 12: oaas.deployment.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
+	10, // 13: oaas.deployment.FunctionDeploymentSpec.resource_requirements:type_name -> oaas.deployment.ResourceRequirements
+	9,  // 14: oaas.deployment.FunctionDeploymentSpec.nfr_requirements:type_name -> oaas.deployment.NfrRequirements
+	11, // 15: oaas.deployment.FunctionDeploymentSpec.provision_config:type_name -> oaas.deployment.ProvisionConfig
+	26, // 16: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
+	16, // 17: oaas.deployment.OdgmConfig.invocations:type_name -> oaas.deployment.InvocationRoutes
+	27, // 18: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
+	28, // 19: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
+	29, // 20: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
+	15, // 21: oaas.deployment.CollectionShardAssignments.assignments:type_name -> oaas.deployment.ShardAssignmentSpec
+	30, // 22: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
+	31, // 23: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
+	36, // 24: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
+	36, // 25: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
+	7,  // 26: oaas.deployment.ListDeploymentRecordsResponse.items:type_name -> oaas.deployment.DeploymentUnit
+	7,  // 27: oaas.deployment.GetDeploymentRecordResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
+	13, // 28: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
+	14, // 29: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
+	17, // 30: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
+	0,  // 31: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
+	2,  // 32: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
+	5,  // 33: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
+	20, // 34: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
+	22, // 35: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
+	20, // 36: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
+	22, // 37: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
+	1,  // 38: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
+	3,  // 39: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
+	6,  // 40: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
+	21, // 41: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
+	23, // 42: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
+	24, // 43: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
+	25, // 44: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_oaas_deployment_deployment_proto_init() }
@@ -2089,27 +2204,27 @@ func file_oaas_deployment_deployment_proto_init() {
 	}
 	file_oaas_deployment_deployment_proto_msgTypes[1].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[3].OneofWrappers = []any{}
-	file_oaas_deployment_deployment_proto_msgTypes[5].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[6].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[7].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[8].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[9].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[10].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[11].OneofWrappers = []any{}
-	file_oaas_deployment_deployment_proto_msgTypes[14].OneofWrappers = []any{}
-	file_oaas_deployment_deployment_proto_msgTypes[16].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[12].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[15].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[17].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[18].OneofWrappers = []any{}
 	file_oaas_deployment_deployment_proto_msgTypes[19].OneofWrappers = []any{}
-	file_oaas_deployment_deployment_proto_msgTypes[22].OneofWrappers = []any{}
-	file_oaas_deployment_deployment_proto_msgTypes[24].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[20].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[23].OneofWrappers = []any{}
+	file_oaas_deployment_deployment_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_oaas_deployment_deployment_proto_rawDesc), len(file_oaas_deployment_deployment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

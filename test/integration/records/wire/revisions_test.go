@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
+	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/servicetest"
@@ -102,6 +103,9 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 				FunctionKey: "add", Service: "cart-1", Port: 80, URL: "http://cart-1/", Ready: true, LastTransitionTime: new(metav1.Now()),
 			}},
 			NFRCompliance: &v1alpha1.NFRCompliance{Overall: v1alpha1.ComplianceViolated, Latency: v1alpha1.ComplianceMet, LastChecked: new(metav1.Now())},
+			NFRRecommendations: []v1alpha1.NFRRecommendation{
+				{Component: "cart-1", Dimension: v1alpha1.DimensionReplicas, Target: 3, Basis: "cpu 1200m", ConfidencePercent: 60},
+			},
 		}
 	})
 	references := []*oaashead.ResourceReference{
@@ -109,6 +113,7 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	}
 	got, err := c.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
+	requireMeasurements(t, got)
 	assert.True(t, proto.Equal(&oaashead.GetDeploymentStatusResponse{
 		Deployment: &oaashead.DeploymentUnit{
 			Id: "cart-1", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod", CreatedAt: &oaashead.Timestamp{Seconds: 1_700_000_000},
@@ -392,4 +397,19 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 	left, err := s.Kube.AppsV1().Deployments(s.Namespace).List(s.Ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, left.Items)
+}
+
+// requireMeasurements demands those of the record's status, which the published messages do not have, and removes them.
+func requireMeasurements(t *testing.T, got proto.Message) {
+	t.Helper()
+	encoded, err := proto.Marshal(got)
+	require.NoError(t, err)
+	var added oaasdeployment.GetDeploymentStatusResponse
+	require.NoError(t, proto.Unmarshal(encoded, &added))
+	require.Len(t, added.NfrRecommendations, 1)
+	assert.True(t, proto.Equal(&oaasdeployment.NfrRecommendation{
+		Component: "cart-1", Dimension: "replicas", Target: 3, Basis: "cpu 1200m", ConfidencePercent: 60,
+	}, added.NfrRecommendations[0]))
+	assert.Equal(t, "Violated", added.NfrCompliance.GetOverallStatus())
+	got.ProtoReflect().SetUnknown(nil)
 }

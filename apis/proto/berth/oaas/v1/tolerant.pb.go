@@ -15,6 +15,7 @@ package tolerantv1
 import (
 	common "berth.dev/berth/apis/proto/oaas/common"
 	deployment "berth.dev/berth/apis/proto/oaas/deployment"
+	runtime "berth.dev/berth/apis/proto/oaas/runtime"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -202,11 +203,13 @@ func (x *DeploymentUnit) GetTelemetry() *deployment.TelemetrySpec {
 
 // GetDeploymentStatusResponse is oaas.deployment.GetDeploymentStatusResponse of both revisions.
 type GetDeploymentStatusResponse struct {
-	state              protoimpl.MessageState      `protogen:"open.v1"`
-	Status             common.StatusCode           `protobuf:"varint,1,opt,name=status,proto3,enum=oaas.common.StatusCode" json:"status,omitempty"`
-	Deployment         *Deployment                 `protobuf:"bytes,2,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	Message            *string                     `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	StatusResourceRefs []*common.ResourceReference `protobuf:"bytes,4,rep,name=status_resource_refs,json=statusResourceRefs,proto3" json:"status_resource_refs,omitempty"`
+	state              protoimpl.MessageState          `protogen:"open.v1"`
+	Status             common.StatusCode               `protobuf:"varint,1,opt,name=status,proto3,enum=oaas.common.StatusCode" json:"status,omitempty"`
+	Deployment         *Deployment                     `protobuf:"bytes,2,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Message            *string                         `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	StatusResourceRefs []*common.ResourceReference     `protobuf:"bytes,4,rep,name=status_resource_refs,json=statusResourceRefs,proto3" json:"status_resource_refs,omitempty"`
+	NfrRecommendations []*deployment.NfrRecommendation `protobuf:"bytes,1000,rep,name=nfr_recommendations,json=nfrRecommendations,proto3" json:"nfr_recommendations,omitempty"`
+	NfrCompliance      *runtime.NfrCompliance          `protobuf:"bytes,1001,opt,name=nfr_compliance,json=nfrCompliance,proto3,oneof" json:"nfr_compliance,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -265,6 +268,20 @@ func (x *GetDeploymentStatusResponse) GetMessage() string {
 func (x *GetDeploymentStatusResponse) GetStatusResourceRefs() []*common.ResourceReference {
 	if x != nil {
 		return x.StatusResourceRefs
+	}
+	return nil
+}
+
+func (x *GetDeploymentStatusResponse) GetNfrRecommendations() []*deployment.NfrRecommendation {
+	if x != nil {
+		return x.NfrRecommendations
+	}
+	return nil
+}
+
+func (x *GetDeploymentStatusResponse) GetNfrCompliance() *runtime.NfrCompliance {
+	if x != nil {
+		return x.NfrCompliance
 	}
 	return nil
 }
@@ -452,7 +469,7 @@ var File_berth_oaas_v1_tolerant_proto protoreflect.FileDescriptor
 
 const file_berth_oaas_v1_tolerant_proto_rawDesc = "" +
 	"\n" +
-	"\x1cberth/oaas/v1/tolerant.proto\x12\rberth.oaas.v1\x1a\x18oaas/common/common.proto\x1a oaas/deployment/deployment.proto\"W\n" +
+	"\x1cberth/oaas/v1/tolerant.proto\x12\rberth.oaas.v1\x1a\x18oaas/common/common.proto\x1a oaas/deployment/deployment.proto\x1a\x1aoaas/runtime/runtime.proto\"W\n" +
 	"\rDeployRequest\x12F\n" +
 	"\x0fdeployment_unit\x18\x01 \x01(\v2\x1d.berth.oaas.v1.DeploymentUnitR\x0edeploymentUnit\"\xae\x04\n" +
 	"\x0eDeploymentUnit\x12\x0e\n" +
@@ -473,16 +490,19 @@ const file_berth_oaas_v1_tolerant_proto_rawDesc = "" +
 	"\x12_selected_templateB\f\n" +
 	"\n" +
 	"_telemetryJ\x04\b\n" +
-	"\x10\v\"\x86\x02\n" +
+	"\x10\v\"\xb9\x03\n" +
 	"\x1bGetDeploymentStatusResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.oaas.common.StatusCodeR\x06status\x129\n" +
 	"\n" +
 	"deployment\x18\x02 \x01(\v2\x19.berth.oaas.v1.DeploymentR\n" +
 	"deployment\x12\x1d\n" +
 	"\amessage\x18\x03 \x01(\tH\x00R\amessage\x88\x01\x01\x12P\n" +
-	"\x14status_resource_refs\x18\x04 \x03(\v2\x1e.oaas.common.ResourceReferenceR\x12statusResourceRefsB\n" +
+	"\x14status_resource_refs\x18\x04 \x03(\v2\x1e.oaas.common.ResourceReferenceR\x12statusResourceRefs\x12T\n" +
+	"\x13nfr_recommendations\x18\xe8\a \x03(\v2\".oaas.deployment.NfrRecommendationR\x12nfrRecommendations\x12H\n" +
+	"\x0enfr_compliance\x18\xe9\a \x01(\v2\x1b.oaas.runtime.NfrComplianceH\x01R\rnfrCompliance\x88\x01\x01B\n" +
 	"\n" +
-	"\b_message\"\xef\x01\n" +
+	"\b_messageB\x11\n" +
+	"\x0f_nfr_compliance\"\xef\x01\n" +
 	"\n" +
 	"Deployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
@@ -526,6 +546,8 @@ var file_berth_oaas_v1_tolerant_proto_goTypes = []any{
 	(*deployment.TelemetrySpec)(nil),          // 9: oaas.deployment.TelemetrySpec
 	(common.StatusCode)(0),                    // 10: oaas.common.StatusCode
 	(*common.ResourceReference)(nil),          // 11: oaas.common.ResourceReference
+	(*deployment.NfrRecommendation)(nil),      // 12: oaas.deployment.NfrRecommendation
+	(*runtime.NfrCompliance)(nil),             // 13: oaas.runtime.NfrCompliance
 }
 var file_berth_oaas_v1_tolerant_proto_depIdxs = []int32{
 	1,  // 0: berth.oaas.v1.DeployRequest.deployment_unit:type_name -> berth.oaas.v1.DeploymentUnit
@@ -536,14 +558,16 @@ var file_berth_oaas_v1_tolerant_proto_depIdxs = []int32{
 	10, // 5: berth.oaas.v1.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
 	3,  // 6: berth.oaas.v1.GetDeploymentStatusResponse.deployment:type_name -> berth.oaas.v1.Deployment
 	11, // 7: berth.oaas.v1.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
-	7,  // 8: berth.oaas.v1.Deployment.created_at:type_name -> oaas.common.Timestamp
-	3,  // 9: berth.oaas.v1.ListDeploymentRecordsResponse.items:type_name -> berth.oaas.v1.Deployment
-	3,  // 10: berth.oaas.v1.GetDeploymentRecordResponse.deployment:type_name -> berth.oaas.v1.Deployment
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 8: berth.oaas.v1.GetDeploymentStatusResponse.nfr_recommendations:type_name -> oaas.deployment.NfrRecommendation
+	13, // 9: berth.oaas.v1.GetDeploymentStatusResponse.nfr_compliance:type_name -> oaas.runtime.NfrCompliance
+	7,  // 10: berth.oaas.v1.Deployment.created_at:type_name -> oaas.common.Timestamp
+	3,  // 11: berth.oaas.v1.ListDeploymentRecordsResponse.items:type_name -> berth.oaas.v1.Deployment
+	3,  // 12: berth.oaas.v1.GetDeploymentRecordResponse.deployment:type_name -> berth.oaas.v1.Deployment
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_berth_oaas_v1_tolerant_proto_init() }
