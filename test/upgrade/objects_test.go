@@ -151,7 +151,7 @@ func (s *site) writes(to objects, since time.Time) (list []string) {
 }
 
 // unexpected are the changes and requests without those of the record, whose objects and pods have the labels oaas.io/owner and
-// oaas.io/class in this version only, and of the templates, whose port has another default.
+// oaas.io/class and a readiness probe in this version only, and of the templates, whose port has another default.
 func (s *site) unexpected(list []string) []string {
 	s.T.Helper()
 	of := fmt.Sprintf(" %s/%s", s.Namespace, s.record.Name)
@@ -162,7 +162,7 @@ func (s *site) unexpected(list []string) []string {
 	})
 }
 
-// unmarked is the specification of an object, with its labels, without those of the original.
+// unmarked is the specification of an object, with its labels, without what this version adds.
 func unmarked(o *unstructured.Unstructured) map[string]any {
 	if o == nil {
 		return nil
@@ -171,6 +171,12 @@ func unmarked(o *unstructured.Unstructured) map[string]any {
 	for _, labels := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}} {
 		for _, label := range []string{"oaas.io/owner", "oaas.io/class"} {
 			unstructured.RemoveNestedField(o.Object, append(slices.Clone(labels), label)...)
+		}
+	}
+	containers, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec", "containers")
+	if list, is := containers.([]any); is {
+		for _, c := range list {
+			delete(c.(map[string]any), "readinessProbe")
 		}
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")

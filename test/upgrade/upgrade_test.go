@@ -44,7 +44,7 @@ func (s *site) replaceBy(next version, factor float64) {
 	now := s.settled()
 	for _, resource := range []string{"deploymentrecords.berth.dev", "capacitymixes.berth.dev", "deployments.apps", "services"} {
 		k := key(resource, s.Namespace, s.record.Name)
-		assert.Equal(s.T, unmarked(before[k]), unmarked(now[k]), "only the labels of the original may differ: %s", k)
+		assert.Equal(s.T, unmarked(before[k]), unmarked(now[k]), "only the labels of the original and the probe may differ: %s", k)
 	}
 }
 
