@@ -132,7 +132,7 @@ func (s *site) settled() (last objects) {
 	return last
 }
 
-// writes are what Berth has requested to write since a moment to the objects of the test, whatever came of it.
+// writes are what Berth has requested to write since a moment to the objects of the test that last, whatever came of it.
 func (s *site) writes(to objects, since time.Time) (list []string) {
 	s.T.Helper()
 	users := []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthEnvironmentsUser}
@@ -140,9 +140,10 @@ func (s *site) writes(to objects, since time.Time) (list []string) {
 	for _, r := range s.AuditAll(func(r testenv.Request) bool {
 		resource, _, _ := strings.Cut(r.Resource, "/")
 		of := schema.GroupResource{Group: r.Group, Resource: resource}
+		k := key(of.String(), r.Namespace, r.Name)
 		// A create need not name its object. The certificate authority of the webhook is in the configuration of that.
-		return r.Write() && r.At.After(since) && slices.Contains(users, r.User) &&
-			(to[key(of.String(), r.Namespace, r.Name)] != nil || r.Resource == "mutatingwebhookconfigurations" ||
+		return r.Write() && r.At.After(since) && slices.Contains(users, r.User) && !s.rollsOut(k) &&
+			(to[k] != nil || r.Resource == "mutatingwebhookconfigurations" ||
 				slices.Contains(namespaces, r.Namespace) && kept(of))
 	}) {
 		list = append(list, fmt.Sprint(r))
@@ -150,23 +151,23 @@ func (s *site) writes(to objects, since time.Time) (list []string) {
 	return list
 }
 
-// unexpected are the changes and requests without those of the record, whose objects and pods have the labels oaas.io/owner and
-// oaas.io/class and a readiness probe in this version only, and of the templates, whose port has another default.
-func (s *site) unexpected(list []string) []string {
-	s.T.Helper()
-	of := fmt.Sprintf(" %s/%s", s.Namespace, s.record.Name)
-	return slices.DeleteFunc(list, func(one string) bool {
-		line, _, _ := strings.Cut(one, "\n")
-		_, rest, ofRecord := strings.Cut(line, of)
-		return ofRecord && (rest == "" || rest[0] == '-' || rest[0] == ':') || strings.Contains(line, "deploymenttemplates")
-	})
+// rollsOut reports whether an object changes in this upgrade: those of the record and its pods, which have the labels oaas.io/owner and
+// oaas.io/class and a readiness probe in this version only, and the templates, whose port has another default.
+func (s *site) rollsOut(key string) bool {
+	of := s.Namespace + "/" + s.record.Name
+	resource, name, _ := strings.Cut(key, " ")
+	return resource == "deploymenttemplates.berth.dev" || name == of || strings.HasPrefix(name, of+"-")
+}
+
+// lasting are the objects that no upgrade changes.
+func (s *site) lasting(o objects) objects {
+	o = maps.Clone(o)
+	maps.DeleteFunc(o, func(key string, _ *unstructured.Unstructured) bool { return s.rollsOut(key) })
+	return o
 }
 
 // unmarked is the specification of an object, with its labels, without what this version adds.
 func unmarked(o *unstructured.Unstructured) map[string]any {
-	if o == nil {
-		return nil
-	}
 	o = o.DeepCopy()
 	for _, labels := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}} {
 		for _, label := range []string{"oaas.io/owner", "oaas.io/class"} {

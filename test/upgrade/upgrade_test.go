@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/test/testenv"
 )
@@ -39,11 +40,13 @@ func (s *site) replaceBy(next version, factor float64) {
 	s.leads()
 	s.last.scale(factor)
 	s.Always(testenv.Holds, "the programs run", s.run)
-	assert.Empty(s.T, s.unexpected(before.changes(s.objects())), "objects")
-	assert.Empty(s.T, s.unexpected(s.writes(before, since)), "requests to write")
+	assert.Empty(s.T, s.lasting(before).changes(s.lasting(s.objects())), "objects")
+	assert.Empty(s.T, s.writes(before, since), "requests to write")
 	now := s.settled()
 	for _, resource := range []string{"deploymentrecords.berth.dev", "capacitymixes.berth.dev", "deployments.apps", "services"} {
 		k := key(resource, s.Namespace, s.record.Name)
+		require.Contains(s.T, before, k)
+		require.Contains(s.T, now, k)
 		assert.Equal(s.T, unmarked(before[k]), unmarked(now[k]), "only the labels of the original and the probe may differ: %s", k)
 	}
 }
