@@ -214,12 +214,7 @@ func validateSpotalisNamespaces(path *field.Path, args *config.CapacityMixArgs) 
 		return field.ErrorList{field.TooMany(path, len(namespaces), maxSpotalisNamespaces)}
 	}
 
-	return validateUnique(path, namespaces, func(path *field.Path, namespace string) (errs field.ErrorList) {
-		for _, message := range validation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(path, namespace, message))
-		}
-		return errs
-	})
+	return validateUnique(path, namespaces, validateNamespace)
 }
 
 func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
@@ -236,9 +231,17 @@ func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
 	return append(errs, validateUnique(path, keys, validateLabelKey)...)
 }
 
-func validateLabelValue(path *field.Path, value string) (errs field.ErrorList) {
-	for _, message := range validation.IsValidLabelValue(value) {
-		errs = append(errs, field.Invalid(path, value, message))
+func validateLabelValue(path *field.Path, value string) field.ErrorList {
+	return validateText(path, value, validation.IsValidLabelValue)
+}
+
+func validateNamespace(path *field.Path, name string) field.ErrorList {
+	return validateText(path, name, validation.IsDNS1123Label)
+}
+
+func validateText(path *field.Path, text string, check func(string) []string) (errs field.ErrorList) {
+	for _, message := range check(text) {
+		errs = append(errs, field.Invalid(path, text, message))
 	}
 
 	return errs

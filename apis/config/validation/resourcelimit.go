@@ -3,7 +3,6 @@
 package validation
 
 import (
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/config"
@@ -14,9 +13,7 @@ import (
 func ValidateResourceLimitArgs(path *field.Path, args *config.ResourceLimitArgs) field.ErrorList {
 	var errs field.ErrorList
 	if args.DefaultNamespace != "" {
-		for _, problem := range validation.IsDNS1123Label(args.DefaultNamespace) {
-			errs = append(errs, field.Invalid(path.Child("defaultNamespace"), args.DefaultNamespace, problem))
-		}
+		errs = validateNamespace(path.Child("defaultNamespace"), args.DefaultNamespace)
 	}
 
 	return append(errs, validateRange(path.Child("syncTimeoutSeconds"), args.SyncTimeoutSeconds, 1, maxSyncTimeoutSeconds)...)
