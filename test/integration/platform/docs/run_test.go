@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,6 +116,10 @@ func TestCommandsRun(t *testing.T) {
 		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("monitoring.coreos.com", kind, "")))
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := sh.run("kubectl --namespace berth-system get deployments,replicasets,pods --output wide; kubectl --namespace berth-system get events")
+			t.Logf("Berth: %s%v", out, err)
+		}
 		_, err := sh.run("kubectl delete namespace shop mcp-servers; kubectl delete -f manifests/install.yaml --ignore-not-found")
 		assert.NoError(t, err)
 	})
@@ -189,10 +194,15 @@ func newShell(w *testenv.World) *shell {
 	}
 }
 
+// commandTimeout bounds one command. Some, such as kubectl rollout status, wait for ever otherwise.
+const commandTimeout = 3 * time.Minute
+
 // run returns what a command says on both outputs, which the error has too.
 func (s *shell) run(text string) (string, error) {
-	cmd := exec.CommandContext(s.ctx, "bash", "-c", text)
-	cmd.Dir, cmd.Env = s.dir, s.env
+	ctx, cancel := context.WithTimeout(s.ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", text)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = s.dir, s.env, time.Second // its children keep the output open
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
