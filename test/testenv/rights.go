@@ -120,11 +120,14 @@ func wholePackage() bool {
 func checkRights(ctx context.Context, all []Rights) error {
 	var problems error
 	err := wait.PollUntilContextTimeout(ctx, time.Second, rightsTimeout, true, func(ctx context.Context) (bool, error) {
-		problems = nil
+		var found error
 		for i := range all {
-			problems = errors.Join(problems, all[i].check(ctx))
+			found = errors.Join(found, all[i].check(ctx))
 		}
-		return problems == nil, nil
+		if ctx.Err() == nil || problems == nil { // the last comparison may have been interrupted
+			problems = found
+		}
+		return found == nil, nil
 	})
 	return errors.Join(problems, context.Cause(ctx), ignoreTimeout(err))
 }
