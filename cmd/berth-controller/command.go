@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/buildinfo"
+	"berth.dev/berth/internal/config/oaas"
 )
 
 const about = `berth-controller reconciles CapacityMixes, ResourceLimits, DeploymentRecords and Environments.
@@ -46,6 +47,9 @@ func newCommand(run func(context.Context, *controller.Configuration, source) err
 			}
 			if err := setFromEnviron(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
+			}
+			if v, requested := oaas.Verbosity(os.LookupEnv); requested && !cmd.Flags().Changed("v") {
+				o.logs.verbosity = v
 			}
 			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
 				return err

@@ -32,6 +32,22 @@ func TestAVariableThatIsWrongIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, `BERTH_CONTROLLER_DRY_RUN is "maybe"`)
 }
 
+func TestTheVariablesOfOaaSAreRead(t *testing.T) {
+	t.Setenv("OPRC_CRM_PROFILE", "edge")
+	t.Setenv("OPRC_CRM_FEATURES_LEADER_ELECTION", "false")
+	c, err := configured(t, "controllers: ['*', records]\nrecords: {profile: dev}\n", "--leader-elect=true")
+	require.NoError(t, err)
+	assert.Equal(t, "edge", c.Records.Profile, "they override the file")
+	assert.True(t, c.LeaderElection.Enabled, "and a flag overrides them")
+	t.Setenv("OPRC_CRM_PROM_SCRAPE_KIND", "pod")
+	_, err = configured(t, "controllers: ['*', records]\n")
+	require.ErrorContains(t, err, `OPRC_CRM_PROM_SCRAPE_KIND is "pod"`)
+	t.Setenv("OPRC_CRM_PROM_SCRAPE_KIND", "")
+	t.Setenv("OPRC_CRM_LIMITS_MAX_REPLICAS", "0")
+	_, err = configured(t, "controllers: ['*', records]\n")
+	require.ErrorContains(t, err, "records.nfr.maxReplicas", "the bounds are those of the field")
+}
+
 // Clients of other schedulers start theirs with `run`.
 func TestRunIsWhatItDoesAnyway(t *testing.T) {
 	c, err := configured(t, "resyncSeconds: 60\n", "run")

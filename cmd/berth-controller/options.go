@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/config/oaas"
 )
 
 // options is the command line.
@@ -88,7 +90,8 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 	o.logs.addFlags(sections.FlagSet("logging"))
 }
 
-// configuration returns the defaults, overridden by the file, overridden by the flags that were given.
+// configuration returns the defaults, overridden by the file, by the variables of the class runtime manager of OaaS, and by the flags
+// that were given.
 func (o *options) configuration(given func(flag string) bool) (*controller.Configuration, error) {
 	c := controller.Default()
 	if o.file != "" {
@@ -96,6 +99,9 @@ func (o *options) configuration(given func(flag string) bool) (*controller.Confi
 		if c, err = controller.Load(o.file); err != nil {
 			return nil, err
 		}
+	}
+	if err := oaas.Apply(c, os.Environ()); err != nil {
+		return nil, fmt.Errorf("environment variables of the class runtime manager: %w", err)
 	}
 	set := fields(o.flags)
 	for flag, field := range fields(c) {
