@@ -59,58 +59,65 @@ func idOf(r *record) string {
 	return r.Name
 }
 
-// deploy makes a record, or makes the one of the same id what the unit says. It writes nothing if it is that already.
-func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
+// deploy makes a record, or makes the one of the same id what the unit says, and returns it as it is stored. It writes nothing if it is
+// that already.
+func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, error) {
 	name, err := nameOf("deployment_unit.id", u.id())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Which of the two it will be is no one's business who may not do both. A create has no name in RBAC.
 	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.authorize(ctx, namespace, name, "update"); err != nil {
-		return err
+		return nil, err
 	}
 	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err = retry.OnError(retry.DefaultRetry, conflicts, func() error { return c.deployOnce(ctx, namespace, name, u) })
+	var stored *record
+	err = retry.OnError(retry.DefaultRetry, conflicts, func() (err error) {
+		stored, err = c.deployOnce(ctx, namespace, name, u)
+		return err
+	})
 	if conflicts(err) {
-		return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
+		err = server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
 	}
-	return err
+	return stored, err
 }
 
-func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) error {
+func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) (*record, error) {
 	before, err := c.find(ctx, namespace, name)
 	if server.NotFound(err) {
 		r := newRecord(namespace, name, u)
 		r.mark(ctx, u)
 		if err := c.check(ctx, namespace, &r.Spec); err != nil {
-			return err
+			return nil, err
 		}
-		return c.client.Create(ctx, &r.record)
+		return &r.record, c.client.Create(ctx, &r.record)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch id, given := before.Annotations[v1alpha1.DeploymentIDAnnotation]; {
 	case !given:
-		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("there is a DeploymentRecord %q that was not made by this service", name))
+		return nil, server.Refuse(codes.AlreadyExists,
+			fmt.Sprintf("there is a DeploymentRecord %q that was not made by this service", name))
 	case id != u.id():
-		return server.Refuse(codes.AlreadyExists,
+		return nil, server.Refuse(codes.AlreadyExists,
 			fmt.Sprintf("name %q, derived from %q, is already used by deployment %q", name, u.id(), id))
 	case before.DeletionTimestamp != nil:
-		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
+		return nil, server.Refuse(codes.FailedPrecondition,
+			fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
 	}
 	r := draft{*before.DeepCopy()}
 	if changed := r.replace(u); !changed {
-		return nil
+		return before, nil
 	}
 	r.mark(ctx, u)
 	if err := c.check(ctx, namespace, &r.Spec); err != nil {
-		return err
+		return nil, err
 	}
-	return c.client.Update(ctx, &r.record) // the version that was read, and no other
+	return &r.record, c.client.Update(ctx, &r.record) // the version that was read, and no other
 }
 
 // check refuses what could not be deployed as things are now.

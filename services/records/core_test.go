@@ -34,6 +34,6 @@ func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	err = c.remove(t.Context(), "default", "cart-1")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
-	err = c.deploy(t.Context(), "default", read(t, &oaasdeployment.DeploymentUnit{Id: "cart-1", ClassKey: "shop.Cart"}))
+	_, err = c.deploy(t.Context(), "default", read(t, &oaasdeployment.DeploymentUnit{Id: "cart-1", ClassKey: "shop.Cart"}))
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 }

@@ -66,10 +66,13 @@ func (f *front) deploy(ctx context.Context, namespace string, req *tolerantv1.De
 	if err != nil {
 		return nil, err
 	}
-	if err := f.core.deploy(ctx, namespace, u); err != nil {
+	r, err := f.core.deploy(ctx, namespace, u)
+	if err != nil {
 		return nil, server.Rename(err, wireField)
 	}
-	return &oaasdeployment.DeployResponse{Status: oaascommon.StatusCode_OK, DeploymentId: u.id(), Message: new("accepted")}, nil
+	return &oaasdeployment.DeployResponse{
+		Status: oaascommon.StatusCode_OK, DeploymentId: u.id(), Message: new("accepted"), ClassRuntime: accepted(r),
+	}, nil
 }
 
 func (f *front) status(

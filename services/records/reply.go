@@ -129,6 +129,16 @@ func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
 	return out
 }
 
+// accepted writes a record that was just stored. One that the controller has not observed is being deployed.
+func accepted(r *record) *oaasruntime.ClassRuntimeSummary {
+	out := toSummary(r)
+	if r.Status.ObservedGeneration != r.Generation {
+		is := enums[v1alpha1.ConditionProgressing]
+		out.Status.Condition, out.Status.Phase, out.Status.Message = is.condition, is.phase, new(v1alpha1.ConditionProgressing)
+	}
+	return out
+}
+
 // compliance writes whether a record meets its requirements, nil before they are measured.
 func compliance(r *record) *oaasruntime.NfrCompliance {
 	c := r.Status.NFRCompliance

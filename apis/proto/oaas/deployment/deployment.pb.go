@@ -77,10 +77,13 @@ func (x *DeployRequest) GetDeploymentUnit() *DeploymentUnit {
 
 // DeployResponse says that it is on its way.
 type DeployResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        common.StatusCode      `protobuf:"varint,1,opt,name=status,proto3,enum=oaas.common.StatusCode" json:"status,omitempty"`
-	DeploymentId  string                 `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Message       *string                `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Status       common.StatusCode      `protobuf:"varint,1,opt,name=status,proto3,enum=oaas.common.StatusCode" json:"status,omitempty"`
+	DeploymentId string                 `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	Message      *string                `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// class_runtime is the deployment with its status as it was when the request was stored. It is an addition of Berth;
+	// clients of other revisions skip it.
+	ClassRuntime  *runtime.ClassRuntimeSummary `protobuf:"bytes,1000,opt,name=class_runtime,json=classRuntime,proto3,oneof" json:"class_runtime,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -134,6 +137,13 @@ func (x *DeployResponse) GetMessage() string {
 		return *x.Message
 	}
 	return ""
+}
+
+func (x *DeployResponse) GetClassRuntime() *runtime.ClassRuntimeSummary {
+	if x != nil {
+		return x.ClassRuntime
+	}
+	return nil
 }
 
 // GetDeploymentStatusRequest names a deployment.
@@ -1850,13 +1860,15 @@ const file_oaas_deployment_deployment_proto_rawDesc = "" +
 	"\n" +
 	" oaas/deployment/deployment.proto\x12\x0foaas.deployment\x1a\x18oaas/common/common.proto\x1a\x1aoaas/runtime/runtime.proto\"Y\n" +
 	"\rDeployRequest\x12H\n" +
-	"\x0fdeployment_unit\x18\x01 \x01(\v2\x1f.oaas.deployment.DeploymentUnitR\x0edeploymentUnit\"\x91\x01\n" +
+	"\x0fdeployment_unit\x18\x01 \x01(\v2\x1f.oaas.deployment.DeploymentUnitR\x0edeploymentUnit\"\xf1\x01\n" +
 	"\x0eDeployResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.oaas.common.StatusCodeR\x06status\x12#\n" +
 	"\rdeployment_id\x18\x02 \x01(\tR\fdeploymentId\x12\x1d\n" +
-	"\amessage\x18\x03 \x01(\tH\x00R\amessage\x88\x01\x01B\n" +
+	"\amessage\x18\x03 \x01(\tH\x00R\amessage\x88\x01\x01\x12L\n" +
+	"\rclass_runtime\x18\xe8\a \x01(\v2!.oaas.runtime.ClassRuntimeSummaryH\x01R\fclassRuntime\x88\x01\x01B\n" +
 	"\n" +
-	"\b_message\"A\n" +
+	"\b_messageB\x10\n" +
+	"\x0e_class_runtime\"A\n" +
 	"\x1aGetDeploymentStatusRequest\x12#\n" +
 	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\"\xbf\x03\n" +
 	"\x1bGetDeploymentStatusResponse\x12/\n" +
@@ -2139,62 +2151,63 @@ var file_oaas_deployment_deployment_proto_goTypes = []any{
 	nil,                                   // 30: oaas.deployment.InvocationRoutes.FnRoutesEntry
 	nil,                                   // 31: oaas.deployment.TelemetrySpec.ResourceAttributesEntry
 	(common.StatusCode)(0),                // 32: oaas.common.StatusCode
-	(*common.ResourceReference)(nil),      // 33: oaas.common.ResourceReference
-	(*runtime.NfrCompliance)(nil),         // 34: oaas.runtime.NfrCompliance
-	(*common.Timestamp)(nil),              // 35: oaas.common.Timestamp
-	(*runtime.ClassRuntimeSummary)(nil),   // 36: oaas.runtime.ClassRuntimeSummary
+	(*runtime.ClassRuntimeSummary)(nil),   // 33: oaas.runtime.ClassRuntimeSummary
+	(*common.ResourceReference)(nil),      // 34: oaas.common.ResourceReference
+	(*runtime.NfrCompliance)(nil),         // 35: oaas.runtime.NfrCompliance
+	(*common.Timestamp)(nil),              // 36: oaas.common.Timestamp
 }
 var file_oaas_deployment_deployment_proto_depIdxs = []int32{
 	7,  // 0: oaas.deployment.DeployRequest.deployment_unit:type_name -> oaas.deployment.DeploymentUnit
 	32, // 1: oaas.deployment.DeployResponse.status:type_name -> oaas.common.StatusCode
-	32, // 2: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
-	7,  // 3: oaas.deployment.GetDeploymentStatusResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
-	33, // 4: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
-	4,  // 5: oaas.deployment.GetDeploymentStatusResponse.nfr_recommendations:type_name -> oaas.deployment.NfrRecommendation
-	34, // 6: oaas.deployment.GetDeploymentStatusResponse.nfr_compliance:type_name -> oaas.runtime.NfrCompliance
-	32, // 7: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
-	8,  // 8: oaas.deployment.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
-	18, // 9: oaas.deployment.DeploymentUnit.function_bindings:type_name -> oaas.deployment.ClassFunctionBinding
-	35, // 10: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
-	12, // 11: oaas.deployment.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
-	19, // 12: oaas.deployment.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
-	10, // 13: oaas.deployment.FunctionDeploymentSpec.resource_requirements:type_name -> oaas.deployment.ResourceRequirements
-	9,  // 14: oaas.deployment.FunctionDeploymentSpec.nfr_requirements:type_name -> oaas.deployment.NfrRequirements
-	11, // 15: oaas.deployment.FunctionDeploymentSpec.provision_config:type_name -> oaas.deployment.ProvisionConfig
-	26, // 16: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
-	16, // 17: oaas.deployment.OdgmConfig.invocations:type_name -> oaas.deployment.InvocationRoutes
-	27, // 18: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
-	28, // 19: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
-	29, // 20: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
-	15, // 21: oaas.deployment.CollectionShardAssignments.assignments:type_name -> oaas.deployment.ShardAssignmentSpec
-	30, // 22: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
-	31, // 23: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
-	36, // 24: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
-	36, // 25: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
-	7,  // 26: oaas.deployment.ListDeploymentRecordsResponse.items:type_name -> oaas.deployment.DeploymentUnit
-	7,  // 27: oaas.deployment.GetDeploymentRecordResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
-	13, // 28: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
-	14, // 29: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
-	17, // 30: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
-	0,  // 31: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
-	2,  // 32: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
-	5,  // 33: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
-	20, // 34: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
-	22, // 35: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
-	20, // 36: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
-	22, // 37: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
-	1,  // 38: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
-	3,  // 39: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
-	6,  // 40: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
-	21, // 41: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
-	23, // 42: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
-	24, // 43: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
-	25, // 44: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	33, // 2: oaas.deployment.DeployResponse.class_runtime:type_name -> oaas.runtime.ClassRuntimeSummary
+	32, // 3: oaas.deployment.GetDeploymentStatusResponse.status:type_name -> oaas.common.StatusCode
+	7,  // 4: oaas.deployment.GetDeploymentStatusResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
+	34, // 5: oaas.deployment.GetDeploymentStatusResponse.status_resource_refs:type_name -> oaas.common.ResourceReference
+	4,  // 6: oaas.deployment.GetDeploymentStatusResponse.nfr_recommendations:type_name -> oaas.deployment.NfrRecommendation
+	35, // 7: oaas.deployment.GetDeploymentStatusResponse.nfr_compliance:type_name -> oaas.runtime.NfrCompliance
+	32, // 8: oaas.deployment.DeleteDeploymentResponse.status:type_name -> oaas.common.StatusCode
+	8,  // 9: oaas.deployment.DeploymentUnit.functions:type_name -> oaas.deployment.FunctionDeploymentSpec
+	18, // 10: oaas.deployment.DeploymentUnit.function_bindings:type_name -> oaas.deployment.ClassFunctionBinding
+	36, // 11: oaas.deployment.DeploymentUnit.created_at:type_name -> oaas.common.Timestamp
+	12, // 12: oaas.deployment.DeploymentUnit.odgm_config:type_name -> oaas.deployment.OdgmConfig
+	19, // 13: oaas.deployment.DeploymentUnit.telemetry:type_name -> oaas.deployment.TelemetrySpec
+	10, // 14: oaas.deployment.FunctionDeploymentSpec.resource_requirements:type_name -> oaas.deployment.ResourceRequirements
+	9,  // 15: oaas.deployment.FunctionDeploymentSpec.nfr_requirements:type_name -> oaas.deployment.NfrRequirements
+	11, // 16: oaas.deployment.FunctionDeploymentSpec.provision_config:type_name -> oaas.deployment.ProvisionConfig
+	26, // 17: oaas.deployment.FunctionDeploymentSpec.config:type_name -> oaas.deployment.FunctionDeploymentSpec.ConfigEntry
+	16, // 18: oaas.deployment.OdgmConfig.invocations:type_name -> oaas.deployment.InvocationRoutes
+	27, // 19: oaas.deployment.OdgmConfig.options:type_name -> oaas.deployment.OdgmConfig.OptionsEntry
+	28, // 20: oaas.deployment.OdgmConfig.env_node_ids:type_name -> oaas.deployment.OdgmConfig.EnvNodeIdsEntry
+	29, // 21: oaas.deployment.OdgmConfig.collection_assignments:type_name -> oaas.deployment.OdgmConfig.CollectionAssignmentsEntry
+	15, // 22: oaas.deployment.CollectionShardAssignments.assignments:type_name -> oaas.deployment.ShardAssignmentSpec
+	30, // 23: oaas.deployment.InvocationRoutes.fn_routes:type_name -> oaas.deployment.InvocationRoutes.FnRoutesEntry
+	31, // 24: oaas.deployment.TelemetrySpec.resource_attributes:type_name -> oaas.deployment.TelemetrySpec.ResourceAttributesEntry
+	33, // 25: oaas.deployment.ListClassRuntimesResponse.items:type_name -> oaas.runtime.ClassRuntimeSummary
+	33, // 26: oaas.deployment.GetClassRuntimeResponse.deployment:type_name -> oaas.runtime.ClassRuntimeSummary
+	7,  // 27: oaas.deployment.ListDeploymentRecordsResponse.items:type_name -> oaas.deployment.DeploymentUnit
+	7,  // 28: oaas.deployment.GetDeploymentRecordResponse.deployment:type_name -> oaas.deployment.DeploymentUnit
+	13, // 29: oaas.deployment.OdgmConfig.EnvNodeIdsEntry.value:type_name -> oaas.deployment.OdgmNodeIds
+	14, // 30: oaas.deployment.OdgmConfig.CollectionAssignmentsEntry.value:type_name -> oaas.deployment.CollectionShardAssignments
+	17, // 31: oaas.deployment.InvocationRoutes.FnRoutesEntry.value:type_name -> oaas.deployment.FunctionRoute
+	0,  // 32: oaas.deployment.DeploymentService.Deploy:input_type -> oaas.deployment.DeployRequest
+	2,  // 33: oaas.deployment.DeploymentService.GetDeploymentStatus:input_type -> oaas.deployment.GetDeploymentStatusRequest
+	5,  // 34: oaas.deployment.DeploymentService.DeleteDeployment:input_type -> oaas.deployment.DeleteDeploymentRequest
+	20, // 35: oaas.deployment.DeploymentService.ListClassRuntimes:input_type -> oaas.deployment.ListClassRuntimesRequest
+	22, // 36: oaas.deployment.DeploymentService.GetClassRuntime:input_type -> oaas.deployment.GetClassRuntimeRequest
+	20, // 37: oaas.deployment.DeploymentService.ListDeploymentRecords:input_type -> oaas.deployment.ListClassRuntimesRequest
+	22, // 38: oaas.deployment.DeploymentService.GetDeploymentRecord:input_type -> oaas.deployment.GetClassRuntimeRequest
+	1,  // 39: oaas.deployment.DeploymentService.Deploy:output_type -> oaas.deployment.DeployResponse
+	3,  // 40: oaas.deployment.DeploymentService.GetDeploymentStatus:output_type -> oaas.deployment.GetDeploymentStatusResponse
+	6,  // 41: oaas.deployment.DeploymentService.DeleteDeployment:output_type -> oaas.deployment.DeleteDeploymentResponse
+	21, // 42: oaas.deployment.DeploymentService.ListClassRuntimes:output_type -> oaas.deployment.ListClassRuntimesResponse
+	23, // 43: oaas.deployment.DeploymentService.GetClassRuntime:output_type -> oaas.deployment.GetClassRuntimeResponse
+	24, // 44: oaas.deployment.DeploymentService.ListDeploymentRecords:output_type -> oaas.deployment.ListDeploymentRecordsResponse
+	25, // 45: oaas.deployment.DeploymentService.GetDeploymentRecord:output_type -> oaas.deployment.GetDeploymentRecordResponse
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_oaas_deployment_deployment_proto_init() }

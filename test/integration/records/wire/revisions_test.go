@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
+	oaasruntime "berth.dev/berth/apis/proto/oaas/runtime"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/servicetest"
@@ -80,6 +81,11 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	c := s.head()
 	deployed, err := c.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
 	require.NoError(t, err)
+	var snapshot oaasdeployment.DeployResponse
+	withAdditions(t, deployed, &snapshot)
+	assert.Equal(t, "cart-1", snapshot.ClassRuntime.GetId())
+	assert.Equal(t, "shop.cart", snapshot.ClassRuntime.GetClassKey())
+	assert.Equal(t, oaasruntime.DeploymentCondition_DEPLOYING, snapshot.ClassRuntime.GetStatus().GetCondition())
 	assert.True(t, proto.Equal(&oaashead.DeployResponse{DeploymentId: "cart-1", Message: new("accepted")}, deployed), "%v", deployed)
 
 	r := s.stored("cart-1")
@@ -402,14 +408,20 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 // requireMeasurements demands those of the record's status, which the published messages do not have, and removes them.
 func requireMeasurements(t *testing.T, got proto.Message) {
 	t.Helper()
-	encoded, err := proto.Marshal(got)
-	require.NoError(t, err)
 	var added oaasdeployment.GetDeploymentStatusResponse
-	require.NoError(t, proto.Unmarshal(encoded, &added))
+	withAdditions(t, got, &added)
 	require.Len(t, added.NfrRecommendations, 1)
 	assert.True(t, proto.Equal(&oaasdeployment.NfrRecommendation{
 		Component: "cart-1", Dimension: "replicas", Target: 3, Basis: "cpu 1200m", ConfidencePercent: 60,
 	}, added.NfrRecommendations[0]))
 	assert.Equal(t, "Violated", added.NfrCompliance.GetOverallStatus())
+}
+
+// withAdditions reads a message of a published revision as Berth's, and removes from it the fields that the published one has not.
+func withAdditions(t *testing.T, got, into proto.Message) {
+	t.Helper()
+	encoded, err := proto.Marshal(got)
+	require.NoError(t, err)
+	require.NoError(t, proto.Unmarshal(encoded, into))
 	got.ProtoReflect().SetUnknown(nil)
 }
