@@ -4,40 +4,28 @@ package environments
 
 import (
 	"cmp"
-	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/phasecount"
 )
 
-// collectTimeout bounds a read from the cache, which may not be filled yet.
-const collectTimeout = time.Second
-
-// Collector counts the environments in each phase. It reads from the cache.
-type Collector struct{ Reader client.Reader }
-
-// Describe implements prometheus.Collector.
-func (*Collector) Describe(ch chan<- *prometheus.Desc) { ch <- environmentsDesc }
-
-// Collect implements prometheus.Collector.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
-	defer cancel()
-	var all v1alpha1.EnvironmentList
-	if err := c.Reader.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return // not filled yet
+// NewCollector returns what counts the environments in each phase.
+func NewCollector(r client.Reader) prometheus.Collector {
+	c := &phasecount.Collector{
+		Reader: r, Desc: environmentsDesc,
+		NewList: func() client.ObjectList { return &v1alpha1.EnvironmentList{} },
+		EachPhase: func(list client.ObjectList, yield func(string)) {
+			items := list.(*v1alpha1.EnvironmentList).Items //nolint:forcetypeassert // of NewList
+			for i := range items {
+				yield(string(cmp.Or(items[i].Status.Phase, v1alpha1.EnvironmentPending)))
+			}
+		},
 	}
-	n := map[v1alpha1.EnvironmentPhase]int{}
 	for p := range reasons {
-		n[p] = 0
+		c.Phases = append(c.Phases, string(p))
 	}
-	for i := range all.Items {
-		n[cmp.Or(all.Items[i].Status.Phase, v1alpha1.EnvironmentPending)]++
-	}
-	for phase, count := range n {
-		ch <- prometheus.MustNewConstMetric(environmentsDesc, prometheus.GaugeValue, float64(count), string(phase))
-	}
+	return c
 }

@@ -128,7 +128,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := b.Complete(c); err != nil {
 		return fmt.Errorf("add the controller of Environments: %w", err)
 	}
-	return metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
+	return metrics.Registry.Register(NewCollector(mgr.GetClient()))
 }
 
 // Retune applies another tuning to all environments. It never blocks.

@@ -7,9 +7,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-var statusWrites = prometheus.NewCounter(prometheus.CounterOpts{
-	Name: "berth_records_status_writes_total",
-	Help: "Writes of the status of DeploymentRecords.",
-})
+var (
+	statusWrites = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_records_status_writes_total",
+		Help: "Writes of the status of DeploymentRecords.",
+	})
+	recordsDesc = prometheus.NewDesc("berth_records", "DeploymentRecords, by phase.", []string{"phase"}, nil)
+)
 
 func init() { metrics.Registry.MustRegister(statusWrites) }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -119,6 +120,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		if err := mgr.Add(&analyzer{Controller: c, up: map[types.NamespacedName]nfr.Uptime{}}); err != nil {
 			return err
 		}
+	}
+	if err := metrics.Registry.Register(NewCollector(mgr.GetClient())); err != nil {
+		return fmt.Errorf("register the metric of DeploymentRecords: %w", err)
 	}
 	return mgr.Add(&c.capabilities)
 }

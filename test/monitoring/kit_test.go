@@ -290,7 +290,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
-		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading",
+		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading", "BerthRecordsDegraded", "BerthEnvironmentsFailed",
 	}, names)
 }
 

@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
 	_ "berth.dev/berth/controllers/podwebhook" // likewise
-	_ "berth.dev/berth/controllers/records"    // registers its metrics
+	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/hack/codegen/metricsource"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -112,7 +112,8 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the store does not give every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
-	maps.Copy(all, described(t, &environments.Collector{}))
+	maps.Copy(all, described(t, environments.NewCollector(nil)))
+	maps.Copy(all, described(t, records.NewCollector(nil)))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
 			all[name].histogram = m.histogram // a description does not report it
