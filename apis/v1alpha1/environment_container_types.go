@@ -68,6 +68,20 @@ type EnvironmentContainer struct {
 	// +optional
 	HealthCheck *EnvironmentHealthCheck `json:"healthCheck,omitempty"`
 
+	// terminationGracePeriodSeconds is the time between the signal to stop and the end of the container, in seconds from 0
+	// to 86400. Defaults to 30.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+
+	// securityContext specifies the user and the privileges of the container. Defaults to the user of the image, without
+	// privilege escalation.
+	//
+	// +optional
+	SecurityContext *EnvironmentSecurityContext `json:"securityContext,omitempty"`
+
 	// restartPolicy specifies what happens when the container exits: No, Always, OnFailure or UnlessStopped. Defaults
 	// to Always.
 	//
@@ -127,8 +141,10 @@ const (
 	ProtocolUDP EnvironmentProtocol = "UDP"
 )
 
-// EnvironmentVolume is a volume of a container: a PersistentVolumeClaim that outlives the pod, or, if the controller's
-// configuration allows it, the hostPath of the node.
+// EnvironmentVolume is a volume of a container: a PersistentVolumeClaim that outlives the pod, an empty directory that
+// does not, or, if the controller's configuration allows it, the hostPath of the node.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.ephemeral) && self.ephemeral && has(self.hostPath) && self.hostPath.size() > 0)",message="ephemeral must be false with hostPath",fieldPath=".ephemeral"
 type EnvironmentVolume struct {
 	// name is the name of the volume within the component. If unset, it is derived from the position of the volume in
 	// the list.
@@ -151,6 +167,11 @@ type EnvironmentVolume struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	HostPath string `json:"hostPath,omitempty"`
+
+	// ephemeral makes the volume an empty directory that is deleted with the pod. Defaults to false.
+	//
+	// +optional
+	Ephemeral bool `json:"ephemeral,omitempty"`
 
 	// readOnly mounts the volume read-only.
 	//

@@ -35,8 +35,8 @@ type EnvironmentStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the latest observations of the environment: Ready, Degraded, NetworkConfigured, VolumesProvisioned
-	// and PortsAllocated.
+	// conditions are the latest observations of the environment: Ready, Degraded, NetworkConfigured,
+	// VolumesProvisioned, PortsAllocated, RoutesAccepted and AutoscalingActive.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -196,6 +196,9 @@ type AllocatedPort struct {
 const (
 	// ConditionReady is True while every component is ready.
 	ConditionReady = "Ready"
+	// ConditionAutoscalingActive is False if an autoscaler of a component cannot compute replicas, for example because the
+	// cluster serves no metrics. It exists if a component has autoscaling.
+	ConditionAutoscalingActive = "AutoscalingActive"
 	// ConditionNetworkConfigured is False if the cluster cannot provide the requested network.
 	ConditionNetworkConfigured = "NetworkConfigured"
 	// ConditionVolumesProvisioned is False if a directory of the node was requested and is not allowed.
@@ -220,6 +223,8 @@ const (
 	// ChangesAnnotation on a ControllerRevision of an Environment lists the changes since the previous revision, one
 	// per line.
 	ChangesAnnotation = AnnotationPrefix + "/changes"
+	// ClientAnnotation on a ControllerRevision of an Environment is the field manager of the client that changed the spec.
+	ClientAnnotation = AnnotationPrefix + "/client"
 	// RetainedLabel is on what is kept for its volumes when an Environment is deleted: its namespace, or each kept
 	// object if the namespace is shared.
 	RetainedLabel = AnnotationPrefix + "/retained"

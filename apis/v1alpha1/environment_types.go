@@ -48,6 +48,14 @@ type EnvironmentSpec struct {
 	// +optional
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 
+	// startTimeoutSeconds is the time after which an environment that has not started is Failed, in seconds from 10 to
+	// 86400. Defaults to the controller's configuration.
+	//
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	StartTimeoutSeconds *int32 `json:"startTimeoutSeconds,omitempty"`
+
 	// stack defines the components of the environment.
 	//
 	// +required
@@ -149,6 +157,12 @@ type FrontendComponent struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
+	// autoscaling changes the number of replicas with the usage. replicas is then the number at the start. Defaults to
+	// none.
+	//
+	// +optional
+	Autoscaling *EnvironmentAutoscaling `json:"autoscaling,omitempty"`
+
 	// domains are the host names of the frontend outside of the cluster, at most 32. They are served by an Ingress, or
 	// by HTTPRoutes if a Gateway is configured for the controller.
 	//
@@ -179,6 +193,12 @@ type BackendComponent struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// autoscaling changes the number of replicas with the usage. replicas is then the number at the start. Defaults to
+	// none.
+	//
+	// +optional
+	Autoscaling *EnvironmentAutoscaling `json:"autoscaling,omitempty"`
 
 	// secretRef is a Secret in the namespace of the Environment. Its key databaseConnectionString, if set, is
 	// DATABASE_URL instead of the generated connection string. Each key with the prefix "apiKeys." becomes an
@@ -252,6 +272,12 @@ type AdditionalService struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// autoscaling changes the number of replicas with the usage. replicas is then the number at the start. Defaults to
+	// none.
+	//
+	// +optional
+	Autoscaling *EnvironmentAutoscaling `json:"autoscaling,omitempty"`
 }
 
 // EnvironmentSecret identifies a Secret in the namespace of the Environment.
@@ -290,6 +316,26 @@ type EnvironmentNetwork struct {
 	//
 	// +optional
 	Isolated bool `json:"isolated,omitempty"`
+
+	// egress restricts the connections that the pods of the environment open. Defaults to no restriction. The network
+	// plugin of the cluster must enforce NetworkPolicies.
+	//
+	// +optional
+	Egress *EnvironmentEgress `json:"egress,omitempty"`
+}
+
+// EnvironmentEgress restricts the connections that the pods of an environment open to the environment itself, the DNS
+// server of the cluster, and the given networks.
+type EnvironmentEgress struct {
+	// networks are the networks outside of the environment to which its pods may connect, as CIDRs without host bits, at
+	// most 64. Defaults to none.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:items:XValidation:rule="isCIDR(self) && cidr(self).masked() == cidr(self)",message="networks must be CIDRs without host bits, such as 10.0.0.0/8"
+	// +listType=set
+	// +optional
+	Networks []string `json:"networks,omitempty"`
 }
 
 // EnvironmentPlacement specifies the nodes on which an environment runs.

@@ -23,15 +23,19 @@ import (
 // FieldOwner applies the objects of an environment and writes its status.
 const FieldOwner = "berth-environments"
 
+// defaultsOwner owns the replicas of a component from when its autoscaler sets them until it does.
+const defaultsOwner = FieldOwner + "-defaults"
+
 // set applies the objects of an environment. Nothing else is in a namespace of its own.
 func (c *Controller) set(env *v1alpha1.Environment) *applyset.Set {
 	return &applyset.Set{
-		Client:     c.Client,
-		Live:       c.Live,
-		FieldOwner: FieldOwner,
-		Owns:       func(o metav1.Object) bool { return madeFor(o, env) },
-		Exclusive:  hasNamespace(env),
-		Explain:    c.explain,
+		Client:        c.Client,
+		Live:          c.Live,
+		FieldOwner:    FieldOwner,
+		DefaultsOwner: defaultsOwner,
+		Owns:          func(o metav1.Object) bool { return madeFor(o, env) },
+		Exclusive:     hasNamespace(env),
+		Explain:       c.explain,
 	}
 }
 

@@ -149,7 +149,9 @@ func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*obse
 		Own:          hasNamespace(env),
 		Ports:        env.Status.Ports,
 		ServicePorts: v.servicePorts(),
+		Scaled:       v.scaled(),
 	}
+	v.components = v.input.Components()
 	return v, v.decide(c.Client.Scheme())
 }
 
@@ -158,7 +160,7 @@ func (c *Controller) abandoned(env *v1alpha1.Environment) bool {
 	s := &env.Status
 	t := c.tuning.Load()
 	return t.CleanUp > 0 && s.OpenStages < render.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
-		s.Phase == v1alpha1.EnvironmentFailed && c.Clock.Since(s.StartedAt.Time) > t.StartTimeout+t.CleanUp
+		s.Phase == v1alpha1.EnvironmentFailed && c.Clock.Since(s.StartedAt.Time) > c.startTimeout(env)+t.CleanUp
 }
 
 // ensureNamespace creates the namespace of an environment, and refuses one that was not made for it.

@@ -6,11 +6,14 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -94,6 +97,37 @@ func (v *observation) servicePorts() map[string][]corev1.ServicePort {
 	return out
 }
 
+// scaled returns the replicas of the Deployments that exist, by their names.
+func (v *observation) scaled() map[string]int32 {
+	out := map[string]int32{}
+	for i := range v.children {
+		if d, is := v.children[i].Object.(*appsv1.Deployment); is {
+			out[d.Name] = ptr.Deref(d.Spec.Replicas, 1)
+		}
+	}
+	return out
+}
+
+// autoscalers returns the autoscalers of the components.
+func (v *observation) autoscalers() (list []*autoscalingv2.HorizontalPodAutoscaler) {
+	for i := range v.children {
+		if a, is := v.children[i].Object.(*autoscalingv2.HorizontalPodAutoscaler); is {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// unassigned returns the field of an object that only its creation sets: the replicas of a component whose autoscaler sets them.
+func (v *observation) unassigned(o *unstructured.Unstructured) []string {
+	for i := range v.components {
+		if c := &v.components[i]; o.GetKind() == string(render.OfDeployment) && o.GetName() == c.Name && v.input.Autoscaled(c) {
+			return []string{"spec", "replicas"}
+		}
+	}
+	return nil
+}
+
 // madeFor reports whether an object was made for an environment.
 func madeFor(o metav1.Object, env *v1alpha1.Environment) bool {
 	return o.GetLabels()[v1alpha1.EnvironmentLabel] == env.Name && o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel] == env.Namespace
@@ -137,7 +171,7 @@ func (v *observation) render(scheme *runtime.Scheme) error {
 		delete(u.Object, "status")
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 		unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
-		v.desired = append(v.desired, applyset.Prepare(u, v.ownerOf(u), nil))
+		v.desired = append(v.desired, applyset.Prepare(u, v.ownerOf(u), v.unassigned(u)))
 	}
 	return nil
 }

@@ -78,11 +78,19 @@ func (c *Controller) next(v *observation, refused *applyset.RefusedError) reconc
 	case refused != nil && v.env.DeletionTimestamp == nil:
 		return reconcile.Result{RequeueAfter: refusedInterval}
 	case s.Phase == v1alpha1.EnvironmentCreating && s.StartedAt != nil:
-		return c.in(t.StartTimeout, s.StartedAt)
+		return c.in(c.startTimeout(v.env), s.StartedAt)
 	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && t.CleanUp > 0 && !v.abandoned:
-		return c.in(t.StartTimeout+t.CleanUp, s.StartedAt)
+		return c.in(c.startTimeout(v.env)+t.CleanUp, s.StartedAt)
 	}
 	return reconcile.Result{RequeueAfter: resyncInterval}
+}
+
+// startTimeout returns how long the start of an environment may take.
+func (c *Controller) startTimeout(env *v1alpha1.Environment) time.Duration {
+	if s := env.Spec.StartTimeoutSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return c.tuning.Load().StartTimeout
 }
 
 // in requeues an environment when so much time is over since its start, because no event reports that.
@@ -98,7 +106,7 @@ func (c *Controller) time(env, before *v1alpha1.Environment) (late bool) {
 		now := metav1.NewTime(c.Clock.Now().Truncate(time.Second))
 		s.StartedAt = &now
 	}
-	return running && c.Clock.Since(s.StartedAt.Time) > c.tuning.Load().StartTimeout
+	return running && c.Clock.Since(s.StartedAt.Time) > c.startTimeout(env)
 }
 
 // compose sets the status.
@@ -150,6 +158,12 @@ func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 		set(v1alpha1.ConditionRoutesAccepted, domains.Accepted, domains.Reason, domains.Message)
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRoutesAccepted)
+	}
+	if list := v.autoscalers(); len(list) > 0 {
+		active, reason, message := render.AutoscalingActive(list)
+		set(v1alpha1.ConditionAutoscalingActive, active, reason, message)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionAutoscalingActive)
 	}
 	provisioned, reason, message := render.VolumesProvisioned(&env.Spec, c.Settings.HostPaths)
 	set(v1alpha1.ConditionVolumesProvisioned, provisioned, reason, message)

@@ -5,6 +5,8 @@ package environments
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,6 +114,35 @@ func (c *core) mayTakeAlong(ctx context.Context, before *environment, given cred
 		return nil
 	}
 	return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: before.Namespace, Name: from})
+}
+
+// maxComponents is how many components a stack has at most, as the CRD has it.
+const maxComponents = 35
+
+// scale sets the replicas of components, of all or none.
+func (c *core) scale(ctx context.Context, namespace, id string, replicas map[string]int32) (*environment, error) {
+	switch n := len(replicas); {
+	case n == 0:
+		return nil, server.InvalidField("replicas", "is empty, and must have the replicas of a component by its name")
+	case n > maxComponents:
+		return nil, server.InvalidField("replicas", fmt.Sprintf("has %d components, and must have at most %d", n, maxComponents))
+	}
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		if err := internal.May(before, internal.VerbUpdate); err != nil {
+			return nil, illegal(before, err)
+		}
+		after := before.DeepCopy()
+		var r reader
+		for _, name := range slices.Sorted(maps.Keys(replicas)) {
+			if _, err := internal.Scale(after, name, replicas[name]); err != nil {
+				r.refuse(fmt.Sprintf("replicas[%s]", name), "%s", err)
+			}
+		}
+		if len(r.violations) > 0 {
+			return nil, server.Invalid(r.violations...)
+		}
+		return c.write(ctx, before, after, false)
+	})
 }
 
 // run changes whether an environment runs.

@@ -4,6 +4,7 @@ package environments
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -182,13 +183,22 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 	stored := w.environments["default/"+smokeID]
 	stored.Spec.Stack.Backend.Replicas = new(int32(3))
 	stored.Spec.Placement = &v1alpha1.EnvironmentPlacement{DatabaseOnSpot: true}
+	stored.Spec.Stack.Backend.Container.SecurityContext = &v1alpha1.EnvironmentSecurityContext{ReadOnlyRootFilesystem: true}
+	stored.Spec.Stack.Backend.Container.Volumes = append(stored.Spec.Stack.Backend.Container.Volumes,
+		v1alpha1.EnvironmentVolume{Name: "tmp", MountPath: "/tmp", Ephemeral: true})
+	stored.Spec.Network = &v1alpha1.EnvironmentNetwork{Egress: &v1alpha1.EnvironmentEgress{Networks: []string{"10.0.0.0/8"}}}
 
 	backend := proto.CloneOf(smoke().GetApplicationStack().GetBackend())
 	backend.Container.Resources.MemoryMb, backend.DatabaseConnectionString, backend.ApiKeys = 1024, "", nil
-	e, err := update(t, c, &schedulerv1.EnvironmentSpecification{ApplicationStack: &schedulerv1.ApplicationStack{Version: "1.1.0", Backend: backend}})
+	backend.Container.Volumes = append(backend.Container.Volumes, &schedulerv1.VolumeMount{Name: "tmp", MountPath: "/tmp"})
+	network := &schedulerv1.NetworkConfig{Isolated: true}
+	e, err := update(t, c, &schedulerv1.EnvironmentSpecification{
+		ApplicationStack: &schedulerv1.ApplicationStack{Version: "1.1.0", Backend: backend}, Network: network,
+	})
 	require.NoError(t, err)
 
 	want := withoutSecrets(smoke())
+	want.ApplicationStack.Backend.Container.Volumes, want.Network = backend.GetContainer().GetVolumes(), network
 	want.ApplicationStack.Version, want.ApplicationStack.Backend.Container.Resources.MemoryMb = "1.1.0", 1024
 	assert.True(t, proto.Equal(want, e.GetSpec()), "%v", e.GetSpec())
 	assert.True(t, e.GetUpdatedAt().AsTime().After(first.GetUpdatedAt().AsTime()))
@@ -197,6 +207,9 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 	assert.EqualValues(t, 3, *stored.Spec.Stack.Backend.Replicas)
 	assert.True(t, stored.Spec.Placement.DatabaseOnSpot)
 	assert.Equal(t, smokeID+"-credentials", stored.Spec.Stack.Backend.SecretRef.Name)
+	assert.True(t, stored.Spec.Stack.Backend.Container.SecurityContext.ReadOnlyRootFilesystem)
+	assert.True(t, stored.Spec.Stack.Backend.Container.Volumes[len(backend.GetContainer().GetVolumes())-1].Ephemeral)
+	assert.Equal(t, []string{"10.0.0.0/8"}, stored.Spec.Network.Egress.Networks)
 	assert.Len(t, w.secrets["default/"+smokeID+"-credentials"].Data, 3)
 
 	// To write back what was read writes nothing.
@@ -395,6 +408,9 @@ func TestAccess(t *testing.T) {
 		"restart": {"update", "", smokeID, func() error {
 			return errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID}))
 		}},
+		"scale": {"update", "", smokeID, func() error {
+			return errOf(f.scale(t.Context(), &schedulerv1.ScaleEnvironmentRequest{Id: smokeID, Replicas: map[string]int32{"backend": 2}}))
+		}},
 		"logs": {"get", "log", smokeID, func() error {
 			return c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID}, nil)
 		}},
@@ -452,6 +468,9 @@ func TestAudit(t *testing.T) {
 		"restart": func() error {
 			return errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID}))
 		},
+		"scale": func() error {
+			return errOf(f.scale(t.Context(), &schedulerv1.ScaleEnvironmentRequest{Id: smokeID, Replicas: map[string]int32{"backend": 2}}))
+		},
 	} {
 		require.NoError(t, call())
 		assert.Contains(t, last(), `"verb"="`+verb+`"`)
@@ -471,6 +490,51 @@ func TestAudit(t *testing.T) {
 		_, _ = c.audited(t.Context(), "stop", "default", "x", func() (*environment, error) { panic("oops") })
 	})
 	assert.Contains(t, last(), `"code"="INTERNAL"`)
+}
+
+// Either all components are scaled or none, and an error names each that cannot be.
+func TestScale(t *testing.T) {
+	w, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	require.NoError(t, errOf(create(t, c, smoke())))
+	w.runs(smokeID, v1alpha1.EnvironmentRunning)
+	spec := func() *v1alpha1.EnvironmentSpec { return &w.environments["default/"+smokeID].Spec }
+	scale := func(replicas map[string]int32) error {
+		return errOf(f.scale(t.Context(), &schedulerv1.ScaleEnvironmentRequest{Id: smokeID, Replicas: replicas}))
+	}
+	require.NoError(t, scale(map[string]int32{"backend": 3, "frontend": 2}))
+	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
+	assert.EqualValues(t, 2, *spec().Stack.Frontend.Replicas)
+
+	spec().Stack.Frontend.Autoscaling = &v1alpha1.EnvironmentAutoscaling{MaxReplicas: 5}
+	w.writes = nil
+	err := scale(map[string]int32{"backend": 4, "database": 2, "frontend": 3, "nothing": 1})
+	requireCode(t, codes.InvalidArgument, err)
+	var said []string
+	for _, v := range server.AsError(err).Violations {
+		said = append(said, v.Field+" "+v.Description)
+	}
+	require.Len(t, said, 3)
+	assert.Contains(t, said[0], "replicas[database] database cannot be scaled: it has one replica")
+	assert.Contains(t, said[1], "replicas[frontend] frontend cannot be scaled: its autoscaling sets from 1 to 5 replicas")
+	assert.Contains(t, said[2], `replicas[nothing] component "nothing" not found: the environment has database`)
+	requireCode(t, codes.InvalidArgument, scale(map[string]int32{"backend": 1001}))
+	requireCode(t, codes.InvalidArgument, scale(map[string]int32{"backend": -1}))
+	requireCode(t, codes.InvalidArgument, scale(nil))
+	many := map[string]int32{}
+	for i := range 100_000 {
+		many[fmt.Sprint(i)] = 1
+	}
+	err = scale(many)
+	requireCode(t, codes.InvalidArgument, err)
+	assert.Len(t, server.AsError(err).Violations, 1)
+	assert.Empty(t, w.writes)
+	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
+
+	// An update by a client that knows neither leaves both.
+	require.NoError(t, errOf(update(t, c, smoke())))
+	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
+	assert.EqualValues(t, 5, spec().Stack.Frontend.Autoscaling.MaxReplicas)
 }
 
 func TestListPages(t *testing.T) {

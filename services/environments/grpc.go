@@ -34,6 +34,7 @@ func description() *grpc.ServiceDesc {
 			server.Unary("StartEnvironment", (*front).start),
 			server.Unary("StopEnvironment", (*front).stop),
 			server.Unary("RestartEnvironment", (*front).restart),
+			server.Unary("ScaleEnvironment", (*front).scale),
 			server.Unary("GetEnvironmentStatus", (*front).status),
 		},
 		Streams: []grpc.StreamDesc{server.Streaming("GetEnvironmentLogs", maxLogsRequest, (*front).logs)},
@@ -109,6 +110,13 @@ func (f *front) restart(
 ) (*schedulerv1.RestartEnvironmentResponse, error) {
 	e, err := f.run(ctx, internal.VerbRestart, req.GetId(), func(e *environment) error { return internal.Restart(e, f.core.now()) })
 	return &schedulerv1.RestartEnvironmentResponse{Environment: e}, err
+}
+
+func (f *front) scale(ctx context.Context, req *schedulerv1.ScaleEnvironmentRequest) (*schedulerv1.ScaleEnvironmentResponse, error) {
+	e, err := f.changed(ctx, "scale", req.GetId(), func(namespace string) (*environment, error) {
+		return f.core.scale(ctx, namespace, req.GetId(), req.GetReplicas())
+	})
+	return &schedulerv1.ScaleEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) status(

@@ -5,6 +5,7 @@ package environments
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
@@ -13,7 +14,8 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// merge makes a spec what an update requests. What clients do not know stays: replicas, placement, Secrets, whether it runs.
+// merge makes a spec what an update requests. What clients do not know stays: replicas, autoscaling, placement, Secrets,
+// security contexts, egress, whether it runs.
 //
 // A component of the stack that the update has not got stays as it is, and so do the network, the description, the labels,
 // and the name and version of the stack: in all of them, absent says nothing. What is there replaces what was, as a whole:
@@ -29,6 +31,9 @@ func merge(before *v1alpha1.EnvironmentSpec, update *v1alpha1.EnvironmentSpec) *
 	}
 	if update.Network != nil {
 		out.Network = update.Network.DeepCopy()
+		if before.Network != nil {
+			out.Network.Egress = before.Network.Egress.DeepCopy()
+		}
 	}
 	mergeStack(&out.Stack, update.Stack.DeepCopy())
 	if d := out.Stack.Database; d != nil {
@@ -41,22 +46,22 @@ func mergeStack(out, update *v1alpha1.ApplicationStack) {
 	out.Name, out.Version = cmp.Or(update.Name, out.Name), cmp.Or(update.Version, out.Version)
 	if f := update.Frontend; f != nil {
 		if before := out.Frontend; before != nil {
-			f.Replicas = before.Replicas
-			keepQuantities(&before.Container, &f.Container)
+			f.Replicas, f.Autoscaling = before.Replicas, before.Autoscaling
+			keepFields(&before.Container, &f.Container)
 		}
 		out.Frontend = f
 	}
 	if b := update.Backend; b != nil {
 		if before := out.Backend; before != nil {
-			b.Replicas, b.SecretRef = before.Replicas, before.SecretRef
-			keepQuantities(&before.Container, &b.Container)
+			b.Replicas, b.Autoscaling, b.SecretRef = before.Replicas, before.Autoscaling, before.SecretRef
+			keepFields(&before.Container, &b.Container)
 		}
 		out.Backend = b
 	}
 	if d := update.Database; d != nil {
 		if before := out.Database; before != nil {
 			d.SecretRef = before.SecretRef
-			keepQuantities(&before.Container, &d.Container)
+			keepFields(&before.Container, &d.Container)
 		}
 		out.Database = d
 	}
@@ -75,10 +80,23 @@ func mergeServices(before, update []v1alpha1.AdditionalService) {
 	for i := range update {
 		s := &update[i]
 		if before := known[s.Name]; before != nil {
-			s.Replicas = before.Replicas
-			keepQuantities(&before.Container, &s.Container)
+			s.Replicas, s.Autoscaling = before.Replicas, before.Autoscaling
+			keepFields(&before.Container, &s.Container)
 		}
 	}
+}
+
+// keepFields keeps the fields of a container that clients do not know.
+func keepFields(before, after *v1alpha1.EnvironmentContainer) {
+	after.SecurityContext, after.TerminationGracePeriodSeconds = before.SecurityContext, before.TerminationGracePeriodSeconds
+	for i := range after.Volumes {
+		v := &after.Volumes[i]
+		same := func(b v1alpha1.EnvironmentVolume) bool { return b.MountPath == v.MountPath && b.Name == v.Name }
+		if n := slices.IndexFunc(before.Volumes, same); n >= 0 && v.HostPath == "" {
+			v.Ephemeral = before.Volumes[n].Ephemeral
+		}
+	}
+	keepQuantities(before, after)
 }
 
 // keepQuantities leaves the text of a quantity alone that is the same to clients: who sends back what was read changes

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -114,6 +115,12 @@ type Environments struct {
 	// +listType=set
 	OutsideNetworks []string `json:"outsideNetworks"`
 
+	// dnsNamespace is the namespace of the cluster's DNS server, to which environments with restricted egress may connect.
+	// Defaults to kube-system.
+	//
+	// +optional
+	DNSNamespace string `json:"dnsNamespace"`
+
 	// runAsNonRoot rejects containers that run as root. Many images of databases and web servers start as root.
 	// Defaults to false.
 	//
@@ -196,7 +203,7 @@ func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
 		Exposure: exposeNone, Domains: map[string][]string{}, FirstPort: 30000, LastPort: 32767, HostPaths: []string{},
-		OutsideNetworks: []string{}, VolumeSize: "1Gi",
+		OutsideNetworks: []string{}, DNSNamespace: metav1.NamespaceSystem, VolumeSize: "1Gi",
 		GatewayTLSListener: "https", NamespaceLabels: map[string]string{enforceLabel: "baseline"},
 		CopiedLabels: []string{enforceLabel, enforceLabel + "-version"},
 		Quota: map[string]string{
@@ -226,6 +233,7 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	all = append(all, namedIfSet(at.Child("schedulerName"), e.SchedulerName, validation.IsDNS1123Subdomain)...)
 	all = append(all, namedIfSet(at.Child("storageClass"), e.StorageClass, validation.IsDNS1123Subdomain)...)
 	all = append(all, namedIfSet(at.Child("ingressClass"), e.IngressClass, validation.IsDNS1123Subdomain)...)
+	all = append(all, named(at.Child("dnsNamespace"), e.DNSNamespace, validation.IsDNS1123Label)...)
 	all = append(all, e.validateGateway(at)...)
 	all = append(all, e.validateOutside(at)...)
 	all = append(all, e.validateDomains(at.Child("domains"))...)

@@ -82,8 +82,8 @@ func (f *logsFlags) check(env *v1alpha1.Environment) error {
 		return fmt.Errorf("--since is %s: it must not be negative", f.since)
 	case f.tail < -1:
 		return fmt.Errorf("--tail is %d: it must be a number of lines, or -1 for all", f.tail)
-	case f.component != "" && !slices.Contains(componentNames(env), f.component):
-		return fmt.Errorf("--component is %q: it must be one of %s", f.component, strings.Join(componentNames(env), ", "))
+	case f.component != "" && !slices.Contains(render.ComponentNames(&env.Spec.Stack), f.component):
+		return fmt.Errorf("--component is %q: it must be one of %s", f.component, strings.Join(render.ComponentNames(&env.Spec.Stack), ", "))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Env
 	if err := c.List(ctx, &list, client.InNamespace(env.Status.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s in namespace %s: %w", environmentName(env.Name), env.Status.Namespace, err)
 	}
-	names := componentNames(env)
+	names := render.ComponentNames(&env.Spec.Stack)
 	place := func(p corev1.Pod) int { return slices.Index(names, p.Labels[v1alpha1.EnvironmentComponentLabel]) }
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
 		component := p.Labels[v1alpha1.EnvironmentComponentLabel]

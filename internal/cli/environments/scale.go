@@ -4,14 +4,12 @@ package environments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -21,7 +19,7 @@ import (
 )
 
 const aboutScale = `Sets the number of replicas of components: frontend, backend, or additional services by their names. A database has one replica and cannot be
-scaled. Either all named components change or none. A component of a stopped environment gets its replicas when the environment starts.`
+scaled, nor can a component whose spec has autoscaling. Either all named components change or none. A component of a stopped environment gets its replicas when the environment starts.`
 
 const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
@@ -69,7 +67,7 @@ func completeComponents(o *command.Options, name, prefix string) (names []string
 	err := o.CompleteWith(func(ctx context.Context, namespace string, c client.Client) error {
 		env, err := environmentNamed(ctx, c, namespace, name)
 		if err == nil {
-			names = slices.DeleteFunc(componentNames(env), func(n string) bool { return !strings.HasPrefix(n, prefix) })
+			names = slices.DeleteFunc(render.ComponentNames(&env.Spec.Stack), func(n string) bool { return !strings.HasPrefix(n, prefix) })
 		}
 		return err
 	})
@@ -77,14 +75,6 @@ func completeComponents(o *command.Options, name, prefix string) (names []string
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// componentNames are the components of an environment, in the order in which they start.
-func componentNames(e *v1alpha1.Environment) (names []string) {
-	for _, c := range render.Components(&e.Spec.Stack) {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // parseReplicas reads COMPONENT=REPLICAS words.
@@ -111,38 +101,17 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, error) {
 	var did []string
 	for _, w := range wanted {
-		at, err := replicasAt(e, w.component)
-		if err != nil {
+		before, err := render.Scale(e, w.component, w.replicas)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		before := ptr.Deref(*at, 1)
-		if before == w.replicas {
+		case before == w.replicas:
 			did = append(did, fmt.Sprintf("%s already has %s", w.component, printers.Count(int(w.replicas), "replica")))
-			continue
+		default:
+			did = append(did, fmt.Sprintf("%s scaled from %d to %d", w.component, before, w.replicas))
 		}
-		*at = new(w.replicas)
-		did = append(did, fmt.Sprintf("%s scaled from %d to %d", w.component, before, w.replicas))
 	}
 	return did, nil
-}
-
-// replicasAt is where the spec has the replicas of a component.
-func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
-	stack := &e.Spec.Stack
-	switch {
-	case name == render.Database && stack.Database != nil:
-		return nil, errors.New("database cannot be scaled: it has one replica")
-	case name == render.Backend && stack.Backend != nil:
-		return &stack.Backend.Replicas, nil
-	case name == render.Frontend && stack.Frontend != nil:
-		return &stack.Frontend.Replicas, nil
-	}
-	for i := range stack.AdditionalServices {
-		if stack.AdditionalServices[i].Name == name {
-			return &stack.AdditionalServices[i].Replicas, nil
-		}
-	}
-	return nil, fmt.Errorf("component %q not found: the environment has %s", name, strings.Join(componentNames(e), ", "))
 }
 
 func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas,

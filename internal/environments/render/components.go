@@ -44,7 +44,9 @@ type Component struct {
 	Stage     int32
 	Container *v1alpha1.EnvironmentContainer
 	Replicas  int32
-	Workload  Workload
+	// Autoscaling is nil if the replicas are those of the spec.
+	Autoscaling *v1alpha1.EnvironmentAutoscaling
+	Workload    Workload
 }
 
 // isDatabase reports whether it is the stack's database, and not one that someone calls so.
@@ -58,19 +60,23 @@ func Components(stack *v1alpha1.ApplicationStack) []Component {
 	}
 	for i := range stack.AdditionalServices {
 		s := &stack.AdditionalServices[i]
-		list = append(list, component(s.Name, StageAdditional, &s.Container, s.Replicas))
+		list = append(list, component(s.Name, StageAdditional, &s.Container, s.Replicas, s.Autoscaling))
 	}
 	if b := stack.Backend; b != nil {
-		list = append(list, component(Backend, StageBackend, &b.Container, b.Replicas))
+		list = append(list, component(Backend, StageBackend, &b.Container, b.Replicas, b.Autoscaling))
 	}
 	if f := stack.Frontend; f != nil {
-		list = append(list, component(Frontend, StageFrontend, &f.Container, f.Replicas))
+		list = append(list, component(Frontend, StageFrontend, &f.Container, f.Replicas, f.Autoscaling))
 	}
 	return list
 }
 
-func component(name string, stage int32, c *v1alpha1.EnvironmentContainer, replicas *int32) Component {
-	out := Component{Name: name, Stage: stage, Container: c, Replicas: ptr.Deref(replicas, 1), Workload: OfDeployment}
+func component(
+	name string, stage int32, c *v1alpha1.EnvironmentContainer, replicas *int32, autoscaling *v1alpha1.EnvironmentAutoscaling,
+) Component {
+	out := Component{
+		Name: name, Stage: stage, Container: c, Replicas: ptr.Deref(replicas, 1), Autoscaling: autoscaling, Workload: OfDeployment,
+	}
 	if c.RestartPolicy == v1alpha1.RestartNo || c.RestartPolicy == v1alpha1.RestartOnFailure {
 		out.Workload = OfJob
 	}

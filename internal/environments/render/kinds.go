@@ -4,6 +4,7 @@ package render
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -19,7 +20,7 @@ func Kinds() []runtime.Object {
 	return []runtime.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &batchv1.Job{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Secret{},
 		&networkingv1.Ingress{}, &networkingv1.NetworkPolicy{}, &corev1.ResourceQuota{}, &corev1.LimitRange{},
-		&policyv1.PodDisruptionBudget{}, &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{},
+		&policyv1.PodDisruptionBudget{}, &autoscalingv2.HorizontalPodAutoscaler{}, &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{},
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/hash"
@@ -124,6 +125,7 @@ func (in *Input) template(c *Component) corev1.PodTemplateSpec {
 	if len(in.size(c)) > 0 {
 		labels[v1alpha1.ResourceLimitLabel] = c.Name
 	}
+	security, container := in.securityContexts(c)
 	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{}}}
 	if at := in.Restarts[c.Name]; at != "" {
 		t.Annotations[v1alpha1.RestartedAtAnnotation] = at
@@ -135,27 +137,23 @@ func (in *Input) template(c *Component) corev1.PodTemplateSpec {
 		SchedulerName: in.Settings.SchedulerName,
 		// What runs here is no client of the API server.
 		AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		Containers:      []corev1.Container{in.container(c)},
+		SecurityContext: security,
+		Containers:      []corev1.Container{in.container(c, container)},
 		Volumes:         in.volumes(c),
 	}
-	if in.Settings.RunAsNonRoot {
-		t.Spec.SecurityContext.RunAsNonRoot = new(true)
-	}
+	t.Spec.TerminationGracePeriodSeconds = c.Container.TerminationGracePeriodSeconds
 	if Gated(e.Spec.RunPolicy, in.OpenStages, c.Stage) {
 		t.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.StageGate}}
 	}
 	return t
 }
 
-func (in *Input) container(c *Component) corev1.Container {
+func (in *Input) container(c *Component, security *corev1.SecurityContext) corev1.Container {
 	from, requests := c.Container, in.requests(c)
 	out := corev1.Container{
 		Name: c.Name, Image: from.Image, Command: from.Command, Args: from.Args,
 		Env: in.env(c), VolumeMounts: in.mounts(c), Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}},
-		},
+		SecurityContext: security,
 	}
 	for i := range from.Ports {
 		p := &from.Ports[i]
@@ -165,8 +163,10 @@ func (in *Input) container(c *Component) corev1.Container {
 		}
 		out.Ports = append(out.Ports, port)
 	}
-	if c.Workload == OfDeployment && len(from.Ports) > 0 {
-		out.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
+	// The API server accepts no sleep that is longer than the grace period.
+	sleep := min(drain, ptr.Deref(from.TerminationGracePeriodSeconds, drain))
+	if c.Workload == OfDeployment && len(from.Ports) > 0 && sleep > 0 {
+		out.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: sleep}}}
 	}
 	in.probes(c, &out)
 	return out

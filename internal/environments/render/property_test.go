@@ -217,6 +217,9 @@ func drawSpec(t *rapid.T) *v1alpha1.EnvironmentSpec {
 	}
 	if maybe(t, "network") {
 		spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: maybe(t, "isolated")}
+		if maybe(t, "egress") {
+			spec.Network.Egress = &v1alpha1.EnvironmentEgress{Networks: pick(t, "networks", nil, []string{"10.0.0.0/8"})}
+		}
 	}
 	if maybe(t, "placement") {
 		spec.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: number(t, "spot", 100), MinOnDemand: number(t, "least", 1000), DatabaseOnSpot: maybe(t, "database on spot")}
@@ -279,11 +282,13 @@ func drawContainer(t *rapid.T, host *int32) v1alpha1.EnvironmentContainer {
 	named := map[string]bool{}
 	for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 3, rapid.ID[string]).Draw(t, "volumes") {
 		v := v1alpha1.EnvironmentVolume{MountPath: path, HostPath: pick(t, "host path", "", "/srv/allowed/x", "/etc"), ReadOnly: maybe(t, "read only")}
+		v.Ephemeral = v.HostPath == "" && maybe(t, "ephemeral")
 		if name := pick(t, "volume", "", "b-c", "c", "data", "volume-2", fmt.Sprintf("v%039d", 0)); !named[name] {
 			v.Name, named[name] = name, true
 		}
 		c.Volumes = append(c.Volumes, v)
 	}
+	c.TerminationGracePeriodSeconds = rapid.Ptr(rapid.Int64Range(0, 60), true).Draw(t, "grace")
 	if maybe(t, "env") {
 		c.Env = map[string]v1alpha1.ConfigValue{"A": "1", "PGDATA": "/data/x", "PAYMENT_KEY": "public", "POSTGRES_PASSWORD": "public"}
 	}

@@ -49,6 +49,8 @@ type Settings struct {
 	TLSListener string
 	// OutsideNetworks are the CIDRs from which isolated environments are reached from outside of the cluster. None: no one.
 	OutsideNetworks []string
+	// DNSNamespace is the namespace of the cluster's DNS server.
+	DNSNamespace string
 	// Domains are the host names that frontends may have.
 	Domains Domains
 	// RunAsNonRoot refuses containers that run as root. Images of databases and web servers often start so.
@@ -86,13 +88,15 @@ type Input struct {
 	Restarts map[string]string
 	// ServicePorts are the ports of the Services that exist, by their names.
 	ServicePorts map[string][]corev1.ServicePort
+	// Scaled are the replicas of the Deployments that exist, by their names.
+	Scaled map[string]int32
 }
 
 // Render returns the objects of an environment, in the order in which they are applied: what pods need before the pods.
 func Render(in *Input) []runtime.Object {
 	var out []runtime.Object
 	add := func(objects ...runtime.Object) { out = append(out, objects...) }
-	components := Components(&in.Environment.Spec.Stack)
+	components := in.Components()
 	add(in.bounds()...)
 	add(in.networkPolicies(components)...)
 	add(in.mixes(components)...)
@@ -104,6 +108,7 @@ func Render(in *Input) []runtime.Object {
 		add(in.services(c)...)
 		add(in.budget(c)...)
 		add(in.workload(c))
+		add(in.autoscaler(c)...)
 	}
 	add(in.domains()...)
 	return out
@@ -185,7 +190,11 @@ func (in *Input) secrets(c *Component) map[string][]byte {
 
 // budget keeps a drain from taking all replicas of a component at once.
 func (in *Input) budget(c *Component) []runtime.Object {
-	if c.Workload == OfJob || c.Replicas < 2 {
+	most := c.Replicas
+	if c.Autoscaling != nil {
+		most = c.Autoscaling.MaxReplicas
+	}
+	if c.Workload == OfJob || most < 2 {
 		return nil
 	}
 	return []runtime.Object{&policyv1.PodDisruptionBudget{

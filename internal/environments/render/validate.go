@@ -37,12 +37,14 @@ func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
 		at := path.Child("backend")
 		all = append(all, validateContainer(at.Child("container"), &b.Container)...)
 		all = append(all, validateReplicas(at.Child("replicas"), b.Replicas)...)
+		all = append(all, validateAutoscaling(at.Child("autoscaling"), b.Autoscaling, &b.Container)...)
 		all = append(all, validateSecret(at.Child("secretRef"), b.SecretRef)...)
 	}
 	if f := stack.Frontend; f != nil {
 		at := path.Child("frontend")
 		all = append(all, validateContainer(at.Child("container"), &f.Container)...)
 		all = append(all, validateReplicas(at.Child("replicas"), f.Replicas)...)
+		all = append(all, validateAutoscaling(at.Child("autoscaling"), f.Autoscaling, &f.Container)...)
 		all = append(all, validateDomains(at.Child("domains"), f.Domains)...)
 		isTCP := func(p v1alpha1.EnvironmentPort) bool { return p.Protocol != v1alpha1.ProtocolUDP }
 		if len(f.Domains) > 0 && !slices.ContainsFunc(f.Container.Ports, isTCP) {
@@ -52,6 +54,8 @@ func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
 	all = append(all, validateAdditional(path.Child("additionalServices"), stack.AdditionalServices)...)
 	all = append(all, validateHostPorts(path, stack)...)
 	all = append(all, validateClashes(path, spec)...)
+	all = append(all, validateNetwork(field.NewPath("spec", "network"), spec.Network)...)
+	all = append(all, validateWithin(field.NewPath("spec", "startTimeoutSeconds"), spec.StartTimeoutSeconds, 10, 86400)...)
 	return append(all, validatePlacement(field.NewPath("spec", "placement"), spec.Placement)...)
 }
 
@@ -74,6 +78,7 @@ func validateAdditional(path *field.Path, list []v1alpha1.AdditionalService) fie
 		seen[s.Name] = true
 		all = append(all, validateContainer(at.Child("container"), &s.Container)...)
 		all = append(all, validateReplicas(at.Child("replicas"), s.Replicas)...)
+		all = append(all, validateAutoscaling(at.Child("autoscaling"), s.Autoscaling, &s.Container)...)
 	}
 	return all
 }
@@ -127,6 +132,7 @@ func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field
 	if h := c.HealthCheck; h != nil {
 		all = append(all, validateHealthCheck(path.Child("healthCheck"), h)...)
 	}
+	all = append(all, validateSecurity(path.Child("securityContext"), c.SecurityContext)...)
 	policies := []v1alpha1.EnvironmentRestartPolicy{
 		v1alpha1.RestartAlways, v1alpha1.RestartNo, v1alpha1.RestartOnFailure, v1alpha1.RestartUnlessStopped,
 	}
@@ -214,6 +220,9 @@ func validateVolumes(path *field.Path, volumes []v1alpha1.EnvironmentVolume) fie
 			all = append(all, field.Duplicate(at.Child("name"), v.Name))
 		}
 		if v.HostPath != "" {
+			if v.Ephemeral {
+				all = append(all, field.Invalid(at.Child("ephemeral"), v.Ephemeral, "must be false with hostPath"))
+			}
 			all = append(all, validatePath(at.Child("hostPath"), v.HostPath)...)
 		}
 		paths[mountPath], names[v.Name] = true, true

@@ -4,6 +4,7 @@ package render
 
 import (
 	"fmt"
+	pathpkg "path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,12 +26,28 @@ func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.Err
 	if d.StoragePath != "" {
 		all = append(all, validatePath(path.Child("storagePath"), d.StoragePath)...)
 	}
+	for i := range d.Container.Volumes {
+		if v := &d.Container.Volumes[i]; v.Ephemeral && d.PersistentStorage && pathpkg.Clean(v.MountPath) == pathOf(d) {
+			all = append(all, field.Invalid(path.Child("container", "volumes").Index(i).Child("ephemeral"), v.Ephemeral,
+				"must be false for the volume of the data with persistentStorage"))
+		}
+	}
 	for _, n := range []struct{ name, value string }{{"databaseName", d.DatabaseName}, {"username", d.Username}} {
 		if strings.ContainsRune(n.value, 0) {
 			all = append(all, field.Invalid(path.Child(n.name), n.value, "must not have a zero byte"))
 		}
 	}
 	return append(all, validateSecret(path.Child("secretRef"), d.SecretRef)...)
+}
+
+func validateNetwork(path *field.Path, n *v1alpha1.EnvironmentNetwork) (all field.ErrorList) {
+	if n == nil || n.Egress == nil {
+		return nil
+	}
+	for i, network := range n.Egress.Networks {
+		all = append(all, validation.IsValidCIDR(path.Child("egress", "networks").Index(i), network)...)
+	}
+	return all
 }
 
 func validateSecret(path *field.Path, ref *v1alpha1.EnvironmentSecret) field.ErrorList {
@@ -53,10 +70,14 @@ func validatePlacement(path *field.Path, p *v1alpha1.EnvironmentPlacement) field
 }
 
 func validateNumber(path *field.Path, n *int32, most int32) field.ErrorList {
-	if n == nil || *n >= 0 && *n <= most {
+	return validateWithin(path, n, 0, most)
+}
+
+func validateWithin(path *field.Path, n *int32, least, most int32) field.ErrorList {
+	if n == nil || *n >= least && *n <= most {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be from 0 to %d", most))}
+	return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be from %d to %d", least, most))}
 }
 
 // validateClashes refuses names of which two components would make one object: a Service, or the claim of a volume, in which

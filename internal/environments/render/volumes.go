@@ -38,23 +38,13 @@ func (in *Input) volumesOf(c *Component) (list []volume) {
 	for i := range c.Container.Volumes {
 		names[c.Container.Volumes[i].Name] = true
 	}
-	d := in.Environment.Spec.Stack.Database
 	for i := range c.Container.Volumes {
-		v := &c.Container.Volumes[i]
-		out := volume{name: v.Name, mountPath: path.Clean(v.MountPath), hostPath: v.HostPath, readOnly: v.ReadOnly}
-		if out.name == "" {
-			out.name = unused(names, fmt.Sprintf("volume-%d", i+1))
-		}
-		// Where a directory of the node was requested, the claim that takes its place keeps the data as it would.
-		out.lost = c.isDatabase() && !d.PersistentStorage && out.hostPath == ""
-		if out.hostPath != "" && !Allows(in.Settings.HostPaths, out.hostPath) {
-			out.hostPath, out.absent = "", v.ReadOnly
-		}
-		list = append(list, out)
+		list = append(list, in.volumeOf(c, i, names))
 	}
 	if !c.isDatabase() {
 		return list
 	}
+	d := in.Environment.Spec.Stack.Database
 	data, size := pathOf(d), ""
 	if r := c.Container.Resources; r != nil {
 		size = r.Disk
@@ -64,6 +54,21 @@ func (in *Input) volumesOf(c *Component) (list []volume) {
 		return list
 	}
 	return append(list, volume{name: unused(names, dataVolume), mountPath: data, size: size, lost: !d.PersistentStorage})
+}
+
+// volumeOf is a volume of the container. One without a name gets one that is unused.
+func (in *Input) volumeOf(c *Component, i int, names map[string]bool) volume {
+	v := &c.Container.Volumes[i]
+	out := volume{name: v.Name, mountPath: path.Clean(v.MountPath), hostPath: v.HostPath, readOnly: v.ReadOnly}
+	if out.name == "" {
+		out.name = unused(names, fmt.Sprintf("volume-%d", i+1))
+	}
+	// Where a directory of the node was requested, the claim that takes its place keeps the data as it would.
+	out.lost = v.Ephemeral || c.isDatabase() && !in.Environment.Spec.Stack.Database.PersistentStorage && out.hostPath == ""
+	if out.hostPath != "" && !Allows(in.Settings.HostPaths, out.hostPath) {
+		out.hostPath, out.absent = "", v.ReadOnly
+	}
+	return out
 }
 
 // unused is a name, or one made of it if it is used already. It is used then.

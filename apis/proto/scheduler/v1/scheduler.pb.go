@@ -209,6 +209,104 @@ func (ContainerStatus) EnumDescriptor() ([]byte, []int) {
 	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
+type ScaleEnvironmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The replicas from 0 to 1000, by the names of components: frontend, backend, or those of additional services. Either
+	// all components are scaled or none.
+	Replicas      map[string]int32 `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleEnvironmentRequest) Reset() {
+	*x = ScaleEnvironmentRequest{}
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleEnvironmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleEnvironmentRequest) ProtoMessage() {}
+
+func (x *ScaleEnvironmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleEnvironmentRequest.ProtoReflect.Descriptor instead.
+func (*ScaleEnvironmentRequest) Descriptor() ([]byte, []int) {
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ScaleEnvironmentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ScaleEnvironmentRequest) GetReplicas() map[string]int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+type ScaleEnvironmentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Environment   *Environment           `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleEnvironmentResponse) Reset() {
+	*x = ScaleEnvironmentResponse{}
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleEnvironmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleEnvironmentResponse) ProtoMessage() {}
+
+func (x *ScaleEnvironmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleEnvironmentResponse.ProtoReflect.Descriptor instead.
+func (*ScaleEnvironmentResponse) Descriptor() ([]byte, []int) {
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ScaleEnvironmentResponse) GetEnvironment() *Environment {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
 type CreateEnvironmentRequest struct {
 	state         protoimpl.MessageState    `protogen:"open.v1"`
 	Spec          *EnvironmentSpecification `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -218,7 +316,7 @@ type CreateEnvironmentRequest struct {
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[0]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -230,7 +328,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[0]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -243,7 +341,7 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{0}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CreateEnvironmentRequest) GetSpec() *EnvironmentSpecification {
@@ -262,7 +360,7 @@ type CreateEnvironmentResponse struct {
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[1]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +372,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[1]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +385,7 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{1}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CreateEnvironmentResponse) GetEnvironment() *Environment {
@@ -306,7 +404,7 @@ type GetEnvironmentRequest struct {
 
 func (x *GetEnvironmentRequest) Reset() {
 	*x = GetEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[2]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -318,7 +416,7 @@ func (x *GetEnvironmentRequest) String() string {
 func (*GetEnvironmentRequest) ProtoMessage() {}
 
 func (x *GetEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[2]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -331,7 +429,7 @@ func (x *GetEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetEnvironmentRequest) GetId() string {
@@ -350,7 +448,7 @@ type GetEnvironmentResponse struct {
 
 func (x *GetEnvironmentResponse) Reset() {
 	*x = GetEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[3]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +460,7 @@ func (x *GetEnvironmentResponse) String() string {
 func (*GetEnvironmentResponse) ProtoMessage() {}
 
 func (x *GetEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[3]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +473,7 @@ func (x *GetEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetEnvironmentResponse) GetEnvironment() *Environment {
@@ -395,7 +493,7 @@ type UpdateEnvironmentRequest struct {
 
 func (x *UpdateEnvironmentRequest) Reset() {
 	*x = UpdateEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[4]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +505,7 @@ func (x *UpdateEnvironmentRequest) String() string {
 func (*UpdateEnvironmentRequest) ProtoMessage() {}
 
 func (x *UpdateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[4]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +518,7 @@ func (x *UpdateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpdateEnvironmentRequest) GetId() string {
@@ -446,7 +544,7 @@ type UpdateEnvironmentResponse struct {
 
 func (x *UpdateEnvironmentResponse) Reset() {
 	*x = UpdateEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[5]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +556,7 @@ func (x *UpdateEnvironmentResponse) String() string {
 func (*UpdateEnvironmentResponse) ProtoMessage() {}
 
 func (x *UpdateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[5]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +569,7 @@ func (x *UpdateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*UpdateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpdateEnvironmentResponse) GetEnvironment() *Environment {
@@ -490,7 +588,7 @@ type DeleteEnvironmentRequest struct {
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[6]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +600,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[6]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +613,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeleteEnvironmentRequest) GetId() string {
@@ -534,7 +632,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[7]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +644,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[7]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +657,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteEnvironmentResponse) GetSuccess() bool {
@@ -580,7 +678,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[8]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +690,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[8]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +703,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListEnvironmentsRequest) GetPageSize() int32 {
@@ -640,7 +738,7 @@ type ListEnvironmentsResponse struct {
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[9]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +750,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[9]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +763,7 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListEnvironmentsResponse) GetEnvironments() []*Environment {
@@ -698,7 +796,7 @@ type StartEnvironmentRequest struct {
 
 func (x *StartEnvironmentRequest) Reset() {
 	*x = StartEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[10]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +808,7 @@ func (x *StartEnvironmentRequest) String() string {
 func (*StartEnvironmentRequest) ProtoMessage() {}
 
 func (x *StartEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[10]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +821,7 @@ func (x *StartEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*StartEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartEnvironmentRequest) GetId() string {
@@ -742,7 +840,7 @@ type StartEnvironmentResponse struct {
 
 func (x *StartEnvironmentResponse) Reset() {
 	*x = StartEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[11]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +852,7 @@ func (x *StartEnvironmentResponse) String() string {
 func (*StartEnvironmentResponse) ProtoMessage() {}
 
 func (x *StartEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[11]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +865,7 @@ func (x *StartEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*StartEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartEnvironmentResponse) GetEnvironment() *Environment {
@@ -787,7 +885,7 @@ type StopEnvironmentRequest struct {
 
 func (x *StopEnvironmentRequest) Reset() {
 	*x = StopEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[12]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +897,7 @@ func (x *StopEnvironmentRequest) String() string {
 func (*StopEnvironmentRequest) ProtoMessage() {}
 
 func (x *StopEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[12]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +910,7 @@ func (x *StopEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*StopEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StopEnvironmentRequest) GetId() string {
@@ -838,7 +936,7 @@ type StopEnvironmentResponse struct {
 
 func (x *StopEnvironmentResponse) Reset() {
 	*x = StopEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[13]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +948,7 @@ func (x *StopEnvironmentResponse) String() string {
 func (*StopEnvironmentResponse) ProtoMessage() {}
 
 func (x *StopEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[13]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +961,7 @@ func (x *StopEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*StopEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StopEnvironmentResponse) GetEnvironment() *Environment {
@@ -882,7 +980,7 @@ type RestartEnvironmentRequest struct {
 
 func (x *RestartEnvironmentRequest) Reset() {
 	*x = RestartEnvironmentRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[14]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +992,7 @@ func (x *RestartEnvironmentRequest) String() string {
 func (*RestartEnvironmentRequest) ProtoMessage() {}
 
 func (x *RestartEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[14]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1005,7 @@ func (x *RestartEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*RestartEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RestartEnvironmentRequest) GetId() string {
@@ -926,7 +1024,7 @@ type RestartEnvironmentResponse struct {
 
 func (x *RestartEnvironmentResponse) Reset() {
 	*x = RestartEnvironmentResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[15]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1036,7 @@ func (x *RestartEnvironmentResponse) String() string {
 func (*RestartEnvironmentResponse) ProtoMessage() {}
 
 func (x *RestartEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[15]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1049,7 @@ func (x *RestartEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*RestartEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RestartEnvironmentResponse) GetEnvironment() *Environment {
@@ -970,7 +1068,7 @@ type GetEnvironmentStatusRequest struct {
 
 func (x *GetEnvironmentStatusRequest) Reset() {
 	*x = GetEnvironmentStatusRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[16]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1080,7 @@ func (x *GetEnvironmentStatusRequest) String() string {
 func (*GetEnvironmentStatusRequest) ProtoMessage() {}
 
 func (x *GetEnvironmentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[16]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1093,7 @@ func (x *GetEnvironmentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetEnvironmentStatusRequest) GetId() string {
@@ -1015,7 +1113,7 @@ type GetEnvironmentStatusResponse struct {
 
 func (x *GetEnvironmentStatusResponse) Reset() {
 	*x = GetEnvironmentStatusResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[17]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1125,7 @@ func (x *GetEnvironmentStatusResponse) String() string {
 func (*GetEnvironmentStatusResponse) ProtoMessage() {}
 
 func (x *GetEnvironmentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[17]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1138,7 @@ func (x *GetEnvironmentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEnvironmentStatusResponse) GetEnvironment() *Environment {
@@ -1071,7 +1169,7 @@ type GetEnvironmentLogsRequest struct {
 
 func (x *GetEnvironmentLogsRequest) Reset() {
 	*x = GetEnvironmentLogsRequest{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[18]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1181,7 @@ func (x *GetEnvironmentLogsRequest) String() string {
 func (*GetEnvironmentLogsRequest) ProtoMessage() {}
 
 func (x *GetEnvironmentLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[18]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1194,7 @@ func (x *GetEnvironmentLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetEnvironmentLogsRequest) GetId() string {
@@ -1147,7 +1245,7 @@ type GetEnvironmentLogsResponse struct {
 
 func (x *GetEnvironmentLogsResponse) Reset() {
 	*x = GetEnvironmentLogsResponse{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[19]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1257,7 @@ func (x *GetEnvironmentLogsResponse) String() string {
 func (*GetEnvironmentLogsResponse) ProtoMessage() {}
 
 func (x *GetEnvironmentLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[19]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1270,7 @@ func (x *GetEnvironmentLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnvironmentLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetEnvironmentLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetEnvironmentLogsResponse) GetContainerName() string {
@@ -1216,7 +1314,7 @@ type EnvironmentSpecification struct {
 
 func (x *EnvironmentSpecification) Reset() {
 	*x = EnvironmentSpecification{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[20]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1326,7 @@ func (x *EnvironmentSpecification) String() string {
 func (*EnvironmentSpecification) ProtoMessage() {}
 
 func (x *EnvironmentSpecification) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[20]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1339,7 @@ func (x *EnvironmentSpecification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvironmentSpecification.ProtoReflect.Descriptor instead.
 func (*EnvironmentSpecification) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnvironmentSpecification) GetName() string {
@@ -1293,7 +1391,7 @@ type ApplicationStack struct {
 
 func (x *ApplicationStack) Reset() {
 	*x = ApplicationStack{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[21]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1403,7 @@ func (x *ApplicationStack) String() string {
 func (*ApplicationStack) ProtoMessage() {}
 
 func (x *ApplicationStack) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[21]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1416,7 @@ func (x *ApplicationStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationStack.ProtoReflect.Descriptor instead.
 func (*ApplicationStack) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApplicationStack) GetName() string {
@@ -1374,7 +1472,7 @@ type FrontendConfig struct {
 
 func (x *FrontendConfig) Reset() {
 	*x = FrontendConfig{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[22]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1484,7 @@ func (x *FrontendConfig) String() string {
 func (*FrontendConfig) ProtoMessage() {}
 
 func (x *FrontendConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[22]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1497,7 @@ func (x *FrontendConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrontendConfig.ProtoReflect.Descriptor instead.
 func (*FrontendConfig) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FrontendConfig) GetContainer() *ContainerConfig {
@@ -1434,7 +1532,7 @@ type BackendConfig struct {
 
 func (x *BackendConfig) Reset() {
 	*x = BackendConfig{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[23]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1544,7 @@ func (x *BackendConfig) String() string {
 func (*BackendConfig) ProtoMessage() {}
 
 func (x *BackendConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[23]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1557,7 @@ func (x *BackendConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendConfig.ProtoReflect.Descriptor instead.
 func (*BackendConfig) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BackendConfig) GetContainer() *ContainerConfig {
@@ -1497,7 +1595,7 @@ type DatabaseConfig struct {
 
 func (x *DatabaseConfig) Reset() {
 	*x = DatabaseConfig{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[24]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1607,7 @@ func (x *DatabaseConfig) String() string {
 func (*DatabaseConfig) ProtoMessage() {}
 
 func (x *DatabaseConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[24]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1620,7 @@ func (x *DatabaseConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatabaseConfig.ProtoReflect.Descriptor instead.
 func (*DatabaseConfig) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DatabaseConfig) GetContainer() *ContainerConfig {
@@ -1585,7 +1683,7 @@ type ContainerConfig struct {
 
 func (x *ContainerConfig) Reset() {
 	*x = ContainerConfig{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[25]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1695,7 @@ func (x *ContainerConfig) String() string {
 func (*ContainerConfig) ProtoMessage() {}
 
 func (x *ContainerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[25]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1708,7 @@ func (x *ContainerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerConfig.ProtoReflect.Descriptor instead.
 func (*ContainerConfig) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContainerConfig) GetName() string {
@@ -1694,7 +1792,7 @@ type PortMapping struct {
 
 func (x *PortMapping) Reset() {
 	*x = PortMapping{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[26]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1804,7 @@ func (x *PortMapping) String() string {
 func (*PortMapping) ProtoMessage() {}
 
 func (x *PortMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[26]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1817,7 @@ func (x *PortMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortMapping.ProtoReflect.Descriptor instead.
 func (*PortMapping) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PortMapping) GetContainerPort() int32 {
@@ -1755,7 +1853,7 @@ type VolumeMount struct {
 
 func (x *VolumeMount) Reset() {
 	*x = VolumeMount{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[27]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1865,7 @@ func (x *VolumeMount) String() string {
 func (*VolumeMount) ProtoMessage() {}
 
 func (x *VolumeMount) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[27]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1878,7 @@ func (x *VolumeMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeMount.ProtoReflect.Descriptor instead.
 func (*VolumeMount) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *VolumeMount) GetName() string {
@@ -1822,7 +1920,7 @@ type ResourceLimits struct {
 
 func (x *ResourceLimits) Reset() {
 	*x = ResourceLimits{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[28]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1932,7 @@ func (x *ResourceLimits) String() string {
 func (*ResourceLimits) ProtoMessage() {}
 
 func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[28]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1945,7 @@ func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
 func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResourceLimits) GetMemoryMb() int64 {
@@ -1884,7 +1982,7 @@ type HealthCheck struct {
 
 func (x *HealthCheck) Reset() {
 	*x = HealthCheck{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[29]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1994,7 @@ func (x *HealthCheck) String() string {
 func (*HealthCheck) ProtoMessage() {}
 
 func (x *HealthCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[29]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2007,7 @@ func (x *HealthCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCheck.ProtoReflect.Descriptor instead.
 func (*HealthCheck) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HealthCheck) GetCommand() []string {
@@ -1959,7 +2057,7 @@ type NetworkConfig struct {
 
 func (x *NetworkConfig) Reset() {
 	*x = NetworkConfig{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[30]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2069,7 @@ func (x *NetworkConfig) String() string {
 func (*NetworkConfig) ProtoMessage() {}
 
 func (x *NetworkConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[30]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2082,7 @@ func (x *NetworkConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkConfig.ProtoReflect.Descriptor instead.
 func (*NetworkConfig) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NetworkConfig) GetNetworkName() string {
@@ -2030,7 +2128,7 @@ type Environment struct {
 
 func (x *Environment) Reset() {
 	*x = Environment{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2140,7 @@ func (x *Environment) String() string {
 func (*Environment) ProtoMessage() {}
 
 func (x *Environment) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2153,7 @@ func (x *Environment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Environment.ProtoReflect.Descriptor instead.
 func (*Environment) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Environment) GetId() string {
@@ -2122,7 +2220,7 @@ type ContainerInstance struct {
 
 func (x *ContainerInstance) Reset() {
 	*x = ContainerInstance{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2232,7 @@ func (x *ContainerInstance) String() string {
 func (*ContainerInstance) ProtoMessage() {}
 
 func (x *ContainerInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2245,7 @@ func (x *ContainerInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerInstance.ProtoReflect.Descriptor instead.
 func (*ContainerInstance) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ContainerInstance) GetId() string {
@@ -2214,7 +2312,7 @@ type ContainerMetrics struct {
 
 func (x *ContainerMetrics) Reset() {
 	*x = ContainerMetrics{}
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2324,7 @@ func (x *ContainerMetrics) String() string {
 func (*ContainerMetrics) ProtoMessage() {}
 
 func (x *ContainerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_scheduler_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2337,7 @@ func (x *ContainerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerMetrics.ProtoReflect.Descriptor instead.
 func (*ContainerMetrics) Descriptor() ([]byte, []int) {
-	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ContainerMetrics) GetContainerId() string {
@@ -2295,7 +2393,15 @@ var File_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cscheduler/v1/scheduler.proto\x12\fscheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"V\n" +
+	"\x1cscheduler/v1/scheduler.proto\x12\fscheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
+	"\x17ScaleEnvironmentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12O\n" +
+	"\breplicas\x18\x02 \x03(\v23.scheduler.v1.ScaleEnvironmentRequest.ReplicasEntryR\breplicas\x1a;\n" +
+	"\rReplicasEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"W\n" +
+	"\x18ScaleEnvironmentResponse\x12;\n" +
+	"\venvironment\x18\x01 \x01(\v2\x19.scheduler.v1.EnvironmentR\venvironment\"V\n" +
 	"\x18CreateEnvironmentRequest\x12:\n" +
 	"\x04spec\x18\x01 \x01(\v2&.scheduler.v1.EnvironmentSpecificationR\x04spec\"X\n" +
 	"\x19CreateEnvironmentResponse\x12;\n" +
@@ -2487,7 +2593,7 @@ const file_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x19CONTAINER_STATUS_STOPPING\x10\x04\x12\x1c\n" +
 	"\x18CONTAINER_STATUS_STOPPED\x10\x05\x12\x1b\n" +
 	"\x17CONTAINER_STATUS_FAILED\x10\x06\x12\x1f\n" +
-	"\x1bCONTAINER_STATUS_RESTARTING\x10\a2\x8a\b\n" +
+	"\x1bCONTAINER_STATUS_RESTARTING\x10\a2\xed\b\n" +
 	"\x10SchedulerService\x12d\n" +
 	"\x11CreateEnvironment\x12&.scheduler.v1.CreateEnvironmentRequest\x1a'.scheduler.v1.CreateEnvironmentResponse\x12[\n" +
 	"\x0eGetEnvironment\x12#.scheduler.v1.GetEnvironmentRequest\x1a$.scheduler.v1.GetEnvironmentResponse\x12d\n" +
@@ -2498,7 +2604,8 @@ const file_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x0fStopEnvironment\x12$.scheduler.v1.StopEnvironmentRequest\x1a%.scheduler.v1.StopEnvironmentResponse\x12g\n" +
 	"\x12RestartEnvironment\x12'.scheduler.v1.RestartEnvironmentRequest\x1a(.scheduler.v1.RestartEnvironmentResponse\x12m\n" +
 	"\x14GetEnvironmentStatus\x12).scheduler.v1.GetEnvironmentStatusRequest\x1a*.scheduler.v1.GetEnvironmentStatusResponse\x12i\n" +
-	"\x12GetEnvironmentLogs\x12'.scheduler.v1.GetEnvironmentLogsRequest\x1a(.scheduler.v1.GetEnvironmentLogsResponse0\x01B5Z3berth.dev/berth/apis/proto/scheduler/v1;schedulerv1b\x06proto3"
+	"\x12GetEnvironmentLogs\x12'.scheduler.v1.GetEnvironmentLogsRequest\x1a(.scheduler.v1.GetEnvironmentLogsResponse0\x01\x12a\n" +
+	"\x10ScaleEnvironment\x12%.scheduler.v1.ScaleEnvironmentRequest\x1a&.scheduler.v1.ScaleEnvironmentResponseB5Z3berth.dev/berth/apis/proto/scheduler/v1;schedulerv1b\x06proto3"
 
 var (
 	file_scheduler_v1_scheduler_proto_rawDescOnce sync.Once
@@ -2513,118 +2620,125 @@ func file_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_scheduler_v1_scheduler_proto_goTypes = []any{
 	(RestartPolicy)(0),                   // 0: scheduler.v1.RestartPolicy
 	(EnvironmentStatus)(0),               // 1: scheduler.v1.EnvironmentStatus
 	(ContainerStatus)(0),                 // 2: scheduler.v1.ContainerStatus
-	(*CreateEnvironmentRequest)(nil),     // 3: scheduler.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),    // 4: scheduler.v1.CreateEnvironmentResponse
-	(*GetEnvironmentRequest)(nil),        // 5: scheduler.v1.GetEnvironmentRequest
-	(*GetEnvironmentResponse)(nil),       // 6: scheduler.v1.GetEnvironmentResponse
-	(*UpdateEnvironmentRequest)(nil),     // 7: scheduler.v1.UpdateEnvironmentRequest
-	(*UpdateEnvironmentResponse)(nil),    // 8: scheduler.v1.UpdateEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),     // 9: scheduler.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),    // 10: scheduler.v1.DeleteEnvironmentResponse
-	(*ListEnvironmentsRequest)(nil),      // 11: scheduler.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),     // 12: scheduler.v1.ListEnvironmentsResponse
-	(*StartEnvironmentRequest)(nil),      // 13: scheduler.v1.StartEnvironmentRequest
-	(*StartEnvironmentResponse)(nil),     // 14: scheduler.v1.StartEnvironmentResponse
-	(*StopEnvironmentRequest)(nil),       // 15: scheduler.v1.StopEnvironmentRequest
-	(*StopEnvironmentResponse)(nil),      // 16: scheduler.v1.StopEnvironmentResponse
-	(*RestartEnvironmentRequest)(nil),    // 17: scheduler.v1.RestartEnvironmentRequest
-	(*RestartEnvironmentResponse)(nil),   // 18: scheduler.v1.RestartEnvironmentResponse
-	(*GetEnvironmentStatusRequest)(nil),  // 19: scheduler.v1.GetEnvironmentStatusRequest
-	(*GetEnvironmentStatusResponse)(nil), // 20: scheduler.v1.GetEnvironmentStatusResponse
-	(*GetEnvironmentLogsRequest)(nil),    // 21: scheduler.v1.GetEnvironmentLogsRequest
-	(*GetEnvironmentLogsResponse)(nil),   // 22: scheduler.v1.GetEnvironmentLogsResponse
-	(*EnvironmentSpecification)(nil),     // 23: scheduler.v1.EnvironmentSpecification
-	(*ApplicationStack)(nil),             // 24: scheduler.v1.ApplicationStack
-	(*FrontendConfig)(nil),               // 25: scheduler.v1.FrontendConfig
-	(*BackendConfig)(nil),                // 26: scheduler.v1.BackendConfig
-	(*DatabaseConfig)(nil),               // 27: scheduler.v1.DatabaseConfig
-	(*ContainerConfig)(nil),              // 28: scheduler.v1.ContainerConfig
-	(*PortMapping)(nil),                  // 29: scheduler.v1.PortMapping
-	(*VolumeMount)(nil),                  // 30: scheduler.v1.VolumeMount
-	(*ResourceLimits)(nil),               // 31: scheduler.v1.ResourceLimits
-	(*HealthCheck)(nil),                  // 32: scheduler.v1.HealthCheck
-	(*NetworkConfig)(nil),                // 33: scheduler.v1.NetworkConfig
-	(*Environment)(nil),                  // 34: scheduler.v1.Environment
-	(*ContainerInstance)(nil),            // 35: scheduler.v1.ContainerInstance
-	(*ContainerMetrics)(nil),             // 36: scheduler.v1.ContainerMetrics
-	nil,                                  // 37: scheduler.v1.ListEnvironmentsRequest.FiltersEntry
-	nil,                                  // 38: scheduler.v1.EnvironmentSpecification.LabelsEntry
-	nil,                                  // 39: scheduler.v1.ApplicationStack.AdditionalServicesEntry
-	nil,                                  // 40: scheduler.v1.BackendConfig.ApiKeysEntry
-	nil,                                  // 41: scheduler.v1.ContainerConfig.EnvironmentVariablesEntry
-	(*timestamppb.Timestamp)(nil),        // 42: google.protobuf.Timestamp
+	(*ScaleEnvironmentRequest)(nil),      // 3: scheduler.v1.ScaleEnvironmentRequest
+	(*ScaleEnvironmentResponse)(nil),     // 4: scheduler.v1.ScaleEnvironmentResponse
+	(*CreateEnvironmentRequest)(nil),     // 5: scheduler.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),    // 6: scheduler.v1.CreateEnvironmentResponse
+	(*GetEnvironmentRequest)(nil),        // 7: scheduler.v1.GetEnvironmentRequest
+	(*GetEnvironmentResponse)(nil),       // 8: scheduler.v1.GetEnvironmentResponse
+	(*UpdateEnvironmentRequest)(nil),     // 9: scheduler.v1.UpdateEnvironmentRequest
+	(*UpdateEnvironmentResponse)(nil),    // 10: scheduler.v1.UpdateEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),     // 11: scheduler.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),    // 12: scheduler.v1.DeleteEnvironmentResponse
+	(*ListEnvironmentsRequest)(nil),      // 13: scheduler.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),     // 14: scheduler.v1.ListEnvironmentsResponse
+	(*StartEnvironmentRequest)(nil),      // 15: scheduler.v1.StartEnvironmentRequest
+	(*StartEnvironmentResponse)(nil),     // 16: scheduler.v1.StartEnvironmentResponse
+	(*StopEnvironmentRequest)(nil),       // 17: scheduler.v1.StopEnvironmentRequest
+	(*StopEnvironmentResponse)(nil),      // 18: scheduler.v1.StopEnvironmentResponse
+	(*RestartEnvironmentRequest)(nil),    // 19: scheduler.v1.RestartEnvironmentRequest
+	(*RestartEnvironmentResponse)(nil),   // 20: scheduler.v1.RestartEnvironmentResponse
+	(*GetEnvironmentStatusRequest)(nil),  // 21: scheduler.v1.GetEnvironmentStatusRequest
+	(*GetEnvironmentStatusResponse)(nil), // 22: scheduler.v1.GetEnvironmentStatusResponse
+	(*GetEnvironmentLogsRequest)(nil),    // 23: scheduler.v1.GetEnvironmentLogsRequest
+	(*GetEnvironmentLogsResponse)(nil),   // 24: scheduler.v1.GetEnvironmentLogsResponse
+	(*EnvironmentSpecification)(nil),     // 25: scheduler.v1.EnvironmentSpecification
+	(*ApplicationStack)(nil),             // 26: scheduler.v1.ApplicationStack
+	(*FrontendConfig)(nil),               // 27: scheduler.v1.FrontendConfig
+	(*BackendConfig)(nil),                // 28: scheduler.v1.BackendConfig
+	(*DatabaseConfig)(nil),               // 29: scheduler.v1.DatabaseConfig
+	(*ContainerConfig)(nil),              // 30: scheduler.v1.ContainerConfig
+	(*PortMapping)(nil),                  // 31: scheduler.v1.PortMapping
+	(*VolumeMount)(nil),                  // 32: scheduler.v1.VolumeMount
+	(*ResourceLimits)(nil),               // 33: scheduler.v1.ResourceLimits
+	(*HealthCheck)(nil),                  // 34: scheduler.v1.HealthCheck
+	(*NetworkConfig)(nil),                // 35: scheduler.v1.NetworkConfig
+	(*Environment)(nil),                  // 36: scheduler.v1.Environment
+	(*ContainerInstance)(nil),            // 37: scheduler.v1.ContainerInstance
+	(*ContainerMetrics)(nil),             // 38: scheduler.v1.ContainerMetrics
+	nil,                                  // 39: scheduler.v1.ScaleEnvironmentRequest.ReplicasEntry
+	nil,                                  // 40: scheduler.v1.ListEnvironmentsRequest.FiltersEntry
+	nil,                                  // 41: scheduler.v1.EnvironmentSpecification.LabelsEntry
+	nil,                                  // 42: scheduler.v1.ApplicationStack.AdditionalServicesEntry
+	nil,                                  // 43: scheduler.v1.BackendConfig.ApiKeysEntry
+	nil,                                  // 44: scheduler.v1.ContainerConfig.EnvironmentVariablesEntry
+	(*timestamppb.Timestamp)(nil),        // 45: google.protobuf.Timestamp
 }
 var file_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	23, // 0: scheduler.v1.CreateEnvironmentRequest.spec:type_name -> scheduler.v1.EnvironmentSpecification
-	34, // 1: scheduler.v1.CreateEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	34, // 2: scheduler.v1.GetEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	23, // 3: scheduler.v1.UpdateEnvironmentRequest.spec:type_name -> scheduler.v1.EnvironmentSpecification
-	34, // 4: scheduler.v1.UpdateEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	37, // 5: scheduler.v1.ListEnvironmentsRequest.filters:type_name -> scheduler.v1.ListEnvironmentsRequest.FiltersEntry
-	34, // 6: scheduler.v1.ListEnvironmentsResponse.environments:type_name -> scheduler.v1.Environment
-	34, // 7: scheduler.v1.StartEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	34, // 8: scheduler.v1.StopEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	34, // 9: scheduler.v1.RestartEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
-	34, // 10: scheduler.v1.GetEnvironmentStatusResponse.environment:type_name -> scheduler.v1.Environment
-	36, // 11: scheduler.v1.GetEnvironmentStatusResponse.container_metrics:type_name -> scheduler.v1.ContainerMetrics
-	42, // 12: scheduler.v1.GetEnvironmentLogsRequest.since:type_name -> google.protobuf.Timestamp
-	42, // 13: scheduler.v1.GetEnvironmentLogsResponse.timestamp:type_name -> google.protobuf.Timestamp
-	24, // 14: scheduler.v1.EnvironmentSpecification.application_stack:type_name -> scheduler.v1.ApplicationStack
-	38, // 15: scheduler.v1.EnvironmentSpecification.labels:type_name -> scheduler.v1.EnvironmentSpecification.LabelsEntry
-	33, // 16: scheduler.v1.EnvironmentSpecification.network:type_name -> scheduler.v1.NetworkConfig
-	25, // 17: scheduler.v1.ApplicationStack.frontend:type_name -> scheduler.v1.FrontendConfig
-	26, // 18: scheduler.v1.ApplicationStack.backend:type_name -> scheduler.v1.BackendConfig
-	27, // 19: scheduler.v1.ApplicationStack.database:type_name -> scheduler.v1.DatabaseConfig
-	39, // 20: scheduler.v1.ApplicationStack.additional_services:type_name -> scheduler.v1.ApplicationStack.AdditionalServicesEntry
-	28, // 21: scheduler.v1.FrontendConfig.container:type_name -> scheduler.v1.ContainerConfig
-	28, // 22: scheduler.v1.BackendConfig.container:type_name -> scheduler.v1.ContainerConfig
-	40, // 23: scheduler.v1.BackendConfig.api_keys:type_name -> scheduler.v1.BackendConfig.ApiKeysEntry
-	28, // 24: scheduler.v1.DatabaseConfig.container:type_name -> scheduler.v1.ContainerConfig
-	29, // 25: scheduler.v1.ContainerConfig.ports:type_name -> scheduler.v1.PortMapping
-	30, // 26: scheduler.v1.ContainerConfig.volumes:type_name -> scheduler.v1.VolumeMount
-	41, // 27: scheduler.v1.ContainerConfig.environment_variables:type_name -> scheduler.v1.ContainerConfig.EnvironmentVariablesEntry
-	31, // 28: scheduler.v1.ContainerConfig.resources:type_name -> scheduler.v1.ResourceLimits
-	32, // 29: scheduler.v1.ContainerConfig.health_check:type_name -> scheduler.v1.HealthCheck
-	0,  // 30: scheduler.v1.ContainerConfig.restart_policy:type_name -> scheduler.v1.RestartPolicy
-	23, // 31: scheduler.v1.Environment.spec:type_name -> scheduler.v1.EnvironmentSpecification
-	1,  // 32: scheduler.v1.Environment.status:type_name -> scheduler.v1.EnvironmentStatus
-	42, // 33: scheduler.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
-	42, // 34: scheduler.v1.Environment.updated_at:type_name -> google.protobuf.Timestamp
-	35, // 35: scheduler.v1.Environment.containers:type_name -> scheduler.v1.ContainerInstance
-	2,  // 36: scheduler.v1.ContainerInstance.status:type_name -> scheduler.v1.ContainerStatus
-	42, // 37: scheduler.v1.ContainerInstance.started_at:type_name -> google.protobuf.Timestamp
-	29, // 38: scheduler.v1.ContainerInstance.exposed_ports:type_name -> scheduler.v1.PortMapping
-	28, // 39: scheduler.v1.ApplicationStack.AdditionalServicesEntry.value:type_name -> scheduler.v1.ContainerConfig
-	3,  // 40: scheduler.v1.SchedulerService.CreateEnvironment:input_type -> scheduler.v1.CreateEnvironmentRequest
-	5,  // 41: scheduler.v1.SchedulerService.GetEnvironment:input_type -> scheduler.v1.GetEnvironmentRequest
-	7,  // 42: scheduler.v1.SchedulerService.UpdateEnvironment:input_type -> scheduler.v1.UpdateEnvironmentRequest
-	9,  // 43: scheduler.v1.SchedulerService.DeleteEnvironment:input_type -> scheduler.v1.DeleteEnvironmentRequest
-	11, // 44: scheduler.v1.SchedulerService.ListEnvironments:input_type -> scheduler.v1.ListEnvironmentsRequest
-	13, // 45: scheduler.v1.SchedulerService.StartEnvironment:input_type -> scheduler.v1.StartEnvironmentRequest
-	15, // 46: scheduler.v1.SchedulerService.StopEnvironment:input_type -> scheduler.v1.StopEnvironmentRequest
-	17, // 47: scheduler.v1.SchedulerService.RestartEnvironment:input_type -> scheduler.v1.RestartEnvironmentRequest
-	19, // 48: scheduler.v1.SchedulerService.GetEnvironmentStatus:input_type -> scheduler.v1.GetEnvironmentStatusRequest
-	21, // 49: scheduler.v1.SchedulerService.GetEnvironmentLogs:input_type -> scheduler.v1.GetEnvironmentLogsRequest
-	4,  // 50: scheduler.v1.SchedulerService.CreateEnvironment:output_type -> scheduler.v1.CreateEnvironmentResponse
-	6,  // 51: scheduler.v1.SchedulerService.GetEnvironment:output_type -> scheduler.v1.GetEnvironmentResponse
-	8,  // 52: scheduler.v1.SchedulerService.UpdateEnvironment:output_type -> scheduler.v1.UpdateEnvironmentResponse
-	10, // 53: scheduler.v1.SchedulerService.DeleteEnvironment:output_type -> scheduler.v1.DeleteEnvironmentResponse
-	12, // 54: scheduler.v1.SchedulerService.ListEnvironments:output_type -> scheduler.v1.ListEnvironmentsResponse
-	14, // 55: scheduler.v1.SchedulerService.StartEnvironment:output_type -> scheduler.v1.StartEnvironmentResponse
-	16, // 56: scheduler.v1.SchedulerService.StopEnvironment:output_type -> scheduler.v1.StopEnvironmentResponse
-	18, // 57: scheduler.v1.SchedulerService.RestartEnvironment:output_type -> scheduler.v1.RestartEnvironmentResponse
-	20, // 58: scheduler.v1.SchedulerService.GetEnvironmentStatus:output_type -> scheduler.v1.GetEnvironmentStatusResponse
-	22, // 59: scheduler.v1.SchedulerService.GetEnvironmentLogs:output_type -> scheduler.v1.GetEnvironmentLogsResponse
-	50, // [50:60] is the sub-list for method output_type
-	40, // [40:50] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	39, // 0: scheduler.v1.ScaleEnvironmentRequest.replicas:type_name -> scheduler.v1.ScaleEnvironmentRequest.ReplicasEntry
+	36, // 1: scheduler.v1.ScaleEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	25, // 2: scheduler.v1.CreateEnvironmentRequest.spec:type_name -> scheduler.v1.EnvironmentSpecification
+	36, // 3: scheduler.v1.CreateEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	36, // 4: scheduler.v1.GetEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	25, // 5: scheduler.v1.UpdateEnvironmentRequest.spec:type_name -> scheduler.v1.EnvironmentSpecification
+	36, // 6: scheduler.v1.UpdateEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	40, // 7: scheduler.v1.ListEnvironmentsRequest.filters:type_name -> scheduler.v1.ListEnvironmentsRequest.FiltersEntry
+	36, // 8: scheduler.v1.ListEnvironmentsResponse.environments:type_name -> scheduler.v1.Environment
+	36, // 9: scheduler.v1.StartEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	36, // 10: scheduler.v1.StopEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	36, // 11: scheduler.v1.RestartEnvironmentResponse.environment:type_name -> scheduler.v1.Environment
+	36, // 12: scheduler.v1.GetEnvironmentStatusResponse.environment:type_name -> scheduler.v1.Environment
+	38, // 13: scheduler.v1.GetEnvironmentStatusResponse.container_metrics:type_name -> scheduler.v1.ContainerMetrics
+	45, // 14: scheduler.v1.GetEnvironmentLogsRequest.since:type_name -> google.protobuf.Timestamp
+	45, // 15: scheduler.v1.GetEnvironmentLogsResponse.timestamp:type_name -> google.protobuf.Timestamp
+	26, // 16: scheduler.v1.EnvironmentSpecification.application_stack:type_name -> scheduler.v1.ApplicationStack
+	41, // 17: scheduler.v1.EnvironmentSpecification.labels:type_name -> scheduler.v1.EnvironmentSpecification.LabelsEntry
+	35, // 18: scheduler.v1.EnvironmentSpecification.network:type_name -> scheduler.v1.NetworkConfig
+	27, // 19: scheduler.v1.ApplicationStack.frontend:type_name -> scheduler.v1.FrontendConfig
+	28, // 20: scheduler.v1.ApplicationStack.backend:type_name -> scheduler.v1.BackendConfig
+	29, // 21: scheduler.v1.ApplicationStack.database:type_name -> scheduler.v1.DatabaseConfig
+	42, // 22: scheduler.v1.ApplicationStack.additional_services:type_name -> scheduler.v1.ApplicationStack.AdditionalServicesEntry
+	30, // 23: scheduler.v1.FrontendConfig.container:type_name -> scheduler.v1.ContainerConfig
+	30, // 24: scheduler.v1.BackendConfig.container:type_name -> scheduler.v1.ContainerConfig
+	43, // 25: scheduler.v1.BackendConfig.api_keys:type_name -> scheduler.v1.BackendConfig.ApiKeysEntry
+	30, // 26: scheduler.v1.DatabaseConfig.container:type_name -> scheduler.v1.ContainerConfig
+	31, // 27: scheduler.v1.ContainerConfig.ports:type_name -> scheduler.v1.PortMapping
+	32, // 28: scheduler.v1.ContainerConfig.volumes:type_name -> scheduler.v1.VolumeMount
+	44, // 29: scheduler.v1.ContainerConfig.environment_variables:type_name -> scheduler.v1.ContainerConfig.EnvironmentVariablesEntry
+	33, // 30: scheduler.v1.ContainerConfig.resources:type_name -> scheduler.v1.ResourceLimits
+	34, // 31: scheduler.v1.ContainerConfig.health_check:type_name -> scheduler.v1.HealthCheck
+	0,  // 32: scheduler.v1.ContainerConfig.restart_policy:type_name -> scheduler.v1.RestartPolicy
+	25, // 33: scheduler.v1.Environment.spec:type_name -> scheduler.v1.EnvironmentSpecification
+	1,  // 34: scheduler.v1.Environment.status:type_name -> scheduler.v1.EnvironmentStatus
+	45, // 35: scheduler.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
+	45, // 36: scheduler.v1.Environment.updated_at:type_name -> google.protobuf.Timestamp
+	37, // 37: scheduler.v1.Environment.containers:type_name -> scheduler.v1.ContainerInstance
+	2,  // 38: scheduler.v1.ContainerInstance.status:type_name -> scheduler.v1.ContainerStatus
+	45, // 39: scheduler.v1.ContainerInstance.started_at:type_name -> google.protobuf.Timestamp
+	31, // 40: scheduler.v1.ContainerInstance.exposed_ports:type_name -> scheduler.v1.PortMapping
+	30, // 41: scheduler.v1.ApplicationStack.AdditionalServicesEntry.value:type_name -> scheduler.v1.ContainerConfig
+	5,  // 42: scheduler.v1.SchedulerService.CreateEnvironment:input_type -> scheduler.v1.CreateEnvironmentRequest
+	7,  // 43: scheduler.v1.SchedulerService.GetEnvironment:input_type -> scheduler.v1.GetEnvironmentRequest
+	9,  // 44: scheduler.v1.SchedulerService.UpdateEnvironment:input_type -> scheduler.v1.UpdateEnvironmentRequest
+	11, // 45: scheduler.v1.SchedulerService.DeleteEnvironment:input_type -> scheduler.v1.DeleteEnvironmentRequest
+	13, // 46: scheduler.v1.SchedulerService.ListEnvironments:input_type -> scheduler.v1.ListEnvironmentsRequest
+	15, // 47: scheduler.v1.SchedulerService.StartEnvironment:input_type -> scheduler.v1.StartEnvironmentRequest
+	17, // 48: scheduler.v1.SchedulerService.StopEnvironment:input_type -> scheduler.v1.StopEnvironmentRequest
+	19, // 49: scheduler.v1.SchedulerService.RestartEnvironment:input_type -> scheduler.v1.RestartEnvironmentRequest
+	21, // 50: scheduler.v1.SchedulerService.GetEnvironmentStatus:input_type -> scheduler.v1.GetEnvironmentStatusRequest
+	23, // 51: scheduler.v1.SchedulerService.GetEnvironmentLogs:input_type -> scheduler.v1.GetEnvironmentLogsRequest
+	3,  // 52: scheduler.v1.SchedulerService.ScaleEnvironment:input_type -> scheduler.v1.ScaleEnvironmentRequest
+	6,  // 53: scheduler.v1.SchedulerService.CreateEnvironment:output_type -> scheduler.v1.CreateEnvironmentResponse
+	8,  // 54: scheduler.v1.SchedulerService.GetEnvironment:output_type -> scheduler.v1.GetEnvironmentResponse
+	10, // 55: scheduler.v1.SchedulerService.UpdateEnvironment:output_type -> scheduler.v1.UpdateEnvironmentResponse
+	12, // 56: scheduler.v1.SchedulerService.DeleteEnvironment:output_type -> scheduler.v1.DeleteEnvironmentResponse
+	14, // 57: scheduler.v1.SchedulerService.ListEnvironments:output_type -> scheduler.v1.ListEnvironmentsResponse
+	16, // 58: scheduler.v1.SchedulerService.StartEnvironment:output_type -> scheduler.v1.StartEnvironmentResponse
+	18, // 59: scheduler.v1.SchedulerService.StopEnvironment:output_type -> scheduler.v1.StopEnvironmentResponse
+	20, // 60: scheduler.v1.SchedulerService.RestartEnvironment:output_type -> scheduler.v1.RestartEnvironmentResponse
+	22, // 61: scheduler.v1.SchedulerService.GetEnvironmentStatus:output_type -> scheduler.v1.GetEnvironmentStatusResponse
+	24, // 62: scheduler.v1.SchedulerService.GetEnvironmentLogs:output_type -> scheduler.v1.GetEnvironmentLogsResponse
+	4,  // 63: scheduler.v1.SchedulerService.ScaleEnvironment:output_type -> scheduler.v1.ScaleEnvironmentResponse
+	53, // [53:64] is the sub-list for method output_type
+	42, // [42:53] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_scheduler_v1_scheduler_proto_init() }
@@ -2638,7 +2752,7 @@ func file_scheduler_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scheduler_v1_scheduler_proto_rawDesc), len(file_scheduler_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	SchedulerService_RestartEnvironment_FullMethodName   = "/scheduler.v1.SchedulerService/RestartEnvironment"
 	SchedulerService_GetEnvironmentStatus_FullMethodName = "/scheduler.v1.SchedulerService/GetEnvironmentStatus"
 	SchedulerService_GetEnvironmentLogs_FullMethodName   = "/scheduler.v1.SchedulerService/GetEnvironmentLogs"
+	SchedulerService_ScaleEnvironment_FullMethodName     = "/scheduler.v1.SchedulerService/ScaleEnvironment"
 )
 
 // SchedulerServiceClient is the client API for SchedulerService service.
@@ -61,6 +62,8 @@ type SchedulerServiceClient interface {
 	GetEnvironmentStatus(ctx context.Context, in *GetEnvironmentStatusRequest, opts ...grpc.CallOption) (*GetEnvironmentStatusResponse, error)
 	// GetEnvironmentLogs streams what containers write.
 	GetEnvironmentLogs(ctx context.Context, in *GetEnvironmentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetEnvironmentLogsResponse], error)
+	// ScaleEnvironment sets the replicas of components. It is not in the published proto.
+	ScaleEnvironment(ctx context.Context, in *ScaleEnvironmentRequest, opts ...grpc.CallOption) (*ScaleEnvironmentResponse, error)
 }
 
 type schedulerServiceClient struct {
@@ -180,6 +183,16 @@ func (c *schedulerServiceClient) GetEnvironmentLogs(ctx context.Context, in *Get
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SchedulerService_GetEnvironmentLogsClient = grpc.ServerStreamingClient[GetEnvironmentLogsResponse]
 
+func (c *schedulerServiceClient) ScaleEnvironment(ctx context.Context, in *ScaleEnvironmentRequest, opts ...grpc.CallOption) (*ScaleEnvironmentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScaleEnvironmentResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ScaleEnvironment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SchedulerServiceServer is the server API for SchedulerService service.
 // All implementations must embed UnimplementedSchedulerServiceServer
 // for forward compatibility.
@@ -206,6 +219,8 @@ type SchedulerServiceServer interface {
 	GetEnvironmentStatus(context.Context, *GetEnvironmentStatusRequest) (*GetEnvironmentStatusResponse, error)
 	// GetEnvironmentLogs streams what containers write.
 	GetEnvironmentLogs(*GetEnvironmentLogsRequest, grpc.ServerStreamingServer[GetEnvironmentLogsResponse]) error
+	// ScaleEnvironment sets the replicas of components. It is not in the published proto.
+	ScaleEnvironment(context.Context, *ScaleEnvironmentRequest) (*ScaleEnvironmentResponse, error)
 	mustEmbedUnimplementedSchedulerServiceServer()
 }
 
@@ -245,6 +260,9 @@ func (UnimplementedSchedulerServiceServer) GetEnvironmentStatus(context.Context,
 }
 func (UnimplementedSchedulerServiceServer) GetEnvironmentLogs(*GetEnvironmentLogsRequest, grpc.ServerStreamingServer[GetEnvironmentLogsResponse]) error {
 	return status.Errorf(codes.Unimplemented, "method GetEnvironmentLogs not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ScaleEnvironment(context.Context, *ScaleEnvironmentRequest) (*ScaleEnvironmentResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ScaleEnvironment not implemented")
 }
 func (UnimplementedSchedulerServiceServer) mustEmbedUnimplementedSchedulerServiceServer() {}
 func (UnimplementedSchedulerServiceServer) testEmbeddedByValue()                          {}
@@ -440,6 +458,24 @@ func _SchedulerService_GetEnvironmentLogs_Handler(srv interface{}, stream grpc.S
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SchedulerService_GetEnvironmentLogsServer = grpc.ServerStreamingServer[GetEnvironmentLogsResponse]
 
+func _SchedulerService_ScaleEnvironment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScaleEnvironmentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ScaleEnvironment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ScaleEnvironment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ScaleEnvironment(ctx, req.(*ScaleEnvironmentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SchedulerService_ServiceDesc is the grpc.ServiceDesc for SchedulerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -482,6 +518,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetEnvironmentStatus",
 			Handler:    _SchedulerService_GetEnvironmentStatus_Handler,
+		},
+		{
+			MethodName: "ScaleEnvironment",
+			Handler:    _SchedulerService_ScaleEnvironment_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -69,6 +69,76 @@ func TestEnvironmentNamespaceEnforcesThePodSecurityOfItsAuthor(t *testing.T) {
 	})
 }
 
+// secured are the fields with which a container meets the Pod Security Standard restricted.
+func secured() *v1alpha1.EnvironmentSecurityContext {
+	return &v1alpha1.EnvironmentSecurityContext{
+		RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1000)), FSGroup: new(int64(1000)), RunAsNonRoot: true, ReadOnlyRootFilesystem: true,
+		Capabilities: &v1alpha1.EnvironmentCapabilities{
+			Drop: []string{"ALL"}, Add: []v1alpha1.EnvironmentCapability{"NET_BIND_SERVICE"},
+		},
+	}
+}
+
+func TestAnEnvironmentRunsUnderTheRestrictedStandard(t *testing.T) {
+	s := share(t)
+	testenv.Patch(s.World, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, func(n *corev1.Namespace) {
+		n.Labels[enforce] = "restricted"
+	})
+	e := environment("shop")
+	containers := []*v1alpha1.EnvironmentContainer{
+		&e.Spec.Stack.Database.Container, &e.Spec.Stack.Backend.Container, &e.Spec.Stack.Frontend.Container,
+	}
+	for i := range e.Spec.Stack.AdditionalServices {
+		containers = append(containers, &e.Spec.Stack.AdditionalServices[i].Container)
+	}
+	for _, c := range containers {
+		c.SecurityContext = secured()
+		c.Volumes = append(c.Volumes, v1alpha1.EnvironmentVolume{Name: "tmp", MountPath: "/tmp", Ephemeral: true})
+	}
+	e.Spec.Network = &v1alpha1.EnvironmentNetwork{Egress: &v1alpha1.EnvironmentEgress{Networks: []string{"10.0.0.0/8", "2001:db8::/32"}}}
+	e = s.runs(e)
+	assert.Equal(t, "restricted", s.namespace(e).Labels[enforce])
+	assert.Equal(t, []string{"egress"}, s.names(e, &networkingv1.NetworkPolicyList{}))
+	pod := s.pods(e, "backend")[0]
+	assert.True(t, *pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem)
+	assert.Contains(t, condition(e, v1alpha1.ConditionNetworkConfigured).Message, "10.0.0.0/8, 2001:db8::/32")
+}
+
+func TestTheAPIServerRefusesSecurityContextsThatCannotBe(t *testing.T) {
+	s := share(t)
+	for message, change := range map[string]func(*v1alpha1.Environment, *v1alpha1.EnvironmentSecurityContext){
+		"runAsUser must not be 0 with runAsNonRoot": func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
+			c.RunAsUser = new(int64(0))
+		},
+		`Unsupported value: "SYS_ADMIN"`: func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
+			c.Capabilities.Add = []v1alpha1.EnvironmentCapability{"SYS_ADMIN"}
+		},
+		"capabilities.drop[0]": func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
+			c.Capabilities.Drop = []string{"cap_mknod"}
+		},
+		"localhostProfile must be set with the type Localhost, and only with it": func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
+			c.SeccompProfile = &v1alpha1.EnvironmentSeccompProfile{Type: v1alpha1.SeccompLocalhost}
+		},
+		"localhostProfile must be a relative path": func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
+			c.SeccompProfile = &v1alpha1.EnvironmentSeccompProfile{Type: v1alpha1.SeccompLocalhost, LocalhostProfile: "a/../../b"}
+		},
+		"networks must be CIDRs without host bits": func(e *v1alpha1.Environment, _ *v1alpha1.EnvironmentSecurityContext) {
+			e.Spec.Network = &v1alpha1.EnvironmentNetwork{Egress: &v1alpha1.EnvironmentEgress{Networks: []string{"10.0.0.1/8"}}}
+		},
+		"ephemeral must be false with hostPath": func(e *v1alpha1.Environment, _ *v1alpha1.EnvironmentSecurityContext) {
+			e.Spec.Stack.Backend.Container.Volumes = []v1alpha1.EnvironmentVolume{{MountPath: "/x", HostPath: "/x", Ephemeral: true}}
+		},
+	} {
+		e := environment("shop")
+		e.Namespace = s.Namespace
+		c := secured()
+		e.Spec.Stack.Backend.Container.SecurityContext = c
+		require.NoError(t, s.Client.Create(s.Ctx, e.DeepCopy(), client.DryRunAll))
+		change(e, c)
+		require.ErrorContains(t, s.Client.Create(s.Ctx, e, client.DryRunAll), message)
+	}
+}
+
 // Whoever may write an Environment must not read the password of another one by it.
 func TestTheSecretOfAnotherEnvironmentIsNotRead(t *testing.T) {
 	s := share(t)

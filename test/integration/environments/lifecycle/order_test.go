@@ -265,6 +265,8 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 		e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
 		e.Spec.Stack.Frontend.Domains = []string{"shop.example.com"}
 		e.Spec.Stack.Backend.Replicas = new(int32(2))
+		e.Spec.Stack.Frontend.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "100m"}
+		e.Spec.Stack.Frontend.Autoscaling = &v1alpha1.EnvironmentAutoscaling{MaxReplicas: 2}
 		once := container("busybox:1", 8080)
 		once.RestartPolicy = v1alpha1.RestartNo
 		e.Spec.Stack.AdditionalServices = append(e.Spec.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "once", Container: once})

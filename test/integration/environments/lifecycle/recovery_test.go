@@ -94,6 +94,13 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	e.Spec.Stack.Database.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"} // no node has that
 	s.Create(e)
 	s.comes("stuck", v1alpha1.EnvironmentCreating)
+	impatient := small("impatient")
+	impatient.Spec.StartTimeoutSeconds = new(int32(10))
+	impatient.Spec.Stack.Frontend.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"}
+	s.Create(impatient)
+	s.comes("impatient", v1alpha1.EnvironmentFailed)
+	assert.Equal(t, v1alpha1.EnvironmentCreating, s.get("stuck").Status.Phase, "its own timeout is that of the configuration")
+	s.deleted(impatient)
 	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.StartTimeoutSeconds = 10 })
 	s.comes("stuck", v1alpha1.EnvironmentFailed)
 	s.Always(testenv.Short, "nothing is removed", func() (bool, string) { have := s.everything(e); return len(have) > 2, fmt.Sprint(have) })
