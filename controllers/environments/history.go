@@ -71,7 +71,7 @@ func nextRevision(env *v1alpha1.Environment, all []appsv1.ControllerRevision) (i
 	return last.Revision + 1, changes, nil
 }
 
-// keep creates a revision, with the user who requested it.
+// keep creates a revision, with the client that changed the spec and its user, as far as they are known.
 func (c *Controller) keep(ctx context.Context, env *v1alpha1.Environment, number int64, changes []string) error {
 	text, err := json.Marshal(&env.Spec)
 	if err != nil {
@@ -89,11 +89,13 @@ func (c *Controller) keep(ctx context.Context, env *v1alpha1.Environment, number
 		Revision: number,
 	}
 	revision.Labels[v1alpha1.ComponentLabel] = render.ManagedComponent
-	if actor := env.Annotations[v1alpha1.ActorAnnotation]; actor != "" {
-		revision.Annotations[v1alpha1.ActorAnnotation] = actor
-	}
-	if len(changes) > 0 {
-		revision.Annotations[v1alpha1.ChangesAnnotation] = strings.Join(changes, "\n")
+	writer, actor := render.LastWriter(env)
+	for key, value := range map[string]string{
+		v1alpha1.ClientAnnotation: writer, v1alpha1.ActorAnnotation: actor, v1alpha1.ChangesAnnotation: strings.Join(changes, "\n"),
+	} {
+		if value != "" {
+			revision.Annotations[key] = value
+		}
 	}
 	if err := c.Client.Create(ctx, revision, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)

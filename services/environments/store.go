@@ -13,13 +13,14 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/uncached"
 )
 
 const (
 	plural = "environments"
 	// fieldManager owns what the services write.
-	fieldManager = "berth-services"
+	fieldManager = internal.ServiceManager
 	// chunk is how many objects are requested at a time.
 	chunk = 500
 )

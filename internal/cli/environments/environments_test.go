@@ -189,8 +189,9 @@ func revision(t *testing.T, e *v1alpha1.Environment, number int64, actor, change
 		},
 		Revision: number, Data: runtime.RawExtension{Raw: text},
 	}
+	r.Annotations[v1alpha1.ClientAnnotation] = "kubectl-edit"
 	if actor != "" {
-		r.Annotations[v1alpha1.ActorAnnotation] = actor
+		r.Annotations[v1alpha1.ActorAnnotation], r.Annotations[v1alpha1.ClientAnnotation] = actor, "berth-services"
 	}
 	if changes != "" {
 		r.Annotations[v1alpha1.ChangesAnnotation] = changes

@@ -24,8 +24,9 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutHistory = `Shows the stored revisions of an environment, the newest last: when each was created, by whom, and what it changed. "*" marks the current
-revision. --revision N prints the spec of a revision as YAML.`
+const aboutHistory = `Shows the stored revisions of an environment, the newest last: when each was created, by which client and which user, and what it changed.
+The client is the field manager: berth-services is the gRPC service, kubectl-edit is kubectl. The user is known for the gRPC service and for
+kubectl berth env; for other clients, the audit log of the API server has it. "*" marks the current revision. --revision N prints the spec of a revision as YAML.`
 
 const historyExamples = `  kubectl berth env history shop
   kubectl berth env history shop --revision 2`
@@ -46,7 +47,9 @@ type Revision struct {
 	// Current says that the environment has it.
 	Current bool        `json:"current,omitempty"`
 	Created metav1.Time `json:"created"`
-	// Actor is who requested it, "" if no one said.
+	// Client is the field manager of the client that requested it: berth-services is the gRPC service.
+	Client string `json:"client,omitempty"`
+	// Actor is the user who requested it, "" if the client does not record users.
 	Actor string `json:"actor,omitempty"`
 	// Changes are those since the one before; none for the first.
 	Changes []string                 `json:"changes,omitempty"`
@@ -95,7 +98,7 @@ func environmentHistoryOf(env *v1alpha1.Environment, list []appsv1.ControllerRev
 		}
 		r := Revision{
 			Revision: c.Revision, Current: c.Revision == env.Status.Revision, Created: c.CreationTimestamp,
-			Actor: c.Annotations[v1alpha1.ActorAnnotation],
+			Client: c.Annotations[v1alpha1.ClientAnnotation], Actor: c.Annotations[v1alpha1.ActorAnnotation],
 		}
 		if text := c.Annotations[v1alpha1.ChangesAnnotation]; text != "" {
 			r.Changes = strings.Split(text, "\n")
@@ -137,7 +140,7 @@ func showSpec(o *command.Options, spec *v1alpha1.EnvironmentSpec) error {
 }
 
 func showEnvironmentHistory(o *command.Options, h *History) error {
-	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "ACTOR", "CHANGES"}}
+	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "CLIENT", "ACTOR", "CHANGES"}}
 	for i := range h.Revisions {
 		r := &h.Revisions[i]
 		name := fmt.Sprint(r.Revision)
@@ -148,7 +151,7 @@ func showEnvironmentHistory(o *command.Options, h *History) error {
 		if more := len(changes) - shownChanges; more > 0 && o.Output != printers.Wide {
 			changes = append(slices.Clone(changes[:shownChanges]), fmt.Sprintf("and %d more", more))
 		}
-		t.Add(name, r.Created.UTC().Format(time.RFC3339), o.Age(r.Created), r.Actor, strings.Join(changes, "; "))
+		t.Add(name, r.Created.UTC().Format(time.RFC3339), o.Age(r.Created), r.Client, r.Actor, strings.Join(changes, "; "))
 	}
 	return o.PrintList(h, t, fmt.Sprintf("Environment %s/%s has no revisions yet: the controller creates them.", h.Namespace, h.Name))
 }

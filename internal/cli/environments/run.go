@@ -154,7 +154,7 @@ func arrived(e *v1alpha1.Environment, generation int64) (bool, error) {
 }
 
 // fieldOwner is the manager of the fields that the env commands set.
-const fieldOwner = "kubectl-berth-env"
+const fieldOwner = render.CommandManager
 
 // changeEnvironment applies a change to an environment, again if others change it in between, and returns the result. It does not
 // write a spec that stays the same.

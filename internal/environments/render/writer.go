@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// Field managers of the clients that record the user who changes an environment.
+const (
+	// ServiceManager is that of the gRPC service.
+	ServiceManager = "berth-services"
+	// CommandManager is that of kubectl berth env.
+	CommandManager = "kubectl-berth-env"
+)
+
+// LastWriter returns the client that last changed the spec of an environment, by its field manager, and the user, "" if it is
+// unknown: the annotation of the user stays when a client that does not record users changes the spec.
+func LastWriter(e *v1alpha1.Environment) (client, actor string) {
+	var last metav1.Time
+	for i := range e.ManagedFields {
+		f := &e.ManagedFields[i]
+		if f.Subresource == "" && f.Time != nil && !f.Time.Before(&last) && hasSpec(f.FieldsV1) {
+			client, last = f.Manager, *f.Time
+		}
+	}
+	if client == ServiceManager || client == CommandManager {
+		actor = e.Annotations[v1alpha1.ActorAnnotation]
+	}
+	return client, actor
+}
+
+func hasSpec(fields *metav1.FieldsV1) bool {
+	if fields == nil {
+		return false
+	}
+	var top map[string]json.RawMessage
+	if json.Unmarshal(fields.GetRawBytes(), &top) != nil {
+		return false
+	}
+	_, has := top["f:spec"]
+	return has
+}
