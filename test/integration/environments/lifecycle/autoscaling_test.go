@@ -24,6 +24,7 @@ func TestAutoscalingKeepsTheMix(t *testing.T) {
 	s := share(t)
 	e := environment("shop")
 	b := e.Spec.Stack.Backend
+	e.Spec.Stack = v1alpha1.ApplicationStack{Backend: b}
 	b.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "100m"}
 	b.Autoscaling = &v1alpha1.EnvironmentAutoscaling{MaxReplicas: 6}
 	e = s.runs(e)
