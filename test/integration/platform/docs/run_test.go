@@ -24,8 +24,12 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
+// A busy machine is late with heartbeats. Pods of a node that was NotReady are not Ready any more, and KWOK, other than a
+// kubelet, leaves them so: kubectl rollout status would wait for ever.
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{NoCRDs: true, NoRBAC: true, NoScheduler: true}))
+	os.Exit(testenv.Main(m, testenv.Options{
+		NoCRDs: true, NoRBAC: true, NoScheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=10m"},
+	}))
 }
 
 // meanings are what a reader puts in place of words of the pages.
