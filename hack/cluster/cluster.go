@@ -42,8 +42,8 @@ type Options struct {
 	NoControllerManager bool
 	// FeatureGates are those of kube-apiserver and kube-controller-manager. If there are any, all versions of all APIs are served.
 	FeatureGates map[string]bool
-	// APIServerArgs and ControllerManagerArgs are appended to the command lines. The last value of a flag wins.
-	APIServerArgs, ControllerManagerArgs []string
+	// APIServerArgs are appended to the command line. The last value of a flag wins.
+	APIServerArgs []string
 	// Detach lets the processes outlive this one; needs Dir. StopDetached(Dir) ends them.
 	Detach bool
 }

@@ -40,7 +40,7 @@ func (c *Cluster) args(name string) []string {
 	case APIServer:
 		return slices.Concat(c.apiserverArgs(), c.featureGates("--runtime-config=api/all=true"), c.opts.APIServerArgs)
 	case ControllerManager:
-		return slices.Concat(c.controllerManagerArgs(), c.featureGates(), c.opts.ControllerManagerArgs)
+		return slices.Concat(c.controllerManagerArgs(), c.featureGates())
 	default:
 		return c.kwokArgs()
 	}
@@ -110,7 +110,7 @@ func (c *Cluster) apiserverArgs() []string {
 
 func (c *Cluster) controllerManagerArgs() []string {
 	kubeconfig := c.componentKubeconfig(ControllerManager)
-	return []string{
+	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
@@ -137,6 +137,12 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--concurrent-gc-syncs=40",
 		"--concurrent-namespace-syncs=20",
 	}
+	if !c.opts.NoKWOK {
+		// A busy machine is late with heartbeats. Pods of a node that was NotReady are not Ready any more, and KWOK, other than a
+		// kubelet, leaves them so.
+		args = append(args, "--node-monitor-grace-period=10m")
+	}
+	return args
 }
 
 // healthURL returns where a component says that it is ready.

@@ -27,11 +27,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// A busy machine is late with heartbeats. Pods of a node that was NotReady are not Ready any more, and KWOK, other than a
-// kubelet, leaves them so.
-func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{ControllerManagerArgs: []string{"--node-monitor-grace-period=10m"}}))
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
 const (
 	workloads = 50 // in each namespace

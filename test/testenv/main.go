@@ -59,8 +59,6 @@ type Options struct {
 	NoCRDs, NoRBAC bool
 	// Profile is the scheduler's configuration; default SecondScheduler.
 	Profile string
-	// ControllerManagerArgs are more flags of kube-controller-manager.
-	ControllerManagerArgs []string
 	// FeatureGates are those of kube-apiserver and kube-controller-manager; all API versions are then served.
 	FeatureGates map[string]bool
 	// Rights are compared with the audit log after all tests.
@@ -173,12 +171,10 @@ func races(logs string) []string {
 
 // startCluster borrows a control plane, or starts one if the package needs one of its own.
 func startCluster(ctx context.Context, o Options) (*cluster.Cluster, error) {
-	if len(o.ControllerManagerArgs) == 0 && len(o.FeatureGates) == 0 && !o.Fills {
+	if len(o.FeatureGates) == 0 && !o.Fills {
 		return cluster.StartOrBorrow(ctx, os.Stderr)
 	}
-	return cluster.Start(ctx, cluster.Options{
-		Out: os.Stderr, FeatureGates: o.FeatureGates, ControllerManagerArgs: o.ControllerManagerArgs,
-	})
+	return cluster.Start(ctx, cluster.Options{Out: os.Stderr, FeatureGates: o.FeatureGates})
 }
 
 func start(ctx context.Context, o Options) error {

@@ -24,12 +24,8 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// A busy machine is late with heartbeats. Pods of a node that was NotReady are not Ready any more, and KWOK, other than a
-// kubelet, leaves them so: kubectl rollout status would wait for ever.
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{
-		NoCRDs: true, NoRBAC: true, NoScheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=10m"},
-	}))
+	os.Exit(testenv.Main(m, testenv.Options{NoCRDs: true, NoRBAC: true, NoScheduler: true}))
 }
 
 // meanings are what a reader puts in place of words of the pages.
@@ -198,7 +194,7 @@ func newShell(w *testenv.World) *shell {
 	}
 }
 
-// commandTimeout bounds one command. Some, such as kubectl rollout status, wait for ever otherwise.
+// commandTimeout bounds one command. Some, such as kubectl rollout status, have no timeout by default.
 const commandTimeout = 3 * time.Minute
 
 // run returns what a command says on both outputs, which the error has too.
