@@ -7,6 +7,9 @@ import corev1 "k8s.io/api/core/v1"
 // AnnotationPrefix is the prefix of Berth's annotations and labels, without the slash.
 const AnnotationPrefix = "berth.dev"
 
+// ServiceFieldManager is the field manager of what the gRPC and REST services write.
+const ServiceFieldManager = "berth-services"
+
 // Annotations that the scheduler adds to a pod in its Binding, so that the first watch event with the pod's node has
 // them. A restarted scheduler rebuilds its ledger from them.
 const (

@@ -13,14 +13,13 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/uncached"
 )
 
 const (
 	plural = "environments"
 	// fieldManager owns what the services write.
-	fieldManager = internal.ServiceManager
+	fieldManager = v1alpha1.ServiceFieldManager
 	// chunk is how many objects are requested at a time.
 	chunk = 500
 )

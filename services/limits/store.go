@@ -21,7 +21,7 @@ import (
 const (
 	plural = "resourcelimits"
 	// fieldManager owns what the services write.
-	fieldManager = "berth-services"
+	fieldManager = v1alpha1.ServiceFieldManager
 )
 
 var kind = v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")

@@ -24,7 +24,7 @@ import (
 const (
 	plural = "deploymentrecords"
 	// fieldManager owns what the services write.
-	fieldManager = "berth-services"
+	fieldManager = v1alpha1.ServiceFieldManager
 )
 
 type record = v1alpha1.DeploymentRecord

@@ -10,13 +10,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Field managers of the clients that record the user who changes an environment.
-const (
-	// ServiceManager is that of the gRPC service.
-	ServiceManager = "berth-services"
-	// CommandManager is that of kubectl berth env.
-	CommandManager = "kubectl-berth-env"
-)
+// CommandManager is the field manager of kubectl berth env. Like the gRPC service, it records the user who changes an environment.
+const CommandManager = "kubectl-berth-env"
 
 // LastWriter returns the client that last changed the spec of an environment, by its field manager, and the user, "" if it is
 // unknown: the annotation of the user stays when a client that does not record users changes the spec.
@@ -28,7 +23,7 @@ func LastWriter(e *v1alpha1.Environment) (client, actor string) {
 			client, last = f.Manager, *f.Time
 		}
 	}
-	if client == ServiceManager || client == CommandManager {
+	if client == v1alpha1.ServiceFieldManager || client == CommandManager {
 		actor = e.Annotations[v1alpha1.ActorAnnotation]
 	}
 	return client, actor

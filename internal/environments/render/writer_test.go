@@ -26,10 +26,10 @@ func TestLastWriter(t *testing.T) {
 	}{
 		"none": {nil, "", ""},
 		"the service, before the controller wrote status and finalizer": {[]metav1.ManagedFieldsEntry{
-			entry(ServiceManager, "", 1, spec), entry("berth-environments", "status", 2, `{"f:status":{}}`), entry("berth-environments", "", 3, other),
-		}, ServiceManager, "alice"},
+			entry(v1alpha1.ServiceFieldManager, "", 1, spec), entry("berth-environments", "status", 2, `{"f:status":{}}`), entry("berth-environments", "", 3, other),
+		}, v1alpha1.ServiceFieldManager, "alice"},
 		"kubectl after the service: its user is unknown, and not alice": {[]metav1.ManagedFieldsEntry{
-			entry(ServiceManager, "", 1, spec), entry("kubectl-edit", "", 2, spec),
+			entry(v1alpha1.ServiceFieldManager, "", 1, spec), entry("kubectl-edit", "", 2, spec),
 		}, "kubectl-edit", ""},
 		"the command after kubectl": {[]metav1.ManagedFieldsEntry{
 			entry(CommandManager, "", 3, spec), entry("kubectl-edit", "", 2, spec),
