@@ -4,6 +4,8 @@ package environments
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,18 +16,10 @@ import (
 
 // NewCollector returns what counts the environments in each phase.
 func NewCollector(r client.Reader) prometheus.Collector {
-	c := &phasecount.Collector{
-		Reader: r, Desc: environmentsDesc,
-		NewList: func() client.ObjectList { return &v1alpha1.EnvironmentList{} },
-		EachPhase: func(list client.ObjectList, yield func(string)) {
-			items := list.(*v1alpha1.EnvironmentList).Items //nolint:forcetypeassert // of NewList
-			for i := range items {
-				yield(string(cmp.Or(items[i].Status.Phase, v1alpha1.EnvironmentPending)))
+	return phasecount.New(r, environmentsDesc, slices.Collect(maps.Keys(reasons)),
+		func(all *v1alpha1.EnvironmentList, yield func(v1alpha1.EnvironmentPhase)) {
+			for i := range all.Items {
+				yield(cmp.Or(all.Items[i].Status.Phase, v1alpha1.EnvironmentPending))
 			}
-		},
-	}
-	for p := range reasons {
-		c.Phases = append(c.Phases, string(p))
-	}
-	return c
+		})
 }

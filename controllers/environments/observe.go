@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,13 +85,21 @@ func (c *Controller) observeSecrets(ctx context.Context, v *observation) error {
 	return nil
 }
 
+// childrenOf returns the children of a kind.
+func childrenOf[T client.Object](v *observation) (list []T) {
+	for i := range v.children {
+		if o, is := v.children[i].Object.(T); is {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 // servicePorts returns the ports of the Services that exist, by their names.
 func (v *observation) servicePorts() map[string][]corev1.ServicePort {
 	out := map[string][]corev1.ServicePort{}
-	for i := range v.children {
-		if s, is := v.children[i].Object.(*corev1.Service); is {
-			out[s.Name] = s.Spec.Ports
-		}
+	for _, s := range childrenOf[*corev1.Service](v) {
+		out[s.Name] = s.Spec.Ports
 	}
 	return out
 }
@@ -100,22 +107,10 @@ func (v *observation) servicePorts() map[string][]corev1.ServicePort {
 // scaled returns the replicas of the Deployments that exist, by their names.
 func (v *observation) scaled() map[string]int32 {
 	out := map[string]int32{}
-	for i := range v.children {
-		if d, is := v.children[i].Object.(*appsv1.Deployment); is {
-			out[d.Name] = ptr.Deref(d.Spec.Replicas, 1)
-		}
+	for _, d := range childrenOf[*appsv1.Deployment](v) {
+		out[d.Name] = ptr.Deref(d.Spec.Replicas, 1)
 	}
 	return out
-}
-
-// autoscalers returns the autoscalers of the components.
-func (v *observation) autoscalers() (list []*autoscalingv2.HorizontalPodAutoscaler) {
-	for i := range v.children {
-		if a, is := v.children[i].Object.(*autoscalingv2.HorizontalPodAutoscaler); is {
-			list = append(list, a)
-		}
-	}
-	return list
 }
 
 // unassigned returns the field of an object that only its creation sets: the replicas of a component whose autoscaler sets them.

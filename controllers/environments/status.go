@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -159,7 +160,7 @@ func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRoutesAccepted)
 	}
-	if list := v.autoscalers(); len(list) > 0 {
+	if list := childrenOf[*autoscalingv2.HorizontalPodAutoscaler](v); len(list) > 0 {
 		active, reason, message := render.AutoscalingActive(list)
 		set(v1alpha1.ConditionAutoscalingActive, active, reason, message)
 	} else {

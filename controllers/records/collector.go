@@ -14,18 +14,12 @@ import (
 
 // NewCollector returns what counts the records in each phase.
 func NewCollector(r client.Reader) prometheus.Collector {
-	return &phasecount.Collector{
-		Reader: r, Desc: recordsDesc,
-		Phases: []string{
-			string(v1alpha1.PhasePending), string(v1alpha1.PhaseProgressing), string(v1alpha1.PhaseAvailable),
-			string(v1alpha1.PhaseDegraded), string(v1alpha1.PhaseDeleting),
-		},
-		NewList: func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} },
-		EachPhase: func(list client.ObjectList, yield func(string)) {
-			items := list.(*v1alpha1.DeploymentRecordList).Items //nolint:forcetypeassert // of NewList
-			for i := range items {
-				yield(string(cmp.Or(items[i].Status.Phase, v1alpha1.PhasePending)))
-			}
-		},
+	phases := []v1alpha1.DeploymentPhase{
+		v1alpha1.PhasePending, v1alpha1.PhaseProgressing, v1alpha1.PhaseAvailable, v1alpha1.PhaseDegraded, v1alpha1.PhaseDeleting,
 	}
+	return phasecount.New(r, recordsDesc, phases, func(all *v1alpha1.DeploymentRecordList, yield func(v1alpha1.DeploymentPhase)) {
+		for i := range all.Items {
+			yield(cmp.Or(all.Items[i].Status.Phase, v1alpha1.PhasePending))
+		}
+	})
 }

@@ -33,7 +33,7 @@ var variables = map[string]variable{
 	"OPRC_CRM_FEATURES_KNATIVE":         feature(func(f *controller.Features) **bool { return &f.Knative }),
 	"OPRC_CRM_FEATURES_ODGM":            feature(func(f *controller.Features) **bool { return &f.ODGM }),
 	"OPRC_CRM_FEATURES_PROMETHEUS":      prometheus,
-	"OPRC_CRM_FEATURES_LEADER_ELECTION": leaderElection,
+	"OPRC_CRM_FEATURES_LEADER_ELECTION": set(func(c *controller.Configuration) *bool { return &c.LeaderElection.Enabled }),
 	"OPRC_CRM_FEATURES_FSM":             boolean(func(*controller.Configuration, bool) error { return nil }), // readiness is always evaluated
 
 	"OPRC_CRM_ANALYZER_INTERVAL_SECS":        number(func(n *controller.NFR) *int32 { return &n.IntervalSeconds }),
@@ -55,14 +55,8 @@ var variables = map[string]variable{
 	"OPRC_CRM_TEMPLATES_ODGM_IMAGE":       text(func(c *controller.Configuration) *string { return &c.Records.ODGMImage }),
 	"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY": fixed("IfNotPresent", "a DeploymentTemplate sets another imagePullPolicy"),
 
-	"OPRC_ENV_IS_DATACENTER": boolean(func(c *controller.Configuration, is bool) error {
-		c.Records.Environment.Datacenter = is
-		return nil
-	}),
-	"OPRC_ENV_IS_EDGE": boolean(func(c *controller.Configuration, is bool) error {
-		c.Records.Environment.Edge = is
-		return nil
-	}),
+	"OPRC_ENV_IS_DATACENTER":         set(func(c *controller.Configuration) *bool { return &c.Records.Environment.Datacenter }),
+	"OPRC_ENV_IS_EDGE":               set(func(c *controller.Configuration) *bool { return &c.Records.Environment.Edge }),
 	"OPRC_MOCK_CLUSTER_AVAILABILITY": unsupported("the availability of the cluster is that of its nodes"),
 
 	"HTTP_PORT": port,
@@ -81,7 +75,7 @@ func Apply(c *controller.Configuration, environ []string) error {
 	})
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		set, known := variables[name]
+		apply, known := variables[name]
 		own := strings.HasPrefix(name, prefix)
 		switch {
 		case value == "" || !known && !own:
@@ -91,7 +85,7 @@ func Apply(c *controller.Configuration, environ []string) error {
 		case !known:
 			errs = append(errs, fmt.Errorf("%s is unknown: docs/migrate.md has the variables that are read", name))
 		default:
-			if err := set(c, value); err != nil {
+			if err := apply(c, value); err != nil {
 				errs = append(errs, fmt.Errorf("%s is %q: %w", name, value, err))
 			}
 		}
@@ -140,6 +134,13 @@ func boolean(set func(*controller.Configuration, bool) error) variable {
 		}
 		return set(c, is)
 	}
+}
+
+func set(at func(*controller.Configuration) *bool) variable {
+	return boolean(func(c *controller.Configuration, is bool) error {
+		*at(c) = is
+		return nil
+	})
 }
 
 func feature(at func(*controller.Features) **bool) variable {
@@ -199,11 +200,6 @@ var telemetry = boolean(func(c *controller.Configuration, is bool) error {
 	} else if c.Records.OTLPEndpoint == "" {
 		c.Records.OTLPEndpoint = "http://otel-collector:4317" // the default of the class runtime manager
 	}
-	return nil
-})
-
-var leaderElection = boolean(func(c *controller.Configuration, is bool) error {
-	c.LeaderElection.Enabled = is
 	return nil
 })
 
