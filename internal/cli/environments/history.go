@@ -26,7 +26,8 @@ import (
 
 const aboutHistory = `Shows the stored revisions of an environment, the newest last: when each was created, by which client and which user, and what it changed.
 The client is the field manager: berth-services is the gRPC service, kubectl-edit is kubectl. The user is known for the gRPC service and for
-kubectl berth env; for other clients, the audit log of the API server has it. "*" marks the current revision. --revision N prints the spec of a revision as YAML.`
+kubectl berth env; for other clients, the audit log of the API server has it. "*" marks the current revision. --revision N prints the spec of
+a revision as YAML.`
 
 const historyExamples = `  kubectl berth env history shop
   kubectl berth env history shop --revision 2`

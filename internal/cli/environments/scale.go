@@ -19,7 +19,8 @@ import (
 )
 
 const aboutScale = `Sets the number of replicas of components: frontend, backend, or additional services by their names. A database has one replica and cannot be
-scaled, nor can a component whose spec has autoscaling. Either all named components change or none. A component of a stopped environment gets its replicas when the environment starts.`
+scaled, nor can a component whose spec has autoscaling. Either all named components change or none. A component of a stopped environment gets
+its replicas when the environment starts.`
 
 const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`

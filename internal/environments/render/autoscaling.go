@@ -39,8 +39,7 @@ func (in *Input) Components() []Component {
 // Autoscaled reports whether an autoscaler sets the replicas of a component: not before it is started, and not once it is stopped,
 // because autoscalers leave workloads without replicas alone.
 func (in *Input) Autoscaled(c *Component) bool {
-	spec := &in.Environment.Spec
-	return c.Autoscaling != nil && in.Scaled[c.Name] > 0 && Runs(spec.RunPolicy, spec.ForceStop, in.OpenStages, c.Stage)
+	return c.Autoscaling != nil && in.Scaled[c.Name] > 0 && in.runs(c)
 }
 
 // autoscaler is the HorizontalPodAutoscaler of a component.

@@ -28,10 +28,8 @@ func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool,
 	case n.Isolated:
 		return true, v1alpha1.ReasonIsolated, "NetworkPolicies let no other pod in, if the cluster's network enforces them; " +
 			"and no client from outside the cluster: environments.outsideNetworks names no one" + aboutEgress(n)
-	case n.Egress != nil:
-		return true, v1alpha1.ReasonConfigured, "the cluster's network" + aboutEgress(n)
 	}
-	return true, v1alpha1.ReasonConfigured, "the cluster's network"
+	return true, v1alpha1.ReasonConfigured, "the cluster's network" + aboutEgress(n)
 }
 
 // aboutEgress continues a message with the networks to which pods may connect, if they are restricted.
@@ -83,13 +81,16 @@ func (in *Input) isolated() bool {
 
 // policy lets in to some pods what a rule says, and nothing else that no other policy does.
 func (in *Input) policy(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
+	return in.policyOf(name, networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: pods},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
+	})
+}
+
+func (in *Input) policyOf(name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
-		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""),
-		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: pods},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
-		},
+		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""), Spec: spec,
 	}
 }
 
@@ -124,12 +125,9 @@ func (in *Input) egressPolicies() []runtime.Object {
 	if len(n.Egress.Networks) > 0 { // a rule without peers would allow all
 		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: blocks(n.Egress.Networks)})
 	}
-	return []runtime.Object{&networkingv1.NetworkPolicy{
-		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta("egress", ""),
-		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: own, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, Egress: rules,
-		},
-	}}
+	return []runtime.Object{in.policyOf("egress", networkingv1.NetworkPolicySpec{
+		PodSelector: own, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, Egress: rules,
+	})}
 }
 
 // blocks are the peers of networks.

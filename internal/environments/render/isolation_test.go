@@ -118,14 +118,9 @@ func TestNetworkConfigured(t *testing.T) {
 // lets says whether policies let someone in, as a network does that enforces them.
 func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]string, port int32, from, namespace map[string]string, same bool) bool {
 	t.Helper()
-	selects := func(s *metav1.LabelSelector, l map[string]string) bool {
-		selector, err := metav1.LabelSelectorAsSelector(s)
-		require.NoError(t, err)
-		return selector.Matches(labels.Set(l))
-	}
 	restricted := false
 	for _, p := range policies {
-		if !selects(&p.Spec.PodSelector, to) {
+		if !matches(t, &p.Spec.PodSelector, to) {
 			continue
 		}
 		restricted = true
@@ -141,9 +136,9 @@ func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]st
 				}
 				in := same
 				if peer.NamespaceSelector != nil {
-					in = selects(peer.NamespaceSelector, namespace)
+					in = matches(t, peer.NamespaceSelector, namespace)
 				}
-				if open && in && (peer.PodSelector == nil || selects(peer.PodSelector, from)) {
+				if open && in && (peer.PodSelector == nil || matches(t, peer.PodSelector, from)) {
 					return true
 				}
 			}
@@ -205,11 +200,6 @@ func connects(t *testing.T, rules []networkingv1.NetworkPolicyEgressRule, pod, n
 	port int32, protocol corev1.Protocol,
 ) bool {
 	t.Helper()
-	selects := func(s *metav1.LabelSelector, l map[string]string) bool {
-		selector, err := metav1.LabelSelectorAsSelector(s)
-		require.NoError(t, err)
-		return selector.Matches(labels.Set(l))
-	}
 	for _, rule := range rules {
 		open := len(rule.Ports) == 0
 		for _, r := range rule.Ports {
@@ -228,12 +218,19 @@ func connects(t *testing.T, rules []networkingv1.NetworkPolicyEgressRule, pod, n
 					return true
 				}
 			case pod == nil:
-			case peer.NamespaceSelector == nil && same, peer.NamespaceSelector != nil && selects(peer.NamespaceSelector, namespace):
-				if peer.PodSelector == nil || selects(peer.PodSelector, pod) {
+			case peer.NamespaceSelector == nil && same, peer.NamespaceSelector != nil && matches(t, peer.NamespaceSelector, namespace):
+				if peer.PodSelector == nil || matches(t, peer.PodSelector, pod) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+func matches(t *testing.T, s *metav1.LabelSelector, l map[string]string) bool {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	require.NoError(t, err)
+	return selector.Matches(labels.Set(l))
 }

@@ -52,9 +52,8 @@ const CredentialsAnnotation = v1alpha1.AnnotationPrefix + "/credentials-version"
 
 // workload is what a component runs as.
 func (in *Input) workload(c *Component) runtime.Object {
-	spec := &in.Environment.Spec
 	replicas := c.Replicas
-	if !Runs(spec.RunPolicy, spec.ForceStop, in.OpenStages, c.Stage) {
+	if !in.runs(c) {
 		replicas = 0
 	}
 	template := in.template(c)
@@ -77,6 +76,12 @@ func (in *Input) workload(c *Component) runtime.Object {
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template, Strategy: in.strategy(c)},
 		}
 	}
+}
+
+// runs reports whether the pods of a component may be there.
+func (in *Input) runs(c *Component) bool {
+	spec := &in.Environment.Spec
+	return Runs(spec.RunPolicy, spec.ForceStop, in.OpenStages, c.Stage)
 }
 
 // strategy has a new pod be Ready before an old one goes, but where both cannot be at once: two pods cannot have the same
