@@ -101,8 +101,8 @@ UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -
 	-e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /hack/cluster -e /hack/demo)
 # make test runs the other tests beside the suites on a control plane, which wait for much of their time, at a lower priority.
 NICE ?=
-# The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are processors.
-# With eight on two cores, suites that measure seconds starve. The vet of go test is left to the linter, which runs all of it.
+# The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are
+# processors, as long as these have free capacity (hack/cluster/admission.go). The vet of go test is left to the linter, which runs all of it.
 SUITES := $(addprefix ./test/integration/,mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
 	mix/rebalance platform/install platform/lifecycle) ./hack/cluster/... ./hack/demo/... ./test/integration/...
 SUITES_AT_A_TIME ?= 6
@@ -126,11 +126,11 @@ test-race: ## Run the unit and property tests of the concurrent packages under t
 LESS_GARBAGE_COLLECTION := GOGC=1600 GOMEMLIMIT=2GiB
 
 .PHONY: test-integration
-test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=6)
+test-integration: ## Run the suites on a real control plane, two to SUITES_AT_A_TIME=6 together
 	@# Compile everything first: suites that measure seconds starve beside the compiler.
 	go list -export -test -deps $(SUITES) > /dev/null
 	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size $(SUITES_AT_A_TIME) -- \
-		go test -vet=off -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
+		go test -vet=off -p $(SUITES_AT_A_TIME) -timeout 60m $(SUITES)
 
 .PHONY: test-race-integration
 test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)

@@ -162,7 +162,7 @@ func applyObject(ctx context.Context, c client.Client, object *unstructured.Unst
 // waitKnown waits until discovery names a kind, in one of the versions if there are any: it may lag a little behind a CRD
 // that is established.
 func waitKnown(ctx context.Context, c client.Client, kind schema.GroupKind, versions ...string) error {
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		_, err := c.RESTMapper().RESTMapping(kind, versions...)
 		if meta.IsNoMatchError(err) {
 			return false, nil
@@ -183,7 +183,7 @@ func waitEstablished(ctx context.Context, c client.Client, objects []*unstructur
 			continue
 		}
 		name := object.GetName()
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			crd := object.DeepCopy()
 			err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 			return err == nil && hasCondition(crd, "Established"), err

@@ -24,7 +24,7 @@ const (
 	// calm is for how long data must stay the same to be taken for settled.
 	calm = 400 * time.Millisecond
 	// settleTimeout bounds the wait for that.
-	settleTimeout = 30 * time.Second
+	settleTimeout = 2 * time.Minute
 )
 
 // ownLeases renew all the time, and are those of the API server itself.

@@ -329,4 +329,4 @@ func (c *Cluster) start(ctx context.Context, spec ProcessSpec) (*Process, error)
 }
 
 // startTimeout bounds the wait for any one component.
-const startTimeout = 60 * time.Second
+const startTimeout = 3 * time.Minute

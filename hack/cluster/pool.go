@@ -19,10 +19,12 @@ import (
 // Pool lends control planes to the processes that connect to its socket, each to one process at a time. It starts them when they
 // are needed, and restores the data of each when its borrower disconnects, however that happens.
 type Pool struct {
-	out      io.Writer
-	listener net.Listener
-	// free has a place per control plane; nil is one that is not started.
-	free chan *pooled
+	out       io.Writer
+	listener  net.Listener
+	admission *admission
+	// started has the control planes that are not lent, and unstarted a place for each that may be started.
+	started   chan *pooled
+	unstarted chan struct{}
 	// ctx ends with Stop.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -57,9 +59,12 @@ func StartPool(socket string, size int, out io.Writer) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start pool: %w", err)
 	}
-	p := &Pool{out: out, listener: listener, free: make(chan *pooled, size)}
+	p := &Pool{
+		out: out, listener: listener, admission: newAdmission(admissionWindow, readProcessorTimes),
+		started: make(chan *pooled, size), unstarted: make(chan struct{}, size),
+	}
 	for range size {
-		p.free <- nil
+		p.unstarted <- struct{}{}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.loans.Go(p.serve)
@@ -71,11 +76,13 @@ func (p *Pool) Stop() {
 	p.cancel()
 	p.listener.Close()
 	p.loans.Wait()
-	for range cap(p.free) {
-		if plane := <-p.free; plane != nil {
+	for {
+		select {
+		case plane := <-p.started:
 			plane.Stop()
+		default:
+			return
 		}
-		p.free <- nil
 	}
 }
 
@@ -92,17 +99,12 @@ func (p *Pool) serve() {
 func (p *Pool) lend(conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(p.ctx, func() { conn.Close() })()
-	var plane *pooled
-	select {
-	case <-p.ctx.Done():
+	if p.admission.enter(p.ctx) != nil {
 		return
-	case plane = <-p.free:
 	}
-	defer func() { p.free <- plane }()
-	var err error
-	if plane == nil {
-		plane, err = p.start()
-	}
+	defer p.admission.leave()
+	plane, err := p.take()
+	defer func() { p.giveBack(plane) }()
 	calls := rpc.NewServer()
 	_ = calls.RegisterName(poolService, &lent{plane, err, p.ctx}) // it has methods
 	calls.ServeConn(conn)
@@ -114,6 +116,32 @@ func (p *Pool) lend(conn net.Conn) {
 		plane.Stop()
 		plane = nil
 	}
+}
+
+// take returns a control plane that is started, or starts one.
+func (p *Pool) take() (*pooled, error) {
+	select {
+	case plane := <-p.started:
+		return plane, nil
+	default:
+	}
+	select {
+	case <-p.ctx.Done():
+		return nil, p.ctx.Err()
+	case plane := <-p.started:
+		return plane, nil
+	case <-p.unstarted:
+		return p.start()
+	}
+}
+
+// giveBack makes place for the next borrower; plane is nil if there is none any more.
+func (p *Pool) giveBack(plane *pooled) {
+	if plane == nil {
+		p.unstarted <- struct{}{}
+		return
+	}
+	p.started <- plane
 }
 
 func (p *Pool) start() (*pooled, error) {

@@ -35,8 +35,8 @@ const (
 // Race reports whether suites build Berth's programs with the race detector.
 func Race() bool { return os.Getenv(cluster.RaceEnv) != "" }
 
-// startTimeout covers a cold build of the control plane and of the scheduler.
-const startTimeout = 25 * time.Minute
+// startTimeout covers a cold build of the control plane and of the scheduler, and the wait for the pool on a slow machine.
+const startTimeout = 50 * time.Minute
 
 // shared is what all tests of a package run against; set once by Main.
 var shared struct {

@@ -104,7 +104,7 @@ type Rights struct {
 }
 
 // rightsTimeout is how long the audit log may lag behind.
-const rightsTimeout = time.Minute
+const rightsTimeout = 3 * time.Minute
 
 // wholePackage reports whether the flags of go test let all tests of the package run.
 func wholePackage() bool {

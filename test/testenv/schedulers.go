@@ -24,7 +24,7 @@ import (
 )
 
 // startFailureTimeout bounds the wait for a scheduler that is expected to give up.
-const startFailureTimeout = 60 * time.Second
+const startFailureTimeout = 3 * time.Minute
 
 // Config is a scheduler configuration that a test changes.
 type Config map[string]any

@@ -22,9 +22,9 @@ import (
 	"berth.dev/berth/hack/cluster"
 )
 
-// SettleTimeout bounds the wait for a change to have its full effect. After an
-// outage of the API server clients wait up to a minute before they ask again.
-const SettleTimeout = 2 * time.Minute
+// SettleTimeout bounds the wait for a change to have its full effect. After an outage of the API server clients wait up to a
+// minute before they retry, and a slow machine runs other suites at the same time. Only a test that fails waits for so long.
+const SettleTimeout = 5 * time.Minute
 
 // World is what one test runs in.
 type World struct {

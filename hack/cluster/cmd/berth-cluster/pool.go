@@ -22,7 +22,7 @@ const endTimeout = 10 * time.Second
 // pool runs a command while a pool of control planes serves the suites that it starts.
 func pool(ctx context.Context, root string, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("pool", flag.ContinueOnError)
-	size := flags.Int("size", 5, "the most control planes at a time")
+	size := flags.Int("size", 5, "the most control planes at a time; more than two are used while the processors have free capacity")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

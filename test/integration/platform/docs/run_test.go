@@ -195,7 +195,7 @@ func newShell(w *testenv.World) *shell {
 }
 
 // commandTimeout bounds one command. Some, such as kubectl rollout status, have no timeout by default.
-const commandTimeout = 3 * time.Minute
+const commandTimeout = 5 * time.Minute
 
 // run returns what a command says on both outputs, which the error has too.
 func (s *shell) run(text string) (string, error) {
