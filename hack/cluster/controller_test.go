@@ -102,7 +102,7 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
 	sample, err := os.ReadFile(manifest(t, "controller/config.yaml"))
 	require.NoError(t, err)
-	// client-go waits for 1 to 2.2 times the period. The shipped 2 s would leave a slow machine too little of the 5 s.
+	// client-go waits for 1 to 2.2 times the period. The shipped 2 s would leave a slow machine too little of the time.
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	quick := strings.Replace(string(sample), "retryPeriodSeconds: 2", "retryPeriodSeconds: 1", 1)
 	require.NotEqual(t, string(sample), quick)
@@ -117,7 +117,7 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 	start := time.Now()
 	terminate(t, first)
 	waitLeading(t, second)
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), 10*time.Second, "a lease that is not released lasts 15 s")
 	t.Logf("taken over after %s", time.Since(start))
 	terminate(t, second)
 }
