@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
 	"berth.dev/berth/internal/cli/environments"
-	"berth.dev/berth/internal/cli/limits"
+	"berth.dev/berth/internal/cli/imports"
 	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/cli/proxy"
 	"berth.dev/berth/internal/cli/records"
@@ -47,7 +47,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o),
-		environments.New(o), limits.NewImport(o), proxy.New(o), newVersion(o))
+		environments.New(o), imports.New(o), proxy.New(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

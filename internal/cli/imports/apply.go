@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package limits
+package imports
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
 // fieldOwner is who sets the fields, as server-side apply knows it.
 const fieldOwner = "kubectl-berth-import"
 
-// apply creates or changes a limit by server-side apply. It returns what the API server has then, and in which way that differs from
-// before, as kubectl calls it. A field that another owner has set to another value is an error, unless force is set.
-func apply(ctx context.Context, c client.Client, limit *v1alpha1.ResourceLimit, force bool) (
+// apply creates or changes an object by server-side apply. It returns what the API server has then, and in which way that differs
+// from before, as kubectl calls it. A field that another owner has set to another value is an error, unless force is set.
+func apply(ctx context.Context, c client.Client, object *unstructured.Unstructured, force bool) (
 	_ *unstructured.Unstructured, change string, err error,
 ) {
-	wanted, err := limitObject(limit)
-	if err != nil {
-		return nil, "", err
-	}
+	wanted := object.DeepCopy()
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(wanted.GroupVersionKind())
-	err = c.Get(ctx, client.ObjectKeyFromObject(limit), before)
+	err = c.Get(ctx, client.ObjectKeyFromObject(wanted), before)
 	absent := apierrors.IsNotFound(err)
 	if err != nil && !absent {
 		return nil, "", err
@@ -61,18 +54,4 @@ func settled(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	out.SetManagedFields(managed)
 	return out
-}
-
-// limitObject is a limit with what is applied of it and no more.
-func limitObject(limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, error) {
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&limit.Spec)
-	if err != nil {
-		return nil, fmt.Errorf("ResourceLimit %s/%s: %w", limit.Namespace, limit.Name, err)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit"))
-	u.SetNamespace(limit.Namespace)
-	u.SetName(limit.Name)
-	u.SetLabels(limit.Labels)
-	return u, nil
 }
