@@ -154,6 +154,11 @@ type FunctionStatus struct {
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
+	// metrics is how the requests of the function are measured.
+	//
+	// +optional
+	Metrics *FunctionMetrics `json:"metrics,omitempty"`
+
 	// reason is a machine-readable reason in CamelCase why the function is not ready.
 	//
 	// +kubebuilder:validation:MaxLength=253
@@ -212,6 +217,17 @@ const (
 	ConditionTemplateAsRequested = "TemplateAsRequested"
 	// ConditionNFRObserved is True if the last measurement succeeded.
 	ConditionNFRObserved = "NfrObserved"
+	// ConditionMetricsAvailable is True if Prometheus has all series that were queried in the last measurement, False if some are
+	// missing, which the message names, and Unknown if Prometheus could not be queried.
+	ConditionMetricsAvailable = "MetricsAvailable"
+)
+
+// Reasons of the condition MetricsAvailable. If it is Unknown, it has the reason of NfrObserved.
+const (
+	// ReasonAllSeries: every series has data.
+	ReasonAllSeries = "AllSeries"
+	// ReasonMissingSeries: some series have no data.
+	ReasonMissingSeries = "MissingSeries"
 )
 
 // Reasons of the condition Degraded.

@@ -46,6 +46,11 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	ResourceRequirements *ResourceAllocation `json:"resourceRequirements,omitempty"`
 
+	// metrics specifies how the requests of functions are measured that do not specify it.
+	//
+	// +optional
+	Metrics *FunctionMetrics `json:"metrics,omitempty"`
+
 	// selection defines how well the template suits a record that does not name a template. The template with the
 	// highest sum of scores is selected. Ties are resolved by the lower order, then by name.
 	//

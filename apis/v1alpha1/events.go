@@ -103,6 +103,13 @@ const (
 	// EventReasonInvalidTemplate (Warning, on the DeploymentTemplate): it cannot be rendered. The message names the field.
 	EventReasonInvalidTemplate = "InvalidTemplate"
 
+	// EventReasonOrphaned (Warning, on an object of an Environment): the Environment no longer exists.
+	EventReasonOrphaned = "Orphaned"
+
+	// EventReasonOrphanDeleted (Normal, on an object of an Environment): it was deleted, because the Environment no longer
+	// exists.
+	EventReasonOrphanDeleted = "OrphanDeleted"
+
 	// EventReasonEnvironmentPending (Normal, on the Environment): nothing has been created for it yet.
 	EventReasonEnvironmentPending = "EnvironmentPending"
 

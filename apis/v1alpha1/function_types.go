@@ -149,12 +149,103 @@ type FunctionSpec struct {
 	// +optional
 	LivenessProbe *FunctionProbe `json:"livenessProbe,omitempty"`
 
+	// metrics specifies how the requests of the function are measured. Defaults to those of the template.
+	//
+	// +optional
+	Metrics *FunctionMetrics `json:"metrics,omitempty"`
+
 	// wasmModuleURL is the URL of a WebAssembly module. A function with a module has no pods: the ODGM runs it.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	WASMModuleURL string `json:"wasmModuleURL,omitempty"`
 }
+
+// FunctionMetrics specifies how the requests of a function are measured: the series that Prometheus has of them, and where the
+// container serves them.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.source) && self.source == 'Custom' || !has(self.requestCounter)",fieldPath=".requestCounter",message="requestCounter requires the source Custom"
+// +kubebuilder:validation:XValidation:rule="has(self.source) && self.source == 'Custom' || !has(self.latencyHistogram)",fieldPath=".latencyHistogram",message="latencyHistogram requires the source Custom"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || self.source != 'Custom' || has(self.requestCounter) || has(self.latencyHistogram)",fieldPath=".latencyHistogram",reason=FieldValueRequired,message="latencyHistogram or requestCounter is required for the source Custom"
+// +kubebuilder:validation:XValidation:rule="has(self.latencyHistogram) || !has(self.latencyUnit)",fieldPath=".latencyUnit",message="latencyUnit requires latencyHistogram"
+// +kubebuilder:validation:XValidation:rule="has(self.port) || !has(self.path)",fieldPath=".path",message="path requires port"
+type FunctionMetrics struct {
+	// source is Record, HTTPServer, OpenTelemetry, Knative, Istio or Custom: the series that are queried. Defaults to Knative
+	// for a Knative Service, else to Record. See docs/deployment-records.md.
+	//
+	// +optional
+	Source MetricsSource `json:"source,omitempty"`
+
+	// requestCounter is the name of a counter of requests, for the source Custom. Defaults to the count of latencyHistogram.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+	// +optional
+	RequestCounter string `json:"requestCounter,omitempty"`
+
+	// latencyHistogram is the name of a histogram of the latency of requests, without the suffix _bucket, for the source
+	// Custom. If unset, the latency is not measured.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=246
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+	// +optional
+	LatencyHistogram string `json:"latencyHistogram,omitempty"`
+
+	// latencyUnit is Seconds or Milliseconds, the unit of latencyHistogram. Defaults to Seconds.
+	//
+	// +optional
+	LatencyUnit LatencyUnit `json:"latencyUnit,omitempty"`
+
+	// port is the port on which the container serves its metrics. If set, the pods have the annotations prometheus.io/scrape,
+	// prometheus.io/port and prometheus.io/path.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
+
+	// path is the path of the metrics, at most 1024 characters that start with a slash. Defaults to /metrics.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	// +optional
+	Path string `json:"path,omitempty"`
+}
+
+// MetricsSource is a set of series about requests.
+//
+// +kubebuilder:validation:Enum=Record;HTTPServer;OpenTelemetry;Knative;Istio;Custom
+type MetricsSource string
+
+// Sources of metrics.
+const (
+	// MetricsRecord is http_server_requests_seconds with the label oaas_owner, for all functions of a record together.
+	MetricsRecord MetricsSource = "Record"
+	// MetricsHTTPServer is http_server_requests_seconds of the pods of a function.
+	MetricsHTTPServer MetricsSource = "HTTPServer"
+	// MetricsOpenTelemetry is http_server_request_duration_seconds of the pods of a function.
+	MetricsOpenTelemetry MetricsSource = "OpenTelemetry"
+	// MetricsKnative is what Knative measures.
+	MetricsKnative MetricsSource = "Knative"
+	// MetricsIstio is what the proxies of Istio measure.
+	MetricsIstio MetricsSource = "Istio"
+	// MetricsCustom is what requestCounter and latencyHistogram name, of the pods of a function.
+	MetricsCustom MetricsSource = "Custom"
+)
+
+// LatencyUnit is the unit of a histogram.
+//
+// +kubebuilder:validation:Enum=Seconds;Milliseconds
+type LatencyUnit string
+
+// Units of latencies.
+const (
+	LatencySeconds      LatencyUnit = "Seconds"
+	LatencyMilliseconds LatencyUnit = "Milliseconds"
+)
 
 // FunctionProbe is a probe of the container of a function.
 //

@@ -20,7 +20,8 @@ type ODGMConfig struct {
 	// +optional
 	PartitionCount *int32 `json:"partitionCount,omitempty"`
 
-	// replicaCount is the number of replicas of a partition, from 1 to 64. Defaults to 1.
+	// replicaCount is the number of replicas of a partition, from 1 to 64. Without nodeIDs, the ODGM has as many members.
+	// Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
@@ -50,14 +51,15 @@ type ODGMConfig struct {
 	// +optional
 	Log string `json:"log,omitempty"`
 
-	// nodeID is the number of the ODGM among its peers.
+	// nodeID is the number of the ODGM among its peers, or of the first of its members.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +optional
 	NodeID *int64 `json:"nodeID,omitempty"`
 
-	// nodeIDs are the numbers of the peers by environment, at most 64 environments.
+	// nodeIDs are the numbers of the peers by environment, at most 64 environments. The ODGM has a member for each number
+	// of the record's targetEnvironment.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional

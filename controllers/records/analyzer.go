@@ -147,9 +147,10 @@ func (a *analyzer) component(
 	c := component{spec: f, nfr: render.RequirementsOf(&rec.Spec, f)}
 	c.Component = nfr.Component{
 		Namespace: rec.Namespace,
-		Record:    rec.Name,
+		Record:    render.LabelValue(rec.Name), // as the label of its pods, from which the series have it
 		Workload:  s.Service,
 		Knative:   applyset.Find(v.children, knativeService.GroupKind(), s.Service) != nil,
+		Metrics:   ptr.Deref(s.Metrics, v1alpha1.FunctionMetrics{}),
 	}
 	w := v.workload(s.Service)
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: s.Service}

@@ -3,11 +3,12 @@
 package records
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -40,12 +41,41 @@ func (m *measurement) status() v1alpha1.DeploymentRecordStatus {
 	compliance := nfr.Merge(all...)
 	compliance.LastChecked = new(metav1.NewTime(m.now.Truncate(time.Second)))
 	s.NFRCompliance = &compliance
-	if before := meta.FindStatusCondition(m.rec.Status.Conditions, v1alpha1.ConditionNFRObserved); before != nil {
-		s.Conditions = []metav1.Condition{*before}
-	}
+	s.Conditions = measuredConditions(m.rec.Status.Conditions)
 	o := prometheus.Merge(outcomes...)
 	setCondition(&s.Conditions, condition(v1alpha1.ConditionNFRObserved, o.OK(), o.Reason, o.Message), m.rec.Generation, m.now)
+	setCondition(&s.Conditions, m.metricsAvailable(o), m.rec.Generation, m.now)
 	return s
+}
+
+// metricsAvailable returns the condition MetricsAvailable, for the outcome of all components together.
+func (m *measurement) metricsAvailable(o prometheus.Outcome) metav1.Condition {
+	if !o.OK() && o.Reason != v1alpha1.ReasonPrometheusNoData {
+		c := condition(v1alpha1.ConditionMetricsAvailable, false, o.Reason, o.Message)
+		c.Status = metav1.ConditionUnknown
+		return c
+	}
+	var missing []string
+	for i := range m.components {
+		c := &m.components[i]
+		for _, series := range c.outcome.Missing {
+			missing = append(missing, fmt.Sprintf("function %s: %s", c.spec.FunctionKey, series))
+		}
+	}
+	if len(missing) > 0 {
+		message := "Prometheus has no data of " + strings.Join(missing, "; ")
+		return condition(v1alpha1.ConditionMetricsAvailable, false, v1alpha1.ReasonMissingSeries, message)
+	}
+	return condition(v1alpha1.ConditionMetricsAvailable, true, v1alpha1.ReasonAllSeries, "Prometheus has all series that were queried")
+}
+
+// measuredConditions returns the conditions that the analyzer writes.
+func measuredConditions(all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !isMeasured(c) })
+}
+
+func isMeasured(c metav1.Condition) bool {
+	return c.Type == v1alpha1.ConditionNFRObserved || c.Type == v1alpha1.ConditionMetricsAvailable
 }
 
 // replicas is the recommended number of replicas of a function, nil for none.
@@ -123,8 +153,7 @@ func sameMeasured(have, want *v1alpha1.DeploymentRecordStatus, now time.Time) bo
 	}
 	compliance := *want.NFRCompliance
 	compliance.LastChecked = have.NFRCompliance.LastChecked
-	before := meta.FindStatusCondition(have.Conditions, v1alpha1.ConditionNFRObserved)
-	return before != nil && equality.Semantic.DeepEqual(*before, want.Conditions[0]) &&
+	return equality.Semantic.DeepEqual(measuredConditions(have.Conditions), want.Conditions) &&
 		equality.Semantic.DeepEqual(*have.NFRCompliance, compliance) &&
 		equality.Semantic.DeepEqual(have.NFRRecommendations, want.NFRRecommendations) &&
 		equality.Semantic.DeepEqual(have.NFRWindows, want.NFRWindows) &&

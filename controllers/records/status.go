@@ -159,7 +159,7 @@ func fallback(before, after *v1alpha1.DeploymentRecordStatus) []note {
 
 // reconciled returns the conditions without that of the analyzer.
 func reconciled(conditions []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionNFRObserved })
+	return slices.DeleteFunc(slices.Clone(conditions), isMeasured)
 }
 
 func condition(kind string, holds bool, reason, message string) metav1.Condition {
@@ -212,7 +212,7 @@ func functions(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) []v
 		if f.Name == "" {
 			s.Ready, s.Reason = v.odgmReady(), v1alpha1.ReasonRunsInODGM
 		} else {
-			s.Port = 80
+			s.Port, s.Metrics = 80, f.Metrics
 			w := v.workload(f.Name)
 			s.Replicas, s.ReadyReplicas = w.desired, w.ready
 			s.Ready, s.Reason, s.Message = w.ok, w.reason, applyset.Shorten(w.message, maxMessage)
@@ -228,7 +228,7 @@ func functions(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) []v
 }
 
 func odgm(v observation) *v1alpha1.ODGMStatus {
-	if v.rendered.ODGM == "" {
+	if len(v.rendered.ODGM) == 0 {
 		return nil
 	}
 	host, _, _ := strings.Cut(v.rendered.ODGMAddress, ":")
@@ -236,7 +236,7 @@ func odgm(v observation) *v1alpha1.ODGMStatus {
 }
 
 func (v *observation) odgmReady() bool {
-	return v.rendered.ODGM != "" && v.workload(v.rendered.ODGM).ok
+	return len(v.rendered.ODGM) > 0 && !slices.ContainsFunc(v.rendered.ODGM, func(name string) bool { return !v.workload(name).ok })
 }
 
 // workload is the state of a Deployment or of a Knative Service.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -117,12 +118,21 @@ func (p *recordParts) references() []v1alpha1.ResourceRef {
 	return all
 }
 
+// isODGM reports whether an object has the name of the ODGM's Service or of the workload of one of its members: see
+// internal/records/render.
+func isODGM(name, service string) bool {
+	first := strings.TrimSuffix(service, "-svc")
+	number, another := strings.CutPrefix(name, first+"-")
+	_, err := strconv.Atoi(number)
+	return name == service || name == first || another && err == nil
+}
+
 // parent says what of the record an object is for: by its labels, or by its name where it was not read.
 func (p *recordParts) parent(kind schema.GroupKind, name string, object client.Object) component {
 	if object != nil {
 		return p.component(object.GetLabels())
 	}
-	if s := p.rec.Status.ODGM; s != nil && s.Service != "" && (name == s.Service || name == strings.TrimSuffix(s.Service, "-svc")) {
+	if s := p.rec.Status.ODGM; s != nil && s.Service != "" && isODGM(name, s.Service) {
 		return component{odgm: true}
 	}
 	for i := range p.rec.Status.Functions {

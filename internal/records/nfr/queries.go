@@ -3,11 +3,14 @@
 package nfr
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // How Prometheus is requested.
@@ -30,48 +33,112 @@ type Component struct {
 	Workload string
 	// Knative means that it is a Knative Service.
 	Knative bool
+	// Metrics is how its requests are measured. The zero value is the default.
+	Metrics v1alpha1.FunctionMetrics
 }
 
-// Queries are the PromQL expressions for one component. Each results in one series at most.
+// source returns the set of series of the component.
+func (c *Component) source() v1alpha1.MetricsSource {
+	switch {
+	case c.Metrics.Source != "":
+		return c.Metrics.Source
+	case c.Knative:
+		return v1alpha1.MetricsKnative
+	}
+	return v1alpha1.MetricsRecord
+}
+
+// Query is a PromQL expression that results in one series at most. The zero value is none: the value is not measured.
+type Query struct {
+	Expression string
+	// Series is what the expression reads, with its label matchers.
+	Series string
+}
+
+// Queries are those for one component.
 type Queries struct {
-	// RPS is in requests a second. Of what is not Knative it counts the requests of the whole record.
-	RPS string
-	// P99 is in milliseconds. Of what is not Knative it is that of the whole record.
-	P99 string
+	// RPS is in requests a second. With the source Record it counts the requests of the whole record.
+	RPS Query
+	// P99 is in milliseconds. With the source Record it is that of the whole record.
+	P99 Query
 	// CPU is in millicores, of all pods together.
-	CPU string
+	CPU Query
 	// Memory is in bytes, of all pods together.
-	Memory string
+	Memory Query
 }
 
-// QueriesFor returns the queries for a component: those of oprc-crm, and one for the requests of what is not Knative, for
-// which oprc-crm has none.
+// QueriesFor returns the queries for a component. Those of the sources Record and Knative are those of oprc-crm, and one for
+// the requests of a record, for which oprc-crm has none.
 //
 // Those of Knative have two forms, of which one has a result. Up to 1.18 the activator exposes latencies in milliseconds,
 // which oprc-crm multiplies by 1000. From 1.19 on, the metrics are those of OpenTelemetry, in seconds, and the activator and
 // the queue proxy of each pod expose the same ones: each job is added up on its own. Source of the names and units: Knative's
-// documentation, "Knative Serving metrics", 1.18 and 1.20.
+// documentation, "Knative Serving metrics", 1.18 and 1.20; Istio's documentation, "Istio Standard Metrics"; the semantic
+// conventions of OpenTelemetry for HTTP metrics.
 func QueriesFor(c Component) Queries {
-	pods := selector(
-		matcher{"namespace", "=", c.Namespace}, matcher{"pod", "=~", regexp.QuoteMeta(c.Workload) + "-.*"}, matcher{"container", "!=", ""})
+	workload := []matcher{{"namespace", "=", c.Namespace}, {"pod", "=~", regexp.QuoteMeta(c.Workload) + "-.*"}}
+	containers := selector(append(workload, matcher{"container", "!=", ""})...)
+	cpu, memory := "container_cpu_usage_seconds_total"+containers, "container_memory_working_set_bytes"+containers
 	q := Queries{
-		CPU:    fmt.Sprintf(`1000*sum(rate(container_cpu_usage_seconds_total%s[5m]))`, pods),
-		Memory: fmt.Sprintf(`sum(container_memory_working_set_bytes%s)`, pods),
+		CPU:    Query{fmt.Sprintf(`1000*sum(rate(%s[5m]))`, cpu), cpu},
+		Memory: Query{fmt.Sprintf(`sum(%s)`, memory), memory},
 	}
-	if c.Knative {
-		service := selector(matcher{"namespace_name", "=", c.Namespace}, matcher{"configuration_name", "=", c.Workload})
-		later := selector(matcher{"k8s_namespace_name", "=", c.Namespace}, matcher{"kn_configuration_name", "=", c.Workload})
-		q.RPS = fmt.Sprintf(`sum(rate(activator_request_count%s[1m])) or max(sum(rate(http_server_request_duration_seconds_count%s[1m])) by (job))`,
-			service, later)
-		q.P99 = fmt.Sprintf(`max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`+
-			` or 1000*max(histogram_quantile(0.99, sum(rate(http_server_request_duration_seconds_bucket%s[1m])) by (job, kn_revision_name, le)))`,
-			service, later)
-		return q
+	pods := selector(workload...)
+	switch c.source() {
+	case v1alpha1.MetricsKnative:
+		q.RPS, q.P99 = ofKnative(c)
+	case v1alpha1.MetricsIstio:
+		// Each request is measured at both of its ends.
+		received := selector(matcher{"destination_workload_namespace", "=", c.Namespace}, matcher{"destination_workload", "=", c.Workload},
+			matcher{"reporter", "=", "destination"})
+		q.RPS = requestsOf("istio_requests_total" + received)
+		q.P99 = latencyOf("istio_request_duration_milliseconds_bucket"+received, v1alpha1.LatencyMilliseconds)
+	case v1alpha1.MetricsOpenTelemetry:
+		q.RPS = requestsOf("http_server_request_duration_seconds_count" + pods)
+		q.P99 = latencyOf("http_server_request_duration_seconds_bucket"+pods, v1alpha1.LatencySeconds)
+	case v1alpha1.MetricsHTTPServer:
+		q.RPS = requestsOf("http_server_requests_seconds_count" + pods)
+		q.P99 = latencyOf("http_server_requests_seconds_bucket"+pods, v1alpha1.LatencySeconds)
+	case v1alpha1.MetricsCustom:
+		q.RPS = requestsOf(cmp.Or(c.Metrics.RequestCounter, c.Metrics.LatencyHistogram+"_count") + pods)
+		if c.Metrics.LatencyHistogram != "" {
+			q.P99 = latencyOf(c.Metrics.LatencyHistogram+"_bucket"+pods, c.Metrics.LatencyUnit)
+		}
+	default:
+		owned := selector(matcher{"oaas_owner", "=", c.Record}, matcher{"namespace", "=", c.Namespace})
+		q.RPS = requestsOf("http_server_requests_seconds_count" + owned)
+		q.P99 = latencyOf("http_server_requests_seconds_bucket"+owned, v1alpha1.LatencySeconds)
 	}
-	owned := selector(matcher{"oaas_owner", "=", c.Record}, matcher{"namespace", "=", c.Namespace})
-	q.RPS = fmt.Sprintf(`sum(rate(http_server_requests_seconds_count%s[1m]))`, owned)
-	q.P99 = fmt.Sprintf(`1000*histogram_quantile(0.99, sum(rate(http_server_requests_seconds_bucket%s[5m])) by (le))`, owned)
 	return q
+}
+
+// requestsOf returns the query for the rate of a counter.
+func requestsOf(series string) Query { return Query{fmt.Sprintf(`sum(rate(%s[1m]))`, series), series} }
+
+// latencyOf returns the query for the 99th percentile of a histogram, in milliseconds.
+func latencyOf(series string, unit v1alpha1.LatencyUnit) Query {
+	expression := fmt.Sprintf(`histogram_quantile(0.99, sum(rate(%s[5m])) by (le))`, series)
+	if unit != v1alpha1.LatencyMilliseconds {
+		expression = "1000*" + expression
+	}
+	return Query{expression, series}
+}
+
+func ofKnative(c Component) (rps, p99 Query) {
+	service := selector(matcher{"namespace_name", "=", c.Namespace}, matcher{"configuration_name", "=", c.Workload})
+	later := selector(matcher{"k8s_namespace_name", "=", c.Namespace}, matcher{"kn_configuration_name", "=", c.Workload})
+	rps = Query{
+		fmt.Sprintf(`sum(rate(activator_request_count%s[1m])) or max(sum(rate(http_server_request_duration_seconds_count%s[1m])) by (job))`,
+			service, later),
+		fmt.Sprintf("activator_request_count%s or http_server_request_duration_seconds_count%s", service, later),
+	}
+	p99 = Query{
+		fmt.Sprintf(`max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`+
+			` or 1000*max(histogram_quantile(0.99, sum(rate(http_server_request_duration_seconds_bucket%s[1m])) by (job, kn_revision_name, le)))`,
+			service, later),
+		fmt.Sprintf("activator_request_latencies_bucket%s or http_server_request_duration_seconds_bucket%s", service, later),
+	}
+	return rps, p99
 }
 
 // matcher is a label, an operator and a value of a selector.

@@ -227,20 +227,20 @@ func TestTimeoutAndCancel(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	ok, part, empty := Outcome{v1alpha1.ReasonPrometheusOK, measured}, Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about its CPU"}, Outcome{v1alpha1.ReasonPrometheusNoData, noData}
-	failed, away := Outcome{v1alpha1.ReasonPrometheusQueryFailed, "no"}, Outcome{v1alpha1.ReasonPrometheusUnreachable, "away"}
+	ok, part, empty := Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: measured}, Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: "Prometheus has no data about its CPU"}, Outcome{Reason: v1alpha1.ReasonPrometheusNoData, Message: noData}
+	failed, away := Outcome{Reason: v1alpha1.ReasonPrometheusQueryFailed, Message: "no"}, Outcome{Reason: v1alpha1.ReasonPrometheusUnreachable, Message: "away"}
 	for name, x := range map[string]struct {
 		all  []Outcome
 		want Outcome
 	}{
-		"nothing":         {nil, Outcome{v1alpha1.ReasonPrometheusNoData, "There is nothing to measure"}},
+		"nothing":         {nil, Outcome{Reason: v1alpha1.ReasonPrometheusNoData, Message: "There is nothing to measure"}},
 		"all":             {[]Outcome{ok, ok}, ok},
 		"in part":         {[]Outcome{ok, part}, part},
-		"none of one":     {[]Outcome{part, empty, ok}, Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about 1 of 3 workloads"}},
+		"none of one":     {[]Outcome{part, empty, ok}, Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: "Prometheus has no data about 1 of 3 workloads"}},
 		"none of any":     {[]Outcome{empty, empty}, empty},
 		"a failure":       {[]Outcome{ok, failed, empty}, failed},
 		"the worst":       {[]Outcome{failed, away, ok}, away},
-		"the first of it": {[]Outcome{{v1alpha1.ReasonPrometheusUnreachable, "first"}, away}, Outcome{v1alpha1.ReasonPrometheusUnreachable, "first"}},
+		"the first of it": {[]Outcome{{Reason: v1alpha1.ReasonPrometheusUnreachable, Message: "first"}, away}, Outcome{Reason: v1alpha1.ReasonPrometheusUnreachable, Message: "first"}},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, x.want, Merge(x.all...)) })
 	}

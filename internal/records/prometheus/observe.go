@@ -23,6 +23,8 @@ type Outcome struct {
 	Reason string
 	// Message says it to people; it has no names and no figures in it.
 	Message string
+	// Missing names what has no data: "requests (http_requests_total{...})".
+	Missing []string
 }
 
 // OK reports whether something was measured.
@@ -36,27 +38,31 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 		observed nfr.Observed
 		queries  = nfr.QueriesFor(component)
 		round    = []struct {
-			what, query string
-			into        *nfr.Figure
+			what  string
+			query nfr.Query
+			into  *nfr.Figure
 		}{
 			{"requests", queries.RPS, &observed.RPS},
 			{"latency", queries.P99, &observed.P99Milliseconds},
 			{"CPU", queries.CPU, &observed.CPUMillicores},
 			{"memory", queries.Memory, &observed.MemoryBytes},
 		}
-		missing []string
-		failure error
-		known   int
+		missing, series []string
+		failure         error
+		known           int
 	)
 	for _, r := range round {
-		figure, err := c.Measure(ctx, r.query, at)
+		if r.query == (nfr.Query{}) {
+			continue
+		}
+		figure, err := c.Measure(ctx, r.query.Expression, at)
 		*r.into = figure
 		if err == nil {
 			known++
 			continue
 		}
 		if reasonOf(err) == v1alpha1.ReasonPrometheusNoData {
-			missing = append(missing, r.what)
+			missing, series = append(missing, r.what), append(series, r.what+" ("+r.query.Series+")")
 			continue
 		}
 		failure = worse(failure, fmt.Errorf("%s: %w", r.what, err))
@@ -64,19 +70,21 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 			break
 		}
 	}
-	return observed, outcome(failure, missing, known)
+	o := outcome(failure, missing, known)
+	o.Missing = series
+	return observed, o
 }
 
 func outcome(failure error, missing []string, known int) Outcome {
 	switch {
 	case failure != nil:
-		return Outcome{reasonOf(failure), "Prometheus, queried for " + failure.Error()}
+		return Outcome{Reason: reasonOf(failure), Message: "Prometheus, queried for " + failure.Error()}
 	case known == 0:
-		return Outcome{v1alpha1.ReasonPrometheusNoData, noData}
+		return Outcome{Reason: v1alpha1.ReasonPrometheusNoData, Message: noData}
 	case len(missing) > 0:
-		return Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about its " + strings.Join(missing, ", ")}
+		return Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: "Prometheus has no data about its " + strings.Join(missing, ", ")}
 	}
-	return Outcome{v1alpha1.ReasonPrometheusOK, measured}
+	return Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: measured}
 }
 
 // Merge makes one outcome of those of the components: the worst failure, the first of those that are alike; if none failed,
@@ -101,13 +109,14 @@ func Merge(outcomes ...Outcome) Outcome {
 	case failure.Reason != "":
 		return failure
 	case len(outcomes) == 0:
-		return Outcome{v1alpha1.ReasonPrometheusNoData, "There is nothing to measure"}
+		return Outcome{Reason: v1alpha1.ReasonPrometheusNoData, Message: "There is nothing to measure"}
 	case known == 0:
-		return Outcome{v1alpha1.ReasonPrometheusNoData, noData}
+		return Outcome{Reason: v1alpha1.ReasonPrometheusNoData, Message: noData}
 	case unknown > 0:
-		return Outcome{v1alpha1.ReasonPrometheusOK, fmt.Sprintf("Prometheus has no data about %d of %d workloads", unknown, len(outcomes))}
+		message := fmt.Sprintf("Prometheus has no data about %d of %d workloads", unknown, len(outcomes))
+		return Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: message}
 	case incomplete.Message != "":
 		return incomplete
 	}
-	return Outcome{v1alpha1.ReasonPrometheusOK, measured}
+	return Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: measured}
 }

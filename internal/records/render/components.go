@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -38,6 +39,8 @@ type Function struct {
 	Utilization int64
 	// Split is how much of it may be on spot capacity, nil if it requires no availability.
 	Split *Split
+	// Metrics is how its requests are measured, nil for the default.
+	Metrics *v1alpha1.FunctionMetrics
 }
 
 // defaultUtilization is the share of its CPU, in percent, that a replica should use by default.
@@ -74,6 +77,7 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 		}
 		list[i].URL = "http://" + list[i].Name + "." + record.Namespace + ".svc.cluster.local/"
 		list[i].Port = cmp.Or(f.Port, t.Spec.DefaultPort, defaultPort)
+		list[i].Metrics = cmp.Or(f.Metrics, t.Spec.Metrics)
 		list[i].MaxReplicas = max(0, ptr.Deref(f.MaxScale, 0))
 		list[i].Replicas = replicasOf(&list[i], s.Reliability)
 	}
@@ -117,8 +121,68 @@ var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage o
 
 // ODGM is that of a record. The zero value is none.
 type ODGM struct {
-	// Name is that of its workload, Service that of its Service, Address where functions reach it.
-	Name, Service, Address string
+	// Members are its nodes. Each has a workload of its own, because each has a number among its peers.
+	Members []Member
+	// Service is the Service of all members, Address where functions reach it.
+	Service, Address string
+}
+
+// Member is a node of an ODGM.
+type Member struct {
+	// Name is that of its workload.
+	Name string
+	// ID is its number, nil for the only member of a record that sets none.
+	ID *int64
+}
+
+// workloads returns the names of the workloads.
+func (o *ODGM) workloads() (names []string) {
+	for _, m := range o.Members {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// membersOf returns the nodes that run in this cluster: those that the record assigns to its environment, else as many as a partition
+// has replicas. The first keeps its name when their number changes.
+func membersOf(record *v1alpha1.DeploymentRecord) (members []Member) {
+	c := ptr.Deref(record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
+	var ids []*int64
+	switch here := c.NodeIDs[record.Spec.TargetEnvironment]; {
+	case len(here) > 0:
+		for _, id := range sets.List(sets.New(here...)) {
+			ids = append(ids, &id)
+		}
+	case len(c.NodeIDs) > 0 || ptr.Deref(c.ReplicaCount, 1) <= 1: // the others run elsewhere, or there are none
+		ids = []*int64{c.NodeID}
+	default:
+		first := ptr.Deref(c.NodeID, 1)
+		for i := range int64(*c.ReplicaCount) {
+			ids = append(ids, new(first+i))
+		}
+	}
+	for i, id := range ids {
+		suffix := "-odgm"
+		if i > 0 {
+			suffix = fmt.Sprintf("-odgm-%d", i)
+		}
+		members = append(members, Member{Name: ChildName(record.Name, suffix), ID: id})
+	}
+	return members
+}
+
+// memberIDs returns the numbers of all nodes, those of other clusters too, sorted, each once.
+func memberIDs(c *v1alpha1.ODGMConfig, members []Member) []int64 {
+	ids := sets.New[int64]()
+	for _, of := range c.NodeIDs {
+		ids.Insert(of...)
+	}
+	if len(members) > 1 {
+		for _, m := range members {
+			ids.Insert(*m.ID)
+		}
+	}
+	return sets.List(ids)
 }
 
 // odgmOf returns the ODGM of a record.
@@ -132,7 +196,7 @@ func odgmOf(record *v1alpha1.DeploymentRecord, s Settings, n names) (ODGM, error
 	case s.ODGMImage == "":
 		return ODGM{}, &Error{v1alpha1.ReasonImageMissing, ErrNoODGMImage}
 	}
-	return ODGM{Name: n.odgm, Service: n.odgmService, Address: fmt.Sprintf("%s:%d", n.odgmService, ODGMPort)}, nil
+	return ODGM{Members: membersOf(record), Service: n.odgmService, Address: fmt.Sprintf("%s:%d", n.odgmService, ODGMPort)}, nil
 }
 
 // HasODGM reports whether a record has an ODGM: it is on, and the record names it or no addons at all.
@@ -149,7 +213,7 @@ func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
 func runsInODGM(f *v1alpha1.FunctionSpec) bool { return f.WASMModuleURL != "" }
 
 // odgmManifests returns those of the template, else the controller's own: a Deployment and a Service, which has the advertised port
-// and port 80.
+// and port 80. The Service selects the pods of all members.
 func odgmManifests(t *v1alpha1.DeploymentTemplate) []string {
 	if len(t.Spec.ODGMManifests) > 0 {
 		return t.Spec.ODGMManifests
@@ -189,7 +253,7 @@ metadata:
   name: ${service}
   labels: {app: "${name}"}
 spec:
-  selector: {app: "${name}"}
+  selector: {` + v1alpha1.OwnerLabel + `: "${recordLabel}", ` + v1alpha1.ComponentLabel + `: odgm}
   ports:
   - {name: http, port: 80, targetPort: "${port}"}
   - {name: odgm, port: "${port}", targetPort: "${port}"}

@@ -44,6 +44,9 @@ type source struct {
 	// limit is the ResourceLimit of the pods, "" for none; nearODGM means that there is an ODGM that they should be close to.
 	limit    string
 	nearODGM bool
+	// another is set for each member of the ODGM but the first, with which it shares objects of the same name. apart means that the
+	// members prefer other nodes than those of the others.
+	another, apart bool
 }
 
 // sourcesOf returns the manifests of the ODGM, if there is one, and those of each function.
@@ -51,13 +54,15 @@ func sourcesOf(
 	record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names, functions []Function, odgm ODGM,
 ) (sources []source) {
 	vars := variables{record, t, s, n, functions, odgm}
-	if odgm.Name != "" {
+	for i, m := range odgm.Members {
 		sources = append(sources, source{
 			manifests: odgmManifests(t),
 			field:     "odgmManifests",
-			variables: vars.ofODGM(),
+			variables: vars.ofODGM(m),
 			labels:    n.labels(ComponentODGM),
 			service:   odgm.Service,
+			another:   i > 0,
+			apart:     len(odgm.Members) > 1,
 		})
 	}
 	for i := range functions {
@@ -71,7 +76,7 @@ func sourcesOf(
 			variables: vars.ofFunction(f),
 			labels:    n.labels(ComponentFunction),
 			function:  f,
-			nearODGM:  odgm.Name != "" && f.NFR.MaxLatencyMS != nil,
+			nearODGM:  len(odgm.Members) > 0 && f.NFR.MaxLatencyMS != nil,
 		}
 		src.labels[v1alpha1.FunctionLabel] = Hash(f.Spec.FunctionKey)
 		if record.Spec.ResourceAllocation != nil && f.Spec.Resources == nil {
@@ -97,6 +102,9 @@ func objectsOf(namespace string, sources []source, s Settings) (objects []Object
 				return nil, err
 			}
 			if has(objects, o.GetKind(), o.GetName()) {
+				if src.another {
+					continue
+				}
 				return nil, field.Duplicate(path.Child("metadata", "name"), o.GetKind()+" "+o.GetName())
 			}
 			o.SetNamespace(namespace)

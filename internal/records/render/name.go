@@ -48,8 +48,8 @@ type names struct {
 	// label is the record's name as the value of a label, class that of its class.
 	label, class string
 	// limit is the ResourceLimit, functions the workloads of functions, "" for those that run in the ODGM.
-	limit, odgm, odgmService string
-	functions                []string
+	limit, odgmService string
+	functions          []string
 }
 
 // Labels and annotations that the original sets, and by which its tools find objects and read their protocol.
@@ -71,7 +71,6 @@ func namesOf(record *v1alpha1.DeploymentRecord) names {
 		label:       LabelValue(record.Name),
 		class:       LabelValue(record.Spec.DeploymentUnit.ClassKey),
 		limit:       ChildName(record.Name, ""),
-		odgm:        ChildName(record.Name, "-odgm"),
 		odgmService: ChildName(record.Name, "-odgm-svc"),
 		functions:   functionNames(record),
 	}

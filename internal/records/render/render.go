@@ -35,8 +35,9 @@ type Rendered struct {
 	// Objects are in the order in which they are applied.
 	Objects   []Object
 	Functions []Function
-	// ODGM is the name of its workload, "" if there is none; ODGMAddress is where functions reach it.
-	ODGM, ODGMAddress string
+	// ODGM are the names of its workloads, none if there is no ODGM; ODGMAddress is where functions reach it.
+	ODGM        []string
+	ODGMAddress string
 }
 
 // Object is a rendered object.
@@ -81,7 +82,7 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 		// Limits and mixes come before the pods that they are for.
 		Objects:     slices.Concat(limitsOf(record, names), mixesOf(objects), scaled(&record.Spec, objects, s)),
 		Functions:   functions,
-		ODGM:        odgm.Name,
+		ODGM:        odgm.workloads(),
 		ODGMAddress: odgm.Address,
 	}, nil
 }

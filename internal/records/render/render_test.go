@@ -162,6 +162,78 @@ func TestODGM(t *testing.T) {
 	}
 }
 
+// The pods of a function have the annotations of its metrics, or of those of the template; what the template sets itself stays.
+func TestScrapeAnnotations(t *testing.T) {
+	r := recordOf("a", "b")
+	r.Spec.DeploymentUnit.Functions[0].Metrics = &v1alpha1.FunctionMetrics{Source: v1alpha1.MetricsOpenTelemetry, Port: 9464, Path: "/stats"}
+	template := shipped(t)["dev"].DeepCopy()
+	scraped := func(template *v1alpha1.DeploymentTemplate, name string) map[string]string {
+		out, err := Render(r, template, settings)
+		require.NoError(t, err)
+		return deployment(t, out, name).Spec.Template.Annotations
+	}
+	assert.Equal(t, map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9464", "prometheus.io/path": "/stats"}, scraped(template, "web-fn-0"))
+	assert.Empty(t, scraped(template, "web-fn-1"))
+	template.Spec.Metrics = &v1alpha1.FunctionMetrics{Port: 9090}
+	assert.Equal(t, map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "prometheus.io/path": "/metrics"}, scraped(template, "web-fn-1"))
+	assert.Equal(t, "/stats", scraped(template, "web-fn-0")["prometheus.io/path"], "the function takes precedence")
+}
+
+// Each member of an ODGM is a workload with a number of its own, and knows those of all.
+func TestMembersOfTheODGM(t *testing.T) {
+	type member struct{ name, id, members string }
+	for name, c := range map[string]struct {
+		config      v1alpha1.ODGMConfig
+		environment string
+		want        []member
+	}{
+		"one, without a number": {want: []member{{"web-odgm", "", ""}}},
+		"one, with a number":    {config: v1alpha1.ODGMConfig{NodeID: new(int64(7))}, want: []member{{"web-odgm", "7", ""}}},
+		"as many as replicas": {
+			config: v1alpha1.ODGMConfig{ReplicaCount: new(int32(3))},
+			want:   []member{{"web-odgm", "1", "1,2,3"}, {"web-odgm-1", "2", "1,2,3"}, {"web-odgm-2", "3", "1,2,3"}},
+		},
+		"from a number on": {
+			config: v1alpha1.ODGMConfig{ReplicaCount: new(int32(2)), NodeID: new(int64(9))},
+			want:   []member{{"web-odgm", "9", "9,10"}, {"web-odgm-1", "10", "9,10"}},
+		},
+		"those of the environment": {
+			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {5, 4}, "cloud": {1}}},
+			environment: "edge",
+			want:        []member{{"web-odgm", "4", "1,4,5"}, {"web-odgm-1", "5", "1,4,5"}},
+		},
+		"the others run elsewhere": {
+			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"cloud": {1, 2}}, NodeID: new(int64(1))},
+			environment: "edge",
+			want:        []member{{"web-odgm", "1", "1,2"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := recordOf("a")
+			r.Spec.Addons, r.Spec.ODGMConfig, r.Spec.TargetEnvironment = nil, &c.config, c.environment
+			out := rendered(t, r)
+			var got []member
+			for _, workload := range out.ODGM {
+				d := deployment(t, out, workload)
+				env := envOf(d)
+				got = append(got, member{workload, env["ODGM_NODE_ID"], env["ODGM_MEMBERS"]})
+				assert.Equal(t, workload, d.Spec.Selector.MatchLabels["app"], "no two select the same pods")
+				assert.Equal(t, len(c.want) > 1, len(d.Spec.Template.Spec.TopologySpreadConstraints) == 2, "apart")
+			}
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, []string{"web", "web-odgm-svc"}, namesOfKind(out, "Service"))
+			service := decoded[corev1.Service](t, ofKind(out, "Service")["web-odgm-svc"])
+			mix := ofKind(out, "CapacityMix")["web-odgm"]
+			for _, m := range got {
+				pods := labels.Set(deployment(t, out, m.name).Spec.Template.Labels)
+				assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(pods), "the Service selects %s", m.name)
+				require.NotNil(t, mix)
+			}
+			assert.Equal(t, []string{"web-odgm"}, namesOfKind(out, "CapacityMix"), "one for all members")
+		})
+	}
+}
+
 func TestWhatCannotBeRendered(t *testing.T) {
 	good := shipped(t)["dev"]
 	odgm := recordOf("a")

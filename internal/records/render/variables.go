@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -67,7 +66,7 @@ func (v *variables) ofFunction(f *Function) Variables {
 // functionEnv returns the environment of a function: the ODGM, the router, telemetry, and its configuration, which goes before them.
 func (v *variables) functionEnv(f *Function) map[string]string {
 	env := map[string]string{}
-	if v.odgm.Name != "" {
+	if len(v.odgm.Members) > 0 {
 		env["ODGM_ENABLED"] = "true"
 		env["ODGM_SERVICE"] = v.odgm.Address
 		env["ODGM_COLLECTIONS"] = strings.Join(v.collectionNames(), ",")
@@ -75,7 +74,7 @@ func (v *variables) functionEnv(f *Function) map[string]string {
 	v.setShared(env, f.Name)
 	if v.settings.Router != "" {
 		env["OPRC_ZENOH_MODE"] = "client"
-		if v.odgm.Name != "" {
+		if len(v.odgm.Members) > 0 {
 			env["OPRC_ZENOH_PEERS"] += fmt.Sprintf(",tcp/%s:%d", v.odgm.Service, ZenohPort)
 		}
 	}
@@ -85,8 +84,8 @@ func (v *variables) functionEnv(f *Function) map[string]string {
 	return env
 }
 
-// ofODGM returns what the manifests of the ODGM can refer to.
-func (v *variables) ofODGM() Variables {
+// ofODGM returns what the manifests of the ODGM can refer to, for one of its members.
+func (v *variables) ofODGM(m Member) Variables {
 	unit, c := &v.record.Spec.DeploymentUnit, ptr.Deref(v.record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
 	env := map[string]string{
 		"ODGM_CLUSTER_ID":    v.record.Name,
@@ -99,22 +98,22 @@ func (v *variables) ofODGM() Variables {
 	}
 	text, _ := json.Marshal(v.collections(&c)) // texts, numbers, lists and maps of them
 	env["ODGM_COLLECTION"] = string(text)
-	if c.NodeID != nil {
-		env["ODGM_NODE_ID"] = strconv.FormatInt(*c.NodeID, 10)
+	if m.ID != nil {
+		env["ODGM_NODE_ID"] = strconv.FormatInt(*m.ID, 10)
 	}
-	if members := membersOf(&c); members != "" {
-		env["ODGM_MEMBERS"] = members
+	if ids := memberIDs(&c, v.odgm.Members); len(ids) > 0 {
+		env["ODGM_MEMBERS"] = strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
 	}
 	if c.Log != "" {
 		env["ODGM_LOG"] = c.Log
 	}
-	v.setShared(env, v.odgm.Name)
+	v.setShared(env, v.odgm.Members[0].Name) // one service, whatever the number of its members
 	if v.settings.Router != "" {
 		env["OPRC_ZENOH_MODE"] = "peer"
 	}
 	vars := v.common()
 	maps.Copy(vars, Variables{
-		"name": v.odgm.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage,
+		"name": m.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage,
 		"port": int64(ODGMPort), "zenohPort": int64(ZenohPort), "env": listOf(env),
 	})
 	return vars
@@ -140,6 +139,7 @@ func (v *variables) common() Variables {
 	u := &v.record.Spec.DeploymentUnit
 	return Variables{
 		"record":       v.record.Name,
+		"recordLabel":  v.names.label,
 		"namespace":    v.record.Namespace,
 		"class":        u.ClassKey,
 		"classLabel":   v.names.class,
@@ -211,19 +211,6 @@ func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]
 		written[method] = one
 	}
 	return map[string]any{"fn_routes": written, "disabled_fn": append([]string{}, requested.Disabled...)}
-}
-
-// membersOf are the numbers of all ODGM nodes, sorted, each once.
-func membersOf(c *v1alpha1.ODGMConfig) string {
-	ids := sets.New[int64]()
-	for _, of := range c.NodeIDs {
-		ids.Insert(of...)
-	}
-	var texts []string
-	for _, id := range sets.List(ids) {
-		texts = append(texts, strconv.FormatInt(id, 10))
-	}
-	return strings.Join(texts, ",")
 }
 
 // setShared adds the router and telemetry to the environment of a component. The SDKs of OpenTelemetry read which exporter there

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,7 @@ func place(o *unstructured.Unstructured, src *source, s Settings) {
 	setDefault(spec, "schedulerName", s.SchedulerName != "", s.SchedulerName)
 	f := src.function
 	if f == nil {
+		setDefault(spec, "topologySpreadConstraints", src.apart, over(labels, corev1.LabelHostname, corev1.LabelTopologyZone))
 		return
 	}
 	if src.limit != "" {
@@ -44,7 +46,7 @@ func place(o *unstructured.Unstructured, src *source, s Settings) {
 		ensure(spec, "nodeSelector")[corev1.LabelTopologyZone] = f.Spec.AvailableLocation
 	}
 	setDefault(spec, "affinity", src.nearODGM, nearODGM(labels[v1alpha1.OwnerLabel]))
-	setDefault(spec, "topologySpreadConstraints", f.Availability >= spreadFrom, overZones(labels))
+	setDefault(spec, "topologySpreadConstraints", f.Availability >= spreadFrom, over(labels, corev1.LabelTopologyZone))
 }
 
 // markPods gives the pods of a workload its labels, which it returns, and the annotation of HTTP/2.
@@ -59,11 +61,27 @@ func markPods(o *unstructured.Unstructured, src *source) map[string]any {
 	if src.function != nil && src.function.Spec.HTTP2 {
 		ensure(metadata, "annotations")[oaasHTTP2Annotation] = "true"
 	}
+	if src.function != nil {
+		markScraped(metadata, src.function.Metrics)
+	}
 	podLabels := ensure(metadata, "labels")
 	for key, value := range src.labels {
 		podLabels[key] = value
 	}
 	return podLabels
+}
+
+// markScraped gives pods the annotations by which scrape configurations find their metrics.
+func markScraped(metadata map[string]any, m *v1alpha1.FunctionMetrics) {
+	if m == nil || m.Port == 0 {
+		return
+	}
+	annotations := ensure(metadata, "annotations")
+	for key, value := range map[string]string{
+		"scrape": "true", "port": strconv.Itoa(int(m.Port)), "path": cmp.Or(m.Path, "/metrics"),
+	} {
+		setDefault(annotations, "prometheus.io/"+key, true, value)
+	}
 }
 
 // podTemplate returns that of a Deployment.
@@ -91,14 +109,17 @@ func selectorOf(labels map[string]string) map[string]any {
 	return m
 }
 
-// overZones prefers zones with few replicas. A hard rule would leave replicas without a node if a zone is full.
-func overZones(labels map[string]string) []any {
-	return []any{map[string]any{
-		"maxSkew":           int64(1),
-		"topologyKey":       corev1.LabelTopologyZone,
-		"whenUnsatisfiable": "ScheduleAnyway",
-		"labelSelector":     map[string]any{"matchLabels": selectorOf(labels)},
-	}}
+// over prefers the nodes, or zones, with few replicas. A hard rule would leave replicas without a node if one is full.
+func over(labels map[string]string, topologyKeys ...string) (constraints []any) {
+	for _, key := range topologyKeys {
+		constraints = append(constraints, map[string]any{
+			"maxSkew":           int64(1),
+			"topologyKey":       key,
+			"whenUnsatisfiable": "ScheduleAnyway",
+			"labelSelector":     map[string]any{"matchLabels": selectorOf(labels)},
+		})
+	}
+	return constraints
 }
 
 // nearODGM prefers the node of the ODGM, and then its zone.
@@ -133,16 +154,20 @@ func limitsOf(record *v1alpha1.DeploymentRecord, n names) []Object {
 	return []Object{newObject("ResourceLimit", record.Namespace, n.limit, labels, spec)}
 }
 
-// mixesOf returns a CapacityMix for each Deployment of the ODGM, which keeps data and stays on on-demand capacity, and of functions
+// mixesOf returns a CapacityMix for the ODGM, which keeps data and stays on on-demand capacity, and for each Deployment of functions
 // that require an availability.
 func mixesOf(objects []Object) (mixes []Object) {
+	odgm := &Split{SpotPercent: 0, MinOnDemand: 1}
 	for _, o := range objects {
-		split := &Split{SpotPercent: 0, MinOnDemand: 1}
+		split := odgm
 		if o.function != nil {
 			split = o.function.Split
 		}
 		if _, is := podTemplate(o.Unstructured); !is || split == nil {
 			continue
+		}
+		if o.function == nil {
+			odgm = nil // one mix selects the pods of all members
 		}
 		labels := o.GetLabels()
 		mixes = append(mixes, newObject("CapacityMix", o.GetNamespace(), o.GetName(), labels, map[string]any{

@@ -103,7 +103,7 @@ func exposeOthers(s *source) {
 	}
 }
 
-var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory
+var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory.Expression
 
 // First the range, and its mean; the instant only if that says nothing or 0.
 func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
