@@ -38,9 +38,11 @@ func (p *parts) addEnvironments() error {
 
 func environmentTuning(e *controller.Environments) environments.Tuning {
 	return environments.Tuning{
-		StartTimeout: seconds(e.StartTimeoutSeconds),
-		CleanUp:      seconds(e.CleanUpFailedSeconds),
-		History:      int(e.HistoryLimit),
+		StartTimeout:       seconds(e.StartTimeoutSeconds),
+		CleanUp:            seconds(e.CleanUpFailedSeconds),
+		History:            int(e.HistoryLimit),
+		OrphanInterval:     seconds(e.OrphanIntervalSeconds),
+		DeleteOrphansAfter: seconds(e.DeleteOrphansAfterSeconds),
 	}
 }
 

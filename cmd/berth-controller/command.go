@@ -59,6 +59,10 @@ func newCommand(run func(context.Context, *controller.Configuration, source) err
 			if err != nil {
 				return err
 			}
+			if o.validate {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "The configuration is valid.")
+				return err
+			}
 			return run(cmd.Context(), c, src)
 		},
 	}

@@ -19,7 +19,9 @@ import (
 // options is the command line.
 type options struct {
 	file string
-	logs logOptions
+	// validate has the command end once the configuration is known to be valid.
+	validate bool
+	logs     logOptions
 	// flags holds the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
@@ -52,6 +54,8 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 	c := o.flags
 	fs := sections.FlagSet("configuration")
 	fs.StringVar(&o.file, "config", "", "The configuration file. Without one the defaults apply.")
+	fs.BoolVar(&o.validate, "validate-config", false,
+		"Print whether the configuration, with variables and flags, is valid, and exit: with code 1 if it is not. Nothing else is read. (default false)")
 	fs.StringVar(&c.SchedulerConfig, "scheduler-config", c.SchedulerConfig,
 		"The file that berth-scheduler runs with: scheduler names and rules for node types are taken from it. "+
 			"Without one the scheduler's defaults apply.")

@@ -82,7 +82,7 @@ func TestEveryFlagHasItsEffect(t *testing.T) {
 		"metrics-bind-address": ":1", "metrics-secure": "false", "health-probe-bind-address": ":2", "resync-interval": "7s",
 		"controllers": "*,records", "scheduler-config": "/s", "webhook": "true", "webhook-bind-address": ":3",
 	}
-	notConfiguration := map[string]bool{"config": true, "log-format": true, "v": true, "help": true, "version": true}
+	notConfiguration := map[string]bool{"config": true, "validate-config": true, "log-format": true, "v": true, "help": true, "version": true}
 	newCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {
 		if notConfiguration[f.Name] {
 			return
@@ -152,4 +152,28 @@ func TestHelpShowsTheFlagsInGroupsWithTheirDefaults(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	require.Regexp(t, `^berth-controller \S+ go1\.\S+ \w+/\w+\n$`, output(t, "--version"))
+}
+
+func TestValidateConfigEndsBeforeTheStart(t *testing.T) {
+	for file, want := range map[string]string{
+		"resyncSeconds: 45\n": "", "environments: {spotPercent: 101}\n": "environments.spotPercent: Invalid value: 101",
+		"environments: {spotpercent: 1}\n": `unknown field "environments.spotpercent"`,
+	} {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(header+file), 0o600))
+		var out bytes.Buffer
+		cmd := newCommand(func(context.Context, *controller.Configuration, source) error {
+			t.Error("it starts")
+			return nil
+		})
+		cmd.SetArgs([]string{"--config", path, "--validate-config"})
+		cmd.SetOut(&out)
+		err := cmd.ExecuteContext(t.Context())
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "The configuration is valid.\n", out.String())
+	}
 }

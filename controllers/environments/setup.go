@@ -79,6 +79,9 @@ type Tuning struct {
 	StartTimeout, CleanUp time.Duration
 	// History is how many specs are kept.
 	History int
+	// OrphanInterval is how often objects of environments that no longer exist are searched. DeleteOrphansAfter is how long they must
+	// have been found before they are deleted, 0 for never.
+	OrphanInterval, DeleteOrphansAfter time.Duration
 }
 
 // Controller reconciles Environments.
@@ -127,6 +130,11 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	b = b.WatchesRawSource(source.Channel(c.requeueAll, all))
 	if err := b.Complete(c); err != nil {
 		return fmt.Errorf("add the controller of Environments: %w", err)
+	}
+	if len(c.Namespaces) == 0 { // else it has no right to search
+		if err := mgr.Add(&search{c, known{}}); err != nil {
+			return fmt.Errorf("add the search for orphans: %w", err)
+		}
 	}
 	return metrics.Registry.Register(NewCollector(mgr.GetClient()))
 }

@@ -18,6 +18,7 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/bin" "$tmp/crds"
 
 (cd hack/tools && go build -buildvcs=false -o "$tmp/bin/" \
+	./configschema \
 	./protos \
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc \
 	google.golang.org/protobuf/cmd/protoc-gen-go \
@@ -77,4 +78,6 @@ mkdir docs/reference
 	# The type of this kind has another name, after its package.
 	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' "$tmp/api.md"
 } >docs/reference/api.md
+"$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
+	>docs/reference/berth-controller-config.schema.json
 go run ./hack/codegen/reference

@@ -170,6 +170,19 @@ type Environments struct {
 	//
 	// +optional
 	HistoryLimit int32 `json:"historyLimit"`
+
+	// orphanIntervalSeconds is the interval of the search for objects of environments that no longer exist, in seconds from
+	// 1 to 86400. Each is reported by an event. With namespaces set, nothing is searched. Defaults to 600.
+	//
+	// +optional
+	OrphanIntervalSeconds int32 `json:"orphanIntervalSeconds"`
+
+	// deleteOrphansAfterSeconds is how long such an object must have been found, since the controller became leader, before
+	// it is deleted, in seconds from 0 to 2592000. Volumes, and namespaces with volumes, are never deleted. 0 deletes
+	// nothing. Defaults to 0.
+	//
+	// +optional
+	DeleteOrphansAfterSeconds int32 `json:"deleteOrphansAfterSeconds"`
 }
 
 // Exposures of ports outside of the cluster.
@@ -209,7 +222,7 @@ func defaultEnvironments() Environments {
 		Quota: map[string]string{
 			"pods": "100", "persistentvolumeclaims": "50", "requests.storage": "1Ti",
 		},
-		DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
+		DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10, OrphanIntervalSeconds: 600,
 	}
 }
 
@@ -218,6 +231,8 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	all = append(all, inRange(at.Child("startTimeoutSeconds"), e.StartTimeoutSeconds, 10, 86400)...)
 	all = append(all, inRange(at.Child("cleanUpFailedSeconds"), e.CleanUpFailedSeconds, 0, 604800)...)
 	all = append(all, inRange(at.Child("historyLimit"), e.HistoryLimit, 1, 100)...)
+	all = append(all, inRange(at.Child("orphanIntervalSeconds"), e.OrphanIntervalSeconds, 1, 86400)...)
+	all = append(all, inRange(at.Child("deleteOrphansAfterSeconds"), e.DeleteOrphansAfterSeconds, 0, 2592000)...)
 	first := inRange(at.Child("firstPort"), e.FirstPort, 1, 65535)
 	if len(first) == 0 {
 		first = inRange(at.Child("lastPort"), e.LastPort, e.FirstPort, 65535)

@@ -63,7 +63,7 @@ func newOrphans(o *command.Options) *cobra.Command {
 }
 
 func runOrphans(ctx context.Context, o *command.Options, c client.Client, namespace string, f *orphansFlags) error {
-	found, err := orphans.Find(ctx, c, namespace)
+	found, err := orphans.Find(ctx, c, c.Scheme(), namespace, true)
 	if err != nil {
 		return environmentKind.Explain(err)
 	}
@@ -127,7 +127,7 @@ func deleteOrphan(ctx context.Context, c client.Client, a *orphans.Orphan, retai
 	if !a.Deletable(retained) {
 		return skipped[a.State], nil
 	}
-	created, err := orphans.Delete(ctx, c, a)
+	created, err := orphans.Delete(ctx, c, c, a)
 	switch {
 	case created:
 		return "skipped: Environment " + a.Environment + " exists again", nil

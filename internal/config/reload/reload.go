@@ -21,7 +21,9 @@ import (
 var Fields = []string{
 	"dryRun",
 	"environments.cleanUpFailedSeconds",
+	"environments.deleteOrphansAfterSeconds",
 	"environments.historyLimit",
+	"environments.orphanIntervalSeconds",
 	"environments.startTimeoutSeconds",
 	"mix.annotationRepairsPerMinute",
 	"mix.rebalance.backoffSeconds",

@@ -28,6 +28,7 @@ import (
 const (
 	namespaceKind = "Namespace"
 	claimKind     = "PersistentVolumeClaim"
+	secretKind    = "Secret"
 )
 
 // State determines whether an orphan may be deleted.
@@ -44,6 +45,9 @@ const (
 	// Foreign is a namespace whose name is not one of Berth's.
 	Foreign State = "Foreign"
 )
+
+// States returns all of them.
+func States() []State { return []State{Unused, Retained, Terminating, Foreign} }
 
 // Orphan is an object that was created for an Environment that no longer exists.
 type Orphan struct {
@@ -70,11 +74,12 @@ type Found struct {
 	Incomplete bool
 }
 
-// Find searches the whole cluster for orphans, or for those of Environments of one namespace.
-func Find(ctx context.Context, c client.Client, namespace string) (*Found, error) {
+// Find searches the whole cluster for orphans, or for those of Environments of one namespace. A caller that may not list Secrets, as
+// the controller, leaves them out.
+func Find(ctx context.Context, c client.Reader, scheme *runtime.Scheme, namespace string, secrets bool) (*Found, error) {
 	out := &Found{}
 	// Objects first: the Environment of one that is created in between is in the list that follows.
-	created, err := out.created(ctx, c)
+	created, err := out.created(ctx, c, scheme, secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +92,17 @@ func Find(ctx context.Context, c client.Client, namespace string) (*Found, error
 }
 
 // created lists what has the labels of an Environment. It reads metadata only: the data of a Secret is not needed.
-func (f *Found) created(ctx context.Context, c client.Client) (all []metav1.PartialObjectMetadata, err error) {
-	list, err := createdKinds(c.Scheme())
+func (f *Found) created(ctx context.Context, c client.Reader, scheme *runtime.Scheme, secrets bool) (
+	all []metav1.PartialObjectMetadata, err error,
+) {
+	list, err := createdKinds(scheme)
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range list {
+		if kind.Kind == secretKind && !secrets {
+			continue
+		}
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := c.List(ctx, page, client.HasLabels{v1alpha1.EnvironmentLabel, v1alpha1.EnvironmentNamespaceLabel})
@@ -213,16 +223,17 @@ func (o *Orphan) Deletable(includeRetained bool) bool {
 }
 
 // Delete deletes an orphan, unless its Environment exists by now; created reports that. It leaves another object of the same name alone.
-func Delete(ctx context.Context, c client.Client, o *Orphan) (created bool, err error) {
+// The reader must not read from a cache.
+func Delete(ctx context.Context, r client.Reader, w client.Writer, o *Orphan) (created bool, err error) {
 	namespace, name, _ := strings.Cut(o.Environment, "/")
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.Environment{})
-	switch {
-	case err == nil:
-		return true, nil
-	case !apierrors.IsNotFound(err) || kinds.NotServed(err):
+	var list v1alpha1.EnvironmentList
+	if err := r.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return false, err
+	}
+	if slices.ContainsFunc(list.Items, func(e v1alpha1.Environment) bool { return e.Name == name }) {
+		return true, nil
 	}
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
 	object.SetGroupVersionKind(o.GroupVersionKind())
-	return false, c.Delete(ctx, object, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return false, w.Delete(ctx, object, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }

@@ -5,6 +5,7 @@ package lifecycle_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,10 +68,7 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s := start(t)
 	s.Create(small("lost"), small("other"))
 	lost, other := s.comes("lost", v1alpha1.EnvironmentRunning), s.comes("other", v1alpha1.EnvironmentRunning)
-	testenv.End(s.process, false)
-	s.Delete(lost)
-	s.change("lost", func(e *v1alpha1.Environment) { e.Finalizers = nil })
-	s.WaitDeleted(lost)
+	s.lose(lost)
 
 	found := s.berth("", "env", "orphans")
 	assert.Contains(t, found, "Namespace/"+lost.Status.Namespace)
@@ -80,7 +78,35 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s.berth("", "env", "orphans", "--delete")
 	s.WaitDeleted(left)
 	assert.Nil(t, s.namespace(other).DeletionTimestamp)
+
+	// The controller reports what it finds, and deletes it if it is configured to.
+	s.Create(small("late"))
+	late := s.comes("late", v1alpha1.EnvironmentRunning)
+	s.lose(late)
+	s.run(func(c *controller.Configuration) { c.Environments.OrphanIntervalSeconds = 1 })
+	left = s.namespace(late)
+	s.Eventually("an event on the namespace", func() (bool, string) {
+		events, err := s.Kube.CoreV1().Events(metav1.NamespaceDefault).List(s.Ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + left.Name})
+		require.NoError(t, err)
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.Reason == v1alpha1.EventReasonOrphaned && e.InvolvedObject.UID == left.UID &&
+				e.Message == "Environment "+s.Namespace+"/late no longer exists"
+		}), fmt.Sprint(events.Items)
+	})
+	assert.Nil(t, s.namespace(late).DeletionTimestamp, "to report deletes nothing")
+	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.DeleteOrphansAfterSeconds = 1 })
+	s.WaitDeleted(left)
+	assert.Nil(t, s.namespace(other).DeletionTimestamp)
 	s.release()
+}
+
+// lose ends the controller and removes an Environment without it, so that its objects stay.
+func (s *scene) lose(e *v1alpha1.Environment) {
+	s.T.Helper()
+	testenv.End(s.process, false)
+	s.Delete(e)
+	s.change(e.Name, func(e *v1alpha1.Environment) { e.Finalizers = nil })
+	s.WaitDeleted(e)
 }
 
 // What never came to run is removed after a while, if that is configured, and tried again when it is changed.
