@@ -53,7 +53,8 @@ func parseProcessorTimes(stat []byte) (processorTimes, error) {
 			return processorTimes{}, fmt.Errorf("the first line of /proc/stat: %w", err)
 		}
 		t.all += ticks
-		if name := i + 1; name == 2 || name == 4 || name == 5 { // nice, idle, iowait
+		switch i {
+		case 1, 3, 4: // nice, idle, iowait
 			t.left += ticks
 		}
 	}

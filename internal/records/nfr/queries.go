@@ -88,9 +88,10 @@ func QueriesFor(c Component) Queries {
 	case v1alpha1.MetricsKnative:
 		q.RPS, q.P99 = ofKnative(c)
 	case v1alpha1.MetricsIstio:
-		// Each request is measured at both of its ends.
-		received := selector(matcher{"destination_workload_namespace", "=", c.Namespace}, matcher{"destination_workload", "=", c.Workload},
-			matcher{"reporter", "=", "destination"})
+		// Each request is measured at both of its ends. The label namespace is that of the pod that was scraped: pods of others, which
+		// may say what they like of their destination, do not count.
+		received := selector(matcher{"namespace", "=", c.Namespace}, matcher{"destination_workload_namespace", "=", c.Namespace},
+			matcher{"destination_workload", "=", c.Workload}, matcher{"reporter", "=", "destination"})
 		q.RPS = requestsOf("istio_requests_total" + received)
 		q.P99 = latencyOf("istio_request_duration_milliseconds_bucket"+received, v1alpha1.LatencyMilliseconds)
 	case v1alpha1.MetricsOpenTelemetry:

@@ -42,7 +42,7 @@ func expressions(q Queries) []string {
 // What each source queries about requests; every expression reads the series that are named as missing if there is no data.
 func TestSourcesOfMetrics(t *testing.T) {
 	const pods = `{namespace="shop",pod=~"cart-fn-0-.*"}`
-	const istio = `{destination_workload_namespace="shop",destination_workload="cart-fn-0",reporter="destination"}`
+	const istio = `{namespace="shop",destination_workload_namespace="shop",destination_workload="cart-fn-0",reporter="destination"}`
 	for name, c := range map[string]struct {
 		metrics  v1alpha1.FunctionMetrics
 		rps, p99 string
