@@ -49,7 +49,7 @@ func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
 func TestTheChartHasTheMonitoringKit(t *testing.T) {
 	w := testenv.New(t)
 	kit := normalise(t, w.Tool("kubectl", "kustomize", "manifests/monitoring"))
-	all := normalise(t, template(w, namespace, "monitoring.serviceMonitors=true", "monitoring.rules=true", "monitoring.dashboard=true", "monitoring.metricsReader=true"))
+	all := normalise(t, template(w, namespace, "monitoring.serviceMonitors=true", "monitoring.podMonitors=true", "monitoring.rules=true", "monitoring.dashboard=true", "monitoring.metricsReader=true"))
 	without := normalise(t, template(w, namespace))
 	maps.DeleteFunc(all, func(key string, _ map[string]any) bool { return without[key] != nil })
 	requireSame(t, kit, all)
@@ -58,7 +58,7 @@ func TestTheChartHasTheMonitoringKit(t *testing.T) {
 func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 	w := testenv.New(t)
 	out := string(template(w, "spot", "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true",
-		"scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
+		"scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.podMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
 	assert.NotContains(t, out, "berth-system")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-controller")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-environments")
