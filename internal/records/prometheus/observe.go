@@ -62,7 +62,12 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 			continue
 		}
 		if reasonOf(err) == v1alpha1.ReasonPrometheusNoData {
-			missing, series = append(missing, r.what), append(series, r.what+" ("+r.query.Series+")")
+			missing = append(missing, r.what)
+			// Without requests the series are there, and have no latency.
+			idle := observed.RPS.Known() && observed.RPS.Value() == 0
+			if !idle || r.what != "latency" {
+				series = append(series, r.what+" ("+r.query.Series+")")
+			}
 			continue
 		}
 		failure = worse(failure, fmt.Errorf("%s: %w", r.what, err))

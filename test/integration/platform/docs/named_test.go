@@ -28,7 +28,6 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^helm `), "test/integration/platform/install TestTheChartsLife runs helm on a chart with the same values"},
 	{regexp.MustCompile(`^kind `), "make kind-up creates a cluster of the same file"},
 	{regexp.MustCompile(`^(curl|grpcurl|TOKEN=)`), "test/integration/limits/wire and deploymentwire make the same calls; they need a cluster whose Services can be reached"},
-	{regexp.MustCompile(`^berth-controller .*--validate-config$`), "cmd/berth-controller TestValidateConfigEndsBeforeTheStart"},
 	{regexp.MustCompile(`^install `), "writes to a folder of the user's"},
 	{regexp.MustCompile(`^kubectl logs -n berth-system POD`), "needs kubelets: test/kind reads the logs of these pods"},
 	{regexp.MustCompile(`^kubectl annotate pod -n shop cache-3 `), "needs a workload of a custom kind: test/integration/mix/moves writes the same annotation"},

@@ -112,7 +112,7 @@ func TestCommandsRun(t *testing.T) {
 	_, err := sh.run("kubectl apply --server-side -f manifests/install.yaml")
 	require.NoError(t, err)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, objects))
-	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule"} {
 		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("monitoring.coreos.com", kind, "")))
 	}
 	t.Cleanup(func() {
