@@ -78,6 +78,15 @@ mkdir docs/reference
 	# The type of this kind has another name, after its package.
 	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' "$tmp/api.md"
 } >docs/reference/api.md
+{
+	echo "# Services"
+	echo
+	echo "<!-- make generate, from apis/proto -->"
+	echo
+	echo "The gRPC services, with all messages. [Services](../services.md) describes how to call them, also over REST."
+	"$tmp/bin/protos" -docs -import apis/proto mcp/orchestrator/v1/orchestrator.proto oaas/deployment/deployment.proto \
+		oaas/runtime/runtime.proto oaas/common/common.proto oaas/health/health.proto scheduler/v1/scheduler.proto
+} >docs/reference/services.md
 "$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
 	>docs/reference/berth-controller-config.schema.json
 go run ./hack/codegen/reference

@@ -4,7 +4,9 @@
 // protoc-gen-go and protoc-gen-go-grpc, which write a file beside each .proto. Usage:
 //
 //	protos -plugins DIRECTORY -import DIRECTORY FILE...
+//	protos -docs -import DIRECTORY FILE...
 //
+// The second prints the reference of the services instead, as Markdown.
 // Files are named relative to the import directory. The same input gives the same bytes.
 package main
 
@@ -31,15 +33,16 @@ const parameter = "paths=source_relative"
 
 func main() {
 	plugins := flag.String("plugins", "", "The directory with protoc-gen-go and protoc-gen-go-grpc.")
+	docs := flag.Bool("docs", false, "Print the reference of the services of the files, and write nothing.")
 	root := flag.String("import", ".", "The directory that the files are named relative to.")
 	flag.Parse()
-	if err := run(context.Background(), *plugins, *root, flag.Args()); err != nil {
+	if err := run(context.Background(), *docs, *plugins, *root, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "protos:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, plugins, root string, files []string) error {
+func run(ctx context.Context, docs bool, plugins, root string, files []string) error {
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{root}}),
 		// Comments become those of the Go code.
@@ -48,6 +51,9 @@ func run(ctx context.Context, plugins, root string, files []string) error {
 	compiled, err := compiler.Compile(ctx, files...)
 	if err != nil {
 		return err
+	}
+	if docs {
+		return writeDocs(os.Stdout, compiled)
 	}
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: files, Parameter: proto.String(parameter)}
 	seen := map[string]bool{}

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// StatusCode says within an answer how the call went. Calls that fail end with a gRPC status and have no answer.
+// StatusCode is the result of a call within its response. Calls that fail end with a gRPC status and have no response.
 type StatusCode int32
 
 const (

@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HealthService says whether services are served. It needs no credentials, as grpc.health.v1.Health does not.
+// HealthService reports whether services are served. It needs no credentials, as grpc.health.v1.Health does not.
 type HealthServiceClient interface {
 	// Check returns the state now.
 	Check(ctx context.Context, in *HealthCheckRequest, opts ...grpc.CallOption) (*HealthCheckResponse, error)
@@ -80,7 +80,7 @@ type HealthService_WatchClient = grpc.ServerStreamingClient[HealthCheckResponse]
 // All implementations must embed UnimplementedHealthServiceServer
 // for forward compatibility.
 //
-// HealthService says whether services are served. It needs no credentials, as grpc.health.v1.Health does not.
+// HealthService reports whether services are served. It needs no credentials, as grpc.health.v1.Health does not.
 type HealthServiceServer interface {
 	// Check returns the state now.
 	Check(context.Context, *HealthCheckRequest) (*HealthCheckResponse, error)
@@ -183,7 +183,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// CrmInfoService tells of the cluster.
+// CrmInfoService reports the health of the cluster.
 type CrmInfoServiceClient interface {
 	// GetEnvHealth counts the nodes of the cluster, whatever environment is named.
 	GetEnvHealth(ctx context.Context, in *CrmEnvRequest, opts ...grpc.CallOption) (*CrmEnvHealth, error)
@@ -225,7 +225,7 @@ func (c *crmInfoServiceClient) GetClusterHealth(ctx context.Context, in *CrmClus
 // All implementations must embed UnimplementedCrmInfoServiceServer
 // for forward compatibility.
 //
-// CrmInfoService tells of the cluster.
+// CrmInfoService reports the health of the cluster.
 type CrmInfoServiceServer interface {
 	// GetEnvHealth counts the nodes of the cluster, whatever environment is named.
 	GetEnvHealth(context.Context, *CrmEnvRequest) (*CrmEnvHealth, error)

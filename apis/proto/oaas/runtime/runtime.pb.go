@@ -472,7 +472,7 @@ func (x *FunctionStatus) GetLastTransitionTime() string {
 	return ""
 }
 
-// NfrCompliance says whether requirements are met: Met, Violated or Unknown.
+// NfrCompliance reports whether requirements are met: Met, Violated or Unknown.
 type NfrCompliance struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	OverallStatus      string                 `protobuf:"bytes,1,opt,name=overall_status,json=overallStatus,proto3" json:"overall_status,omitempty"`

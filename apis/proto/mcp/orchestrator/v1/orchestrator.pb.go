@@ -312,7 +312,7 @@ func (x *GetResourceLimitRequest) GetName() string {
 	return ""
 }
 
-// ListResourceLimitsRequest asks for a page.
+// ListResourceLimitsRequest requests a page.
 type ListResourceLimitsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only limits whose labels match.
@@ -562,7 +562,7 @@ func (x *DeleteResourceLimitRequest) GetForce() bool {
 	return false
 }
 
-// DeleteResourceLimitResponse says what was done.
+// DeleteResourceLimitResponse reports the result.
 type DeleteResourceLimitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Success       bool                   `protobuf:"varint,1,opt,name=success,proto3" json:"success,omitempty"`
