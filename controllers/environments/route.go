@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
 const ingressKind = "Ingress"
@@ -33,10 +34,8 @@ func (c *Controller) observeRoutes(ctx context.Context, v *observation) error {
 	if _, done := c.routeless.Load(key); none && done {
 		return nil
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(render.RouteKind.GroupVersion().WithKind(render.RouteKind.Kind + "List"))
 	in, ofEnvironment := client.InNamespace(v.env.Status.Namespace), client.MatchingLabels(render.Labels(v.env))
-	found, err := c.set(v.env).List(ctx, c.Live, list, in, ofEnvironment)
+	found, err := c.set(v.env).List(ctx, c.Live, kinds.ListOf(render.RouteKind), in, ofEnvironment)
 	// A controller that may not list them may not create them either, and an environment that requires one reports it then.
 	if err != nil && !unserved(err) && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("list the HTTPRoutes of Environment %s/%s: %w", v.env.Namespace, v.env.Name, err)

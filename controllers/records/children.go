@@ -12,12 +12,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/records/render"
 )
 
@@ -84,8 +84,7 @@ func (c *Controller) children(ctx context.Context, rec *v1alpha1.DeploymentRecor
 	if err != nil || !c.capabilities.served(knativeGroup) || !c.capabilities.watched.Load() {
 		return found, err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(knativeService.GroupVersion().WithKind("ServiceList"))
-	services, err := set.List(ctx, c.Client, list, in, client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)})
+	ofRecord := client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)}
+	services, err := set.List(ctx, c.Client, kinds.ListOf(knativeService), in, ofRecord)
 	return append(found, services...), err
 }

@@ -16,6 +16,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
 const (
@@ -74,8 +75,7 @@ func (s *store) remove(ctx context.Context, o *object) error {
 func (s *store) list(
 	ctx context.Context, namespace string, selector labels.Selector, after string, first int,
 ) ([]*object, string, error) {
-	page := &unstructured.UnstructuredList{}
-	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	page := kinds.ListOf(kind)
 	err := s.client.List(ctx, page, ctrlclient.InNamespace(namespace), ctrlclient.MatchingLabelsSelector{Selector: selector},
 		ctrlclient.Limit(int64(first)), ctrlclient.Continue(after))
 	if err != nil {

@@ -14,34 +14,31 @@ import (
 // fieldOwner is who sets the fields, as server-side apply knows it.
 const fieldOwner = "kubectl-berth-import"
 
-// apply creates or changes an object by server-side apply. It returns what the API server has then, and in which way that differs
-// from before, as kubectl calls it. A field that another owner has set to another value is an error, unless force is set.
-func apply(ctx context.Context, c client.Client, object *unstructured.Unstructured, force bool) (
-	_ *unstructured.Unstructured, change string, err error,
-) {
-	wanted := object.DeepCopy()
+// apply creates or changes an object by server-side apply, and makes it what the API server has then. It returns in which way that
+// differs from before, as kubectl calls it. A field that another owner has set to another value is an error, unless force is set.
+func apply(ctx context.Context, c client.Client, object *unstructured.Unstructured, force bool) (change string, err error) {
 	before := &unstructured.Unstructured{}
-	before.SetGroupVersionKind(wanted.GroupVersionKind())
-	err = c.Get(ctx, client.ObjectKeyFromObject(wanted), before)
+	before.SetGroupVersionKind(object.GroupVersionKind())
+	err = c.Get(ctx, client.ObjectKeyFromObject(object), before)
 	absent := apierrors.IsNotFound(err)
 	if err != nil && !absent {
-		return nil, "", err
+		return "", err
 	}
 	var options []client.PatchOption
 	if force {
 		options = append(options, client.ForceOwnership)
 	}
 	//nolint:staticcheck // its successor takes generated types or unstructured objects
-	if err := c.Patch(ctx, wanted, client.Apply, options...); err != nil {
-		return nil, "", err
+	if err := c.Patch(ctx, object, client.Apply, options...); err != nil {
+		return "", err
 	}
 	switch {
 	case absent:
-		return wanted, "created", nil
-	case equality.Semantic.DeepEqual(settled(before), settled(wanted)):
-		return wanted, "unchanged", nil
+		return "created", nil
+	case equality.Semantic.DeepEqual(settled(before), settled(object)):
+		return "unchanged", nil
 	}
-	return wanted, "configured", nil
+	return "configured", nil
 }
 
 // settled is an object without what says only when it was written: a dry run has that of a write that is not made.

@@ -7,12 +7,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
@@ -159,24 +157,17 @@ func (in *importing) take(ctx context.Context, r *result) {
 		in.did(r.Object, "%s converted (dry run)", name)
 		return
 	}
-	object, change, err := apply(ctx, in.client, r.Object, in.force)
+	change, err := apply(ctx, in.client, r.Object, in.force)
 	if err != nil {
 		in.fail(explained(r, err))
 		return
 	}
-	in.did(object, "%s %s%s", name, change, command.DryRunText(in.dryRun))
+	in.did(r.Object, "%s %s%s", name, change, command.DryRunText(in.dryRun))
 }
 
 // resourceOf returns an object as kubectl names it.
 func resourceOf(u *unstructured.Unstructured) string {
-	return strings.ToLower(u.GetKind()) + "." + u.GroupVersionKind().Group + "/" + u.GetName()
-}
-
-// listOf returns an empty list of objects of a kind.
-func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return list
+	return printers.Resource(u.GroupVersionKind(), u.GetName())
 }
 
 // explained adds to an error of the API server where the object comes from and what to do.

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/limits/mcpimport"
 )
 
@@ -79,7 +80,7 @@ func listConfigMaps(ctx context.Context, c client.Client, namespace string) ([]*
 	var found []*unstructured.Unstructured
 	seen := map[types.UID]bool{}
 	for _, form := range mcpimport.Forms() {
-		all, err := live.List[*unstructured.Unstructured](ctx, c, listOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")),
+		all, err := live.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")),
 			client.InNamespace(namespace), client.MatchingLabels(form.Selector()))
 		if err != nil {
 			return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)

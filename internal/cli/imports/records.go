@@ -65,7 +65,7 @@ func parseRuntime(u *unstructured.Unstructured) result {
 func listRuntimes(ctx context.Context, c client.Client, namespace string) ([]*unstructured.Unstructured, error) {
 	var found []*unstructured.Unstructured
 	for _, kind := range oaasimport.Kinds() {
-		all, err := live.List[*unstructured.Unstructured](ctx, c, listOf(kind), client.InNamespace(namespace))
+		all, err := live.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(kind), client.InNamespace(namespace))
 		if kinds.NotServed(err) {
 			continue
 		}

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +23,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/records/render"
 )
@@ -70,9 +70,7 @@ func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1
 	}
 	for _, ref := range rec.Status.ResourceRefs {
 		if groupKindOf(ref) == kindKnative.GroupKind() { // else the API need not even be there
-			u := &unstructured.UnstructuredList{}
-			u.SetGroupVersionKind(kindKnative.GroupVersion().WithKind("ServiceList"))
-			lists[kindKnative] = u
+			lists[kindKnative] = kinds.ListOf(kindKnative)
 		}
 	}
 	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }

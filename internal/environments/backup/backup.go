@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
 // ownedByAnnotation on a Secret of a backup is the name of the Environment that owned it.
@@ -97,8 +98,7 @@ func readEnvironments(ctx context.Context, c client.Client, namespace string, na
 	if len(names) > 0 {
 		return list, nil
 	}
-	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(environmentKind.GroupVersion().WithKind(environmentKind.Kind + "List"))
+	all := kinds.ListOf(environmentKind)
 	if err := c.List(ctx, all, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}

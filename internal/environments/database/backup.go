@@ -118,9 +118,8 @@ func (d *Database) snapshot(ctx context.Context, name string) (snapshot *unstruc
 		return nil, fmt.Sprintf("PersistentVolume %s has no CSI driver", volume.Name), nil
 	}
 	driver := volume.Spec.CSI.Driver
-	classes := &unstructured.UnstructuredList{}
 	kind := render.SnapshotClassKind
-	classes.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	classes := kinds.ListOf(kind)
 	if missing, err := absent(d.Reader.List(ctx, classes), kind.Kind+"es"); missing != "" || err != nil {
 		return nil, missing, err
 	}

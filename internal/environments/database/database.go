@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,8 +80,7 @@ func (d *Database) Backups(ctx context.Context) ([]render.Backup, error) {
 	if namespace == "" {
 		return list, nil
 	}
-	jobs, snapshots := &batchv1.JobList{}, &unstructured.UnstructuredList{}
-	snapshots.SetGroupVersionKind(render.SnapshotKind.GroupVersion().WithKind(render.SnapshotKind.Kind + "List"))
+	jobs, snapshots := &batchv1.JobList{}, kinds.ListOf(render.SnapshotKind)
 	if err := d.Reader.List(ctx, jobs, client.InNamespace(namespace), d.labels()); err != nil {
 		return nil, fmt.Errorf("list Jobs of namespace %s: %w", namespace, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -70,9 +71,7 @@ func TestDomainsByAGateway(t *testing.T) {
 	s.run()
 	s.evaluateAgain("shop")
 	s.Eventually("an Ingress has taken its place", func() (bool, string) {
-		routes := &unstructured.UnstructuredList{}
-		routes.SetGroupVersionKind(internal.RouteKind.GroupVersion().WithKind("HTTPRouteList"))
-		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, routes)
+		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, kinds.ListOf(internal.RouteKind))
 		return len(have) == 1 && len(left) == 0, fmt.Sprint(have, left)
 	})
 	s.release()
