@@ -367,8 +367,8 @@ func EmptyDir(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// CRD is a definition of a namespaced kind in a group, in YAML: its objects may have any content, and these subresources.
-func CRD(group, kind, subresources string) string {
+// CRD is a definition of a namespaced kind in a version of a group, in YAML: its objects may have any content, and these subresources.
+func CRD(group, version, kind, subresources string) string {
 	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -378,10 +378,10 @@ spec:
   scope: Namespaced
   names: {kind: %[3]s, plural: %[1]ss}
   versions:
-  - name: v1
+  - name: %[5]s
     served: true
     storage: true
     subresources: {%[4]s}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, strings.ToLower(kind), group, kind, subresources)
+`, strings.ToLower(kind), group, kind, subresources, version)
 }

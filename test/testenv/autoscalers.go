@@ -19,7 +19,7 @@ import (
 func (w *World) ServeKarpenter() {
 	w.T.Helper()
 	crd := &unstructured.Unstructured{}
-	require.NoError(w.T, yaml.Unmarshal([]byte(builders.CRD("karpenter.sh", "NodePool", "")), &crd.Object))
+	require.NoError(w.T, yaml.Unmarshal([]byte(builders.CRD("karpenter.sh", "v1", "NodePool", "")), &crd.Object))
 	w.CreateForTest(crd)
 	w.Eventually("the API server serves node pools", func() (bool, string) {
 		found, err := autoscaler.Find(w.Ctx, w.Kube)

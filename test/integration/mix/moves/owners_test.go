@@ -176,7 +176,7 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
-	require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "Set", scaled)))
+	require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "v1", "Set", scaled)))
 	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(5)}}}
 	owner.SetAPIVersion("test.example.com/v1")
 	owner.SetKind("Set")

@@ -72,7 +72,7 @@ func TestTheBarePodsOfACapacityMixAreOneGroup(t *testing.T) {
 // what makes it the controller of pods.
 func newFleet(w *testenv.World, name string) func(*corev1.PodTemplateSpec) {
 	w.T.Helper()
-	require.NoError(w.T, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "Fleet", "")))
+	require.NoError(w.T, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "v1", "Fleet", "")))
 	fleet := &unstructured.Unstructured{}
 	fleet.SetAPIVersion("test.example.com/v1")
 	fleet.SetKind("Fleet")

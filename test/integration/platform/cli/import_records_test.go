@@ -18,29 +18,6 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// oaasCRDs are those of both generations of the class runtime manager, as open as they can be.
-const oaasCRDs = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: classruntimes.oaas.io}
-spec:
-  group: oaas.io
-  scope: Namespaced
-  names: {plural: classruntimes, singular: classruntime, kind: ClassRuntime}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: deploymentrecords.oaas.io}
-spec:
-  group: oaas.io
-  scope: Namespaced
-  names: {plural: deploymentrecords, singular: deploymentrecord, kind: DeploymentRecord}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
 // oaasObject returns an object of the class runtime manager with a spec.
 func oaasObject(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
@@ -60,16 +37,6 @@ var recordImporter = []rbacv1.PolicyRule{
 	builders.Rule("berth.dev", []string{"deploymentrecords"}, "get", "create", "patch"),
 }
 
-// recordVersions returns the resource versions of the test's records, by name.
-func recordVersions(w *testenv.World) map[string]string {
-	w.T.Helper()
-	all := map[string]string{}
-	for _, record := range testenv.List(w, &v1alpha1.DeploymentRecordList{}).Items {
-		all[record.Name] = record.ResourceVersion
-	}
-	return all
-}
-
 func TestImportOfRecordsOfBothGenerations(t *testing.T) {
 	w := begin(t)
 	me := user(w, "importer", recordImporter)
@@ -77,7 +44,9 @@ func TestImportOfRecordsOfBothGenerations(t *testing.T) {
 	r := kubectl(w, me, "", args...).ok(t)
 	assert.Equal(t, "No ClassRuntimes or DeploymentRecords of OaaS found in namespace "+w.Namespace+".\n", r.errOut, "their kinds are not served")
 
-	require.NoError(t, w.Cluster.Apply(w.Ctx, oaasCRDs))
+	for _, kind := range []string{"ClassRuntime", "DeploymentRecord"} {
+		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("oaas.io", "v1alpha1", kind, "")))
+	}
 	w.Create(
 		oaasObject(t, "ClassRuntime", w.Namespace, "shop-cart-1a2b3c4d", `
 package_class_key: example.shop.Cart
@@ -98,7 +67,7 @@ functions: [{function_key: f, replicas: 3, container_image: "registry.example/f:
 	r = kubectl(w, me, "", append(args, "--dry-run=server")...)
 	require.ErrorIs(t, r.err, command.ErrFailed)
 	assert.Equal(t, "deploymentrecord.berth.dev/old created (server dry run)\ndeploymentrecord.berth.dev/shop-cart-1a2b3c4d created (server dry run)\n", r.out)
-	assert.Empty(t, recordVersions(w), "a dry run writes nothing")
+	assert.Empty(t, versions(w, &v1alpha1.DeploymentRecordList{}), "a dry run writes nothing")
 
 	r = kubectl(w, me, "", args...)
 	require.ErrorIs(t, r.err, command.ErrFailed)
@@ -117,10 +86,10 @@ functions: [{function_key: f, replicas: 3, container_image: "registry.example/f:
 	assert.Equal(t, int32(3), *old.Spec.DeploymentUnit.Functions[0].MinScale)
 	assert.Equal(t, "edge", old.Spec.TemplateHint)
 
-	before := recordVersions(w)
+	before := versions(w, &v1alpha1.DeploymentRecordList{})
 	r = kubectl(w, me, "", args...)
 	assert.Equal(t, 2, strings.Count(r.out, " unchanged\n"), r.out)
-	assert.Equal(t, before, recordVersions(w), "a second import writes nothing")
+	assert.Equal(t, before, versions(w, &v1alpha1.DeploymentRecordList{}), "a second import writes nothing")
 
 	r = kubectl(w, me, "kind: List\napiVersion: v1\nitems: []\n", "import", "records", "-f", "-", "--dry-run=client")
 	require.ErrorContains(t, r.err, "the file has no ClassRuntime or DeploymentRecord of oaas.io")

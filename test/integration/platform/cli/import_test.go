@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -78,13 +80,15 @@ func planned(namespace, name string, data map[string]string) *corev1.ConfigMap {
 // asText is a JSON text as upstream's code keeps it.
 func asText(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
-// versions are those of the test's limits, by name.
-func versions(w *testenv.World) map[string]string {
+// versions are those of the test's objects of a list, by name.
+func versions(w *testenv.World, list client.ObjectList) map[string]string {
 	w.T.Helper()
 	all := map[string]string{}
-	for _, limit := range testenv.List(w, &v1alpha1.ResourceLimitList{}).Items {
-		all[limit.Name] = limit.ResourceVersion
-	}
+	require.NoError(w.T, meta.EachListItem(testenv.List(w, list), func(o runtime.Object) error {
+		object := o.(client.Object)
+		all[object.GetName()] = object.GetResourceVersion()
+		return nil
+	}))
 	return all
 }
 
@@ -118,7 +122,7 @@ func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	r := kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=server").ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/planned created (server dry run)", strings.Split(r.out, "\n")[0])
 	kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=client").ok(t)
-	assert.Empty(t, versions(w), "a dry run writes nothing")
+	assert.Empty(t, versions(w, &v1alpha1.ResourceLimitList{}), "a dry run writes nothing")
 
 	r = kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace).ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/planned created\nresourcelimit.berth.dev/planned-on created\nresourcelimit.berth.dev/coded created\nresourcelimit.berth.dev/coded-on created\n", r.out)
@@ -139,10 +143,10 @@ func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	assert.Equal(t, map[string]string{"disk": "ssd"}, on.Spec.NodeSelector)
 	assert.Equal(t, []string{"7"}, on.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[1].Values)
 
-	before := versions(w)
+	before := versions(w, &v1alpha1.ResourceLimitList{})
 	r = kubectl(w, me, "", "import", "resource-limits", "--from-namespace", w.Namespace).ok(t)
 	assert.Equal(t, 4, strings.Count(r.out, " unchanged\n"))
-	assert.Equal(t, before, versions(w), "a second import writes nothing")
+	assert.Equal(t, before, versions(w, &v1alpha1.ResourceLimitList{}), "a second import writes nothing")
 }
 
 func TestImportTellsAndGoesOn(t *testing.T) {
@@ -250,7 +254,7 @@ func TestImportFromFiles(t *testing.T) {
 	me := user(w, "importer", importer[1:])
 	r = kubectl(w, me, upstreamFile, "import", "resource-limits", "-f", "-", "-n", "ignored", "--to-namespace", w.Namespace).ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/large created\nresourcelimit.berth.dev/small created\n", r.out)
-	assert.Len(t, versions(w), 2)
+	assert.Len(t, versions(w, &v1alpha1.ResourceLimitList{}), 2)
 	r = kubectl(w, me, "", "import", "resource-limits", "-f", file, "--to-namespace", w.Namespace).ok(t)
 	assert.Equal(t, 2, strings.Count(r.out, " unchanged\n"))
 

@@ -113,7 +113,7 @@ func TestCommandsRun(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, objects))
 	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule"} {
-		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("monitoring.coreos.com", kind, "")))
+		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("monitoring.coreos.com", "v1", kind, "")))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
