@@ -157,7 +157,7 @@ func fallback(before, after *v1alpha1.DeploymentRecordStatus) []note {
 	return []note{{v1alpha1.EventReasonTemplateFallback, is.Message}}
 }
 
-// reconciled returns the conditions without that of the analyzer.
+// reconciled returns the conditions without those of the analyzer.
 func reconciled(conditions []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(conditions), isMeasured)
 }

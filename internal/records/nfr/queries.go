@@ -3,7 +3,6 @@
 package nfr
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -95,22 +94,26 @@ func QueriesFor(c Component) Queries {
 		q.RPS = requestsOf("istio_requests_total" + received)
 		q.P99 = latencyOf("istio_request_duration_milliseconds_bucket"+received, v1alpha1.LatencyMilliseconds)
 	case v1alpha1.MetricsOpenTelemetry:
-		q.RPS = requestsOf("http_server_request_duration_seconds_count" + pods)
-		q.P99 = latencyOf("http_server_request_duration_seconds_bucket"+pods, v1alpha1.LatencySeconds)
+		q.RPS, q.P99 = ofHistogram("http_server_request_duration_seconds", pods, v1alpha1.LatencySeconds)
 	case v1alpha1.MetricsHTTPServer:
-		q.RPS = requestsOf("http_server_requests_seconds_count" + pods)
-		q.P99 = latencyOf("http_server_requests_seconds_bucket"+pods, v1alpha1.LatencySeconds)
+		q.RPS, q.P99 = ofHistogram("http_server_requests_seconds", pods, v1alpha1.LatencySeconds)
 	case v1alpha1.MetricsCustom:
-		q.RPS = requestsOf(cmp.Or(c.Metrics.RequestCounter, c.Metrics.LatencyHistogram+"_count") + pods)
 		if c.Metrics.LatencyHistogram != "" {
-			q.P99 = latencyOf(c.Metrics.LatencyHistogram+"_bucket"+pods, c.Metrics.LatencyUnit)
+			q.RPS, q.P99 = ofHistogram(c.Metrics.LatencyHistogram, pods, c.Metrics.LatencyUnit)
+		}
+		if c.Metrics.RequestCounter != "" {
+			q.RPS = requestsOf(c.Metrics.RequestCounter + pods)
 		}
 	default:
 		owned := selector(matcher{"oaas_owner", "=", c.Record}, matcher{"namespace", "=", c.Namespace})
-		q.RPS = requestsOf("http_server_requests_seconds_count" + owned)
-		q.P99 = latencyOf("http_server_requests_seconds_bucket"+owned, v1alpha1.LatencySeconds)
+		q.RPS, q.P99 = ofHistogram("http_server_requests_seconds", owned, v1alpha1.LatencySeconds)
 	}
 	return q
+}
+
+// ofHistogram returns the queries for a histogram, which counts requests too.
+func ofHistogram(name, selector string, unit v1alpha1.LatencyUnit) (rps, p99 Query) {
+	return requestsOf(name + "_count" + selector), latencyOf(name+"_bucket"+selector, unit)
 }
 
 // requestsOf returns the query for the rate of a counter.

@@ -160,19 +160,17 @@ func (p *parser) function(i int, in *function) v1alpha1.FunctionSpec {
 	out := v1alpha1.FunctionSpec{
 		FunctionKey: in.FunctionKey, Description: in.Description, AvailableLocation: in.AvailableLocation,
 		Image:          cmp.Or(in.Provision.ContainerImage, in.ContainerImage),
+		Port:           in.Provision.Port,
 		HTTP2:          in.Provision.NeedHTTP2,
 		MaxConcurrency: in.Provision.MaxConcurrency,
 		MinScale:       cmp.Or(in.Provision.MinScale, in.Replicas),
 		MaxScale:       in.Provision.MaxScale,
 		Resources:      allocation(&in.Provision.resources, &in.Resources),
 		WASMModuleURL:  in.Provision.WASMModuleURL,
-		Config:         texts[v1alpha1.ConfigValue](in.Config),
+		Config:         in.Config,
 	}
 	if in.FunctionKey == "" {
 		p.fail("%s.function_key is missing", at)
-	}
-	if in.Provision.Port != nil {
-		out.Port = *in.Provision.Port
 	}
 	if q := in.QoS; q != nil {
 		out.NFRRequirements = &v1alpha1.NFRRequirements{
@@ -273,7 +271,7 @@ func (p *parser) telemetry(in *telemetry) *v1alpha1.Telemetry {
 	}
 	out := &v1alpha1.Telemetry{
 		Enabled: in.Enabled != nil && *in.Enabled, Traces: in.Traces, Metrics: in.Metrics, Logs: in.Logs, ServiceName: in.ServiceName,
-		ResourceAttributes: texts[v1alpha1.AttributeValue](in.ResourceAttributes),
+		ResourceAttributes: in.ResourceAttributes,
 	}
 	if rate := p.share("spec.telemetry.sampling_rate", in.SamplingRate, 1); rate != nil {
 		out.SamplingRate = *rate
@@ -287,7 +285,7 @@ func (p *parser) odgm(in *odgm) *v1alpha1.ODGMConfig {
 	}
 	out := &v1alpha1.ODGMConfig{
 		Collections: in.Collections, PartitionCount: in.PartitionCount, ReplicaCount: in.ReplicaCount, ShardType: in.ShardType,
-		Invocations: p.invocations(in.Invocations), Options: texts[v1alpha1.AttributeValue](in.Options), Log: in.Log, NodeID: in.NodeID,
+		Invocations: p.invocations(in.Invocations), Options: in.Options, Log: in.Log, NodeID: in.NodeID,
 	}
 	for env, ids := range in.NodeIDs {
 		if out.NodeIDs == nil {
@@ -323,17 +321,6 @@ func (p *parser) invocations(in *invocations) *v1alpha1.InvocationRoutes {
 		out.Routes[name] = v1alpha1.FunctionRoute{
 			URL: r.URL, FunctionKey: r.FunctionKey, Stateless: r.Stateless, Standby: r.Standby, ActiveGroup: r.ActiveGroup,
 		}
-	}
-	return out
-}
-
-func texts[V ~string](in map[string]string) map[string]V {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]V, len(in))
-	for key, value := range in {
-		out[key] = V(value)
 	}
 	return out
 }

@@ -2,6 +2,8 @@
 
 package oaasimport
 
+import "berth.dev/berth/apis/v1alpha1"
+
 // The specs of both generations, as the class runtime manager writes them. Fields have the names of its JSON.
 
 type runtimeSpec struct {
@@ -36,12 +38,12 @@ type requirements struct {
 }
 
 type function struct {
-	FunctionKey       string            `json:"function_key"`
-	Description       string            `json:"description"`
-	AvailableLocation string            `json:"available_location"`
-	QoS               *qos              `json:"qos_requirement"`
-	Provision         provision         `json:"provision_config"`
-	Config            map[string]string `json:"config"`
+	FunctionKey       string                          `json:"function_key"`
+	Description       string                          `json:"description"`
+	AvailableLocation string                          `json:"available_location"`
+	QoS               *qos                            `json:"qos_requirement"`
+	Provision         provision                       `json:"provision_config"`
+	Config            map[string]v1alpha1.ConfigValue `json:"config"`
 	// These have been part of provision_config since the later generation.
 	Replicas       *int32    `json:"replicas"`
 	ContainerImage string    `json:"container_image"`
@@ -65,7 +67,7 @@ type provision struct {
 	resources
 	ContainerImage string `json:"container_image"`
 	WASMModuleURL  string `json:"wasm_module_url"`
-	Port           *int32 `json:"port"`
+	Port           int32  `json:"port"`
 	MaxConcurrency int32  `json:"max_concurrency"`
 	NeedHTTP2      bool   `json:"need_http2"`
 	MinScale       *int32 `json:"min_scale"`
@@ -73,16 +75,16 @@ type provision struct {
 }
 
 type odgm struct {
-	Collections    []string                `json:"collections"`
-	PartitionCount *int32                  `json:"partition_count"`
-	ReplicaCount   *int32                  `json:"replica_count"`
-	ShardType      string                  `json:"shard_type"`
-	Invocations    *invocations            `json:"invocations"`
-	Options        map[string]string       `json:"options"`
-	Log            string                  `json:"log"`
-	NodeID         *int64                  `json:"node_id"`
-	NodeIDs        map[string][]int64      `json:"env_node_ids"`
-	Assignments    map[string][]assignment `json:"collection_assignments"`
+	Collections    []string                           `json:"collections"`
+	PartitionCount *int32                             `json:"partition_count"`
+	ReplicaCount   *int32                             `json:"replica_count"`
+	ShardType      string                             `json:"shard_type"`
+	Invocations    *invocations                       `json:"invocations"`
+	Options        map[string]v1alpha1.AttributeValue `json:"options"`
+	Log            string                             `json:"log"`
+	NodeID         *int64                             `json:"node_id"`
+	NodeIDs        map[string][]int64                 `json:"env_node_ids"`
+	Assignments    map[string][]assignment            `json:"collection_assignments"`
 }
 
 type assignment struct {
@@ -106,11 +108,11 @@ type route struct {
 }
 
 type telemetry struct {
-	Enabled            *bool             `json:"enabled"`
-	Traces             *bool             `json:"traces"`
-	Metrics            *bool             `json:"metrics"`
-	Logs               *bool             `json:"logs"`
-	SamplingRate       *float64          `json:"sampling_rate"`
-	ServiceName        string            `json:"service_name"`
-	ResourceAttributes map[string]string `json:"resource_attributes"`
+	Enabled            *bool                              `json:"enabled"`
+	Traces             *bool                              `json:"traces"`
+	Metrics            *bool                              `json:"metrics"`
+	Logs               *bool                              `json:"logs"`
+	SamplingRate       *float64                           `json:"sampling_rate"`
+	ServiceName        string                             `json:"service_name"`
+	ResourceAttributes map[string]v1alpha1.AttributeValue `json:"resource_attributes"`
 }

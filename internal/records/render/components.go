@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -171,8 +173,8 @@ func membersOf(record *v1alpha1.DeploymentRecord) (members []Member) {
 	return members
 }
 
-// memberIDs returns the numbers of all nodes, those of other clusters too, sorted, each once.
-func memberIDs(c *v1alpha1.ODGMConfig, members []Member) []int64 {
+// memberIDs returns the numbers of all nodes, those of other clusters too, sorted, each once, with commas between them.
+func memberIDs(c *v1alpha1.ODGMConfig, members []Member) string {
 	ids := sets.New[int64]()
 	for _, of := range c.NodeIDs {
 		ids.Insert(of...)
@@ -182,7 +184,11 @@ func memberIDs(c *v1alpha1.ODGMConfig, members []Member) []int64 {
 			ids.Insert(*m.ID)
 		}
 	}
-	return sets.List(ids)
+	var texts []string
+	for _, id := range sets.List(ids) {
+		texts = append(texts, strconv.FormatInt(id, 10))
+	}
+	return strings.Join(texts, ",")
 }
 
 // odgmOf returns the ODGM of a record.

@@ -101,8 +101,8 @@ func (v *variables) ofODGM(m Member) Variables {
 	if m.ID != nil {
 		env["ODGM_NODE_ID"] = strconv.FormatInt(*m.ID, 10)
 	}
-	if ids := memberIDs(&c, v.odgm.Members); len(ids) > 0 {
-		env["ODGM_MEMBERS"] = strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
+	if ids := memberIDs(&c, v.odgm.Members); ids != "" {
+		env["ODGM_MEMBERS"] = ids
 	}
 	if c.Log != "" {
 		env["ODGM_LOG"] = c.Log

@@ -58,11 +58,11 @@ func markPods(o *unstructured.Unstructured, src *source) map[string]any {
 		return nil
 	}
 	metadata := ensure(pods, "metadata")
-	if src.function != nil && src.function.Spec.HTTP2 {
-		ensure(metadata, "annotations")[oaasHTTP2Annotation] = "true"
-	}
-	if src.function != nil {
-		markScraped(metadata, src.function.Metrics)
+	if f := src.function; f != nil {
+		if f.Spec.HTTP2 {
+			ensure(metadata, "annotations")[oaasHTTP2Annotation] = "true"
+		}
+		markScraped(metadata, f.Metrics)
 	}
 	podLabels := ensure(metadata, "labels")
 	for key, value := range src.labels {
