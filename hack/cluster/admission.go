@@ -3,14 +3,12 @@
 package cluster
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,8 +39,8 @@ func (t processorTimes) leftSince(before processorTimes) float64 {
 
 // parseProcessorTimes reads the first line of /proc/stat: cpu user nice system idle iowait irq softirq steal.
 func parseProcessorTimes(stat []byte) (processorTimes, error) {
-	line, _, _ := bufio.NewReader(bytes.NewReader(stat)).ReadLine()
-	fields := strings.Fields(string(line))
+	line, _, _ := strings.Cut(string(stat), "\n")
+	fields := strings.Fields(line)
 	if len(fields) < 9 || fields[0] != "cpu" {
 		return processorTimes{}, fmt.Errorf("the first line of /proc/stat is %q: want cpu and eight numbers", line)
 	}
@@ -76,9 +74,7 @@ type admission struct {
 	turn   chan struct{}
 	window time.Duration
 	read   func() (processorTimes, error)
-
-	mu     sync.Mutex
-	inside int
+	inside atomic.Int32
 }
 
 func newAdmission(window time.Duration, read func() (processorTimes, error)) *admission {
@@ -94,7 +90,7 @@ func (a *admission) enter(ctx context.Context) error {
 	}
 	defer func() { <-a.turn }()
 	before, err := a.read()
-	for err == nil && a.occupied() >= alwaysRun {
+	for err == nil && a.inside.Load() >= alwaysRun {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -107,20 +103,8 @@ func (a *admission) enter(ctx context.Context) error {
 		before = now
 	}
 	// Where the times cannot be read, the number of suites is all there is to go by.
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.inside++
+	a.inside.Add(1)
 	return nil
 }
 
-func (a *admission) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.inside--
-}
-
-func (a *admission) occupied() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.inside
-}
+func (a *admission) leave() { a.inside.Add(-1) }

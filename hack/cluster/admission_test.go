@@ -48,14 +48,14 @@ func TestSuitesBeginWhenTheProcessorsHaveFreeCapacity(t *testing.T) {
 	go func() { entered <- a.enter(t.Context()) }()
 	left.Store(100 * freeShare)
 	require.NoError(t, <-entered, "a quarter is free")
-	assert.Equal(t, alwaysRun+1, a.occupied())
+	assert.EqualValues(t, alwaysRun+1, a.inside.Load())
 
 	left.Store(0)
 	go func() { entered <- a.enter(t.Context()) }()
 	a.leave()
 	a.leave()
 	require.NoError(t, <-entered, "two have left")
-	assert.Equal(t, alwaysRun, a.occupied())
+	assert.EqualValues(t, alwaysRun, a.inside.Load())
 }
 
 func TestSuitesBeginByNumberWhereTheTimesCannotBeRead(t *testing.T) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command configschema prints the JSON schema of a configuration file, made of the Go type that it is decoded to and of the
-// comments of its fields.
+// Command configschema prints the JSON schema of a configuration file, made of the Go type Configuration that it is decoded to, and
+// of the comments of its fields.
 package main
 
 import (
@@ -20,16 +20,15 @@ import (
 
 func main() {
 	folder := flag.String("package", "", "the folder of the package, such as ./apis/config/controller")
-	name := flag.String("type", "Configuration", "the type in it")
 	title := flag.String("title", "", "the title of the schema")
 	flag.Parse()
-	if err := run(*folder, *name, *title); err != nil {
+	if err := run(*folder, *title); err != nil {
 		fmt.Fprintln(os.Stderr, "configschema:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, name, title string) error {
+func run(folder, title string) error {
 	registry := &markers.Registry{}
 	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
 		return err
@@ -47,7 +46,7 @@ func run(folder, name, title string) error {
 	}
 	crd.AddKnownTypes(parser)
 	parser.NeedPackage(roots[0])
-	typ := crd.TypeIdent{Package: roots[0], Name: name}
+	typ := crd.TypeIdent{Package: roots[0], Name: "Configuration"}
 	parser.NeedFlattenedSchemaFor(typ)
 	if loader.PrintErrors(roots, packages.TypeError) { // types of other packages are loaded only where a field has them
 		return errors.New("the package has errors")
