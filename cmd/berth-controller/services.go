@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,7 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	if err := addProducts(mgr, s, c); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	if err := mgr.Add(s); err != nil {
+	if err := errors.Join(mgr.Add(s), mgr.AddReadyzCheck("services", s.Ready)); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
 	return func(c *controller.Configuration) { s.Retune(&c.Services) }, nil

@@ -81,8 +81,13 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(server); err != nil {
 		return err
 	}
+	// The API server must not be sent to a pod that does not accept its connections yet.
+	accepts := server.StartedChecker()
 	return mgr.AddReadyzCheck("webhook", func(r *http.Request) error {
 		if err := ready(r); err != nil {
+			return err
+		}
+		if err := accepts(r); err != nil {
 			return err
 		}
 		if !c.Handler.Synced() {

@@ -57,6 +57,8 @@ type Server struct {
 	// connections are those of all addresses.
 	connections *connections
 	reach       *reach
+	// serving is true from the time that connections are accepted until the shutdown.
+	serving atomic.Bool
 
 	grpc    *grpc.Server
 	health  *health.Server
@@ -123,6 +125,15 @@ func (s *Server) RegisterOpen(d *grpc.ServiceDesc, service any) {
 // Health has the serving status of services.
 func (s *Server) Health() healthpb.HealthServer { return s.health }
 
+// Ready is a readiness check of the process: it fails while no connection is accepted, so that no Endpoint of the Service
+// refuses calls. Whether the API server is reachable does not count: then calls get UNAVAILABLE from any replica.
+func (s *Server) Ready(*http.Request) error {
+	if !s.serving.Load() {
+		return errors.New("gRPC and REST are not served")
+	}
+	return nil
+}
+
 // NeedLeaderElection returns false: every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
 
@@ -172,6 +183,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	s.served(true)
+	s.serving.Store(true)
 	servers, ctx := errgroup.WithContext(ctx)
 	if s.certificate != nil {
 		servers.Go(func() error { return s.certificate.Start(ctx) })
@@ -207,6 +219,7 @@ func (s *Server) serveOn(ctx context.Context, accepting net.Listener) error {
 		return fmt.Errorf("serve gRPC and REST: %w", err)
 	case <-ctx.Done():
 	}
+	s.serving.Store(false)
 	s.health.Shutdown() // sets NOT_SERVING
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()

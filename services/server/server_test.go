@@ -318,3 +318,19 @@ func TestAWarningIsInTheAnswerAndInTheLog(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(log.String(), "is damaged"))
 	Warn(t.Context(), text) // no call: no one to tell
 }
+
+// A pod that is ready is sent calls.
+func TestTheServerIsReadyWhileItServes(t *testing.T) {
+	s, _ := logging(t)
+	require.EqualError(t, s.Ready(nil), "gRPC and REST are not served")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	require.Eventually(t, func() bool { return s.Ready(nil) == nil }, time.Minute, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+	require.Error(t, s.Ready(nil))
+}

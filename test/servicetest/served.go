@@ -6,7 +6,6 @@ package servicetest
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"regexp"
 	"testing"
 
@@ -55,7 +54,7 @@ func New(t *testing.T, resource string, manifests ...string) *Served {
 	return s
 }
 
-// Start starts a controller, and waits until it serves.
+// Start starts a controller, and waits until it is ready: then it serves.
 func (s *Served) Start(name string, changes ...func(*controller.Configuration)) {
 	s.T.Helper()
 	s.Address = s.FreeAddress()
@@ -70,11 +69,9 @@ func (s *Served) Start(name string, changes ...func(*controller.Configuration)) 
 			s.TLS = &tls.Config{InsecureSkipVerify: true}
 		}
 	})
-	health := healthpb.NewHealthClient(s.Dial(nil))
-	s.Eventually("the services are served", func() (bool, string) {
-		r, err := health.Check(s.Ctx, &healthpb.HealthCheckRequest{})
-		return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(r, err)
-	})
+	r, err := healthpb.NewHealthClient(s.Dial(nil)).Check(s.Ctx, &healthpb.HealthCheckRequest{})
+	require.NoError(s.T, err, "the controller is ready and does not serve")
+	require.Equal(s.T, healthpb.HealthCheckResponse_SERVING, r.Status)
 }
 
 // User makes a service account that may do something with the objects of the namespace, and returns a token of it.
