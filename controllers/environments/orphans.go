@@ -16,6 +16,9 @@ import (
 	"berth.dev/berth/internal/environments/orphans"
 )
 
+// reportedAtOnce is how many orphans a search reports. The next one reports more: a tenant may label any number of objects.
+const reportedAtOnce = 100
+
 // known is when each orphan was first found. What was found before a restart counts from the first search after it.
 type known map[types.UID]time.Time
 
@@ -28,6 +31,7 @@ func (k known) next(found []orphans.Orphan, now time.Time, after time.Duration) 
 		there[o.UID] = true
 		first, seen := k[o.UID]
 		switch {
+		case !seen && len(added) == reportedAtOnce:
 		case !seen:
 			k[o.UID] = now
 			if o.State != orphans.Terminating {

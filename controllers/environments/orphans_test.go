@@ -4,10 +4,12 @@ package environments
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/environments/orphans"
 )
@@ -37,4 +39,21 @@ func TestOrphansAreReportedOnceAndDeletedWhenDue(t *testing.T) {
 	added, due = k.next(all[:1], now.Add(2*time.Hour), time.Hour)
 	assert.Equal(t, all[:1], added, "its Environment existed in between")
 	assert.Empty(t, due)
+}
+
+// Any number of objects may have the labels of an environment.
+func TestASearchReportsABoundedNumberOfOrphans(t *testing.T) {
+	var all []orphans.Orphan
+	for i := range 250 {
+		all = append(all, orphans.Orphan{UID: types.UID(strconv.Itoa(i)), State: orphans.Unused})
+	}
+	k, reported := known{}, map[types.UID]bool{}
+	for _, want := range []int{100, 100, 50, 0} {
+		added, _ := k.next(all, time.Unix(1000, 0), 0)
+		assert.Len(t, added, want)
+		for _, o := range added {
+			reported[o.UID] = true
+		}
+	}
+	assert.Len(t, reported, 250)
 }
