@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/controllers/backups"
 	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/internal/environments/render"
 )
@@ -33,7 +34,13 @@ func (p *parts) addEnvironments() error {
 		Namespaces:      p.cfg.Namespaces,
 	})
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { c.Retune(environmentTuning(&cfg.Environments)) })
-	return c.SetupWithManager(p.mgr)
+	if err := c.SetupWithManager(p.mgr); err != nil {
+		return err
+	}
+	return backups.SetupWithManager(p.mgr, backups.Options{
+		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Recorder: p.recorder(string(backups.FieldOwner)), Clock: clock.RealClock{},
+		Namespaces: p.cfg.Namespaces,
+	})
 }
 
 func environmentTuning(e *controller.Environments) environments.Tuning {

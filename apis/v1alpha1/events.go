@@ -110,6 +110,31 @@ const (
 	// exists.
 	EventReasonOrphanDeleted = "OrphanDeleted"
 
+	// EventReasonBackupStarted (Normal, on the DatabaseBackup): its Job or VolumeSnapshot was created.
+	EventReasonBackupStarted = "BackupStarted"
+
+	// EventReasonBackupCompleted (Normal, on the DatabaseBackup): it can be restored.
+	EventReasonBackupCompleted = "BackupCompleted"
+
+	// EventReasonBackupFailed (Warning, on the DatabaseBackup): the message has the error.
+	EventReasonBackupFailed = "BackupFailed"
+
+	// EventReasonBackupLeft (Warning, on the DatabaseBackup): it was deleted, and its dump stays on a volume that was
+	// retained, because the Environment no longer exists.
+	EventReasonBackupLeft = "BackupLeft"
+
+	// EventReasonRestoreStarted (Normal, on the DatabaseRestore): the data of the database is being replaced.
+	EventReasonRestoreStarted = "RestoreStarted"
+
+	// EventReasonRestoreCompleted (Normal, on the DatabaseRestore): the data of the database is that of the backup.
+	EventReasonRestoreCompleted = "RestoreCompleted"
+
+	// EventReasonRestoreFailed (Warning, on the DatabaseRestore): the message has the error.
+	EventReasonRestoreFailed = "RestoreFailed"
+
+	// EventReasonBackupOverdue (Warning, on the DatabaseBackupSchedule): the last completed backup is too old.
+	EventReasonBackupOverdue = "BackupOverdue"
+
 	// EventReasonEnvironmentPending (Normal, on the Environment): nothing has been created for it yet.
 	EventReasonEnvironmentPending = "EnvironmentPending"
 

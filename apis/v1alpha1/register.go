@@ -44,6 +44,12 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&DeploymentTemplateList{},
 		&Environment{},
 		&EnvironmentList{},
+		&DatabaseBackup{},
+		&DatabaseBackupList{},
+		&DatabaseBackupSchedule{},
+		&DatabaseBackupScheduleList{},
+		&DatabaseRestore{},
+		&DatabaseRestoreList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 

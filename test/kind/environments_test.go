@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -165,7 +166,8 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	})
 }
 
-// What was in the database when it was dumped is in it again after it was restored.
+// A scheduled backup is verified by its restore, restored into another environment, and into its own: what was in the database then
+// is in it again.
 func TestTheDatabaseOfAnEnvironmentIsDumpedAndRestored(t *testing.T) {
 	w := testenv.New(t)
 	for range 2 { // its data, and the dumps
@@ -177,19 +179,39 @@ func TestTheDatabaseOfAnEnvironmentIsDumpedAndRestored(t *testing.T) {
 	})
 	local := "postgresql:///" + shop + "?user=" + shop // by its socket
 	sql(w, e, local, "create table orders (id int primary key, what text); insert into orders values (1, 'tea'), (2, 'cake')")
-	berth(w, "env", "backup-database", shop, "--wait", "--timeout=5m")
-	var all struct {
-		Backups []struct{ Name, State string }
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backup-key"}, Data: map[string][]byte{"key": []byte("a key that no one guesses")}})
+	berth(w, "env", "backup-database", shop, "--schedule", "@every 5s", "--keep", "2", "--method", "dump", "--verify", "--encryption-secret", "backup-key")
+	var last *v1alpha1.DatabaseBackupSchedule
+	w.Within(startTimeout, "a scheduled backup is completed", func() (bool, string) {
+		last = testenv.Read(w, shop, &v1alpha1.DatabaseBackupSchedule{})
+		all, _ := json.Marshal(testenv.List(w, &v1alpha1.DatabaseBackupList{}).Items)
+		return last.Status.LastBackup != "", string(all)
+	})
+	testenv.Patch(w, last, func(s *v1alpha1.DatabaseBackupSchedule) { s.Spec.Suspend = true })
+	backup := testenv.Read(w, last.Status.LastBackup, &v1alpha1.DatabaseBackup{})
+	assert.True(t, backup.Status.Verified)
+	assert.True(t, backup.Status.Encrypted)
+	assert.EqualValues(t, 1, *backup.Status.Tables)
+	assert.NotEmpty(t, backup.Status.Size)
+
+	other := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "copy"}}
+	other.Spec.Stack = v1alpha1.ApplicationStack{
+		Database: &v1alpha1.DatabaseComponent{Container: postgres(), DatabaseName: "other", Username: "owner"},
 	}
-	text := berth(w, "env", "database-backups", shop, "-o", "json")
-	require.NoError(t, json.Unmarshal([]byte(text), &all), text)
-	require.Len(t, all.Backups, 1, text)
-	require.Equal(t, "Ready", all.Backups[0].State, text)
+	w.Create(other)
+	other = testenv.WaitFor(w, "copy", "is running", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
+	berth(w, "env", "restore-database", "copy", "--from", backup.Name, "--confirm", "--wait", "--timeout=5m")
+	assert.Equal(t, "2", sql(w, other, "postgresql:///other?user=owner", "select count(*) from orders"))
 
 	sql(w, e, local, "delete from orders where id = 1; insert into orders values (3, 'late')")
 	berth(w, "env", "scale", shop, "backend=0", "--wait", "--timeout=3m")
-	berth(w, "env", "restore-database", shop, "--from", all.Backups[0].Name, "--confirm", "--wait", "--timeout=5m")
+	berth(w, "env", "restore-database", shop, "--from", backup.Name, "--confirm", "--wait", "--timeout=5m")
 	assert.Equal(t, "1 tea, 2 cake", sql(w, e, local, "select string_agg(id || ' ' || what, ', ' order by id) from orders"))
+	assert.Equal(t, "0", sql(w, e, local, "select count(*) from pg_database where datname = 'berth_verify'"), "the scratch database is dropped")
+
+	// The file is deleted with the backup.
+	w.Delete(backup)
+	w.WaitDeleted(backup)
 
 	// And a database that goes away comes back with what it had.
 	w.Tool("kubectl", "--namespace", e.Status.Namespace, "delete", "pod", "database-0")

@@ -19,6 +19,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"berth.dev/berth/controllers/backups"
 	"berth.dev/berth/controllers/environments"
 	_ "berth.dev/berth/controllers/limits"           // likewise
 	_ "berth.dev/berth/controllers/mix/gatefailopen" // likewise
@@ -113,6 +114,9 @@ func ofController(t *testing.T) map[string]*metric {
 	learn(own, families, "type")
 	maps.Copy(all, own)
 	maps.Copy(all, described(t, environments.NewCollector(nil)))
+	for _, collector := range backups.NewCollectors(nil) {
+		maps.Copy(all, described(t, collector))
+	}
 	maps.Copy(all, described(t, records.NewCollector(nil)))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {

@@ -5,39 +5,58 @@ package environments
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/environments/database"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/backup"
+	"berth.dev/berth/internal/environments/schedule"
 )
 
-const aboutDatabaseBackups = `Lists the backups of an environment's database, the newest last. A backup can be restored if its state is Ready. A dump is
-listed as long as its Job exists, a snapshot as long as its VolumeSnapshot exists.`
+const aboutDatabaseBackups = `Lists the DatabaseBackups of an environment, the newest last. A backup can be restored if its phase is Completed. kubectl delete
+databasebackup deletes a backup with its data.`
 
 const databaseBackupsExamples = `  kubectl berth env database-backups shop
   kubectl berth env database-backups shop -o json`
 
 // DatabaseBackups is what `env database-backups` shows.
 type DatabaseBackups struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// RunsIn is the namespace of the backups.
-	RunsIn  string          `json:"runsIn"`
-	Backups []render.Backup `json:"backups"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Backups   []DatabaseBackup `json:"backups"`
+}
+
+// DatabaseBackup sums up a DatabaseBackup.
+type DatabaseBackup struct {
+	Name     string                        `json:"name"`
+	Schedule string                        `json:"schedule,omitempty"`
+	Method   v1alpha1.DatabaseBackupMethod `json:"method"`
+	Phase    v1alpha1.DatabaseBackupPhase  `json:"phase"`
+	Size     string                        `json:"size,omitempty"`
+	// Verified is true if the dump was restored into a scratch database.
+	Verified  bool        `json:"verified"`
+	Encrypted bool        `json:"encrypted"`
+	Message   string      `json:"message,omitempty"`
+	Created   metav1.Time `json:"created"`
+}
+
+var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, *v1alpha1.DatabaseBackupList]{
+	Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
+	New:     func() *v1alpha1.DatabaseBackup { return &v1alpha1.DatabaseBackup{} },
+	NewList: func() *v1alpha1.DatabaseBackupList { return &v1alpha1.DatabaseBackupList{} },
 }
 
 func newDatabaseBackups(o *command.Options) *cobra.Command {
 	cmd := anEnvironment(o, "database-backups", "List the backups of an environment's database", aboutDatabaseBackups,
 		databaseBackupsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			list, err := readBackups(ctx, databaseOf(o, c, env, command.DryRunNone))
+			list, err := readBackups(ctx, c, env)
 			if err != nil {
 				return err
 			}
@@ -47,71 +66,81 @@ func newDatabaseBackups(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// databaseOf returns the database of an environment, on which a command works.
-func databaseOf(o *command.Options, c client.Client, env *v1alpha1.Environment, dryRun string) *database.Database {
-	return &database.Database{Reader: c, Writer: command.Writer(c, dryRun, fieldOwner), Of: env, Warn: o.Warn}
-}
-
-func readBackups(ctx context.Context, d *database.Database) (*DatabaseBackups, error) {
-	list, err := d.Backups(ctx)
-	return &DatabaseBackups{Namespace: d.Of.Namespace, Name: d.Of.Name, RunsIn: d.Of.Status.Namespace, Backups: list}, err
-}
-
-// find returns the backup with a name, which may be as `database-backups -o name` prints it.
-func (l *DatabaseBackups) find(name string) (render.Backup, error) {
-	var known []string
-	for _, b := range l.Backups {
-		if b.Name == name || backupResource(b.Method, b.Name) == name {
-			return b, nil
+// readBackups reads the backups of an environment, the newest last.
+func readBackups(ctx context.Context, c client.Client, env *v1alpha1.Environment) (*DatabaseBackups, error) {
+	all := &v1alpha1.DatabaseBackupList{}
+	if err := c.List(ctx, all, client.InNamespace(env.Namespace)); err != nil {
+		return nil, databaseBackupKind.Explain(err)
+	}
+	schedule.Sort(all.Items)
+	out := &DatabaseBackups{Namespace: env.Namespace, Name: env.Name, Backups: []DatabaseBackup{}}
+	for i := range slices.Backward(all.Items) {
+		if b := &all.Items[i]; b.Spec.Environment == env.Name {
+			out.Backups = append(out.Backups, summaryOf(b))
 		}
-		known = append(known, b.Name)
 	}
-	if len(known) == 0 {
-		return render.Backup{}, fmt.Errorf("%s has no backup %q: it has no backups (kubectl berth env backup-database %s)", environmentName(l.Name),
-			name, l.Name)
-	}
-	return render.Backup{}, fmt.Errorf("%s has no backup %q: it has %s", environmentName(l.Name), name, strings.Join(known, ", "))
+	return out, nil
 }
 
-// backupResource names a backup as kubectl does.
-func backupResource(method render.BackupMethod, name string) string {
-	return printers.Resource(database.KindOf(method), name)
+func summaryOf(b *v1alpha1.DatabaseBackup) DatabaseBackup {
+	s := DatabaseBackup{
+		Name: b.Name, Schedule: b.Labels[v1alpha1.DatabaseScheduleLabel], Method: b.Status.Method, Phase: b.Status.Phase,
+		Size:     b.Status.Size,
+		Verified: b.Status.Verified, Encrypted: b.Status.Encrypted, Message: b.Status.Message, Created: b.CreationTimestamp,
+	}
+	if s.Method == "" {
+		s.Method = b.Spec.Method
+	}
+	if s.Phase == "" {
+		s.Phase, s.Message = v1alpha1.DatabaseBackupPending, noBackupController
+	}
+	return s
 }
+
+// noBackupController is the message of what no controller has seen.
+const noBackupController = "no controller has reported anything yet (berth-environments)"
 
 func showBackups(o *command.Options, list *DatabaseBackups) error {
-	t := &printers.Table{Header: []string{"NAME", "METHOD", "STATE", "AGE", "SIZE", "MESSAGE"}}
+	t := &printers.Table{Header: []string{"NAME", "METHOD", "PHASE", "AGE", "SIZE", "VERIFIED", "ENCRYPTED", "MESSAGE"}}
 	for i := range list.Backups {
 		b := &list.Backups[i]
-		t.Names = append(t.Names, backupResource(b.Method, b.Name))
-		t.Add(b.Name, b.Method, b.State, o.Age(b.Created), b.Size, b.Message)
+		t.Names = append(t.Names, backupName(b.Name))
+		t.Add(b.Name, b.Method, b.Phase, o.Age(b.Created), b.Size, b.Verified, b.Encrypted, b.Message)
 	}
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }
 
+// backupName is how kubectl names a DatabaseBackup.
+func backupName(name string) string { return "databasebackup." + v1alpha1.GroupName + "/" + name }
+
 const (
 	// databaseTimeout is the default of --timeout: a dump can take long.
 	databaseTimeout      = time.Hour
-	aboutDatabaseTimeout = "How long to wait at most. What was started continues after that."
+	aboutDatabaseTimeout = "How long to wait at most. The operation continues after that."
 )
 
-// awaitBackup waits until a backup, or the Job that restores one, has ended, if requested.
-// A snapshot that failed is retried by its controller, so only a failed dump ends the wait.
-func (f *waitFlags) awaitBackup(ctx context.Context, o *command.Options, what string,
-	read func(ctx context.Context) (render.Backup, error),
+// awaitOperation waits until a backup or a restore has ended, if requested.
+func (f *waitFlags) awaitOperation(ctx context.Context, o *command.Options, what string,
+	read func(ctx context.Context) (*v1alpha1.DatabaseOperationStatus, error),
 ) error {
 	if !f.wait {
 		return nil
 	}
-	var last render.Backup
+	last := &v1alpha1.DatabaseOperationStatus{}
 	err := f.await(ctx, what, func(ctx context.Context) (done bool, err error) {
 		if last, err = read(ctx); err != nil {
 			return false, err
 		}
-		if last.State == render.BackupFailed && last.Method == render.BackupDump {
+		if last.Phase == v1alpha1.DatabaseBackupFailed {
 			return false, fmt.Errorf("it failed: %s", last.Message)
 		}
-		return last.State == render.BackupReady, nil
-	}, func() (state, message string) { return string(last.State), last.Message })
+		return last.Phase == v1alpha1.DatabaseBackupCompleted, nil
+	}, func() (state, message string) {
+		if last.Phase == "" {
+			return string(v1alpha1.DatabaseBackupPending), noBackupController
+		}
+		return string(last.Phase), last.Message
+	})
 	if err != nil {
 		return err
 	}
@@ -119,4 +148,29 @@ func (f *waitFlags) awaitBackup(ctx context.Context, o *command.Options, what st
 		fmt.Fprintf(o.Out, "%s completed\n", what)
 	}
 	return nil
+}
+
+// createObject creates an object, and prints its name or the object.
+func createObject(ctx context.Context, o *command.Options, c client.Client, object client.Object, kind, dryRun string) error {
+	name := kind + "." + v1alpha1.GroupName + "/" + object.GetName()
+	object.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(createdKinds[kind]))
+	if err := command.Writer(c, dryRun, fieldOwner).Create(ctx, object); err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
+	}
+	switch {
+	case o.ForPeople():
+		fmt.Fprintf(o.Out, "%s created%s\n", name, command.DryRunText(dryRun))
+	case o.Output == printers.Name:
+		fmt.Fprintln(o.Out, name)
+	}
+	plain, err := backup.PlainObject(object)
+	if err != nil {
+		return err
+	}
+	return o.PrintObjects([]any{plain.Object})
+}
+
+// createdKinds are the kinds of the resources that commands create.
+var createdKinds = map[string]string{
+	"databasebackup": "DatabaseBackup", "databasebackupschedule": "DatabaseBackupSchedule", "databaserestore": "DatabaseRestore",
 }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -18,13 +19,17 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Labels of what backs up a database. The controller deletes what has both labels of an environment and is not rendered, and
-// mixes and Services select pods by one of them: what is made here has neither.
+// Labels of what backs up and restores a database. Pods have neither label of an environment, by which mixes and Services select
+// pods. Objects have one of the two, and the controller deletes only what has both and is not rendered.
 const (
 	// BackupOfLabel is the id of the Environment whose database something backs up or restores.
 	BackupOfLabel = v1alpha1.AnnotationPrefix + "/backup-of"
-	// RestoredFromLabel is on what restores, and not on what backs up: the name of the backup.
-	RestoredFromLabel = v1alpha1.AnnotationPrefix + "/restored-from"
+	// OperationNamespaceLabel is the namespace of the DatabaseBackup or DatabaseRestore, BackupLabel or RestoreLabel its name.
+	OperationNamespaceLabel = v1alpha1.AnnotationPrefix + "/operation-namespace"
+	BackupLabel             = v1alpha1.AnnotationPrefix + "/database-backup"
+	RestoreLabel            = v1alpha1.AnnotationPrefix + "/database-restore"
+	// BackupComponent is the value of ComponentLabel.
+	BackupComponent = "database-backup"
 
 	componentLabel = "app.kubernetes.io/component"
 	managedByLabel = "app.kubernetes.io/managed-by"
@@ -34,33 +39,54 @@ const (
 const (
 	// BackupsClaim is the claim that dumps are kept on.
 	BackupsClaim = "database-backups"
-	// backupTime is the time in names. Those of one environment sort by it.
-	backupTime = "20060102-150405"
+	// backupsSize is its default size.
+	backupsSize = "10Gi"
+	// BackupTime is the time in names. Those of one environment sort by it.
+	BackupTime = "20060102-150405"
 	// isolatedBackups is the name of the NetworkPolicy by which Jobs reach the database of an isolated environment.
 	isolatedBackups = "isolated-backups"
 )
 
-// BackupName is the name of a backup of a time.
-func BackupName(at time.Time) string { return Database + "-" + at.UTC().Format(backupTime) }
-
-// RestoreName is the name of the Job that restores at a time.
-func RestoreName(at time.Time) string { return Database + "-restore-" + at.UTC().Format(backupTime) }
-
-// backupLabels are those of all that backs up the database of an environment.
-func backupLabels(e *v1alpha1.Environment) map[string]string {
-	return map[string]string{
-		BackupOfLabel: e.Name, componentLabel: "database-backup", managedByLabel: "kubectl-berth", partOfLabel: "berth",
+// OperationName is the name of a DatabaseBackup or DatabaseRestore that is created at a time: the name of its environment, shortened
+// to what the CRDs allow, and the time.
+func OperationName(environment string, at time.Time) string {
+	const longest = 36
+	if len(environment) > longest {
+		environment = strings.TrimRight(environment[:longest], "-.")
 	}
+	return environment + "-" + at.UTC().Format(BackupTime)
 }
 
-// backupMeta is the metadata of an object where the environment runs.
+// podLabels are those of the pods that back up the database of an environment, or restore it.
+func podLabels(e *v1alpha1.Environment) map[string]string {
+	return map[string]string{BackupOfLabel: e.Name, componentLabel: BackupComponent, managedByLabel: "berth", partOfLabel: "berth"}
+}
+
+// backupMeta is the metadata of an object in the namespace that an environment runs in.
 func backupMeta(e *v1alpha1.Environment, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: e.Status.Namespace, Labels: backupLabels(e)}
+	labels := podLabels(e)
+	labels[v1alpha1.EnvironmentLabel], labels[v1alpha1.ComponentLabel] = e.Name, BackupComponent
+	return metav1.ObjectMeta{Name: name, Namespace: e.Status.Namespace, Labels: labels}
 }
 
-// ClaimOfBackups is the claim that the dumps of an environment are kept on. A class of "" is the cluster's default.
-func ClaimOfBackups(e *v1alpha1.Environment, size resource.Quantity, class string) *corev1.PersistentVolumeClaim {
-	return claim(backupMeta(e, BackupsClaim), size, class)
+// ofBackup is the metadata of an object that a DatabaseBackup creates.
+func ofBackup(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup, suffix string) metav1.ObjectMeta {
+	meta := backupMeta(e, b.Name+suffix)
+	meta.Labels[BackupLabel], meta.Labels[OperationNamespaceLabel] = b.Name, b.Namespace
+	return meta
+}
+
+// ClaimOfBackups is the claim that the dumps of an environment are kept on.
+func ClaimOfBackups(e *v1alpha1.Environment, s *v1alpha1.DatabaseBackupStorage) *corev1.PersistentVolumeClaim {
+	size, class := backupsSize, ""
+	if s != nil {
+		size, class = cmp.Or(s.Size, size), s.StorageClassName
+	}
+	quantity, err := resource.ParseQuantity(size)
+	if err != nil { // the CRD refuses it
+		quantity = resource.MustParse(backupsSize)
+	}
+	return claim(backupMeta(e, BackupsClaim), quantity, class)
 }
 
 // DataClaim is the claim that a database has its data on, "" if it has none. What runs says it: a claim of the same name may
@@ -94,7 +120,8 @@ func DataClaim(set *appsv1.StatefulSet) string {
 // depth is how deep a clean path is.
 func depth(directory string) int { return strings.Count(strings.TrimSuffix(directory, "/"), "/") }
 
-// backupPolicies let what backs up and restores the database of an isolated environment reach it, and nothing else of it.
+// backupPolicies let what backs up and restores the database of an isolated environment reach it, and nothing else of it. A dump of
+// another environment of the same namespace is restored from where that one runs.
 func (in *Input) backupPolicies() []runtime.Object {
 	d := in.Environment.Spec.Stack.Database
 	if !in.isolated() || d == nil {
@@ -103,8 +130,16 @@ func (in *Input) backupPolicies() []runtime.Object {
 	jobs := networkingv1.NetworkPolicyPeer{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}},
 	}
+	peers := []networkingv1.NetworkPolicyPeer{jobs}
+	if in.Own {
+		others := *jobs.DeepCopy()
+		others.NamespaceSelector = &metav1.LabelSelector{
+			MatchLabels: map[string]string{v1alpha1.EnvironmentNamespaceLabel: in.Environment.Namespace},
+		}
+		peers = append(peers, others)
+	}
 	return []runtime.Object{in.policy(isolatedBackups, in.selects(Database), networkingv1.NetworkPolicyIngressRule{
-		From:  []networkingv1.NetworkPolicyPeer{jobs},
+		From:  peers,
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},
 	})}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// backupTries is how often more a dump is tried. A restore is not: whoever requested it looks first.
+	// backupTries is how often more a dump, or the deletion of one, is tried. A restore is not: whoever requested it looks first.
 	backupTries = 2
-	// backupDeadline is how long a dump or a restore may take with all its tries, in seconds.
-	backupDeadline = 6 * 60 * 60
+	// BackupDeadlineSeconds is how long a dump or a restore may take with all its tries.
+	BackupDeadlineSeconds = 6 * 60 * 60
 	// backupUser runs it, and owns the dumps: the number that postgres has in the image of Debian. Neither needs a name or root,
 	// whatever image it is.
 	backupUser = 999
@@ -28,60 +28,78 @@ const (
 	// connectTimeout is in seconds: a NetworkPolicy drops without an answer.
 	connectTimeout = "30"
 
-	backupsPath   = "/backups"
-	backupsVolume = "backups"
-	backupEnv     = "BACKUP"
+	backupsPath, keyPath     = "/backups", "/key"
+	backupsVolume, keyVolume = "backups", "key"
+	backupEnv                = "BACKUP"
+
+	// TargetPasswordKey is the key of the password in the Secret of a restore into another environment.
+	TargetPasswordKey = "password"
 )
 
-// dumpScript writes a dump, and gives it its name once it is whole and can be read. Who and where is in the variables of libpq,
-// so that no name needs quotes. The size is what the pod says at its end.
-const dumpScript = `set -eu
-umask 077
-file="` + backupsPath + `/$` + backupEnv + `.dump"
-trap 'rm -f "$file.partial"' EXIT
-pg_dump --format=custom --no-owner --no-password --file="$file.partial"
-pg_restore --list "$file.partial" >/dev/null
-mv -f "$file.partial" "$file"
-wc -c <"$file" >/dev/termination-log || true
-`
-
-// restoreScript puts back all of a dump or nothing. --dbname is only there to have it connect: which database it is, is in PGDATABASE,
-// where a name with "=" in it is a name.
-const restoreScript = `set -eu
-file="` + backupsPath + `/$` + backupEnv + `.dump"
-if [ ! -f "$file" ]; then
-	echo "there is no $file in the claim ` + BackupsClaim + `" >&2
-	exit 1
-fi
-pg_restore --clean --if-exists --no-owner --single-transaction --exit-on-error --no-password --dbname="application_name=$PGAPPNAME" "$file"
-`
-
 // DumpJob writes a dump of the database of an environment, which has one, to the claim of backups.
-func DumpJob(e *v1alpha1.Environment, name string) *batchv1.Job {
-	return databaseJob(e, backupMeta(e, name), name, dumpScript, backupTries)
-}
-
-// RestoreJob puts the dump of a backup back into the database of an environment, which has one.
-func RestoreJob(e *v1alpha1.Environment, name, backup string) *batchv1.Job {
-	meta := backupMeta(e, name)
-	meta.Labels[componentLabel], meta.Labels[RestoredFromLabel] = "database-restore", backup
-	job := databaseJob(e, meta, backup, restoreScript, 0)
-	job.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = true
+func DumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1.Job {
+	encrypted := b.Spec.EncryptionSecretRef != nil
+	script := dumpScript(encrypted, b.Spec.Verify)
+	job := backupJob(ofBackup(e, b, ""), databaseTool(e.Spec.Stack.Database, b.Name, script, Database), backupTries)
+	if encrypted {
+		mountKey(&job.Spec.Template.Spec, b.Name)
+	}
 	return job
 }
 
-// databaseJob runs a script with the tools of the database's own image: older ones cannot read a newer server. It stays when it
-// is done: it is the record of what was done.
-func databaseJob(e *v1alpha1.Environment, meta metav1.ObjectMeta, backup, script string, tries int32) *batchv1.Job {
-	pod := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{
+// RestoreJob puts a dump of a source into the database of a target, which has one and may be the same. It runs where the dump is.
+func RestoreJob(source, target *v1alpha1.Environment, r *v1alpha1.DatabaseRestore, b *v1alpha1.DatabaseBackup) *batchv1.Job {
+	meta := backupMeta(source, r.Name)
+	meta.Labels[componentLabel], meta.Labels[BackupOfLabel] = "database-restore", target.Name
+	meta.Labels[RestoreLabel], meta.Labels[OperationNamespaceLabel] = r.Name, r.Namespace
+	encrypted := b.Spec.EncryptionSecretRef != nil
+	tool := databaseTool(target.Spec.Stack.Database, b.Name, restoreScript(encrypted), Database)
+	tool.VolumeMounts[0].ReadOnly = true
+	if source.Status.Namespace != target.Status.Namespace {
+		for i := range tool.Env {
+			switch e := &tool.Env[i]; e.Name {
+			case "PGHOST":
+				e.Value = Database + "." + target.Status.Namespace + ".svc"
+			case "PGPASSWORD":
+				e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key = r.Name, TargetPasswordKey
+			}
+		}
+	}
+	job := backupJob(meta, tool, 0)
+	if encrypted {
+		mountKey(&job.Spec.Template.Spec, r.Name)
+	}
+	return job
+}
+
+// DeleteDumpJob deletes a dump from the claim of backups.
+func DeleteDumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1.Job {
+	tool := databaseTool(e.Spec.Stack.Database, b.Name, deleteScript, "")
+	return backupJob(ofBackup(e, b, "-delete"), tool, backupTries)
+}
+
+// OperationSecret has what a Job needs and its namespace does not have. It is deleted when the Job has ended.
+func OperationSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: job.Name, Namespace: job.Namespace, Labels: maps.Clone(job.Labels)},
+		Type:       corev1.SecretTypeOpaque, Data: data,
+	}
+}
+
+// backupJob runs a tool with the claim of backups. It stays when it has ended, until its DatabaseBackup or DatabaseRestore is
+// deleted.
+func backupJob(meta metav1.ObjectMeta, tool corev1.Container, tries int32) *batchv1.Job {
+	pod := metav1.ObjectMeta{Labels: maps.Clone(meta.Labels), Annotations: map[string]string{
 		// A dump that is moved starts again, and a restore is tried once.
 		disruption.DoNotDisrupt: "true", disruption.SafeToEvict: "false",
 	}}
-	maps.Copy(pod.Labels, meta.Labels)
+	delete(pod.Labels, v1alpha1.EnvironmentLabel)
+	delete(pod.Labels, v1alpha1.ComponentLabel)
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			BackoffLimit: &tries, ActiveDeadlineSeconds: new(int64(backupDeadline)),
+			BackoffLimit: &tries, ActiveDeadlineSeconds: new(int64(BackupDeadlineSeconds)),
 			Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: corev1.PodSpec{
 				RestartPolicy:                corev1.RestartPolicyNever,
 				AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
@@ -91,7 +109,7 @@ func databaseJob(e *v1alpha1.Environment, meta metav1.ObjectMeta, backup, script
 					// Without it a fresh volume is root's.
 					FSGroup: new(int64(backupUser)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				},
-				Containers: []corev1.Container{databaseTool(e.Spec.Stack.Database, backup, script)},
+				Containers: []corev1.Container{tool},
 				Volumes: []corev1.Volume{{Name: backupsVolume, VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: BackupsClaim},
 				}}},
@@ -100,13 +118,25 @@ func databaseJob(e *v1alpha1.Environment, meta metav1.ObjectMeta, backup, script
 	}
 }
 
-// databaseTool is the container that runs a script about a backup.
-func databaseTool(d *v1alpha1.DatabaseComponent, backup, script string) corev1.Container {
+// mountKey mounts the key that encrypts dumps from a Secret.
+func mountKey(pod *corev1.PodSpec, secret string) {
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{
+			SecretName: secret, DefaultMode: new(int32(0o440)),
+			Items: []corev1.KeyToPath{{Key: v1alpha1.DatabaseEncryptionKey, Path: v1alpha1.DatabaseEncryptionKey}},
+		},
+	}})
+	tool := &pod.Containers[0]
+	tool.VolumeMounts = append(tool.VolumeMounts, corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
+}
+
+// databaseTool runs a script about a backup with the tools of the database's own image: older ones cannot read a newer server. The
+// password is that of a Secret; "" is for a script that does not connect.
+func databaseTool(d *v1alpha1.DatabaseComponent, backup, script, password string) corev1.Container {
 	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(backupCPU), corev1.ResourceMemory: resource.MustParse(backupMemory)}
-	return corev1.Container{
-		Name: backupsVolume, Image: d.Container.Image, Command: []string{"/bin/sh", "-c", script},
-		Env: []corev1.EnvVar{
-			{Name: backupEnv, Value: backup},
+	env := []corev1.EnvVar{{Name: backupEnv, Value: backup}}
+	if password != "" {
+		env = append(env, []corev1.EnvVar{
 			{Name: "PGAPPNAME", Value: "berth-backup"},
 			{Name: "PGCONNECT_TIMEOUT", Value: connectTimeout},
 			{Name: "PGDATABASE", Value: DatabaseName(d)},
@@ -114,9 +144,12 @@ func databaseTool(d *v1alpha1.DatabaseComponent, backup, script string) corev1.C
 			{Name: "PGPORT", Value: fmt.Sprint(portOf(d))},
 			{Name: "PGUSER", Value: userOf(d)},
 			{Name: "PGPASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: Database}, Key: PostgresPassword,
+				LocalObjectReference: corev1.LocalObjectReference{Name: password}, Key: PostgresPassword,
 			}}},
-		},
+		}...)
+	}
+	return corev1.Container{
+		Name: backupsVolume, Image: d.Container.Image, Command: []string{"/bin/sh", "-c", script}, Env: env,
 		VolumeMounts: []corev1.VolumeMount{{Name: backupsVolume, MountPath: backupsPath}},
 		Resources:    corev1.ResourceRequirements{Requests: size, Limits: size},
 		SecurityContext: &corev1.SecurityContext{

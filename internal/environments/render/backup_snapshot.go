@@ -29,13 +29,13 @@ var bindingAnnotations = []string{
 }
 
 // Snapshot is a snapshot of the claim that the database of an environment has its data on.
-func Snapshot(e *v1alpha1.Environment, name, claim, class string) *unstructured.Unstructured {
+func Snapshot(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup, claim, class string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"source":                  map[string]any{"persistentVolumeClaimName": claim},
 		"volumeSnapshotClassName": class,
 	}}}
 	u.SetGroupVersionKind(SnapshotKind)
-	meta := backupMeta(e, name)
+	meta := ofBackup(e, b, "")
 	u.SetName(meta.Name)
 	u.SetNamespace(meta.Namespace)
 	u.SetLabels(meta.Labels)

@@ -10,71 +10,47 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
-// BackupMethod is how a database is backed up.
-type BackupMethod string
-
-// Methods.
-const (
-	// BackupAuto is a snapshot where the cluster can make one, else a dump.
-	BackupAuto BackupMethod = "auto"
-	// BackupSnapshot is a VolumeSnapshot of the claim with the data.
-	BackupSnapshot BackupMethod = "snapshot"
-	// BackupDump is what pg_dump writes.
-	BackupDump BackupMethod = "dump"
-)
-
-// BackupState is where a backup stands.
-type BackupState string
-
-// States.
-const (
-	// BackupRunning is being made.
-	BackupRunning BackupState = "Running"
-	// BackupReady can be restored.
-	BackupReady BackupState = "Ready"
-	// BackupFailed cannot. A snapshot that is Failed may be Ready later: who makes it tries again.
-	BackupFailed BackupState = "Failed"
-)
-
-// Backup is a backup of a database.
-type Backup struct {
-	Name   string       `json:"name"`
-	Method BackupMethod `json:"method"`
-	State  BackupState  `json:"state"`
+// Outcome is the state of the Job or VolumeSnapshot of a backup or a restore.
+type Outcome struct {
+	// Phase is Running, Completed or Failed.
+	Phase v1alpha1.DatabaseBackupPhase
 	// Message says why it has failed, or what it waits for.
-	Message string      `json:"message,omitempty"`
-	Created metav1.Time `json:"created"`
+	Message string
 	// Size is that of the dump, or of the volume that the snapshot needs; "" if it is not known.
-	Size string `json:"size,omitempty"`
+	Size string
+	// Tables is the number of tables in the scratch database, nil if the dump was not verified.
+	Tables *int64
 }
 
-// BackupOfJob is the backup that a Job makes, or how a restore stands. Its pods say more, if there are any left.
-func BackupOfJob(job *batchv1.Job, pods []corev1.Pod) Backup {
-	b := Backup{Name: job.Name, Method: BackupDump, State: BackupRunning, Created: job.CreationTimestamp}
+// OutcomeOfJob is the outcome of a Job. Its pods say more, if there are any left.
+func OutcomeOfJob(job *batchv1.Job, pods []corev1.Pod) Outcome {
+	o := Outcome{Phase: v1alpha1.DatabaseBackupRunning}
 	pod := newestPod(job, pods)
 	why := ""
 	for _, c := range job.Status.Conditions {
 		switch {
 		case c.Status != corev1.ConditionTrue:
 		case c.Type == batchv1.JobComplete:
-			b.State = BackupReady
+			o.Phase = v1alpha1.DatabaseBackupCompleted
 		case c.Type == batchv1.JobFailed:
-			b.State, why = BackupFailed, c.Message
+			o.Phase, why = v1alpha1.DatabaseBackupFailed, c.Message
 		}
 	}
 	switch {
-	case b.State == BackupReady:
-		b.Size = dumpSize(pod)
+	case o.Phase == v1alpha1.DatabaseBackupCompleted:
+		o.Size, o.Tables = dumpSays(pod)
 	case pod == nil:
-		b.Message = why
+		o.Message = why
 	default:
-		b.Message = strings.Trim(why+": "+podSays(pod), ": ")
+		o.Message = strings.Trim(why+": "+podSays(pod), ": ")
 	}
-	return b
+	return o
 }
 
 // newestPod is the last pod of a Job, one that succeeded before others; nil if there is none.
@@ -111,19 +87,29 @@ func podSays(pod *corev1.Pod) string {
 	return pod.Status.Message
 }
 
-// dumpSize is the size that a pod has said at its end.
-func dumpSize(pod *corev1.Pod) string {
+// dumpSays is the size of a dump and the number of tables in the scratch database, which a pod has said at its end.
+func dumpSays(pod *corev1.Pod) (size string, tables *int64) {
 	if pod == nil {
-		return ""
+		return "", nil
 	}
 	for i := range pod.Status.ContainerStatuses {
-		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil {
-			if n, err := strconv.ParseUint(strings.TrimSpace(t.Message), 10, 63); err == nil {
-				return sizeText(n)
+		t := pod.Status.ContainerStatuses[i].State.Terminated
+		if t == nil {
+			continue
+		}
+		words := strings.Fields(t.Message)
+		if len(words) > 0 {
+			if n, err := strconv.ParseUint(words[0], 10, 63); err == nil {
+				size = sizeText(n)
+			}
+		}
+		if len(words) > 1 {
+			if n, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+				tables = &n
 			}
 		}
 	}
-	return ""
+	return size, tables
 }
 
 // sizeText is a number of bytes as a quantity of no more than four digits, rounded up: 4096000 is 4000Ki.
@@ -136,18 +122,20 @@ func sizeText(n uint64) string {
 	return strconv.FormatUint(n, 10) + units[i]
 }
 
-// BackupOfSnapshot is the backup that a VolumeSnapshot is.
-func BackupOfSnapshot(u *unstructured.Unstructured) Backup {
-	b := Backup{Name: u.GetName(), Method: BackupSnapshot, State: BackupRunning, Created: u.GetCreationTimestamp()}
-	b.Size, _, _ = unstructured.NestedString(u.Object, "status", "restoreSize")
-	ready, _, _ := unstructured.NestedBool(u.Object, "status", "readyToUse")
-	failed, is, _ := unstructured.NestedMap(u.Object, "status", "error")
-	switch {
-	case ready:
-		b.State = BackupReady
-	case is && failed != nil:
-		b.State = BackupFailed
-		b.Message, _, _ = unstructured.NestedString(failed, "message")
+// maxSize is the length of the longest size in a status.
+const maxSize = 32
+
+// OutcomeOfSnapshot is the outcome of a VolumeSnapshot. One with an error may be ready later: its controller tries again.
+func OutcomeOfSnapshot(u *unstructured.Unstructured) Outcome {
+	o := Outcome{Phase: v1alpha1.DatabaseBackupRunning}
+	size, _, _ := unstructured.NestedString(u.Object, "status", "restoreSize")
+	if _, err := resource.ParseQuantity(size); err == nil && len(size) <= maxSize {
+		o.Size = size
 	}
-	return b
+	if ready, _, _ := unstructured.NestedBool(u.Object, "status", "readyToUse"); ready {
+		o.Phase = v1alpha1.DatabaseBackupCompleted
+		return o
+	}
+	o.Message, _, _ = unstructured.NestedString(u.Object, "status", "error", "message")
+	return o
 }

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // toolPod is a pod of the Job "b", of a minute, whose container is in a state.
@@ -29,6 +31,12 @@ func ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: message}}
 }
 
+const (
+	running   = v1alpha1.DatabaseBackupRunning
+	completed = v1alpha1.DatabaseBackupCompleted
+	failed    = v1alpha1.DatabaseBackupFailed
+)
+
 func TestWhereADumpStands(t *testing.T) {
 	unschedulable := toolPod(1, corev1.PodPending, corev1.ContainerState{})
 	unschedulable.Status.ContainerStatuses = nil
@@ -40,26 +48,31 @@ func TestWhereADumpStands(t *testing.T) {
 		condition     batchv1.JobConditionType
 		status        corev1.ConditionStatus
 		pods          []corev1.Pod
-		state         BackupState
+		state         v1alpha1.DatabaseBackupPhase
 		message, size string
 	}{
-		"just made":         {"", "", nil, BackupRunning, "", ""},
-		"finds no node":     {"", "", []corev1.Pod{unschedulable}, BackupRunning, "no node has room", ""},
-		"finds no image":    {"", "", []corev1.Pod{toolPod(1, corev1.PodPending, waits)}, BackupRunning, "ImagePullBackOff: no such image", ""},
-		"is tried again":    {"", "", []corev1.Pod{toolPod(1, corev1.PodFailed, ended(1, "refused\n"))}, BackupRunning, "refused", ""},
-		"done":              {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "4096000\n")), toolPod(2, corev1.PodFailed, ended(1, "x"))}, BackupReady, "", "4000Ki"},
-		"done, pod is gone": {batchv1.JobComplete, "True", []corev1.Pod{others}, BackupReady, "", ""},
-		"done, of no size":  {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "all good"))}, BackupReady, "", ""},
-		"not failed":        {batchv1.JobFailed, "False", nil, BackupRunning, "", ""},
-		"failed":            {batchv1.JobFailed, "True", []corev1.Pod{toolPod(2, corev1.PodFailed, ended(1, "")), toolPod(1, corev1.PodFailed, ended(1, "earlier"))}, BackupFailed, "too often: Error", ""},
-		"failed, no pod":    {batchv1.JobFailed, "True", []corev1.Pod{others}, BackupFailed, "too often", ""},
+		"just made":         {"", "", nil, running, "", ""},
+		"finds no node":     {"", "", []corev1.Pod{unschedulable}, running, "no node has room", ""},
+		"finds no image":    {"", "", []corev1.Pod{toolPod(1, corev1.PodPending, waits)}, running, "ImagePullBackOff: no such image", ""},
+		"is tried again":    {"", "", []corev1.Pod{toolPod(1, corev1.PodFailed, ended(1, "refused\n"))}, running, "refused", ""},
+		"done":              {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "4096000\n")), toolPod(2, corev1.PodFailed, ended(1, "x"))}, completed, "", "4000Ki"},
+		"done, pod is gone": {batchv1.JobComplete, "True", []corev1.Pod{others}, completed, "", ""},
+		"done and verified": {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "100\n12\n"))}, completed, "", "100"},
+		"done, of no size":  {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "all good"))}, completed, "", ""},
+		"not failed":        {batchv1.JobFailed, "False", nil, running, "", ""},
+		"failed":            {batchv1.JobFailed, "True", []corev1.Pod{toolPod(2, corev1.PodFailed, ended(1, "")), toolPod(1, corev1.PodFailed, ended(1, "earlier"))}, failed, "too often: Error", ""},
+		"failed, no pod":    {batchv1.JobFailed, "True", []corev1.Pod{others}, failed, "too often", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 			if c.condition != "" {
 				job.Status.Conditions = []batchv1.JobCondition{{Type: c.condition, Status: c.status, Message: "too often"}}
 			}
-			assert.Equal(t, Backup{Name: "b", Method: BackupDump, State: c.state, Message: c.message, Size: c.size}, BackupOfJob(job, c.pods))
+			want := Outcome{Phase: c.state, Message: c.message, Size: c.size}
+			if name == "done and verified" {
+				want.Tables = new(int64(12))
+			}
+			assert.Equal(t, want, OutcomeOfJob(job, c.pods))
 		})
 	}
 }
@@ -67,13 +80,13 @@ func TestWhereADumpStands(t *testing.T) {
 func TestWhereASnapshotStands(t *testing.T) {
 	for name, c := range map[string]struct {
 		status map[string]any
-		want   Backup
+		want   Outcome
 	}{
-		"just made":       {nil, Backup{State: BackupRunning}},
-		"is made":         {map[string]any{"readyToUse": false}, Backup{State: BackupRunning}},
-		"ready":           {map[string]any{"readyToUse": true, "restoreSize": "10Gi"}, Backup{State: BackupReady, Size: "10Gi"}},
-		"failed":          {map[string]any{"readyToUse": false, "error": map[string]any{"message": "no room"}}, Backup{State: BackupFailed, Message: "no room"}},
-		"failed at first": {map[string]any{"readyToUse": true, "error": map[string]any{"message": "no room"}}, Backup{State: BackupReady}},
+		"just made":       {nil, Outcome{Phase: running}},
+		"is made":         {map[string]any{"readyToUse": false}, Outcome{Phase: running}},
+		"ready":           {map[string]any{"readyToUse": true, "restoreSize": "10Gi"}, Outcome{Phase: completed, Size: "10Gi"}},
+		"failed":          {map[string]any{"readyToUse": false, "error": map[string]any{"message": "no room"}}, Outcome{Phase: running, Message: "no room"}},
+		"failed at first": {map[string]any{"readyToUse": true, "error": map[string]any{"message": "no room"}}, Outcome{Phase: completed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unstructured.Unstructured{Object: map[string]any{}}
@@ -81,8 +94,7 @@ func TestWhereASnapshotStands(t *testing.T) {
 			if c.status != nil {
 				u.Object["status"] = c.status
 			}
-			c.want.Name, c.want.Method = "b", BackupSnapshot
-			assert.Equal(t, c.want, BackupOfSnapshot(u))
+			assert.Equal(t, c.want, OutcomeOfSnapshot(u))
 		})
 	}
 }

@@ -4,10 +4,12 @@ package render
 
 import (
 	"fmt"
+	"os"
 	shell "os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +17,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,11 +27,22 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// someBackups are all objects that are made to back up the database of an environment, or to restore it, and the two Jobs.
-func someBackups(e *v1alpha1.Environment, at time.Time) (list []runtime.Object, jobs []*batchv1.Job) {
-	name := BackupName(at)
-	jobs = []*batchv1.Job{DumpJob(e, name), RestoreJob(e, RestoreName(at), name)}
-	return []runtime.Object{ClaimOfBackups(e, resource.MustParse("10Gi"), "fast"), Snapshot(e, name, "database-data", "fast"), jobs[0], jobs[1]}, jobs
+const theBackup = "shop-20261122-080507"
+
+func someBackup() *v1alpha1.DatabaseBackup {
+	return &v1alpha1.DatabaseBackup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: theBackup}}
+}
+
+func someRestore() *v1alpha1.DatabaseRestore {
+	return &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-20261123-090000"}}
+}
+
+// someBackups are all objects that are made to back up the database of an environment, or to restore it, and the Jobs.
+func someBackups(e *v1alpha1.Environment) (list []runtime.Object, jobs []*batchv1.Job) {
+	b := someBackup()
+	jobs = []*batchv1.Job{DumpJob(e, b), RestoreJob(e, e, someRestore(), b), DeleteDumpJob(e, b)}
+	claim := ClaimOfBackups(e, &v1alpha1.DatabaseBackupStorage{StorageClassName: "fast"})
+	return []runtime.Object{claim, Snapshot(e, b, "database-data", "fast"), jobs[0], jobs[1], jobs[2]}, jobs
 }
 
 // withDatabase draws an environment that has a database.
@@ -51,8 +63,8 @@ func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 		rendered := Render(in)
 		server := &one[*appsv1.StatefulSet](t, rendered, Database).Spec.Template.Spec.Containers[0]
 		ready := server.ReadinessProbe.Exec.Command // is requested with the names that the controller knows
-		list, jobs := someBackups(in.Environment, time.Unix(1_700_000_000, 0))
-		for _, job := range jobs {
+		list, jobs := someBackups(in.Environment)
+		for _, job := range jobs[:2] {
 			tool := &job.Spec.Template.Spec.Containers[0]
 			plain, secret := envOf(tool)
 			require.Equal(t, server.Image, tool.Image)
@@ -76,13 +88,16 @@ func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 func TestBackupsAreNotTakenForWhatIsRendered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)
-		at := time.Unix(rapid.Int64Range(0, 250_000_000_000).Draw(t, "time"), 0)
 		names := map[string]bool{}
 		for _, r := range Render(in) {
 			names[fmt.Sprintf("%T %s", r, r.(object).GetName())] = true
 		}
-		list, jobs := someBackups(in.Environment, at)
-		all := []map[string]string{jobs[0].Spec.Template.Labels, jobs[1].Spec.Template.Labels}
+		list, jobs := someBackups(in.Environment)
+		var pods []map[string]string
+		for _, job := range jobs {
+			pods = append(pods, job.Spec.Template.Labels)
+		}
+		all := slices.Clone(pods)
 		for _, r := range list {
 			o := r.(object)
 			all = append(all, o.GetLabels())
@@ -91,11 +106,14 @@ func TestBackupsAreNotTakenForWhatIsRendered(t *testing.T) {
 			require.False(t, names[fmt.Sprintf("%T %s", r, o.GetName())], "%s is rendered", o.GetName())
 			require.NotEmpty(t, r.GetObjectKind().GroupVersionKind().Kind)
 		}
+		for _, l := range pods {
+			require.NotContains(t, l, v1alpha1.EnvironmentLabel, "mixes select by it")
+			require.NotContains(t, l, v1alpha1.ComponentLabel)
+		}
 		for _, l := range all {
 			require.Equal(t, in.Environment.Name, l[BackupOfLabel])
-			for _, key := range []string{v1alpha1.EnvironmentLabel, v1alpha1.EnvironmentNamespaceLabel, v1alpha1.EnvironmentComponentLabel, v1alpha1.ComponentLabel} {
-				require.NotContains(t, l, key)
-			}
+			require.NotContains(t, l, v1alpha1.EnvironmentNamespaceLabel)
+			require.NotContains(t, l, v1alpha1.EnvironmentComponentLabel)
 			for key, value := range l {
 				require.Empty(t, validation.IsQualifiedName(key))
 				require.Empty(t, validation.IsValidLabelValue(value), "%s", key)
@@ -104,21 +122,11 @@ func TestBackupsAreNotTakenForWhatIsRendered(t *testing.T) {
 	})
 }
 
-func TestNamesOfBackupsSortByTheirTime(t *testing.T) {
-	at := time.Date(2026, 11, 22, 9, 5, 7, 0, time.FixedZone("east", 3600))
-	assert.Equal(t, "database-20261122-080507", BackupName(at))
-	assert.Equal(t, "database-restore-20261122-080507", RestoreName(at))
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Int64Range(0, 250_000_000_000).Draw(t, "a"), rapid.Int64Range(0, 250_000_000_000).Draw(t, "b")
-		require.Equal(t, a < b, BackupName(time.Unix(a, 0)) < BackupName(time.Unix(b, 0)))
-	})
-}
-
 // What runs for a backup may do no more than it has to, and its pods fit in a namespace with a quota.
 func TestABackupRunsWithFewRights(t *testing.T) {
 	in := input(t)
 	in.Environment.Status.Namespace = in.Namespace
-	_, jobs := someBackups(in.Environment, time.Unix(0, 0))
+	_, jobs := someBackups(in.Environment)
 	for i, job := range jobs {
 		pod, c := &job.Spec.Template.Spec, &job.Spec.Template.Spec.Containers[0]
 		assert.Equal(t, corev1.RestartPolicyNever, pod.RestartPolicy)
@@ -136,14 +144,37 @@ func TestABackupRunsWithFewRights(t *testing.T) {
 		assert.Len(t, c.Resources.Limits, 2)
 		assert.Equal(t, BackupsClaim, pod.Volumes[0].PersistentVolumeClaim.ClaimName)
 		assert.Equal(t, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: "/backups", ReadOnly: i == 1}}, c.VolumeMounts)
-		assert.EqualValues(t, []int32{2, 0}[i], *job.Spec.BackoffLimit)
+		assert.EqualValues(t, []int32{2, 0, 2}[i], *job.Spec.BackoffLimit)
 		assert.Positive(t, *job.Spec.ActiveDeadlineSeconds)
 		assert.Nil(t, job.Spec.TTLSecondsAfterFinished, "it is the record of the backup")
-		assert.Equal(t, "database-19700101-000000", c.Env[0].Value)
-		assert.Equal(t, []string{"", "database-19700101-000000"}[i], job.Labels[RestoredFromLabel])
+		assert.Equal(t, theBackup, c.Env[0].Value)
+		assert.Equal(t, []string{theBackup, "", theBackup}[i], job.Labels[BackupLabel])
+		assert.Equal(t, []string{"", "shop-20261123-090000", ""}[i], job.Labels[RestoreLabel])
+		assert.Equal(t, "team", job.Labels[OperationNamespaceLabel])
 	}
-	assert.Contains(t, jobs[0].Spec.Template.Spec.Containers[0].Command[2], "pg_dump --format=custom --no-owner ")
-	assert.Contains(t, jobs[1].Spec.Template.Spec.Containers[0].Command[2], "pg_restore --clean --if-exists --no-owner --single-transaction --exit-on-error ")
+	assert.Len(t, jobs[2].Spec.Template.Spec.Containers[0].Env, 1, "it does not connect")
+}
+
+// The dump of another environment is restored from where the dump is, with the password of the target in a Secret of the restore.
+func TestADumpIsRestoredIntoAnotherEnvironment(t *testing.T) {
+	source := input(t).Environment
+	source.Status.Namespace = "env-source"
+	target := source.DeepCopy()
+	target.Name, target.Status.Namespace = "copy", "env-copy"
+	b := someBackup()
+	b.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "author-key"}
+	job := RestoreJob(source, target, someRestore(), b)
+	assert.Equal(t, "env-source", job.Namespace)
+	assert.Equal(t, source.Name, job.Labels[v1alpha1.EnvironmentLabel])
+	assert.Equal(t, "copy", job.Spec.Template.Labels[BackupOfLabel], "the policy of an isolated target lets it in")
+	pod := &job.Spec.Template.Spec
+	plain, secret := envOf(&pod.Containers[0])
+	assert.Equal(t, "database.env-copy.svc", plain["PGHOST"])
+	assert.Equal(t, map[string]string{"PGPASSWORD": job.Name + "/" + TargetPasswordKey}, secret)
+	assert.Equal(t, job.Name, pod.Volumes[1].Secret.SecretName)
+	s := OperationSecret(job, map[string][]byte{v1alpha1.DatabaseEncryptionKey: []byte("k")})
+	assert.Equal(t, []string{"env-source", job.Name}, []string{s.Namespace, s.Name})
+	assert.Equal(t, source.Name, s.Labels[v1alpha1.EnvironmentLabel], "the policy about Secrets requires it")
 }
 
 // scripted runs a script with stand-ins for the tools, and returns what it says, its error and what is in the claim then.
@@ -166,34 +197,94 @@ func scripted(t *testing.T, script, tools string) (said, files string, err error
 }
 
 const (
-	dumpWrites  = `pg_dump() { for a; do case "$a" in --file=*) echo half >"${a#--file=}";; esac; done; %s; }` + "\n"
-	restoreSays = `pg_restore() { echo "$*"; %s; }` + "\n"
+	dumpWrites  = `pg_dump() { out=; for a; do case "$a" in --file=*) out="${a#--file=}";; esac; done; if [ "$out" ]; then echo half >"$out"; else echo half; fi; %s; }` + "\n"
+	restoreSays = `pg_restore() { for f; do :; done; if [ -f "$f" ]; then cat "$f" >/dev/null; else cat >"$DIRECTORY/../read"; fi; echo "$*"; %s; }` + "\n"
+	databases   = `createdb() { echo "create $*"; }; dropdb() { echo "drop $*"; }; psql() { echo 3; }` + "\n"
 )
+
+// withKey has the scripts find a key, and openssl.
+func withKey(t *testing.T, script string) string {
+	t.Helper()
+	if _, err := shell.LookPath("openssl"); err != nil {
+		t.Skip("there is no openssl")
+	}
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("0123456789abcdef"), 0o600))
+	return strings.ReplaceAll(script, keyPath+"/"+keyVolume, key)
+}
 
 // Half a dump has never the name of one, and does not stay.
 func TestADumpHasItsNameOnceItIsWhole(t *testing.T) {
-	_, files, err := scripted(t, dumpScript, fmt.Sprintf(dumpWrites+restoreSays, "true", "true"))
-	require.NoError(t, err)
-	assert.Equal(t, "b.dump: half\nsaid: 5\n", files)
-	for name, tools := range map[string]string{
-		"pg_dump fails":    fmt.Sprintf(dumpWrites+restoreSays, "false", "true"),
-		"it is unreadable": fmt.Sprintf(dumpWrites+restoreSays, "true", "false"),
-	} {
-		_, files, err = scripted(t, dumpScript, tools)
-		require.Error(t, err, name)
-		assert.Empty(t, files, name)
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprint("encrypted ", encrypted), func(t *testing.T) {
+			script := dumpScript(encrypted, false)
+			if encrypted {
+				script = withKey(t, script)
+			}
+			out, files, err := scripted(t, script, fmt.Sprintf(dumpWrites+restoreSays, "true", "true"))
+			require.NoError(t, err, out)
+			if encrypted {
+				assert.Contains(t, files, "b.dump: Salted__")
+				assert.NotContains(t, files, "half")
+			} else {
+				assert.Equal(t, "b.dump: half\nsaid: 5\n", files)
+			}
+			assert.NotContains(t, files, "partial")
+			for name, tools := range map[string]string{
+				"pg_dump fails":    fmt.Sprintf(dumpWrites+restoreSays, "false", "true"),
+				"it is unreadable": fmt.Sprintf(dumpWrites+restoreSays, "true", "false"),
+			} {
+				_, files, err = scripted(t, script, tools)
+				require.Error(t, err, name)
+				assert.Empty(t, files, name)
+			}
+		})
 	}
 }
 
+// A dump that cannot be restored is no backup, and the scratch database does not stay.
+func TestADumpIsVerified(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		script := dumpScript(encrypted, true)
+		if encrypted {
+			script = withKey(t, script)
+		}
+		said, files, err := scripted(t, script, databases+fmt.Sprintf(dumpWrites+restoreSays, "true", "true"))
+		require.NoError(t, err, said)
+		assert.Contains(t, files, "\n3\n", "the number of tables")
+		assert.Regexp(t, `(?s)drop .*berth_verify.*create .*berth_verify.*--exit-on-error --no-password --dbname=berth_verify.*drop .*berth_verify`, said)
+		said, files, err = scripted(t, script, databases+fmt.Sprintf(dumpWrites+restoreSays, "true", `case "$*" in *--list*) ;; *) false;; esac`))
+		require.Error(t, err)
+		assert.Empty(t, files)
+		assert.True(t, strings.HasSuffix(said, "drop --if-exists --no-password berth_verify"), said)
+	}
+}
+
+// What was encrypted is restored by the same key, and by no other.
+func TestAnEncryptedDumpIsRead(t *testing.T) {
+	write, read := withKey(t, encryptedFunctions+`dump "$DIRECTORY/d"`), encryptedFunctions+`load "$DIRECTORY/d"; cat "$DIRECTORY/../read"`
+	_, body, _ := strings.Cut(write, "file:")
+	key, _, _ := strings.Cut(body, `"`)
+	tools := fmt.Sprintf(dumpWrites+`pg_restore() { cat >"$DIRECTORY/../read"; grep -q half "$DIRECTORY/../read"; }`+"\n", "true")
+	said, _, err := scripted(t, "set -eu\n"+write+"\n"+strings.ReplaceAll(read, keyPath+"/"+keyVolume, key), tools)
+	require.NoError(t, err, said)
+	assert.Equal(t, "half", said)
+	_, _, err = scripted(t, "set -eu\n"+write+"\necho another-key-of-16 >"+key+"\n"+strings.ReplaceAll(read, keyPath+"/"+keyVolume, key), tools)
+	require.Error(t, err)
+}
+
 func TestARestoreSaysThatThereIsNoDump(t *testing.T) {
-	said, _, err := scripted(t, restoreScript, fmt.Sprintf(restoreSays, "true"))
+	said, _, err := scripted(t, restoreScript(false), fmt.Sprintf(restoreSays, "true"))
 	require.Error(t, err)
 	assert.Equal(t, "there is no /backups/b.dump in the claim database-backups", said)
-	said, _, err = scripted(t, restoreScript, `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "true"))
+	said, _, err = scripted(t, restoreScript(false), `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "true"))
 	require.NoError(t, err)
-	assert.Equal(t, "--clean --if-exists --no-owner --single-transaction --exit-on-error --no-password --dbname=application_name=x /backups/b.dump", said)
-	_, _, err = scripted(t, restoreScript, `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "false"))
+	assert.Equal(t, "--no-owner --exit-on-error --no-password --clean --if-exists --single-transaction --dbname=application_name=x /backups/b.dump", said)
+	_, _, err = scripted(t, restoreScript(false), `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "false"))
 	require.Error(t, err)
+	said, files, err := scripted(t, deleteScript, `: >"$DIRECTORY/b.dump"; : >"$DIRECTORY/other.dump"`+"\n")
+	require.NoError(t, err, said)
+	assert.Equal(t, "other.dump: \n", files)
 }
 
 // The Jobs reach the database of an isolated environment, and nothing else of it.
@@ -209,14 +300,16 @@ func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
 	assert.Equal(t, in.selects(Database), policy.Spec.PodSelector.MatchLabels)
 	rule := policy.Spec.Ingress[0]
 	assert.EqualValues(t, 5432, rule.Ports[0].Port.IntVal)
-	_, jobs := someBackups(in.Environment, time.Unix(0, 0))
+	_, jobs := someBackups(in.Environment)
 	for _, job := range jobs {
 		for _, peer := range rule.From {
 			selector, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
 			require.NoError(t, err)
 			assert.True(t, selector.Matches(labels.Set(job.Spec.Template.Labels)))
 			assert.False(t, selector.Matches(labels.Set(in.selects(Backend))))
-			assert.Nil(t, peer.NamespaceSelector)
+			if peer.NamespaceSelector != nil {
+				assert.Equal(t, map[string]string{v1alpha1.EnvironmentNamespaceLabel: in.Environment.Namespace}, peer.NamespaceSelector.MatchLabels)
+			}
 		}
 	}
 	in.Environment.Spec.Stack.Database = nil

@@ -192,3 +192,43 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef.Name = "another" }), "spec.stack.backend.secretRef.name:")
 	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Database.SecretRef = e.Spec.Stack.Backend.SecretRef }), "spec.stack.database.secretRef.name:")
 }
+
+// The key of a Secret reaches a Job of the author of a backup.
+func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
+	s := start(t)
+	backups := builders.Rule("berth.dev", []string{"databasebackups", "databasebackupschedules"}, "create")
+	s.grant("tenant", backups)
+	s.grant("reader", backups, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"own"}, Verbs: []string{"get"}})
+	settings := func(secret string) (d v1alpha1.DatabaseBackupSettings) {
+		d.Method = v1alpha1.DatabaseBackupDump
+		if secret != "" {
+			d.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: secret}
+		}
+		return d
+	}
+	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "shop"}
+	backup := func(secret string) client.Object {
+		return &v1alpha1.DatabaseBackup{ObjectMeta: meta, Spec: v1alpha1.DatabaseBackupSpec{Environment: "shop", DatabaseBackupSettings: settings(secret)}}
+	}
+	schedule := func(secret string) client.Object {
+		return &v1alpha1.DatabaseBackupSchedule{ObjectMeta: meta, Spec: v1alpha1.DatabaseBackupScheduleSpec{
+			Environment: "shop", Schedule: "@daily", DatabaseBackupSettings: settings(secret),
+		}}
+	}
+	s.waitRefused("spec.encryptionSecretRef.name:", func() error {
+		return s.as("tenant").Create(s.Ctx, backup("victim-credentials"), client.DryRunAll)
+	})
+	for name, tc := range map[string]struct {
+		user   string
+		object client.Object
+		want   string
+	}{
+		"none":                     {"tenant", backup(""), ""},
+		"one that may not be read": {"tenant", backup("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get Secret victim-credentials"},
+		"by a schedule":            {"tenant", schedule("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get"},
+		"one that may be read":     {"reader", backup("own"), ""},
+		"another":                  {"reader", schedule("victim-credentials"), "spec.encryptionSecretRef.name: reader may not get"},
+	} {
+		t.Run(name, func(t *testing.T) { s.judge(t, s.as(tc.user).Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/applyset"
+)
+
+var backupKind = v1alpha1.SchemeGroupVersion.WithKind("DatabaseBackup")
+
+// backups reconciles DatabaseBackups.
+type backups struct{ Options }
+
+// Reconcile implements reconcile.Reconciler.
+func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	b := &v1alpha1.DatabaseBackup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, b); err != nil || !r.reconciles(b.Namespace) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if b.DeletionTimestamp != nil {
+		return r.remove(ctx, b)
+	}
+	if b.Status.Phase.Ended() {
+		return r.keep(ctx, b)
+	}
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.DatabaseBackupFinalizer) {
+		after := b.DeepCopy()
+		controllerutil.AddFinalizer(after, v1alpha1.DatabaseBackupFinalizer)
+		if stale, err := applyset.Finalizers(ctx, r.Client, b, after); stale || err != nil {
+			return reconcile.Result{RequeueAfter: busyInterval}, err
+		}
+		b = after
+	}
+	before := b.DeepCopy()
+	op := &operation{b, &b.Status.DatabaseOperationStatus, r.Clock.Now()}
+	next, err := op.settle(r.step(ctx, op, b))
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("back up the database of Environment %s/%s: %w", b.Namespace, b.Spec.Environment, err)
+	}
+	return unlessConflict(next, r.write(ctx, before, b))
+}
+
+// write writes the status if it has changed, with an event about the phase.
+func (r *backups) write(ctx context.Context, before, b *v1alpha1.DatabaseBackup) error {
+	if equality.Semantic.DeepEqual(before.Status, b.Status) {
+		return nil
+	}
+	version, err := applyset.Status(ctx, r.Client, backupKind, before, &b.Status, FieldOwner, applyset.OptimisticLock)
+	if err != nil || version == "" || before.Status.Phase == b.Status.Phase {
+		return err
+	}
+	switch b.Status.Phase {
+	case v1alpha1.DatabaseBackupRunning:
+		r.Recorder.Eventf(b, corev1.EventTypeNormal, v1alpha1.EventReasonBackupStarted, "Method %s", b.Status.Method)
+	case v1alpha1.DatabaseBackupCompleted:
+		r.Recorder.Eventf(b, corev1.EventTypeNormal, v1alpha1.EventReasonBackupCompleted, "Size %s", b.Status.Size)
+	case v1alpha1.DatabaseBackupFailed:
+		r.Recorder.Event(b, corev1.EventTypeWarning, v1alpha1.EventReasonBackupFailed, b.Status.Message)
+	}
+	return nil
+}
+
+// step does the next step of a backup.
+func (r *backups) step(ctx context.Context, op *operation, b *v1alpha1.DatabaseBackup) error {
+	env, err := r.environmentOf(ctx, op, b.Spec.Environment)
+	if err != nil {
+		return err
+	}
+	switch b.Status.Method {
+	case v1alpha1.DatabaseBackupSnapshot:
+		return r.snapshot(ctx, op, b, env)
+	case v1alpha1.DatabaseBackupDump:
+		return r.dump(ctx, op, b, env)
+	}
+	method, err := r.method(ctx, b, env)
+	if err != nil {
+		return err
+	}
+	b.Status.Method, b.Status.Encrypted = method, b.Spec.EncryptionSecretRef != nil
+	op.begin(env.Status.Namespace)
+	return nil
+}
+
+// method chooses the method of a backup, and waits until it can start.
+func (r *backups) method(
+	ctx context.Context, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment,
+) (v1alpha1.DatabaseBackupMethod, error) {
+	if b.Spec.Method != v1alpha1.DatabaseBackupDump {
+		switch _, missing, err := r.newSnapshot(ctx, b, env); {
+		case err != nil:
+			return "", err
+		case missing == "":
+			return v1alpha1.DatabaseBackupSnapshot, nil
+		case b.Spec.Method == v1alpha1.DatabaseBackupSnapshot:
+			return "", waits("no snapshot is possible: %s", missing)
+		}
+	}
+	_, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef)
+	return v1alpha1.DatabaseBackupDump, errors.Join(ready(env), err, r.idle(ctx, env.Status.Namespace, b.Name))
+}
+
+// dump runs the Job of a dump.
+func (r *backups) dump(ctx context.Context, op *operation, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment) error {
+	if err := r.ensureClaim(ctx, b, env); err != nil {
+		return err
+	}
+	out, err := r.job(ctx, render.DumpJob(env, b), func() (map[string][]byte, error) {
+		key, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef)
+		if key == nil {
+			return nil, err
+		}
+		return map[string][]byte{v1alpha1.DatabaseEncryptionKey: key}, err
+	})
+	if err != nil {
+		return err
+	}
+	b.Status.Message = out.Message
+	if out.Phase.Ended() {
+		b.Status.Size, b.Status.Tables, b.Status.Verified = out.Size, out.Tables, out.Tables != nil
+		op.end(out.Phase, out.Message)
+	}
+	return nil
+}
+
+// ensureClaim creates the claim of dumps if it does not exist.
+func (r *backups) ensureClaim(ctx context.Context, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: render.BackupsClaim}
+	switch err := r.Live.Get(ctx, key, claim); {
+	case apierrors.IsNotFound(err):
+		return r.create(ctx, render.ClaimOfBackups(env, b.Spec.Storage))
+	case err != nil:
+		return err
+	case claim.Labels[render.BackupOfLabel] != env.Name:
+		return fails("PersistentVolumeClaim %s exists and is not for backups of this environment: its label %s is %q", key,
+			render.BackupOfLabel, claim.Labels[render.BackupOfLabel])
+	case claim.DeletionTimestamp != nil:
+		return waits("PersistentVolumeClaim %s is being deleted", key)
+	}
+	return nil
+}
+
+// snapshot creates a VolumeSnapshot if it does not exist, and reads it.
+func (r *backups) snapshot(ctx context.Context, op *operation, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment) error {
+	have, err := r.readSnapshot(ctx, b)
+	if apierrors.IsNotFound(err) {
+		want, missing, err := r.newSnapshot(ctx, b, env)
+		if err == nil && missing != "" {
+			err = waits("no snapshot is possible: %s", missing)
+		}
+		if err != nil {
+			return err
+		}
+		return r.create(ctx, want)
+	}
+	if err != nil {
+		return err
+	}
+	out := render.OutcomeOfSnapshot(have)
+	b.Status.Message, b.Status.Size = out.Message, out.Size
+	if out.Phase.Ended() {
+		op.end(out.Phase, out.Message)
+	}
+	return nil
+}
+
+// readSnapshot reads the VolumeSnapshot of a backup.
+func (r *backups) readSnapshot(ctx context.Context, b *v1alpha1.DatabaseBackup) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(render.SnapshotKind)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: b.Status.Namespace, Name: b.Name}, u)
+	if err == nil && (u.GetLabels()[render.BackupLabel] != b.Name || u.GetLabels()[render.OperationNamespaceLabel] != b.Namespace) {
+		return nil, fails("VolumeSnapshot %s/%s exists and is not of this object", b.Status.Namespace, b.Name)
+	}
+	return u, err
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backups
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/schedule"
+)
+
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// options are those of a controller of a cluster that has some objects, at noon. Conflicts and server-side apply are tested on a real
+// API server, in test/integration/environments/lifecycle.
+func options(t *testing.T, objects ...client.Object) Options {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.DatabaseBackup{}, &v1alpha1.DatabaseRestore{}, &v1alpha1.DatabaseBackupSchedule{}).Build()
+	return Options{Client: c, Live: c, Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakePassiveClock(noon)}
+}
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+
+func shop() *v1alpha1.Environment {
+	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}}
+	e.Spec.Stack.Database = &v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres:17"}}
+	e.Status.Namespace = "env-shop"
+	e.Status.Components = []v1alpha1.EnvironmentComponentStatus{{Name: render.Database, Ready: true}}
+	return e
+}
+
+func aBackup(name string, phase v1alpha1.DatabaseBackupPhase) *v1alpha1.DatabaseBackup {
+	b := &v1alpha1.DatabaseBackup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: name, UID: "1", CreationTimestamp: ago(time.Minute), Finalizers: []string{v1alpha1.DatabaseBackupFinalizer},
+	}}
+	b.Spec.Environment, b.Spec.Method = "shop", v1alpha1.DatabaseBackupDump
+	if phase != "" {
+		b.Status.Phase, b.Status.Method, b.Status.Namespace = phase, v1alpha1.DatabaseBackupDump, "env-shop"
+		b.Status.StartedAt = new(ago(time.Minute))
+	}
+	return b
+}
+
+func TestWhatAnErrorMeansForAnOperation(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", errors.New("exceeded quota"))
+	for name, c := range map[string]struct {
+		err              error
+		created, started time.Duration
+		phase            v1alpha1.DatabaseBackupPhase
+		message          string
+		next             time.Duration
+		returned         bool
+	}{
+		"waits":             {waits("no room"), time.Minute, 0, v1alpha1.DatabaseBackupPending, "no room", retryInterval, false},
+		"waits too long":    {waits("no room"), 61 * time.Minute, 0, v1alpha1.DatabaseBackupFailed, "not started within 1h0m0s: no room", resyncInterval, false},
+		"a quota":           {forbidden, time.Minute, time.Second, v1alpha1.DatabaseBackupRunning, forbidden.Error(), busyInterval, false},
+		"runs":              {nil, time.Hour, time.Hour, v1alpha1.DatabaseBackupRunning, "", busyInterval, false},
+		"runs too long":     {nil, 9 * time.Hour, 9 * time.Hour, v1alpha1.DatabaseBackupFailed, "not completed within 6h10m0s", resyncInterval, false},
+		"can never succeed": {fails("no"), time.Minute, time.Second, v1alpha1.DatabaseBackupFailed, "no", resyncInterval, false},
+		"the API server":    {errors.New("timeout"), time.Minute, time.Second, v1alpha1.DatabaseBackupRunning, "", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := aBackup("b", "")
+			b.CreationTimestamp = ago(c.created)
+			if c.started > 0 {
+				b.Status.Phase, b.Status.StartedAt = v1alpha1.DatabaseBackupRunning, new(ago(c.started))
+			}
+			op := &operation{b, &b.Status.DatabaseOperationStatus, noon}
+			next, err := op.settle(c.err)
+			require.Equal(t, c.returned, err != nil)
+			assert.Equal(t, c.phase, b.Status.Phase)
+			assert.Equal(t, c.message, b.Status.Message)
+			assert.Equal(t, c.next, next.RequeueAfter)
+			if !c.returned {
+				assert.True(t, meta.IsStatusConditionFalse(b.Status.Conditions, v1alpha1.ConditionCompleted))
+			}
+		})
+	}
+}
+
+// What was written since is not lost a second time because someone deletes the Job.
+func TestARestoreIsNotRepeated(t *testing.T) {
+	b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
+	for started, want := range map[time.Duration]v1alpha1.DatabaseBackupPhase{
+		time.Second: v1alpha1.DatabaseBackupRunning, 2 * time.Minute: v1alpha1.DatabaseBackupFailed,
+	} {
+		x := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r", UID: "2", CreationTimestamp: ago(started)}}
+		x.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "shop", Backup: "b"}
+		x.Status.Phase, x.Status.StartedAt = v1alpha1.DatabaseBackupRunning, new(ago(started))
+		r := &restores{Options: options(t, shop(), b)}
+		op := &operation{x, &x.Status.DatabaseOperationStatus, noon}
+		_, err := r.step(t.Context(), op, x)
+		_, err = op.settle(err)
+		require.NoError(t, err)
+		assert.Equal(t, want, x.Status.Phase, x.Status.Message)
+		err = r.Client.Get(t.Context(), client.ObjectKey{Namespace: "env-shop", Name: "r"}, &batchv1.Job{})
+		assert.Equal(t, want == v1alpha1.DatabaseBackupRunning, err == nil)
+	}
+}
+
+// A name may be taken by something of another owner, which stays as it is.
+func TestObjectsOfOthersAreNotTaken(t *testing.T) {
+	b := aBackup("b", v1alpha1.DatabaseBackupRunning)
+	job := render.DumpJob(shop(), b)
+	job.Labels[render.OperationNamespaceLabel] = "another-team"
+	secret := render.OperationSecret(job, map[string][]byte{"key": []byte("theirs")})
+	r := &backups{options(t, shop(), job, secret)}
+	op := &operation{b, &b.Status.DatabaseOperationStatus, noon}
+	var fail failError
+	require.ErrorAs(t, r.dump(t.Context(), op, b, shop()), &fail)
+	require.NoError(t, r.deleteSecret(t.Context(), render.DumpJob(shop(), b)))
+	require.NoError(t, r.deleteJob(t.Context(), render.DumpJob(shop(), b)))
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+}
+
+// The dump of an environment that no longer exists stays on the claim that was retained, and the deletion ends.
+func TestTheDeletionOfABackupEndsWithoutItsEnvironment(t *testing.T) {
+	claim := render.ClaimOfBackups(shop(), nil)
+	for name, objects := range map[string][]client.Object{"retained": {claim}, "gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
+			b.DeletionTimestamp = new(ago(time.Second))
+			o := options(t, append(objects, b)...)
+			_, err := (&backups{o}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.True(t, apierrors.IsNotFound(o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b)))
+			events := o.Recorder.(*record.FakeRecorder).Events
+			if name == "gone" {
+				assert.Empty(t, events)
+			} else {
+				assert.Contains(t, <-events, "BackupLeft Environment shop does not exist: the file b.dump stays on claim database-backups of namespace env-shop")
+			}
+		})
+	}
+}
+
+// A backup that can still be restored outlives its environment; one without data does not.
+func TestABackupWithoutItsDataIsDeleted(t *testing.T) {
+	for _, retained := range []bool{true, false} {
+		b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
+		o := options(t, b)
+		if retained {
+			require.NoError(t, o.Client.Create(t.Context(), render.ClaimOfBackups(shop(), nil)))
+		}
+		_, err := (&backups{o}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		require.NoError(t, err)
+		require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
+		assert.Equal(t, retained, b.DeletionTimestamp == nil)
+	}
+}
+
+func TestTheStateOfASchedule(t *testing.T) {
+	for name, c := range map[string]struct {
+		created, last time.Duration
+		suspend       bool
+		maxAgeHours   int32
+		status        metav1.ConditionStatus
+		reason        string
+	}{
+		"new":                           {time.Hour, 0, false, 0, metav1.ConditionTrue, v1alpha1.ReasonBackupNotDue},
+		"current":                       {999 * time.Hour, 9 * time.Hour, false, 0, metav1.ConditionTrue, v1alpha1.ReasonBackupCompleted},
+		"one was missed":                {999 * time.Hour, 33 * time.Hour, false, 0, metav1.ConditionTrue, v1alpha1.ReasonBackupCompleted},
+		"two were missed":               {999 * time.Hour, 57 * time.Hour, false, 0, metav1.ConditionFalse, v1alpha1.ReasonBackupTooOld},
+		"none was ever made":            {57 * time.Hour, 0, false, 0, metav1.ConditionFalse, v1alpha1.ReasonBackupTooOld},
+		"suspended":                     {999 * time.Hour, 99 * time.Hour, true, 0, metav1.ConditionTrue, v1alpha1.ReasonBackupCompleted},
+		"suspended, with a maximum age": {999 * time.Hour, 99 * time.Hour, true, 24, metav1.ConditionFalse, v1alpha1.ReasonBackupTooOld},
+		"a low maximum age":             {999 * time.Hour, 9 * time.Hour, false, 8, metav1.ConditionFalse, v1alpha1.ReasonBackupTooOld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &v1alpha1.DatabaseBackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "s", CreationTimestamp: ago(c.created)}}
+			s.Spec = v1alpha1.DatabaseBackupScheduleSpec{Environment: "shop", Schedule: "0 3 * * *", Suspend: c.suspend, Keep: 7}
+			if c.maxAgeHours > 0 {
+				s.Spec.MaxAgeHours = &c.maxAgeHours
+			}
+			var all []v1alpha1.DatabaseBackup
+			if c.last > 0 {
+				failed, b := aBackup("later", v1alpha1.DatabaseBackupFailed), aBackup("b", v1alpha1.DatabaseBackupCompleted)
+				b.Status.StartedAt = new(ago(c.last))
+				all = append(all, *failed, *b)
+			}
+			times, err := schedule.Parse(&s.Spec)
+			require.NoError(t, err)
+			next := (&schedules{options(t)}).report(s, times, all, noon)
+			is := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionBackupCurrent)
+			assert.Equal(t, c.status, is.Status, is.Message)
+			assert.Equal(t, c.reason, is.Reason)
+			assert.Positive(t, next.RequeueAfter)
+			assert.LessOrEqual(t, next.RequeueAfter, resyncInterval)
+		})
+	}
+}
+
+// A schedule creates what is due, once, and nothing while a backup is running.
+func TestAScheduleCreatesWhatIsDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		suspend bool
+		running bool
+		want    int
+	}{
+		"due": {false, false, 1}, "suspended": {true, false, 0}, "another is running": {false, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &v1alpha1.DatabaseBackupSchedule{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "s", CreationTimestamp: ago(72 * time.Hour)}}
+			s.Spec = v1alpha1.DatabaseBackupScheduleSpec{Environment: "shop", Schedule: "0 3 * * *", Keep: 7, Suspend: c.suspend}
+			var objects []client.Object
+			if c.running {
+				b := aBackup("s-earlier", v1alpha1.DatabaseBackupRunning)
+				b.Labels = map[string]string{v1alpha1.DatabaseScheduleLabel: "s"}
+				objects = append(objects, b)
+			}
+			r := &schedules{options(t, objects...)}
+			times, err := schedule.Parse(&s.Spec)
+			require.NoError(t, err)
+			for range 2 {
+				_, err = r.run(t.Context(), s, times)
+				require.NoError(t, err)
+			}
+			list := &v1alpha1.DatabaseBackupList{}
+			require.NoError(t, r.Client.List(t.Context(), list))
+			require.Len(t, list.Items, c.want)
+			if c.want == 1 && !c.running {
+				assert.Equal(t, "s-20261126-030000", list.Items[0].Name, "the last of three times that were missed")
+				assert.Equal(t, "s", list.Items[0].Labels[v1alpha1.DatabaseScheduleLabel])
+			}
+		})
+	}
+}
+
+// The key is passed whole, or not at all.
+func TestTheKeyIsOneLine(t *testing.T) {
+	for key, want := range map[string]string{
+		"0123456789abcdef": "", "0123456789abcdef\n": "", "short": "has 5 bytes", "0123456789\nabcdef": "is not one line", "": "has 0 bytes",
+	} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "k"}, Data: map[string][]byte{"key": []byte(key)}}
+		got, err := options(t, secret).encryptionKey(t.Context(), "team", &v1alpha1.EnvironmentSecret{Name: "k"})
+		if want == "" {
+			require.NoError(t, err)
+			assert.Equal(t, "0123456789abcdef", string(got))
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}

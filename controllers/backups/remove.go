@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backups
+
+import (
+	"context"
+	"errors"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/kinds"
+)
+
+// keep deletes a backup whose environment and data no longer exist: it cannot be restored.
+func (r *backups) keep(ctx context.Context, b *v1alpha1.DatabaseBackup) (reconcile.Result, error) {
+	env := &v1alpha1.Environment{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.Environment}, env)
+	if err == nil && env.DeletionTimestamp == nil {
+		return reconcile.Result{RequeueAfter: resyncInterval}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	}
+	exists, err := r.hasData(ctx, b)
+	if err != nil || exists {
+		return reconcile.Result{RequeueAfter: retryInterval}, err
+	}
+	log.FromContext(ctx).Info("Deleting a backup whose data was deleted with its environment", "environment", b.Spec.Environment)
+	return reconcile.Result{}, applyset.Delete(ctx, r.Client, b)
+}
+
+// hasData reports whether the volume or the snapshot of a backup exists.
+func (r *backups) hasData(ctx context.Context, b *v1alpha1.DatabaseBackup) (bool, error) {
+	var err error
+	switch b.Status.Method {
+	case v1alpha1.DatabaseBackupSnapshot:
+		_, err = r.readSnapshot(ctx, b)
+	case v1alpha1.DatabaseBackupDump:
+		err = r.Live.Get(ctx, client.ObjectKey{Namespace: b.Status.Namespace, Name: render.BackupsClaim}, &corev1.PersistentVolumeClaim{})
+	default:
+		return false, nil
+	}
+	var foreign failError
+	if apierrors.IsNotFound(err) || kinds.NotServed(err) || errors.As(err, &foreign) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// remove deletes the data of a backup that is being deleted.
+func (r *backups) remove(ctx context.Context, b *v1alpha1.DatabaseBackup) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.DatabaseBackupFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	exists, err := r.hasData(ctx, b)
+	if err == nil && exists {
+		if b.Status.Method == v1alpha1.DatabaseBackupSnapshot {
+			err = r.removeSnapshot(ctx, b)
+		} else {
+			err = r.removeDump(ctx, b)
+		}
+	}
+	var wait waitError
+	switch {
+	case errors.As(err, &wait), apierrors.IsForbidden(err):
+		log.FromContext(ctx).Info("The data of a backup is not deleted yet", "reason", err.Error())
+		return reconcile.Result{RequeueAfter: busyInterval}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	after := b.DeepCopy()
+	controllerutil.RemoveFinalizer(after, v1alpha1.DatabaseBackupFinalizer)
+	stale, err := applyset.Finalizers(ctx, r.Client, b, after)
+	if stale {
+		return reconcile.Result{RequeueAfter: busyInterval}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// removeSnapshot deletes the VolumeSnapshot, and waits until it is gone.
+func (r *backups) removeSnapshot(ctx context.Context, b *v1alpha1.DatabaseBackup) error {
+	u, err := r.readSnapshot(ctx, b)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := applyset.Delete(ctx, r.Client, u); err != nil {
+		return err
+	}
+	return waits("VolumeSnapshot %s is being deleted", b.Name)
+}
+
+// removeDump deletes the Job of a dump, and the file by another Job. Without an environment there is no image to run: the file then
+// stays on the claim, which was retained.
+func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) error {
+	env, err := r.environment(ctx, b.Namespace, b.Spec.Environment)
+	if _, missing := errors.AsType[waitError](err); missing {
+		r.Recorder.Eventf(b, corev1.EventTypeWarning, v1alpha1.EventReasonBackupLeft,
+			"%v: the file %s.dump stays on claim %s of namespace %s", err, b.Name, render.BackupsClaim, b.Status.Namespace)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dump, removal := render.DumpJob(env, b), render.DeleteDumpJob(env, b)
+	if err := errors.Join(r.deleteJob(ctx, dump), r.deleteSecret(ctx, dump), r.idle(ctx, b.Status.Namespace, removal.Name)); err != nil {
+		return err
+	}
+	out, err := r.job(ctx, removal, func() (map[string][]byte, error) { return nil, nil })
+	switch {
+	case err != nil:
+		return err
+	case !out.Phase.Ended():
+		return waits("Job %s is running: %s", removal.Name, out.Message)
+	}
+	if err := r.deleteJob(ctx, removal); err != nil {
+		return err
+	}
+	if out.Phase == v1alpha1.DatabaseBackupFailed { // and again
+		r.Recorder.Eventf(b, corev1.EventTypeWarning, v1alpha1.EventReasonBackupFailed, "the dump could not be deleted: %s", out.Message)
+		return waits("Job %s failed: %s", removal.Name, out.Message)
+	}
+	return nil
+}
+
+// deleteJob deletes a Job with its pods.
+func (o Options) deleteJob(ctx context.Context, want *batchv1.Job) error {
+	job := &batchv1.Job{}
+	err := o.Live.Get(ctx, client.ObjectKeyFromObject(want), job)
+	if err != nil || !ours(job, want) {
+		return client.IgnoreNotFound(err)
+	}
+	return applyset.Delete(ctx, o.Client, job)
+}
