@@ -47,7 +47,7 @@ cp "$tmp"/crds/*.yaml manifests/crds/
 	mcp/orchestrator/v1/orchestrator.proto berth/mcp/v1/tolerant.proto \
 	oaas/common/common.proto oaas/runtime/runtime.proto oaas/deployment/deployment.proto oaas/alias/alias.proto \
 	oaas/health/health.proto berth/oaas/v1/tolerant.proto \
-	scheduler/v1/scheduler.proto
+	scheduler/v1/scheduler.proto berth/backup/v1/backup.proto
 "$tmp/bin/protos" -plugins "$tmp/bin" -import test/wire anyform/anyform.proto mapform/mapform.proto \
 	oaasplan/oaasplan.proto oaashead/deployment.proto oaashead/health.proto \
 	oaasclass/oaasclass.proto oaasunit/oaasunit.proto
@@ -85,7 +85,8 @@ mkdir docs/reference
 	echo
 	echo "The gRPC services, with all messages. [Services](../services.md) describes how to call them, also over REST."
 	"$tmp/bin/protos" -docs -import apis/proto mcp/orchestrator/v1/orchestrator.proto oaas/deployment/deployment.proto \
-		oaas/runtime/runtime.proto oaas/common/common.proto oaas/health/health.proto scheduler/v1/scheduler.proto
+		oaas/runtime/runtime.proto oaas/common/common.proto oaas/health/health.proto scheduler/v1/scheduler.proto \
+		berth/backup/v1/backup.proto
 } >docs/reference/services.md
 "$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
 	>docs/reference/berth-controller-config.schema.json

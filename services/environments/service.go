@@ -36,6 +36,7 @@ func Add(s *server.Server, api *rest.Config, o Options) error {
 		return err
 	}
 	s.Register(description(), &front{core: c, namespace: o.Namespace})
+	s.Register(backupsDescription(), &backups{core: c, namespace: o.Namespace})
 	return nil
 }
 

@@ -19,6 +19,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
+// kinds are those that services serve.
+var kinds = []string{"ResourceLimit", "DeploymentRecord", "DeploymentTemplate", "Environment", "DatabaseBackup", "DatabaseRestore"}
+
 // New returns a client for the namespaced kinds of Berth's group that services serve. It has no cache, so that callers
 // read what they wrote, and discovers nothing, so that a missing CRD is the error of a call and not of the start. It writes as
 // owner, and the API server rejects fields that it does not know.
@@ -28,7 +31,7 @@ func New(cfg *rest.Config, owner string) (client.Client, error) {
 		return nil, err
 	}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.SchemeGroupVersion})
-	for _, kind := range []string{"ResourceLimit", "DeploymentRecord", "DeploymentTemplate", "Environment"} {
+	for _, kind := range kinds {
 		mapper.Add(v1alpha1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	cfg = rest.CopyConfig(cfg)

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "berth.dev/berth/apis/proto/berth/backup/v1"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/schedule"
+	"berth.dev/berth/internal/kube/uncached"
+	"berth.dev/berth/services/server"
+)
+
+const (
+	backupsResource, restoresResource = "databasebackups", "databaserestores"
+	// maxBackups is how many backups a call returns.
+	maxBackups = 1000
+	// maxOperation is how long the name of a backup or a restore may be.
+	maxOperation = 52
+)
+
+// backups is the gRPC side of DatabaseBackups and DatabaseRestores.
+type backups struct {
+	core *core
+	// namespace is where environments are unless a call says otherwise.
+	namespace string
+}
+
+func backupsDescription() *grpc.ServiceDesc {
+	own := &backupv1.BackupService_ServiceDesc
+	return &grpc.ServiceDesc{
+		ServiceName: own.ServiceName, HandlerType: (*any)(nil), Metadata: own.Metadata,
+		Methods: []grpc.MethodDesc{
+			server.Unary("CreateBackup", (*backups).create),
+			server.Unary("GetBackup", (*backups).get),
+			server.Unary("ListBackups", (*backups).list),
+			server.Unary("DeleteBackup", (*backups).remove),
+			server.Unary("RestoreBackup", (*backups).restore),
+			server.Unary("GetRestore", (*backups).getRestore),
+		},
+	}
+}
+
+// authorize returns the namespace of a call, if the caller may do what the verb says there.
+func (b *backups) authorize(ctx context.Context, verb, resource, name string) (namespace string, err error) {
+	namespace, err = server.Namespace(ctx, b.namespace)
+	if err != nil {
+		return "", err
+	}
+	return namespace, server.AuthorizeResource(ctx, b.core.access, server.Access{
+		Verb: verb, Resource: resource, Namespace: namespace, Name: name,
+	})
+}
+
+// operation is the metadata of a new backup or restore of an environment.
+func (b *backups) operation(namespace, environment, name string) (meta metav1.ObjectMeta, err error) {
+	if environment == "" {
+		return meta, server.InvalidField("environment_id", "is missing")
+	}
+	if name != "" && (len(name) > maxOperation || len(validation.IsDNS1123Label(name)) > 0) {
+		return meta, server.InvalidField("name", fmt.Sprintf("is %q, and must be a DNS label of at most %d characters", name, maxOperation))
+	}
+	name = cmp.Or(name, render.OperationName(environment, b.core.now()))
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}, nil
+}
+
+func (b *backups) create(ctx context.Context, req *backupv1.CreateBackupRequest) (*backupv1.CreateBackupResponse, error) {
+	namespace, err := b.authorize(ctx, "create", backupsResource, "")
+	if err != nil {
+		return nil, err
+	}
+	meta, err := b.operation(namespace, req.GetEnvironmentId(), req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	o := &v1alpha1.DatabaseBackup{ObjectMeta: meta}
+	o.Spec.Environment, o.Spec.Verify = req.GetEnvironmentId(), req.GetVerify()
+	switch req.GetMethod() {
+	case backupv1.Method_METHOD_UNSPECIFIED:
+		o.Spec.Method = v1alpha1.DatabaseBackupAuto
+	case backupv1.Method_METHOD_SNAPSHOT:
+		o.Spec.Method = v1alpha1.DatabaseBackupSnapshot
+	case backupv1.Method_METHOD_DUMP:
+		o.Spec.Method = v1alpha1.DatabaseBackupDump
+	default:
+		return nil, server.InvalidField("method", fmt.Sprintf("is %d, and must be 0 (unspecified), 1 (snapshot) or 2 (dump)", req.GetMethod()))
+	}
+	if name := req.GetEncryptionSecret(); name != "" {
+		// The policy about Secrets sees the service, not the caller.
+		err := b.core.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		o.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: name}
+	}
+	if _, err := b.core.find(ctx, namespace, req.GetEnvironmentId()); err != nil {
+		return nil, err
+	}
+	if err := b.core.store.client.Create(ctx, o); err != nil {
+		return nil, creationError(err, o.Name)
+	}
+	return &backupv1.CreateBackupResponse{Backup: backupToWire(o)}, nil
+}
+
+// creationError is the error of an object that could not be created. Fields are named as in the proto.
+func creationError(err error, name string) error {
+	if apierrors.IsAlreadyExists(err) {
+		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("%q already exists", name))
+	}
+	return server.Rename(err, func(field string) string {
+		names := map[string]string{
+			"spec.verify": "verify", "spec.encryptionSecretRef": "encryption_secret", "spec.method": "method", "metadata.name": "name",
+		}
+		return cmp.Or(names[field], field)
+	})
+}
+
+// read reads an object that a call names.
+func (b *backups) read(ctx context.Context, verb, resource, name string, into ctrlclient.Object) error {
+	if name == "" {
+		return server.InvalidField("name", "is missing")
+	}
+	namespace, err := b.authorize(ctx, verb, resource, name)
+	if err != nil {
+		return err
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return server.Refuse(codes.NotFound, fmt.Sprintf("there is no %q", name))
+	}
+	err = b.core.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, into)
+	if server.NotFound(err) {
+		return server.Refuse(codes.NotFound, fmt.Sprintf("there is no %q", name))
+	}
+	return err
+}
+
+func (b *backups) get(ctx context.Context, req *backupv1.GetBackupRequest) (*backupv1.GetBackupResponse, error) {
+	o := &v1alpha1.DatabaseBackup{}
+	if err := b.read(ctx, "get", backupsResource, req.GetName(), o); err != nil {
+		return nil, err
+	}
+	return &backupv1.GetBackupResponse{Backup: backupToWire(o)}, nil
+}
+
+func (b *backups) list(ctx context.Context, req *backupv1.ListBackupsRequest) (*backupv1.ListBackupsResponse, error) {
+	if req.GetEnvironmentId() == "" {
+		return nil, server.InvalidField("environment_id", "is missing")
+	}
+	namespace, err := b.authorize(ctx, "list", backupsResource, "")
+	if err != nil {
+		return nil, err
+	}
+	var all []v1alpha1.DatabaseBackup
+	err = uncached.EachItem(ctx, b.core.store.client, &v1alpha1.DatabaseBackupList{}, namespace, func(o *v1alpha1.DatabaseBackup) {
+		if o.Spec.Environment != req.GetEnvironmentId() {
+			return
+		}
+		if all = append(all, *o); len(all) >= 2*maxBackups { // a tenant may create any number
+			schedule.Sort(all)
+			all = all[:maxBackups]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	schedule.Sort(all)
+	out := &backupv1.ListBackupsResponse{}
+	for i := range all[:min(len(all), maxBackups)] {
+		out.Backups = append(out.Backups, backupToWire(&all[i]))
+	}
+	return out, nil
+}
+
+func (b *backups) remove(ctx context.Context, req *backupv1.DeleteBackupRequest) (*backupv1.DeleteBackupResponse, error) {
+	o := &v1alpha1.DatabaseBackup{}
+	if err := b.read(ctx, "delete", backupsResource, req.GetName(), o); err != nil {
+		return nil, err
+	}
+	err := b.core.store.client.Delete(ctx, o, ctrlclient.Preconditions{UID: &o.UID})
+	return &backupv1.DeleteBackupResponse{}, ctrlclient.IgnoreNotFound(err)
+}
+
+func (b *backups) restore(ctx context.Context, req *backupv1.RestoreBackupRequest) (*backupv1.RestoreBackupResponse, error) {
+	namespace, err := b.authorize(ctx, "create", restoresResource, "")
+	if err != nil {
+		return nil, err
+	}
+	meta, err := b.operation(namespace, req.GetEnvironmentId(), req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if req.GetBackup() == "" {
+		return nil, server.InvalidField("backup", "is missing")
+	}
+	if _, err := b.core.find(ctx, namespace, req.GetEnvironmentId()); err != nil {
+		return nil, err
+	}
+	o := &v1alpha1.DatabaseRestore{ObjectMeta: meta}
+	o.Spec = v1alpha1.DatabaseRestoreSpec{Environment: req.GetEnvironmentId(), Backup: req.GetBackup()}
+	if err := b.core.store.client.Create(ctx, o); err != nil {
+		return nil, creationError(err, o.Name)
+	}
+	return &backupv1.RestoreBackupResponse{Restore: restoreToWire(o)}, nil
+}
+
+func (b *backups) getRestore(ctx context.Context, req *backupv1.GetRestoreRequest) (*backupv1.GetRestoreResponse, error) {
+	o := &v1alpha1.DatabaseRestore{}
+	if err := b.read(ctx, "get", restoresResource, req.GetName(), o); err != nil {
+		return nil, err
+	}
+	return &backupv1.GetRestoreResponse{Restore: restoreToWire(o)}, nil
+}
+
+func backupToWire(o *v1alpha1.DatabaseBackup) *backupv1.Backup {
+	return &backupv1.Backup{
+		Name: o.Name, EnvironmentId: o.Spec.Environment, Method: wireMethods[cmp.Or(o.Status.Method, o.Spec.Method)],
+		Phase: phaseToWire(o.Status.Phase), Message: o.Status.Message, Size: o.Status.Size, Verified: o.Status.Verified,
+		Encrypted: o.Status.Encrypted, Schedule: o.Labels[v1alpha1.DatabaseScheduleLabel],
+		CreatedAt: timestamppb.New(o.CreationTimestamp.Time), CompletedAt: timeToWire(o.Status.CompletedAt),
+	}
+}
+
+func restoreToWire(o *v1alpha1.DatabaseRestore) *backupv1.Restore {
+	return &backupv1.Restore{
+		Name: o.Name, EnvironmentId: o.Spec.Environment, Backup: o.Spec.Backup, Phase: phaseToWire(o.Status.Phase),
+		Message: o.Status.Message, CreatedAt: timestamppb.New(o.CreationTimestamp.Time), CompletedAt: timeToWire(o.Status.CompletedAt),
+	}
+}
+
+var wireMethods = map[v1alpha1.DatabaseBackupMethod]backupv1.Method{
+	v1alpha1.DatabaseBackupSnapshot: backupv1.Method_METHOD_SNAPSHOT, v1alpha1.DatabaseBackupDump: backupv1.Method_METHOD_DUMP,
+}
+
+// phaseToWire returns a phase as on the wire. What no controller has seen is Pending.
+func phaseToWire(p v1alpha1.DatabaseBackupPhase) backupv1.Phase {
+	switch p {
+	case v1alpha1.DatabaseBackupRunning:
+		return backupv1.Phase_PHASE_RUNNING
+	case v1alpha1.DatabaseBackupCompleted:
+		return backupv1.Phase_PHASE_COMPLETED
+	case v1alpha1.DatabaseBackupFailed:
+		return backupv1.Phase_PHASE_FAILED
+	}
+	return backupv1.Phase_PHASE_PENDING
+}
