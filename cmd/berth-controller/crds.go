@@ -39,7 +39,7 @@ func requiredCRDs(c *controller.Configuration) []schema.GroupVersionResource {
 		names = append(names, "deploymentrecords", "deploymenttemplates")
 	}
 	if c.Runs(controller.ControllerEnvironments) {
-		names = append(names, "environments")
+		names = append(names, "environments", "databasebackups", "databasebackupschedules", "databaserestores")
 	}
 	required := make([]schema.GroupVersionResource, len(names))
 	for i, name := range names {

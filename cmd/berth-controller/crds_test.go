@@ -123,3 +123,13 @@ func status(t *testing.T, address, path string) int {
 	defer resp.Body.Close()
 	return resp.StatusCode
 }
+
+func TestTheCRDsOfEnvironmentsAreRequired(t *testing.T) {
+	c := controller.Default()
+	c.Controllers = []string{controller.ControllerEnvironments}
+	var names []string
+	for _, r := range requiredCRDs(c) {
+		names = append(names, r.Resource)
+	}
+	require.Equal(t, []string{"environments", "databasebackups", "databasebackupschedules", "databaserestores"}, names)
+}

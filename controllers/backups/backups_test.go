@@ -157,18 +157,33 @@ func TestTheDeletionOfABackupEndsWithoutItsEnvironment(t *testing.T) {
 	}
 }
 
-// A backup that can still be restored outlives its environment; one without data does not.
+// A backup that can still be restored outlives its environment; one without data does not, though there may be another environment of
+// that name.
 func TestABackupWithoutItsDataIsDeleted(t *testing.T) {
-	for _, retained := range []bool{true, false} {
-		b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
-		o := options(t, b)
-		if retained {
-			require.NoError(t, o.Client.Create(t.Context(), render.ClaimOfBackups(shop(), nil)))
-		}
-		_, err := (&backups{o}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-		require.NoError(t, err)
-		require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
-		assert.Equal(t, retained, b.DeletionTimestamp == nil)
+	claim := render.ClaimOfBackups(shop(), nil)
+	for name, c := range map[string]struct {
+		phase   v1alpha1.DatabaseBackupPhase
+		objects []client.Object
+		kept    bool
+	}{
+		"nothing is left":                {v1alpha1.DatabaseBackupCompleted, nil, false},
+		"it was retained":                {v1alpha1.DatabaseBackupCompleted, []client.Object{claim}, true},
+		"all is there":                   {v1alpha1.DatabaseBackupCompleted, []client.Object{claim, shop()}, true},
+		"the environment is new":         {v1alpha1.DatabaseBackupCompleted, []client.Object{shop()}, false},
+		"it failed":                      {v1alpha1.DatabaseBackupFailed, []client.Object{shop()}, true},
+		"it failed, and nothing is left": {v1alpha1.DatabaseBackupFailed, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := aBackup("b", c.phase)
+			o := options(t, append(c.objects, b)...)
+			next, err := (&backups{o}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
+			assert.Equal(t, c.kept, b.DeletionTimestamp == nil)
+			if c.kept {
+				assert.Equal(t, resyncInterval, next.RequeueAfter, "there may be many, for ever")
+			}
+		})
 	}
 }
 

@@ -20,21 +20,27 @@ import (
 	"berth.dev/berth/internal/kube/kinds"
 )
 
-// keep deletes a backup whose environment and data no longer exist: it cannot be restored.
+// keep deletes a backup whose data no longer exists, for instance because its environment was deleted: it cannot be restored. One that
+// failed is kept as long as its environment exists.
 func (r *backups) keep(ctx context.Context, b *v1alpha1.DatabaseBackup) (reconcile.Result, error) {
 	env := &v1alpha1.Environment{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.Environment}, env)
-	if err == nil && env.DeletionTimestamp == nil {
-		return reconcile.Result{RequeueAfter: resyncInterval}, nil
-	}
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, err
 	}
+	next := reconcile.Result{RequeueAfter: resyncInterval}
+	switch {
+	case err != nil: // it is gone, and its volumes were retained if they exist
+	case env.DeletionTimestamp != nil:
+		next.RequeueAfter = retryInterval
+	case b.Status.Phase == v1alpha1.DatabaseBackupFailed:
+		return next, nil
+	}
 	exists, err := r.hasData(ctx, b)
 	if err != nil || exists {
-		return reconcile.Result{RequeueAfter: retryInterval}, err
+		return next, err
 	}
-	log.FromContext(ctx).Info("Deleting a backup whose data was deleted with its environment", "environment", b.Spec.Environment)
+	log.FromContext(ctx).Info("Deleting a backup whose data no longer exists", "environment", b.Spec.Environment)
 	return reconcile.Result{}, applyset.Delete(ctx, r.Client, b)
 }
 

@@ -76,7 +76,23 @@ func (b *backups) operation(namespace, environment, name string) (meta metav1.Ob
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}, nil
 }
 
+// audited logs the caller and the result of a call that changes something of an environment, or of a backup of one.
+func audited[T any](ctx context.Context, b *backups, verb, id string, do func() (*T, error)) (out *T, err error) {
+	namespace, _ := server.Namespace(ctx, b.namespace) // do has its error
+	_, err = b.core.audited(ctx, verb, namespace, id, func() (*environment, error) {
+		out, err = do()
+		return nil, err
+	})
+	return out, err
+}
+
 func (b *backups) create(ctx context.Context, req *backupv1.CreateBackupRequest) (*backupv1.CreateBackupResponse, error) {
+	return audited(ctx, b, "backup database", req.GetEnvironmentId(), func() (*backupv1.CreateBackupResponse, error) {
+		return b.createBackup(ctx, req)
+	})
+}
+
+func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRequest) (*backupv1.CreateBackupResponse, error) {
 	namespace, err := b.authorize(ctx, "create", backupsResource, "")
 	if err != nil {
 		return nil, err
@@ -184,15 +200,23 @@ func (b *backups) list(ctx context.Context, req *backupv1.ListBackupsRequest) (*
 }
 
 func (b *backups) remove(ctx context.Context, req *backupv1.DeleteBackupRequest) (*backupv1.DeleteBackupResponse, error) {
-	o := &v1alpha1.DatabaseBackup{}
-	if err := b.read(ctx, "delete", backupsResource, req.GetName(), o); err != nil {
-		return nil, err
-	}
-	err := b.core.store.client.Delete(ctx, o, ctrlclient.Preconditions{UID: &o.UID})
-	return &backupv1.DeleteBackupResponse{}, ctrlclient.IgnoreNotFound(err)
+	return audited(ctx, b, "delete backup", req.GetName(), func() (*backupv1.DeleteBackupResponse, error) {
+		o := &v1alpha1.DatabaseBackup{}
+		if err := b.read(ctx, "delete", backupsResource, req.GetName(), o); err != nil {
+			return nil, err
+		}
+		err := b.core.store.client.Delete(ctx, o, ctrlclient.Preconditions{UID: &o.UID})
+		return &backupv1.DeleteBackupResponse{}, ctrlclient.IgnoreNotFound(err)
+	})
 }
 
 func (b *backups) restore(ctx context.Context, req *backupv1.RestoreBackupRequest) (*backupv1.RestoreBackupResponse, error) {
+	return audited(ctx, b, "restore database", req.GetEnvironmentId(), func() (*backupv1.RestoreBackupResponse, error) {
+		return b.createRestore(ctx, req)
+	})
+}
+
+func (b *backups) createRestore(ctx context.Context, req *backupv1.RestoreBackupRequest) (*backupv1.RestoreBackupResponse, error) {
 	namespace, err := b.authorize(ctx, "create", restoresResource, "")
 	if err != nil {
 		return nil, err

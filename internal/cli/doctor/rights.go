@@ -119,6 +119,7 @@ var features = []feature{
 		[]right{
 			"watch environments.berth.dev", "patch environments/status.berth.dev", "create namespaces", "create secrets",
 			"create deployments.apps", "create statefulsets.apps", "create persistentvolumeclaims",
+			"watch databasebackups.berth.dev", "patch databasebackups/status.berth.dev", "create jobs.batch",
 		},
 		rbacFiles + "/environments",
 	},

@@ -57,20 +57,23 @@ func (p *patient) version(r *Report) error {
 	return nil
 }
 
-// resources are Berth's kinds and the fields by which a CRD of an older release is known.
+// resources are Berth's kinds and the fields by which a CRD of an older release is known. The kinds of a feature require each other; those
+// of no feature are always required.
 var resources = []struct {
-	kind, plural string
-	fields       [][]string
+	kind, plural, feature string
+	fields                [][]string
 }{
-	{"CapacityMix", "capacitymixes", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
-	{"ResourceLimit", "resourcelimits", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
-	{"DeploymentRecord", "deploymentrecords", [][]string{{"spec", "enforcement"}, {"status", "nfrWindows"}}},
-	{"DeploymentTemplate", "deploymenttemplates", [][]string{{"spec", "selection"}, {"status", "recordCount"}}},
-	{"Environment", "environments", [][]string{{"spec", "forceStop"}, {"status", "openStages"}}},
+	{"CapacityMix", "capacitymixes", "", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
+	{"ResourceLimit", "resourcelimits", "", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
+	{"DeploymentRecord", "deploymentrecords", "DeploymentRecords", [][]string{{"spec", "enforcement"}, {"status", "nfrWindows"}}},
+	{"DeploymentTemplate", "deploymenttemplates", "DeploymentRecords", [][]string{{"spec", "selection"}, {"status", "recordCount"}}},
+	{"Environment", "environments", "Environments", [][]string{{"spec", "forceStop"}, {"status", "openStages"}}},
+	{"DatabaseBackup", "databasebackups", "Environments", [][]string{{"spec", "verify"}, {"status", "phase"}}},
+	{"DatabaseBackupSchedule", "databasebackupschedules", "Environments", [][]string{{"spec", "keep"}, {"status", "lastBackup"}}},
+	{"DatabaseRestore", "databaserestores", "Environments", [][]string{{"spec", "backup"}, {"status", "phase"}}},
 }
 
-// crds reports whether CapacityMix is served in the version of this CLI. It checks the other kinds too: ResourceLimits are required, those
-// of records and environments are off by default, and the two kinds of records require each other.
+// crds reports whether CapacityMix is served in the version of this CLI. It checks the other kinds too.
 func (p *patient) crds(ctx context.Context, r *Report) bool {
 	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
 	served := map[string]bool{}
@@ -79,14 +82,17 @@ func (p *patient) crds(ctx context.Context, r *Report) bool {
 			served[list.APIResources[i].Kind] = true
 		}
 	}
-	records := served["DeploymentRecord"] || served["DeploymentTemplate"]
+	features := map[string]bool{"": true}
+	for _, resource := range resources {
+		features[resource.feature] = features[resource.feature] || served[resource.kind]
+	}
 	for _, resource := range resources {
 		check, name := resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName
-		switch required := resource.kind == "CapacityMix" || resource.kind == "ResourceLimit"; {
-		case served[resource.kind], required:
+		switch {
+		case served[resource.kind], resource.feature == "":
 			p.crd(ctx, r, served[resource.kind], check, name, resource.fields)
-		case records && resource.kind != "Environment":
-			r.add(Warn, check, installCRDs, "%s is not served, and DeploymentRecords require it", name)
+		case features[resource.feature]:
+			r.add(Warn, check, installCRDs, "%s is not served, and %s require it", name, resource.feature)
 		}
 	}
 	return served["CapacityMix"]

@@ -74,6 +74,10 @@ func TestADatabaseIsBackedUpByGRPC(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, backupv1.Phase_PHASE_COMPLETED, ended.GetRestore().GetPhase())
 
+	log := testenv.ReadFile(t, w.process.LogPath())
+	for _, verb := range []string{"backup database", "restore database"} {
+		assert.Regexp(t, `"Audit".* verb="`+verb+`" environment="shop" .*operator.* code="OK"`, log)
+	}
 	require.NoError(t, servicetest.Err(c.DeleteBackup(ctx, &backupv1.DeleteBackupRequest{Name: "first"})))
 	w.Eventually("the backup is deleted with its data", func() (bool, string) {
 		w.endJobs(e.Status.Namespace, "")
