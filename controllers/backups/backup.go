@@ -3,12 +3,12 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +21,13 @@ import (
 )
 
 var backupKind = v1alpha1.SchemeGroupVersion.WithKind("DatabaseBackup")
+
+// backupReasons are those of the events about phases.
+var backupReasons = map[v1alpha1.DatabaseBackupPhase]string{
+	v1alpha1.DatabaseBackupRunning:   v1alpha1.EventReasonBackupStarted,
+	v1alpha1.DatabaseBackupCompleted: v1alpha1.EventReasonBackupCompleted,
+	v1alpha1.DatabaseBackupFailed:    v1alpha1.EventReasonBackupFailed,
+}
 
 // backups reconciles DatabaseBackups.
 type backups struct{ Options }
@@ -51,27 +58,12 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("back up the database of Environment %s/%s: %w", b.Namespace, b.Spec.Environment, err)
 	}
-	return unlessConflict(next, r.write(ctx, before, b))
-}
-
-// write writes the status if it has changed, with an event about the phase.
-func (r *backups) write(ctx context.Context, before, b *v1alpha1.DatabaseBackup) error {
-	if equality.Semantic.DeepEqual(before.Status, b.Status) {
-		return nil
+	about := "method " + string(b.Status.Method)
+	if b.Status.Size != "" {
+		about += ", size " + b.Status.Size
 	}
-	version, err := applyset.Status(ctx, r.Client, backupKind, before, &b.Status, FieldOwner, applyset.OptimisticLock)
-	if err != nil || version == "" || before.Status.Phase == b.Status.Phase {
-		return err
-	}
-	switch b.Status.Phase {
-	case v1alpha1.DatabaseBackupRunning:
-		r.Recorder.Eventf(b, corev1.EventTypeNormal, v1alpha1.EventReasonBackupStarted, "Method %s", b.Status.Method)
-	case v1alpha1.DatabaseBackupCompleted:
-		r.Recorder.Eventf(b, corev1.EventTypeNormal, v1alpha1.EventReasonBackupCompleted, "Size %s", b.Status.Size)
-	case v1alpha1.DatabaseBackupFailed:
-		r.Recorder.Event(b, corev1.EventTypeWarning, v1alpha1.EventReasonBackupFailed, b.Status.Message)
-	}
-	return nil
+	was := change{&before.Status, &b.Status, before.Status.Phase, b.Status.Phase}
+	return unlessConflict(next, r.write(ctx, backupKind, before, was, backupReasons, cmp.Or(b.Status.Message, about)))
 }
 
 // step does the next step of a backup.

@@ -10,9 +10,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -87,6 +89,31 @@ func (op *operation) condition() {
 		c.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&op.status.Conditions, c)
+}
+
+// change is a change of the status of an operation, and of its phase.
+type change struct {
+	before, after any
+	from, to      v1alpha1.DatabaseBackupPhase
+}
+
+// write writes a status if it has changed, with an event about a new phase.
+func (o Options) write(ctx context.Context, kind schema.GroupVersionKind, object client.Object, c change,
+	reasons map[v1alpha1.DatabaseBackupPhase]string, message string,
+) error {
+	if equality.Semantic.DeepEqual(c.before, c.after) {
+		return nil
+	}
+	version, err := applyset.Status(ctx, o.Client, kind, object, c.after, FieldOwner, applyset.OptimisticLock)
+	if err != nil || version == "" || c.from == c.to || reasons[c.to] == "" {
+		return err
+	}
+	severity := corev1.EventTypeNormal
+	if c.to == v1alpha1.DatabaseBackupFailed {
+		severity = corev1.EventTypeWarning
+	}
+	o.Recorder.Event(object, severity, reasons[c.to], message)
+	return nil
 }
 
 // unlessConflict returns when an object is reconciled again whose status was written: soon if the cache had an old one.

@@ -3,6 +3,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +30,13 @@ const jobTimeout = time.Minute
 const claimInterval = 50 * time.Millisecond
 
 var restoreKind = v1alpha1.SchemeGroupVersion.WithKind("DatabaseRestore")
+
+// restoreReasons are those of the events about phases.
+var restoreReasons = map[v1alpha1.DatabaseBackupPhase]string{
+	v1alpha1.DatabaseBackupRunning:   v1alpha1.EventReasonRestoreStarted,
+	v1alpha1.DatabaseBackupCompleted: v1alpha1.EventReasonRestoreCompleted,
+	v1alpha1.DatabaseBackupFailed:    v1alpha1.EventReasonRestoreFailed,
+}
 
 // restores reconciles DatabaseRestores.
 type restores struct {
@@ -62,27 +69,8 @@ func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case snapshot && x.Status.Message == "":
 		next.RequeueAfter = claimInterval
 	}
-	return unlessConflict(next, r.write(ctx, before, x))
-}
-
-// write writes the status if it has changed, with an event about the phase.
-func (r *restores) write(ctx context.Context, before, x *v1alpha1.DatabaseRestore) error {
-	if equality.Semantic.DeepEqual(before.Status, x.Status) {
-		return nil
-	}
-	version, err := applyset.Status(ctx, r.Client, restoreKind, before, &x.Status, FieldOwner, applyset.OptimisticLock)
-	if err != nil || version == "" || before.Status.Phase == x.Status.Phase {
-		return err
-	}
-	switch x.Status.Phase {
-	case v1alpha1.DatabaseBackupRunning:
-		r.Recorder.Eventf(x, corev1.EventTypeNormal, v1alpha1.EventReasonRestoreStarted, "From DatabaseBackup %s", x.Spec.Backup)
-	case v1alpha1.DatabaseBackupCompleted:
-		r.Recorder.Eventf(x, corev1.EventTypeNormal, v1alpha1.EventReasonRestoreCompleted, "From DatabaseBackup %s", x.Spec.Backup)
-	case v1alpha1.DatabaseBackupFailed:
-		r.Recorder.Event(x, corev1.EventTypeWarning, v1alpha1.EventReasonRestoreFailed, x.Status.Message)
-	}
-	return nil
+	was, about := change{&before.Status, &x.Status, before.Status.Phase, x.Status.Phase}, "from DatabaseBackup "+x.Spec.Backup
+	return unlessConflict(next, r.write(ctx, restoreKind, before, was, restoreReasons, cmp.Or(x.Status.Message, about)))
 }
 
 // step does the next step of a restore. It reports whether that is one of a snapshot.

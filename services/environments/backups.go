@@ -111,7 +111,8 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 	case backupv1.Method_METHOD_DUMP:
 		o.Spec.Method = v1alpha1.DatabaseBackupDump
 	default:
-		return nil, server.InvalidField("method", fmt.Sprintf("is %d, and must be 0 (unspecified), 1 (snapshot) or 2 (dump)", req.GetMethod()))
+		return nil, server.InvalidField("method",
+			fmt.Sprintf("is %d, and must be 0 (unspecified), 1 (snapshot) or 2 (dump)", req.GetMethod()))
 	}
 	if name := req.GetEncryptionSecret(); name != "" {
 		// The policy about Secrets sees the service, not the caller.

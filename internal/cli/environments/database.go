@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,8 +153,8 @@ func (f *waitFlags) awaitOperation(ctx context.Context, o *command.Options, what
 
 // createObject creates an object, and prints its name or the object.
 func createObject(ctx context.Context, o *command.Options, c client.Client, object client.Object, kind, dryRun string) error {
-	name := kind + "." + v1alpha1.GroupName + "/" + object.GetName()
-	object.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(createdKinds[kind]))
+	name := strings.ToLower(kind) + "." + v1alpha1.GroupName + "/" + object.GetName()
+	object.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	if err := command.Writer(c, dryRun, fieldOwner).Create(ctx, object); err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
@@ -168,9 +169,4 @@ func createObject(ctx context.Context, o *command.Options, c client.Client, obje
 		return err
 	}
 	return o.PrintObjects([]any{plain.Object})
-}
-
-// createdKinds are the kinds of the resources that commands create.
-var createdKinds = map[string]string{
-	"databasebackup": "DatabaseBackup", "databasebackupschedule": "DatabaseBackupSchedule", "databaserestore": "DatabaseRestore",
 }

@@ -137,7 +137,7 @@ func backupDatabase(ctx context.Context, o *command.Options, c client.Client, en
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: render.OperationName(env.Name, o.Now())},
 		Spec:       v1alpha1.DatabaseBackupSpec{Environment: env.Name, DatabaseBackupSettings: f.settings()},
 	}
-	if err := createObject(ctx, o, c, b, "databasebackup", f.dryRun); err != nil || f.dryRun != command.DryRunNone {
+	if err := createObject(ctx, o, c, b, "DatabaseBackup", f.dryRun); err != nil || f.dryRun != command.DryRunNone {
 		return err
 	}
 	return f.awaitOperation(ctx, o, backupName(b.Name), func(ctx context.Context) (*v1alpha1.DatabaseOperationStatus, error) {
@@ -160,5 +160,5 @@ func scheduleBackups(ctx context.Context, o *command.Options, c client.Client, e
 	if _, err := schedule.Parse(&s.Spec); err != nil {
 		return err
 	}
-	return createObject(ctx, o, c, s, "databasebackupschedule", f.dryRun)
+	return createObject(ctx, o, c, s, "DatabaseBackupSchedule", f.dryRun)
 }

@@ -88,7 +88,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: render.OperationName(env.Name, o.Now())},
 		Spec:       v1alpha1.DatabaseRestoreSpec{Environment: env.Name, Backup: b.Name},
 	}
-	if err := createObject(ctx, o, c, r, "databaserestore", command.DryRunNone); err != nil {
+	if err := createObject(ctx, o, c, r, "DatabaseRestore", command.DryRunNone); err != nil {
 		return err
 	}
 	return f.awaitOperation(ctx, o, "databaserestore."+v1alpha1.GroupName+"/"+r.Name,

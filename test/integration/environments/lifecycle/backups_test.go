@@ -80,7 +80,7 @@ func TestADatabaseIsBackedUpByGRPC(t *testing.T) {
 	}
 	require.NoError(t, servicetest.Err(c.DeleteBackup(ctx, &backupv1.DeleteBackupRequest{Name: "first"})))
 	w.Eventually("the backup is deleted with its data", func() (bool, string) {
-		w.endJobs(e.Status.Namespace, "")
+		w.endJobs(e.Status.Namespace, "", "")
 		_, err := c.GetBackup(ctx, &backupv1.GetBackupRequest{Name: "first"})
 		return status.Code(err) == codes.NotFound, "it is there"
 	})
