@@ -116,7 +116,9 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 	}
 	if name := req.GetEncryptionSecret(); name != "" {
 		// The policy about Secrets sees the service, not the caller.
-		err := b.core.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name})
+		err := b.core.access.Authorize(ctx, server.Access{
+			Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name,
+		})
 		if err != nil {
 			return nil, err
 		}
