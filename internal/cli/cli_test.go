@@ -78,7 +78,7 @@ func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 
 func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		`--method is "tar": it must be one of auto, snapshot, dump`:     {"backup-database", "x", "--method", "tar"},
+		`--method is "tar": it must be one of auto, dump, snapshot`:     {"backup-database", "x", "--method", "tar"},
 		`--size is "much": it must be a quantity such as 10Gi`:          {"backup-database", "x", "--size", "much"},
 		`--size is "0": it must be a quantity such as 10Gi`:             {"backup-database", "x", "--size", "0"},
 		`--dry-run is "maybe": it must be none, client or server`:       {"backup-database", "x", "--dry-run", "maybe"},
