@@ -120,6 +120,18 @@ func TestARestoreIsNotRepeated(t *testing.T) {
 	}
 }
 
+// The policies of an isolated environment would drop the connection without an answer.
+func TestADumpIsNotRestoredIntoAnIsolatedEnvironment(t *testing.T) {
+	target := shop()
+	target.Name, target.Status.Namespace, target.Spec.Network = "copy", "env-copy", &v1alpha1.EnvironmentNetwork{Isolated: true}
+	x := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r", UID: "2", CreationTimestamp: ago(time.Second)}}
+	x.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "copy", Backup: "b"}
+	r := &restores{Options: options(t, shop(), target, aBackup("b", v1alpha1.DatabaseBackupCompleted))}
+	_, err := r.step(t.Context(), &operation{x, &x.Status.DatabaseOperationStatus, noon}, x)
+	var fail failError
+	require.ErrorAs(t, err, &fail)
+}
+
 // A name may be taken by something of another owner, which stays as it is.
 func TestObjectsOfOthersAreNotTaken(t *testing.T) {
 	b := aBackup("b", v1alpha1.DatabaseBackupRunning)

@@ -119,6 +119,10 @@ func (r *restores) backup(ctx context.Context, x *v1alpha1.DatabaseRestore) (*v1
 func (r *restores) dump(ctx context.Context, op *operation, x *v1alpha1.DatabaseRestore, b *v1alpha1.DatabaseBackup,
 	source, target *v1alpha1.Environment,
 ) error {
+	if n := target.Spec.Network; n != nil && n.Isolated && source.Name != target.Name {
+		return fails("spec.environment: network.isolated of Environment %s keeps out the Job, which runs in namespace %s", target.Name,
+			source.Status.Namespace)
+	}
 	if x.Status.StartedAt == nil {
 		if err := ready(target); err != nil {
 			return err

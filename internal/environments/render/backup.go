@@ -120,8 +120,7 @@ func DataClaim(set *appsv1.StatefulSet) string {
 // depth is how deep a clean path is.
 func depth(directory string) int { return strings.Count(strings.TrimSuffix(directory, "/"), "/") }
 
-// backupPolicies let what backs up and restores the database of an isolated environment reach it, and nothing else of it. A dump of
-// another environment of the same namespace is restored from where that one runs.
+// backupPolicies let what backs up and restores the database of an isolated environment reach it, and nothing else of it.
 func (in *Input) backupPolicies() []runtime.Object {
 	d := in.Environment.Spec.Stack.Database
 	if !in.isolated() || d == nil {
@@ -130,16 +129,8 @@ func (in *Input) backupPolicies() []runtime.Object {
 	jobs := networkingv1.NetworkPolicyPeer{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}},
 	}
-	peers := []networkingv1.NetworkPolicyPeer{jobs}
-	if in.Own {
-		others := *jobs.DeepCopy()
-		others.NamespaceSelector = &metav1.LabelSelector{
-			MatchLabels: map[string]string{v1alpha1.EnvironmentNamespaceLabel: in.Environment.Namespace},
-		}
-		peers = append(peers, others)
-	}
 	return []runtime.Object{in.policy(isolatedBackups, in.selects(Database), networkingv1.NetworkPolicyIngressRule{
-		From:  peers,
+		From:  []networkingv1.NetworkPolicyPeer{jobs},
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},
 	})}
 }
