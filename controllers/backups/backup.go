@@ -5,7 +5,6 @@ package backups
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,8 +100,13 @@ func (r *backups) method(
 			return "", waits("no snapshot is possible: %s", missing)
 		}
 	}
-	_, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef)
-	return v1alpha1.DatabaseBackupDump, errors.Join(ready(env), err, r.idle(ctx, env.Status.Namespace, b.Name))
+	if err := ready(env); err != nil {
+		return "", err
+	}
+	if _, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef); err != nil {
+		return "", err
+	}
+	return v1alpha1.DatabaseBackupDump, r.idle(ctx, env.Status.Namespace, b.Name)
 }
 
 // dump runs the Job of a dump.

@@ -142,8 +142,8 @@ func TestObjectsOfOthersAreNotTaken(t *testing.T) {
 	op := &operation{b, &b.Status.DatabaseOperationStatus, noon}
 	var fail failError
 	require.ErrorAs(t, r.dump(t.Context(), op, b, shop()), &fail)
-	require.NoError(t, r.deleteSecret(t.Context(), render.DumpJob(shop(), b)))
-	require.NoError(t, r.deleteJob(t.Context(), render.DumpJob(shop(), b)))
+	require.NoError(t, r.deleteOurs(t.Context(), render.DumpJob(shop(), b), &corev1.Secret{}))
+	require.NoError(t, r.deleteOurs(t.Context(), render.DumpJob(shop(), b), &batchv1.Job{}))
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 }
@@ -193,7 +193,7 @@ func TestABackupWithoutItsDataIsDeleted(t *testing.T) {
 			require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
 			assert.Equal(t, c.kept, b.DeletionTimestamp == nil)
 			if c.kept {
-				assert.Equal(t, resyncInterval, next.RequeueAfter, "there may be many, for ever")
+				assert.Equal(t, resyncInterval, next.RequeueAfter, "there may be many, and they stay")
 			}
 		})
 	}

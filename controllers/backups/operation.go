@@ -154,19 +154,19 @@ func (o Options) job(ctx context.Context, want *batchv1.Job, secret func() (map[
 	}
 	out = render.OutcomeOfJob(job, pods.Items)
 	if out.Phase.Ended() {
-		err = o.deleteSecret(ctx, want)
+		err = o.deleteOurs(ctx, want, &corev1.Secret{})
 	}
 	return out, err
 }
 
-// deleteSecret deletes the Secret of a Job. One of another owner is never deleted: it has not the labels.
-func (o Options) deleteSecret(ctx context.Context, job *batchv1.Job) error {
-	secret := &corev1.Secret{}
-	err := o.Live.Get(ctx, client.ObjectKeyFromObject(job), secret)
-	if err != nil || !ours(secret, job) {
+// deleteOurs deletes a Job, or the Secret that has its name. One of another owner is never deleted: it has not the labels. Have is an
+// empty object of the kind.
+func (o Options) deleteOurs(ctx context.Context, job *batchv1.Job, have client.Object) error {
+	err := o.Live.Get(ctx, client.ObjectKeyFromObject(job), have)
+	if err != nil || !ours(have, job) {
 		return client.IgnoreNotFound(err)
 	}
-	return applyset.Delete(ctx, o.Client, secret)
+	return applyset.Delete(ctx, o.Client, have)
 }
 
 // create creates an object. It is no error if it exists already and is the same operation's.

@@ -117,7 +117,9 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 		return err
 	}
 	dump, removal := render.DumpJob(env, b), render.DeleteDumpJob(env, b)
-	if err := errors.Join(r.deleteJob(ctx, dump), r.deleteSecret(ctx, dump), r.idle(ctx, b.Status.Namespace, removal.Name)); err != nil {
+	err = errors.Join(r.deleteOurs(ctx, dump, &batchv1.Job{}), r.deleteOurs(ctx, dump, &corev1.Secret{}),
+		r.idle(ctx, b.Status.Namespace, removal.Name))
+	if err != nil {
 		return err
 	}
 	out, err := r.job(ctx, removal, func() (map[string][]byte, error) { return nil, nil })
@@ -127,7 +129,7 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 	case !out.Phase.Ended():
 		return waits("Job %s is running: %s", removal.Name, out.Message)
 	}
-	if err := r.deleteJob(ctx, removal); err != nil {
+	if err := r.deleteOurs(ctx, removal, &batchv1.Job{}); err != nil {
 		return err
 	}
 	if out.Phase == v1alpha1.DatabaseBackupFailed { // and again
@@ -135,14 +137,4 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 		return waits("Job %s failed: %s", removal.Name, out.Message)
 	}
 	return nil
-}
-
-// deleteJob deletes a Job with its pods.
-func (o Options) deleteJob(ctx context.Context, want *batchv1.Job) error {
-	job := &batchv1.Job{}
-	err := o.Live.Get(ctx, client.ObjectKeyFromObject(want), job)
-	if err != nil || !ours(job, want) {
-		return client.IgnoreNotFound(err)
-	}
-	return applyset.Delete(ctx, o.Client, job)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -187,10 +186,7 @@ func (o Options) idle(ctx context.Context, namespace, own string) error {
 	}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		ended := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-			return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
-		})
-		if job.Name != own && !ended && job.DeletionTimestamp == nil {
+		if job.Name != own && !render.OutcomeOfJob(job, nil).Phase.Ended() && job.DeletionTimestamp == nil {
 			return waits("Job %s/%s is running", namespace, job.Name)
 		}
 	}

@@ -64,8 +64,12 @@ func (b *backups) authorize(ctx context.Context, verb, resource, name string) (n
 	})
 }
 
-// operation is the metadata of a new backup or restore of an environment.
-func (b *backups) operation(namespace, environment, name string) (meta metav1.ObjectMeta, err error) {
+// operation is the metadata of a new backup or restore of an environment, if the caller may create one.
+func (b *backups) operation(ctx context.Context, resource, environment, name string) (meta metav1.ObjectMeta, err error) {
+	namespace, err := b.authorize(ctx, "create", resource, "")
+	if err != nil {
+		return meta, err
+	}
 	if environment == "" {
 		return meta, server.InvalidField("environment_id", "is missing")
 	}
@@ -93,11 +97,7 @@ func (b *backups) create(ctx context.Context, req *backupv1.CreateBackupRequest)
 }
 
 func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRequest) (*backupv1.CreateBackupResponse, error) {
-	namespace, err := b.authorize(ctx, "create", backupsResource, "")
-	if err != nil {
-		return nil, err
-	}
-	meta, err := b.operation(namespace, req.GetEnvironmentId(), req.GetName())
+	meta, err := b.operation(ctx, backupsResource, req.GetEnvironmentId(), req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -117,26 +117,27 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 	if name := req.GetEncryptionSecret(); name != "" {
 		// The policy about Secrets sees the service, not the caller.
 		err := b.core.access.Authorize(ctx, server.Access{
-			Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name,
+			Verb: "get", Version: "v1", Resource: "secrets", Namespace: meta.Namespace, Name: name,
 		})
 		if err != nil {
 			return nil, err
 		}
 		o.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: name}
 	}
-	if _, err := b.core.find(ctx, namespace, req.GetEnvironmentId()); err != nil {
+	if err := b.store(ctx, req.GetEnvironmentId(), o); err != nil {
 		return nil, err
-	}
-	if err := b.core.store.client.Create(ctx, o); err != nil {
-		return nil, creationError(err, o.Name)
 	}
 	return &backupv1.CreateBackupResponse{Backup: backupToWire(o)}, nil
 }
 
-// creationError is the error of an object that could not be created. Fields are named as in the proto.
-func creationError(err error, name string) error {
+// store creates a backup or a restore of an environment that exists. In errors, fields are named as in the proto.
+func (b *backups) store(ctx context.Context, environment string, o ctrlclient.Object) error {
+	if _, err := b.core.find(ctx, o.GetNamespace(), environment); err != nil {
+		return err
+	}
+	err := b.core.store.client.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
-		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("%q already exists", name))
+		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("%q already exists", o.GetName()))
 	}
 	return server.Rename(err, func(field string) string {
 		names := map[string]string{
@@ -220,24 +221,17 @@ func (b *backups) restore(ctx context.Context, req *backupv1.RestoreBackupReques
 }
 
 func (b *backups) createRestore(ctx context.Context, req *backupv1.RestoreBackupRequest) (*backupv1.RestoreBackupResponse, error) {
-	namespace, err := b.authorize(ctx, "create", restoresResource, "")
-	if err != nil {
-		return nil, err
-	}
-	meta, err := b.operation(namespace, req.GetEnvironmentId(), req.GetName())
+	meta, err := b.operation(ctx, restoresResource, req.GetEnvironmentId(), req.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if req.GetBackup() == "" {
 		return nil, server.InvalidField("backup", "is missing")
 	}
-	if _, err := b.core.find(ctx, namespace, req.GetEnvironmentId()); err != nil {
-		return nil, err
-	}
 	o := &v1alpha1.DatabaseRestore{ObjectMeta: meta}
 	o.Spec = v1alpha1.DatabaseRestoreSpec{Environment: req.GetEnvironmentId(), Backup: req.GetBackup()}
-	if err := b.core.store.client.Create(ctx, o); err != nil {
-		return nil, creationError(err, o.Name)
+	if err := b.store(ctx, req.GetEnvironmentId(), o); err != nil {
+		return nil, err
 	}
 	return &backupv1.RestoreBackupResponse{Restore: restoreToWire(o)}, nil
 }

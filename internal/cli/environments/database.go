@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,7 +111,11 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 }
 
 // backupName is how kubectl names a DatabaseBackup.
-func backupName(name string) string { return "databasebackup." + v1alpha1.GroupName + "/" + name }
+func backupName(name string) string { return operationName("DatabaseBackup", name) }
+
+func operationName(kind, name string) string {
+	return printers.Resource(v1alpha1.SchemeGroupVersion.WithKind(kind), name)
+}
 
 const (
 	// databaseTimeout is the default of --timeout: a dump can take long.
@@ -153,7 +156,7 @@ func (f *waitFlags) awaitOperation(ctx context.Context, o *command.Options, what
 
 // createObject creates an object, and prints its name or the object.
 func createObject(ctx context.Context, o *command.Options, c client.Client, object client.Object, kind, dryRun string) error {
-	name := strings.ToLower(kind) + "." + v1alpha1.GroupName + "/" + object.GetName()
+	name := operationName(kind, object.GetName())
 	object.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	if err := command.Writer(c, dryRun, fieldOwner).Create(ctx, object); err != nil {
 		return fmt.Errorf("create %s: %w", name, err)

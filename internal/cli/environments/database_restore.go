@@ -91,7 +91,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 	if err := createObject(ctx, o, c, r, "DatabaseRestore", command.DryRunNone); err != nil {
 		return err
 	}
-	return f.awaitOperation(ctx, o, "databaserestore."+v1alpha1.GroupName+"/"+r.Name,
+	return f.awaitOperation(ctx, o, operationName("DatabaseRestore", r.Name),
 		func(ctx context.Context) (*v1alpha1.DatabaseOperationStatus, error) {
 			err := c.Get(ctx, client.ObjectKeyFromObject(r), r)
 			return &r.Status.DatabaseOperationStatus, err

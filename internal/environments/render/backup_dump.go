@@ -87,8 +87,8 @@ func OperationSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
 	}
 }
 
-// backupJob runs a tool with the claim of backups. It stays when it has ended, until its DatabaseBackup or DatabaseRestore is
-// deleted.
+// backupJob runs a tool with the claim of backups. The Job of a dump stays until its DatabaseBackup is deleted, that of a restore as
+// long as its namespace.
 func backupJob(meta metav1.ObjectMeta, tool corev1.Container, tries int32) *batchv1.Job {
 	pod := metav1.ObjectMeta{Labels: maps.Clone(meta.Labels), Annotations: map[string]string{
 		// A dump that is moved starts again, and a restore is tried once.
