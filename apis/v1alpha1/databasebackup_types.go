@@ -415,6 +415,8 @@ type DatabaseBackupScheduleList struct {
 const (
 	// DatabaseBackupFinalizer prevents the deletion of a DatabaseBackup until its data is deleted.
 	DatabaseBackupFinalizer = AnnotationPrefix + "/database-backup"
+	// DatabaseRestoreFinalizer prevents the deletion of a DatabaseRestore that is running until its Job is deleted.
+	DatabaseRestoreFinalizer = AnnotationPrefix + "/database-restore"
 	// DatabaseScheduleLabel is on a DatabaseBackup that a DatabaseBackupSchedule created: the name of the schedule.
 	DatabaseScheduleLabel = AnnotationPrefix + "/database-schedule"
 	// DatabaseEncryptionKey is the key, in a Secret, of the key that encrypts dumps.

@@ -11,12 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
-	"berth.dev/berth/internal/kube/applyset"
 )
 
 var backupKind = v1alpha1.SchemeGroupVersion.WithKind("DatabaseBackup")
@@ -43,17 +41,15 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if b.Status.Phase.Ended() {
 		return r.keep(ctx, b)
 	}
-	if !controllerutil.ContainsFinalizer(b, v1alpha1.DatabaseBackupFinalizer) {
-		after := b.DeepCopy()
-		controllerutil.AddFinalizer(after, v1alpha1.DatabaseBackupFinalizer)
-		if stale, err := applyset.Finalizers(ctx, r.Client, b, after); stale || err != nil {
-			return reconcile.Result{RequeueAfter: busyInterval}, err
-		}
-		b = after
+	if next, err := r.finalize(ctx, b, v1alpha1.DatabaseBackupFinalizer, true); err != nil || next.RequeueAfter > 0 {
+		return next, err
 	}
 	before := b.DeepCopy()
 	op := &operation{b, &b.Status.DatabaseOperationStatus, r.Clock.Now()}
 	next, err := op.settle(r.step(ctx, op, b))
+	if err == nil && op.failed() {
+		err = r.stop(ctx, op.job(b.Spec.Environment, render.BackupLabel))
+	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("back up the database of Environment %s/%s: %w", b.Namespace, b.Spec.Environment, err)
 	}
@@ -114,13 +110,14 @@ func (r *backups) dump(ctx context.Context, op *operation, b *v1alpha1.DatabaseB
 	if err := r.ensureClaim(ctx, b, env); err != nil {
 		return err
 	}
-	out, err := r.job(ctx, render.DumpJob(env, b), func() (map[string][]byte, error) {
-		key, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef)
-		if key == nil {
-			return nil, err
+	var data secretData
+	if b.Spec.EncryptionSecretRef != nil {
+		data = func() (map[string][]byte, error) {
+			key, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef)
+			return map[string][]byte{v1alpha1.DatabaseEncryptionKey: key}, err
 		}
-		return map[string][]byte{v1alpha1.DatabaseEncryptionKey: key}, err
-	})
+	}
+	out, err := r.job(ctx, render.DumpJob(env, b), nil, data)
 	if err != nil {
 		return err
 	}

@@ -106,9 +106,7 @@ func TestARestoreIsNotRepeated(t *testing.T) {
 	for started, want := range map[time.Duration]v1alpha1.DatabaseBackupPhase{
 		time.Second: v1alpha1.DatabaseBackupRunning, 2 * time.Minute: v1alpha1.DatabaseBackupFailed,
 	} {
-		x := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r", UID: "2", CreationTimestamp: ago(started)}}
-		x.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "shop", Backup: "b"}
-		x.Status.Phase, x.Status.StartedAt = v1alpha1.DatabaseBackupRunning, new(ago(started))
+		x := aRestore(started, v1alpha1.DatabaseBackupRunning)
 		r := &restores{Options: options(t, shop(), b)}
 		op := &operation{x, &x.Status.DatabaseOperationStatus, noon}
 		_, err := r.step(t.Context(), op, x)
@@ -118,6 +116,94 @@ func TestARestoreIsNotRepeated(t *testing.T) {
 		err = r.Client.Get(t.Context(), client.ObjectKey{Namespace: "env-shop", Name: "r"}, &batchv1.Job{})
 		assert.Equal(t, want == v1alpha1.DatabaseBackupRunning, err == nil)
 	}
+}
+
+func aRestore(started time.Duration, phase v1alpha1.DatabaseBackupPhase) *v1alpha1.DatabaseRestore {
+	x := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "r", UID: "2", CreationTimestamp: ago(started), Finalizers: []string{v1alpha1.DatabaseRestoreFinalizer},
+	}}
+	x.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "shop", Backup: "b"}
+	x.Status.Phase, x.Status.StartedAt, x.Status.Namespace = phase, new(ago(started)), "env-shop"
+	return x
+}
+
+// Who deletes a restore that runs wants it to stop. One that replaces a volume is completed: half of it is an empty database.
+func TestTheDeletionOfARestoreCancelsIt(t *testing.T) {
+	running, completed := v1alpha1.DatabaseBackupRunning, v1alpha1.DatabaseBackupCompleted
+	for name, c := range map[string]struct {
+		phase          v1alpha1.DatabaseBackupPhase
+		method         v1alpha1.DatabaseBackupMethod
+		foreign        bool
+		released, kept bool
+	}{
+		"a dump":            {running, v1alpha1.DatabaseBackupDump, false, true, false},
+		"ended":             {completed, v1alpha1.DatabaseBackupDump, false, true, true},
+		"a Job of others":   {running, v1alpha1.DatabaseBackupDump, true, true, true},
+		"a snapshot":        {running, v1alpha1.DatabaseBackupSnapshot, false, false, true},
+		"an ended snapshot": {completed, v1alpha1.DatabaseBackupSnapshot, false, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, x := aBackup("b", completed), aRestore(time.Minute, c.phase)
+			b.Status.Method = c.method
+			x.DeletionTimestamp = new(ago(time.Second))
+			env := shop()
+			env.Spec.RunPolicy, env.Status.Phase = v1alpha1.RunPolicyStopped, v1alpha1.EnvironmentStopped
+			job := render.RestoreJob(env, env, x, b)
+			if c.foreign {
+				job.Labels[render.OperationNamespaceLabel] = "another-team"
+			}
+			r := &restores{Options: options(t, env, b, x, job)}
+			r.deleted.Store(x.UID, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "env-shop", Name: "data"}})
+			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(x)})
+			require.NoError(t, err)
+			err = r.Client.Get(t.Context(), client.ObjectKeyFromObject(x), x)
+			assert.Equal(t, c.released, apierrors.IsNotFound(err), "%v %v", err, x.Finalizers)
+			err = r.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job)
+			assert.Equal(t, c.kept, err == nil, "the Job: %v", err)
+		})
+	}
+}
+
+// What a status calls Failed does not go on.
+func TestAFailedOperationHasNoRunningJob(t *testing.T) {
+	x, b := aRestore(time.Minute, v1alpha1.DatabaseBackupRunning), aBackup("other", v1alpha1.DatabaseBackupRunning)
+	b.Status.StartedAt = new(ago(7 * time.Hour))
+	completed := aBackup("b", v1alpha1.DatabaseBackupCompleted)
+	restore, dump := render.RestoreJob(shop(), shop(), x, completed), render.DumpJob(shop(), b)
+	o := options(t, shop(), x, b, restore, dump) // the backup of the restore was deleted
+	for _, c := range []struct {
+		r      reconcile.Reconciler
+		o      client.Object
+		status *v1alpha1.DatabaseOperationStatus
+		job    *batchv1.Job
+		why    string
+	}{
+		{&restores{Options: o}, x, &x.Status.DatabaseOperationStatus, restore, "DatabaseBackup b was deleted"},
+		{&backups{o}, b, &b.Status.DatabaseOperationStatus, dump, "not completed within"},
+	} {
+		_, err := c.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.o)})
+		require.NoError(t, err)
+		require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(c.o), c.o))
+		assert.Equal(t, v1alpha1.DatabaseBackupFailed, c.status.Phase)
+		assert.Contains(t, c.status.Message, c.why)
+		assert.True(t, apierrors.IsNotFound(o.Client.Get(t.Context(), client.ObjectKeyFromObject(c.job), c.job)))
+	}
+}
+
+// A controller that was killed between the two writes creates the Secret of the Job that waits for it.
+func TestTheSecretOfAJobIsCreatedAgain(t *testing.T) {
+	b := aBackup("b", v1alpha1.DatabaseBackupRunning)
+	b.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "k"}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "k"}, Data: map[string][]byte{"key": []byte("0123456789abcdef")}}
+	job := render.DumpJob(shop(), b)
+	job.UID = "3"
+	o := options(t, shop(), b, key, job)
+	_, err := (&backups{o}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+	require.NoError(t, err)
+	secret := &corev1.Secret{}
+	require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(job), secret))
+	assert.Equal(t, "0123456789abcdef", string(secret.Data["key"]))
+	assert.Equal(t, job.UID, secret.OwnerReferences[0].UID)
 }
 
 // The policies of an isolated environment would drop the connection without an answer.

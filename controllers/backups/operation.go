@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -45,6 +46,20 @@ func (op *operation) end(phase v1alpha1.DatabaseBackupPhase, message string) {
 }
 
 func (op *operation) time() *metav1.Time { return new(metav1.NewTime(op.now.Truncate(time.Second))) }
+
+// job is what identifies the Job of an operation, about the database of an environment. Label has the name of the operation.
+func (op *operation) job(environment, label string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: op.status.Namespace, Name: op.object.GetName(), Labels: map[string]string{
+			render.BackupOfLabel: environment, render.OperationNamespaceLabel: op.object.GetNamespace(), label: op.object.GetName(),
+		},
+	}}
+}
+
+// failed reports whether an operation failed after it had started.
+func (op *operation) failed() bool {
+	return op.status.Phase == v1alpha1.DatabaseBackupFailed && op.status.Namespace != ""
+}
 
 // settle turns the error of a step into the status, and returns when the next step is due. It returns other errors as they are.
 func (op *operation) settle(err error) (reconcile.Result, error) {
@@ -124,23 +139,17 @@ func unlessConflict(next reconcile.Result, err error) (reconcile.Result, error) 
 	return next, err
 }
 
-// job creates a Job if it does not exist, after the Secret with what it needs, and returns its outcome. When it has ended, the Secret is
-// deleted.
-func (o Options) job(ctx context.Context, want *batchv1.Job, secret func() (map[string][]byte, error)) (out render.Outcome, err error) {
+// secretData returns what a Job needs and its namespace does not have.
+type secretData func() (map[string][]byte, error)
+
+// job creates a Job and its Secret if they do not exist, and returns the outcome of the Job. Data is nil if the Job needs no Secret. When
+// the Job has ended, the Secret is deleted. If the Job does not exist and lost is not nil, it is the error.
+func (o Options) job(ctx context.Context, want *batchv1.Job, lost error, data secretData) (out render.Outcome, err error) {
 	key := client.ObjectKeyFromObject(want)
 	job := &batchv1.Job{}
 	err = o.Live.Get(ctx, key, job)
 	if apierrors.IsNotFound(err) {
-		data, err := secret()
-		if err != nil {
-			return out, err
-		}
-		if len(data) > 0 {
-			if err := o.create(ctx, render.OperationSecret(want, data)); err != nil {
-				return out, err
-			}
-		}
-		return render.Outcome{Phase: v1alpha1.DatabaseBackupRunning}, o.create(ctx, want)
+		return render.Outcome{Phase: v1alpha1.DatabaseBackupRunning}, o.createJob(ctx, want, lost, data)
 	}
 	switch {
 	case err != nil:
@@ -153,10 +162,55 @@ func (o Options) job(ctx context.Context, want *batchv1.Job, secret func() (map[
 		return out, err
 	}
 	out = render.OutcomeOfJob(job, pods.Items)
-	if out.Phase.Ended() {
+	switch {
+	case out.Phase.Ended():
 		err = o.deleteOurs(ctx, want, &corev1.Secret{})
+	case data != nil:
+		err = o.ensureSecret(ctx, job, data)
 	}
 	return out, err
+}
+
+// createJob creates a Job, and then its Secret, which the Job owns: whatever ends the operation, it does not outlive the Job. The pod
+// waits for it.
+func (o Options) createJob(ctx context.Context, want *batchv1.Job, lost error, data secretData) error {
+	if lost != nil {
+		return lost
+	}
+	var secret map[string][]byte
+	if data != nil {
+		var err error
+		if secret, err = data(); err != nil {
+			return err
+		}
+	}
+	if err := o.create(ctx, want); err != nil || data == nil || want.UID == "" { // without a UID, it existed: the next step reads it
+		return err
+	}
+	return o.create(ctx, render.OperationSecret(want, secret))
+}
+
+// ensureSecret creates the Secret of a Job that exists.
+func (o Options) ensureSecret(ctx context.Context, job *batchv1.Job, data secretData) error {
+	err := o.Live.Get(ctx, client.ObjectKeyFromObject(job), &corev1.Secret{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	secret, err := data()
+	if err != nil {
+		return err
+	}
+	return o.create(ctx, render.OperationSecret(job, secret))
+}
+
+// stop deletes the Job of an operation that ended otherwise, if it is running: it would change a database that no status is about.
+func (o Options) stop(ctx context.Context, want *batchv1.Job) error {
+	job := &batchv1.Job{}
+	err := o.Live.Get(ctx, client.ObjectKeyFromObject(want), job)
+	if err != nil || !ours(job, want) || render.OutcomeOfJob(job, nil).Phase.Ended() {
+		return client.IgnoreNotFound(err)
+	}
+	return applyset.Delete(ctx, o.Client, job)
 }
 
 // deleteOurs deletes a Job, or the Secret that has its name. One of another owner is never deleted: it has not the labels. Have is an
@@ -218,6 +272,27 @@ func (o Options) encryptionKey(ctx context.Context, namespace string, ref *v1alp
 	default:
 		return []byte(line), nil
 	}
+}
+
+// finalize adds the finalizer of an operation, or removes it. The result requests another reconciliation if the cache had an old object.
+func (o Options) finalize(ctx context.Context, x client.Object, finalizer string, present bool) (reconcile.Result, error) {
+	after := x.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy of the same type
+	changed := false
+	if present {
+		changed = controllerutil.AddFinalizer(after, finalizer)
+	} else {
+		changed = controllerutil.RemoveFinalizer(after, finalizer)
+	}
+	if !changed {
+		return reconcile.Result{}, nil
+	}
+	stale, err := applyset.Finalizers(ctx, o.Client, x, after)
+	if err != nil || stale {
+		return reconcile.Result{RequeueAfter: busyInterval}, err
+	}
+	x.SetFinalizers(after.GetFinalizers())
+	x.SetResourceVersion(after.GetResourceVersion())
+	return reconcile.Result{}, nil
 }
 
 // minKey and maxKey bound the length of the key that encrypts dumps.

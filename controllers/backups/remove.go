@@ -83,13 +83,7 @@ func (r *backups) remove(ctx context.Context, b *v1alpha1.DatabaseBackup) (recon
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	after := b.DeepCopy()
-	controllerutil.RemoveFinalizer(after, v1alpha1.DatabaseBackupFinalizer)
-	stale, err := applyset.Finalizers(ctx, r.Client, b, after)
-	if stale {
-		return reconcile.Result{RequeueAfter: busyInterval}, nil
-	}
-	return reconcile.Result{}, err
+	return r.finalize(ctx, b, v1alpha1.DatabaseBackupFinalizer, false)
 }
 
 // removeSnapshot deletes the VolumeSnapshot, and waits until it is gone.
@@ -122,7 +116,7 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 	if err != nil {
 		return err
 	}
-	out, err := r.job(ctx, removal, func() (map[string][]byte, error) { return nil, nil })
+	out, err := r.job(ctx, removal, nil, nil)
 	switch {
 	case err != nil:
 		return err

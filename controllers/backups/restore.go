@@ -5,6 +5,7 @@ package backups
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -52,25 +53,54 @@ func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := r.Client.Get(ctx, req.NamespacedName, x); err != nil || !r.reconciles(x.Namespace) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if x.DeletionTimestamp != nil || x.Status.Phase.Ended() {
-		r.deleted.Delete(x.UID)
-		return reconcile.Result{}, nil
+	op := &operation{x, &x.Status.DatabaseOperationStatus, r.Clock.Now()}
+	if x.Status.Phase.Ended() || x.DeletionTimestamp != nil && !r.replacing(ctx, x) {
+		return r.release(ctx, op, x)
+	}
+	if next, err := r.finalize(ctx, x, v1alpha1.DatabaseRestoreFinalizer, true); err != nil || next.RequeueAfter > 0 {
+		return next, err
 	}
 	before := x.DeepCopy()
-	op := &operation{x, &x.Status.DatabaseOperationStatus, r.Clock.Now()}
 	snapshot, err := r.step(ctx, op, x)
+	if wait, waits := errors.AsType[waitError](err); waits && x.DeletionTimestamp != nil {
+		err = failError(wait)
+	}
 	next, err := op.settle(err)
+	if err == nil && op.failed() {
+		err = r.stop(ctx, op.job(x.Spec.Environment, render.RestoreLabel))
+	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("restore the database of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
 	}
 	switch {
 	case x.Status.Phase.Ended():
-		next = reconcile.Result{}
+		next = reconcile.Result{RequeueAfter: busyInterval} // to release it
 	case snapshot && x.Status.Message == "":
 		next.RequeueAfter = claimInterval
 	}
 	was, about := change{&before.Status, &x.Status, before.Status.Phase, x.Status.Phase}, "from DatabaseBackup "+x.Spec.Backup
 	return unlessConflict(next, r.write(ctx, restoreKind, before, was, restoreReasons, cmp.Or(x.Status.Message, about)))
+}
+
+// replacing reports whether a restore is replacing a volume, which is not left half done.
+func (r *restores) replacing(ctx context.Context, x *v1alpha1.DatabaseRestore) bool {
+	if x.Status.StartedAt == nil {
+		return false
+	}
+	b := &v1alpha1.DatabaseBackup{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: x.Namespace, Name: x.Spec.Backup}, b)
+	return err == nil && b.Status.Method == v1alpha1.DatabaseBackupSnapshot
+}
+
+// release lets a restore be deleted that has ended, or ends now: the transaction of a Job that is deleted is rolled back.
+func (r *restores) release(ctx context.Context, op *operation, x *v1alpha1.DatabaseRestore) (reconcile.Result, error) {
+	r.deleted.Delete(x.UID)
+	if x.Status.Namespace != "" && !x.Status.Phase.Ended() {
+		if err := r.stop(ctx, op.job(x.Spec.Environment, render.RestoreLabel)); err != nil {
+			return reconcile.Result{}, fmt.Errorf("cancel the restore of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
+		}
+	}
+	return r.finalize(ctx, x, v1alpha1.DatabaseRestoreFinalizer, false)
 }
 
 // step does the next step of a restore. It reports whether that is one of a snapshot.
@@ -103,6 +133,8 @@ func (r *restores) backup(ctx context.Context, x *v1alpha1.DatabaseRestore) (*v1
 	b := &v1alpha1.DatabaseBackup{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: x.Namespace, Name: x.Spec.Backup}, b)
 	switch {
+	case apierrors.IsNotFound(err) && x.Status.StartedAt != nil:
+		return nil, fails("spec.backup: DatabaseBackup %s was deleted", x.Spec.Backup)
 	case apierrors.IsNotFound(err):
 		return nil, waits("spec.backup: DatabaseBackup %s does not exist", x.Spec.Backup)
 	case err != nil:
@@ -133,12 +165,15 @@ func (r *restores) dump(ctx context.Context, op *operation, x *v1alpha1.Database
 		op.begin(source.Status.Namespace)
 		return nil
 	}
-	out, err := r.job(ctx, render.RestoreJob(source, target, x, b), func() (map[string][]byte, error) {
-		if op.now.Sub(x.Status.StartedAt.Time) > jobTimeout {
-			return nil, fails("Job %s/%s was deleted before its end: whether the data was replaced is unknown", x.Status.Namespace, x.Name)
-		}
-		return r.secrets(ctx, b, source, target)
-	})
+	var lost error
+	if op.now.Sub(x.Status.StartedAt.Time) > jobTimeout {
+		lost = fails("Job %s/%s was deleted before its end: whether the data was replaced is unknown", x.Status.Namespace, x.Name)
+	}
+	var data secretData
+	if b.Spec.EncryptionSecretRef != nil || source.Status.Namespace != target.Status.Namespace {
+		data = func() (map[string][]byte, error) { return r.secrets(ctx, b, source, target) }
+	}
+	out, err := r.job(ctx, render.RestoreJob(source, target, x, b), lost, data)
 	if err != nil {
 		return err
 	}

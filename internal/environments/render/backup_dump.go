@@ -20,6 +20,8 @@ const (
 	backupTries = 2
 	// BackupDeadlineSeconds is how long a dump or a restore may take with all its tries.
 	BackupDeadlineSeconds = 6 * 60 * 60
+	// jobKeptSeconds is how long a Job is kept after its end: its log is there, and a controller that did not run can read the outcome.
+	jobKeptSeconds = 7 * 24 * 60 * 60
 	// backupUser runs it, and owns the dumps: the number that postgres has in the image of Debian. Neither needs a name or root,
 	// whatever image it is.
 	backupUser = 999
@@ -78,17 +80,20 @@ func DeleteDumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1
 	return backupJob(ofBackup(e, b, "-delete"), tool, backupTries)
 }
 
-// OperationSecret has what a Job needs and its namespace does not have. It is deleted when the Job has ended.
+// OperationSecret has what a Job, which exists, needs and its namespace does not have. It is deleted when the Job has ended, and with
+// the Job at the latest.
 func OperationSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: job.Name, Namespace: job.Namespace, Labels: maps.Clone(job.Labels)},
-		Type:       corev1.SecretTypeOpaque, Data: data,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: job.Name, Namespace: job.Namespace, Labels: maps.Clone(job.Labels),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}},
+		},
+		Type: corev1.SecretTypeOpaque, Data: data,
 	}
 }
 
-// backupJob runs a tool with the claim of backups. The Job of a dump stays until its DatabaseBackup is deleted, that of a restore as
-// long as its namespace.
+// backupJob runs a tool with the claim of backups.
 func backupJob(meta metav1.ObjectMeta, tool corev1.Container, tries int32) *batchv1.Job {
 	pod := metav1.ObjectMeta{Labels: maps.Clone(meta.Labels), Annotations: map[string]string{
 		// A dump that is moved starts again, and a restore is tried once.
@@ -100,6 +105,7 @@ func backupJob(meta metav1.ObjectMeta, tool corev1.Container, tries int32) *batc
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			BackoffLimit: &tries, ActiveDeadlineSeconds: new(int64(BackupDeadlineSeconds)),
+			TTLSecondsAfterFinished: new(int32(jobKeptSeconds)),
 			Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: corev1.PodSpec{
 				RestartPolicy:                corev1.RestartPolicyNever,
 				AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),

@@ -146,7 +146,7 @@ func TestABackupRunsWithFewRights(t *testing.T) {
 		assert.Equal(t, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: "/backups", ReadOnly: i == 1}}, c.VolumeMounts)
 		assert.EqualValues(t, []int32{2, 0, 2}[i], *job.Spec.BackoffLimit)
 		assert.Positive(t, *job.Spec.ActiveDeadlineSeconds)
-		assert.Nil(t, job.Spec.TTLSecondsAfterFinished, "it is the record of the backup")
+		assert.EqualValues(t, 7*24*60*60, *job.Spec.TTLSecondsAfterFinished, "its Secret is deleted with it")
 		assert.Equal(t, theBackup, c.Env[0].Value)
 		assert.Equal(t, []string{theBackup, "", theBackup}[i], job.Labels[BackupLabel])
 		assert.Equal(t, []string{"", "shop-20261123-090000", ""}[i], job.Labels[RestoreLabel])

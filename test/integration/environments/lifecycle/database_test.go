@@ -80,6 +80,14 @@ func (s *scene) ends(namespace string, o client.Object, status *v1alpha1.Databas
 	})
 }
 
+// secretOf waits for the Secret of a Job.
+func (s *scene) secretOf(job *batchv1.Job) *corev1.Secret {
+	s.T.Helper()
+	return testenv.WaitForIn(s.World, job.Namespace, job.Name, "is the Job's", func(secret *corev1.Secret) bool {
+		return len(secret.OwnerReferences) == 1 && secret.OwnerReferences[0].UID == job.UID
+	})
+}
+
 // A dump is encrypted and verified, restored into another environment, and deleted with its DatabaseBackup.
 func TestADatabaseIsDumpedRestoredAndDeleted(t *testing.T) {
 	s := share(t)
@@ -92,7 +100,7 @@ func TestADatabaseIsDumpedRestoredAndDeleted(t *testing.T) {
 	assert.Equal(t, shop.Status.Namespace, b.Status.Namespace)
 	job := testenv.WaitForIn(s.World, shop.Status.Namespace, name, "is created", func(*batchv1.Job) bool { return true })
 	assert.Equal(t, "postgres:17", job.Spec.Template.Spec.Containers[0].Image)
-	assert.Equal(t, "0123456789abcdef", string(in(s, shop, name, &corev1.Secret{}).Data["key"]))
+	assert.Equal(t, "0123456789abcdef", string(s.secretOf(job).Data["key"]))
 	assert.Equal(t, []string{"database-backups", "database-data"}, s.names(shop, &corev1.PersistentVolumeClaimList{}))
 
 	// The controller of Environments leaves alone what that makes, and the next backup waits for the volume.
@@ -120,12 +128,27 @@ func TestADatabaseIsDumpedRestoredAndDeleted(t *testing.T) {
 		Namespace: s.Namespace, Name: s.created("env", "restore-database", "twin", "--from", name, "--confirm"),
 	}}
 	job = testenv.WaitForIn(s.World, shop.Status.Namespace, r.Name, "is created", func(*batchv1.Job) bool { return true })
-	secret := in(s, shop, r.Name, &corev1.Secret{})
+	secret := s.secretOf(job)
 	assert.Equal(t, s.password(twin), string(secret.Data[internal.TargetPasswordKey]))
 	assert.Equal(t, "0123456789abcdef", string(secret.Data["key"]))
 	assert.Equal(t, "twin", job.Spec.Template.Labels[internal.BackupOfLabel])
 	s.ends(shop.Status.Namespace, r, &r.Status.DatabaseOperationStatus)
 	s.WaitDeleted(secret)
+	s.Eventually("a restore that has ended can be deleted by anyone", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(r), r)
+		return err == nil && len(r.Finalizers) == 0, fmt.Sprint(r.Finalizers, err)
+	})
+
+	// The password of another database does not outlive what needs it.
+	cancelled := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Name: "cancelled"}}
+	cancelled.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "twin", Backup: name}
+	s.Create(cancelled)
+	job = testenv.WaitForIn(s.World, shop.Status.Namespace, "cancelled", "is created", func(*batchv1.Job) bool { return true })
+	secret = s.secretOf(job)
+	s.Delete(cancelled)
+	for _, gone := range []client.Object{cancelled, job, secret} {
+		s.WaitDeleted(gone)
+	}
 
 	s.Delete(b)
 	s.Eventually("the dump is deleted", func() (bool, string) {
