@@ -68,6 +68,14 @@ type DeploymentRecordStatus struct {
 	// +optional
 	ODGM *ODGMStatus `json:"odgm,omitempty"`
 
+	// addons is the status of the add-ons of the template, at most 8.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Addons []AddonStatus `json:"addons,omitempty"`
+
 	// resourceRefs is the list of objects that were created for the record, at most 512.
 	//
 	// +kubebuilder:validation:MaxItems=512
@@ -106,6 +114,20 @@ type DeploymentRecordStatus struct {
 	// +listMapKey=dimension
 	// +optional
 	LastApplied []AppliedRecommendation `json:"lastApplied,omitempty"`
+}
+
+// AddonStatus is the observed status of an add-on.
+type AddonStatus struct {
+	// name is the name of the add-on.
+	//
+	// +kubebuilder:validation:MaxLength=30
+	// +required
+	Name string `json:"name"`
+
+	// ready specifies whether all Deployments of the add-on are ready.
+	//
+	// +optional
+	Ready bool `json:"ready,omitempty"`
 }
 
 // FunctionStatus is the observed status of a function.
@@ -240,6 +262,10 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonImageMissing: neither the record nor the controller's configuration has an image.
 	ReasonImageMissing = "ImageMissing"
+	// ReasonUnknownAddon: the record requests an add-on that its template does not have.
+	ReasonUnknownAddon = "UnknownAddon"
+	// ReasonInvalidAddon: the parameters of an add-on are not those that its template defines.
+	ReasonInvalidAddon = "InvalidAddon"
 	// ReasonODGMOff: the record requires an ODGM, and the feature is off.
 	ReasonODGMOff = "ODGMOff"
 	// ReasonInvalidTemplate: the template cannot be rendered. It is the reason of Accepted=False of a DeploymentTemplate too.

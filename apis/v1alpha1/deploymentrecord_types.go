@@ -30,13 +30,21 @@ type DeploymentRecordSpec struct {
 	// +optional
 	TemplateHint string `json:"templateHint,omitempty"`
 
-	// addons are the additional components, at most 8. If unset, the ODGM is deployed if it is enabled in the
-	// controller's configuration. An empty list means none.
+	// addons are the additional components, at most 8: odgm, and add-ons of the DeploymentTemplate. If unset, the ODGM is
+	// deployed if it is enabled in the controller's configuration. An empty list means none.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=set
 	// +optional
 	Addons *[]Addon `json:"addons,omitempty"`
+
+	// addonConfigs are the parameters of the add-ons, at most 8.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	AddonConfigs []AddonConfig `json:"addonConfigs,omitempty"`
 
 	// odgmConfig configures the object data grid manager (ODGM) of the record.
 	//
@@ -60,10 +68,28 @@ type DeploymentRecordSpec struct {
 	Telemetry *Telemetry `json:"telemetry,omitempty"`
 }
 
-// Addon is an additional component of a DeploymentRecord.
+// Addon is the name of an additional component of a DeploymentRecord.
 //
-// +kubebuilder:validation:Enum=odgm
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=30
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="addons must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit"
 type Addon string
+
+// AddonConfig has the parameters of an add-on.
+type AddonConfig struct {
+	// name is the name of the add-on.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=30
+	// +required
+	Name string `json:"name"`
+
+	// parameters are the parameters of the add-on, at most 32. The DeploymentTemplate defines their names and types.
+	//
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Parameters map[string]ConfigValue `json:"parameters,omitempty"`
+}
 
 // AddonODGM is the object data grid manager (ODGM).
 const AddonODGM Addon = "odgm"
@@ -81,8 +107,10 @@ const (
 	WireRevisionAnnotation = AnnotationPrefix + "/wire-revision"
 	// OwnerLabel on an object is the name of its DeploymentRecord, for the metrics of its pods.
 	OwnerLabel = AnnotationPrefix + "/record"
-	// ComponentLabel on an object is function or odgm.
+	// ComponentLabel on an object is function, odgm or addon.
 	ComponentLabel = AnnotationPrefix + "/component"
+	// AddonLabel on an object of an add-on is its name.
+	AddonLabel = AnnotationPrefix + "/addon"
 	// FunctionLabel on an object is the hash of the key of its function, because a label value cannot be any text.
 	FunctionLabel = AnnotationPrefix + "/function"
 	// RenderedAnnotation on an object is the hash of its rendered manifest.

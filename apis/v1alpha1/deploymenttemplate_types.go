@@ -85,6 +85,122 @@ type DeploymentTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	ODGMManifests []string `json:"odgmManifests,omitempty"`
+
+	// addons are the add-ons that records of this template can have in addition to the ODGM, at most 8.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Addons []TemplateAddon `json:"addons,omitempty"`
+}
+
+// TemplateAddon is an add-on that records of a template can have.
+type TemplateAddon struct {
+	// name is the name of the add-on, by which records request it: at most 30 lower-case letters, digits and '-'.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self != 'odgm'",message="name must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit, and not odgm"
+	// +required
+	Name string `json:"name"`
+
+	// description is a human-readable description of the add-on, at most 1024 characters.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// parameters are the parameters that a record can set, at most 32. Manifests refer to them as variables of the same
+	// name.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Parameters []AddonParameter `json:"parameters,omitempty"`
+
+	// manifests are rendered once for each record with the add-on, at most 16: YAML of one object each. The objects that
+	// functions call have the name ${name}, which functions get in the environment variable ADDON_<NAME>.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=65536
+	// +listType=atomic
+	// +required
+	Manifests []string `json:"manifests"`
+}
+
+// AddonParameterType is the type of a parameter.
+//
+// +kubebuilder:validation:Enum=String;Integer;Boolean;Quantity
+type AddonParameterType string
+
+const (
+	// AddonParameterString is any text.
+	AddonParameterString AddonParameterType = "String"
+	// AddonParameterInteger is an integer.
+	AddonParameterInteger AddonParameterType = "Integer"
+	// AddonParameterBoolean is true or false.
+	AddonParameterBoolean AddonParameterType = "Boolean"
+	// AddonParameterQuantity is a quantity, such as 64Mi.
+	AddonParameterQuantity AddonParameterType = "Quantity"
+)
+
+// AddonParameter is a parameter of an add-on.
+type AddonParameter struct {
+	// name is the name of the parameter: at most 63 letters and digits that begin with a lower-case letter.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][A-Za-z0-9]*$')",message="name must be letters and digits that begin with a lower-case letter"
+	// +required
+	Name string `json:"name"`
+
+	// description is a human-readable description of the parameter, at most 1024 characters.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// type is the type of the values: String, Integer, Boolean or Quantity. Defaults to String.
+	//
+	// +kubebuilder:default=String
+	// +optional
+	Type AddonParameterType `json:"type,omitempty"`
+
+	// required specifies that a record must set the parameter.
+	//
+	// +optional
+	Required bool `json:"required,omitempty"`
+
+	// default is the value if a record does not set the parameter. If there is none, fields that refer to the parameter
+	// are left out.
+	//
+	// +optional
+	Default *ConfigValue `json:"default,omitempty"`
+
+	// enum are the values that are allowed, at most 32. If unset, all values of the type are.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=set
+	// +optional
+	Enum []ConfigValue `json:"enum,omitempty"`
+
+	// minimum is the lowest allowed Integer.
+	//
+	// +kubebuilder:validation:Minimum=-1000000000000000
+	// +kubebuilder:validation:Maximum=1000000000000000
+	// +optional
+	Minimum *int64 `json:"minimum,omitempty"`
+
+	// maximum is the highest allowed Integer.
+	//
+	// +kubebuilder:validation:Minimum=-1000000000000000
+	// +kubebuilder:validation:Maximum=1000000000000000
+	// +optional
+	Maximum *int64 `json:"maximum,omitempty"`
 }
 
 // TemplateCapabilities defines the capabilities of a workload of a template.

@@ -114,9 +114,9 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 		ObservedGeneration: rec.Generation, Template: v.template, Conditions: reconciled(rec.Status.Conditions),
 	}
 	if v.rendered != nil {
-		s.Functions, s.ODGM = functions(rec, v, now), odgm(v)
+		s.Functions, s.ODGM, s.Addons = functions(rec, v, now), odgm(v), addons(v)
 	} else { // what is known stays, such as the names of functions
-		s.Functions, s.ODGM = rec.Status.Functions, rec.Status.ODGM
+		s.Functions, s.ODGM, s.Addons = rec.Status.Functions, rec.Status.ODGM, rec.Status.Addons
 		s.Template = cmp.Or(s.Template, rec.Status.Template)
 	}
 	s.ResourceRefs = refs(v.children)
@@ -235,8 +235,20 @@ func odgm(v observation) *v1alpha1.ODGMStatus {
 	return &v1alpha1.ODGMStatus{Service: host, Address: v.rendered.ODGMAddress, Ready: v.odgmReady()}
 }
 
+// addons returns the status of each add-on of the template.
+func addons(v observation) (list []v1alpha1.AddonStatus) {
+	for _, a := range v.rendered.Addons {
+		list = append(list, v1alpha1.AddonStatus{Name: a.Key, Ready: v.allReady(a.Workloads)})
+	}
+	return list
+}
+
 func (v *observation) odgmReady() bool {
-	return len(v.rendered.ODGM) > 0 && !slices.ContainsFunc(v.rendered.ODGM, func(name string) bool { return !v.workload(name).ok })
+	return len(v.rendered.ODGM) > 0 && v.allReady(v.rendered.ODGM)
+}
+
+func (v *observation) allReady(workloads []string) bool {
+	return !slices.ContainsFunc(workloads, func(name string) bool { return !v.workload(name).ok })
 }
 
 // workload is the state of a Deployment or of a Knative Service.
@@ -319,6 +331,11 @@ func waitingFor(s *v1alpha1.DeploymentRecordStatus) string {
 	}
 	if s.ODGM != nil && !s.ODGM.Ready {
 		list = append(list, "the ODGM is not ready")
+	}
+	for _, a := range s.Addons {
+		if !a.Ready {
+			list = append(list, "add-on "+a.Name+" is not ready")
+		}
 	}
 	return strings.Join(list, "; ")
 }

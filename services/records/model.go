@@ -59,7 +59,8 @@ func newRecord(namespace, name string, u *unit) *draft {
 // say stays as it is.
 func (r *draft) replace(u *unit) bool {
 	before, spec := r.Spec, *u.spec.DeepCopy()
-	spec.Addons, spec.ResourceAllocation, spec.Enforcement = before.Addons, before.ResourceAllocation, before.Enforcement
+	spec.Addons, spec.AddonConfigs = before.Addons, before.AddonConfigs
+	spec.ResourceAllocation, spec.Enforcement = before.ResourceAllocation, before.Enforcement
 	if cmp.Or(u.revision, revisionOf(&r.record)) == revisionPlan {
 		spec.DeploymentUnit.FunctionBindings = before.DeploymentUnit.FunctionBindings
 	} else { // the latest, or one that shows nothing of either

@@ -135,23 +135,28 @@ func (p *recordParts) podsLike(labels map[string]string) (pods []*clusterstate.P
 	for _, pod := range p.cluster.State.AllPods(p.rec.Namespace) {
 		if pod.Live() && pod.Labels[v1alpha1.OwnerLabel] == render.LabelValue(p.rec.Name) &&
 			pod.Labels[v1alpha1.ComponentLabel] == labels[v1alpha1.ComponentLabel] &&
-			pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] {
+			pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] &&
+			pod.Labels[v1alpha1.AddonLabel] == labels[v1alpha1.AddonLabel] {
 			pods = append(pods, pod)
 		}
 	}
 	return pods
 }
 
-// component is a function, or the ODGM; zero is the record as a whole.
+// component is a function, the ODGM or an add-on; zero is the record as a whole.
 type component struct {
 	function string
 	odgm     bool
+	addon    string
 }
 
 // component says by the labels of an object what of the record it is for.
 func (p *recordParts) component(labels map[string]string) component {
-	if labels[v1alpha1.ComponentLabel] == render.ComponentODGM {
+	switch labels[v1alpha1.ComponentLabel] {
+	case render.ComponentODGM:
 		return component{odgm: true}
+	case render.ComponentAddon:
+		return component{addon: labels[v1alpha1.AddonLabel]}
 	}
 	for i := range p.rec.Status.Functions {
 		if key := p.rec.Status.Functions[i].FunctionKey; render.Hash(key) == labels[v1alpha1.FunctionLabel] {

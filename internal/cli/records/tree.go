@@ -53,8 +53,10 @@ func (r *ReplicaCount) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.
 // shownFirst is the order of kinds below one parent.
 var shownFirst = []schema.GroupVersionKind{kindMix, kindLimit, kindDeployment, kindKnative, kindHPA, kindService}
 
+const notReady = "not ready"
+
 // treeOf orders what the record refers to, and what is there although it does
-// not yet: the record's own objects first, then those of each function and of the ODGM.
+// not yet: the record's own objects first, then those of each function, of the ODGM and of each add-on.
 func treeOf(p *recordParts) []RecordNode {
 	below := map[component][]RecordNode{}
 	for _, ref := range p.references() {
@@ -84,9 +86,22 @@ func treeOf(p *recordParts) []RecordNode {
 	if children := below[component{odgm: true}]; p.rec.Status.ODGM != nil || len(children) > 0 {
 		n := RecordNode{Kind: "ODGM", Children: children}
 		if s := p.rec.Status.ODGM; s != nil && !s.Ready {
-			n.Detail = "not ready"
+			n.Detail = notReady
 		}
 		tree = append(tree, n)
+	}
+	for _, a := range p.rec.Status.Addons {
+		n := RecordNode{Kind: "Addon", Name: a.Name, Children: below[component{addon: a.Name}]}
+		if !a.Ready {
+			n.Detail = notReady
+		}
+		tree = append(tree, n)
+		delete(below, component{addon: a.Name})
+	}
+	for parent, children := range below { // of add-ons that the status does not have yet
+		if parent.addon != "" {
+			tree = append(tree, RecordNode{Kind: "Addon", Name: parent.addon, Children: children})
+		}
 	}
 	return tree
 }

@@ -17,9 +17,12 @@ const exampleImage = "registry.example/image:1"
 // CheckTemplate renders two examples with a template, one with all fields of a record and one with as few as possible, and returns an
 // *Error of reason InvalidTemplate if that fails. Objects that the API server would refuse are found only when a record is applied.
 func CheckTemplate(t *v1alpha1.DeploymentTemplate, s Settings) error {
+	if err := checkAddons(t); err != nil {
+		return &Error{v1alpha1.ReasonInvalidTemplate, err}
+	}
 	s.ODGM = true
 	s.ODGMImage, s.DefaultFunctionImage = cmp.Or(s.ODGMImage, exampleImage), cmp.Or(s.DefaultFunctionImage, exampleImage)
-	for _, example := range []*v1alpha1.DeploymentRecord{leastExample(), fullExample()} {
+	for _, example := range []*v1alpha1.DeploymentRecord{leastExample(), withAddons(fullExample(), t)} {
 		_, err := Render(example, t, s)
 		if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == v1alpha1.ReasonInvalidTemplate {
 			return refused

@@ -39,7 +39,7 @@ type source struct {
 	labels map[string]string
 	// service is one that the manifests must have, "" for none.
 	service string
-	// function is nil for the ODGM.
+	// function is nil for the ODGM and for add-ons.
 	function *Function
 	// limit is the ResourceLimit of the pods, "" for none; nearODGM means that there is an ODGM that they should be close to.
 	limit    string
@@ -49,11 +49,9 @@ type source struct {
 	another, apart bool
 }
 
-// sourcesOf returns the manifests of the ODGM, if there is one, and those of each function.
-func sourcesOf(
-	record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names, functions []Function, odgm ODGM,
-) (sources []source) {
-	vars := variables{record, t, s, n, functions, odgm}
+// sourcesOf returns the manifests of the ODGM, if there is one, of the add-ons, and of each function.
+func sourcesOf(vars *variables) (sources []source) {
+	record, t, n, functions, odgm := vars.record, vars.template, &vars.names, vars.functions, &vars.odgm
 	for i, m := range odgm.Members {
 		sources = append(sources, source{
 			manifests: odgmManifests(t),
@@ -64,6 +62,14 @@ func sourcesOf(
 			another:   i > 0,
 			apart:     len(odgm.Members) > 1,
 		})
+	}
+	for i := range vars.addons {
+		a := &vars.addons[i]
+		src := source{
+			manifests: a.template.Manifests, field: "addons[" + a.Key + "].manifests", variables: vars.ofAddon(a), labels: n.labels(ComponentAddon),
+		}
+		src.labels[v1alpha1.AddonLabel] = a.Key
+		sources = append(sources, src)
 	}
 	for i := range functions {
 		f := &functions[i]

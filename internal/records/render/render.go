@@ -38,6 +38,15 @@ type Rendered struct {
 	// ODGM are the names of its workloads, none if there is no ODGM; ODGMAddress is where functions reach it.
 	ODGM        []string
 	ODGMAddress string
+	// Addons are those of the template that the record has.
+	Addons []RenderedAddon
+}
+
+// RenderedAddon is what is rendered of an add-on.
+type RenderedAddon struct {
+	// Key is the name of the add-on, Workloads are the names of its Deployments and Knative Services.
+	Key       string
+	Workloads []string
 }
 
 // Object is a rendered object.
@@ -46,7 +55,7 @@ type Object struct {
 	// Unassigned is the path of the field that is only set when the object is created, because others set it afterwards; nil if
 	// there is none.
 	Unassigned []string
-	// function is the one that a manifest was rendered for, nil for the ODGM.
+	// function is the one that a manifest was rendered for, nil for the ODGM and for add-ons.
 	function *Function
 }
 
@@ -73,7 +82,11 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 	if err != nil {
 		return nil, err
 	}
-	sources := sourcesOf(record, t, s, names, functions, odgm)
+	addons, err := addonsOf(record, t)
+	if err != nil {
+		return nil, err
+	}
+	sources := sourcesOf(&variables{record, t, s, names, functions, odgm, addons})
 	objects, err := objectsOf(record.Namespace, sources, s)
 	if err != nil {
 		return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
@@ -84,5 +97,6 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 		Functions:   functions,
 		ODGM:        odgm.workloads(),
 		ODGMAddress: odgm.Address,
+		Addons:      renderedAddons(addons, objects),
 	}, nil
 }

@@ -24,6 +24,7 @@ type variables struct {
 	names     names
 	functions []Function
 	odgm      ODGM
+	addons    []Addon
 }
 
 // ofFunction returns what the manifests of a function can refer to.
@@ -70,6 +71,9 @@ func (v *variables) functionEnv(f *Function) map[string]string {
 		env["ODGM_ENABLED"] = "true"
 		env["ODGM_SERVICE"] = v.odgm.Address
 		env["ODGM_COLLECTIONS"] = strings.Join(v.collectionNames(), ",")
+	}
+	for i := range v.addons {
+		env[addonVariable(v.addons[i].Key)] = v.addons[i].Name
 	}
 	v.setShared(env, f.Name)
 	if v.settings.Router != "" {

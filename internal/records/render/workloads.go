@@ -101,7 +101,7 @@ func setDefault(m map[string]any, key string, condition bool, value any) {
 // selectorOf returns the labels that only the pods of one workload of a record have.
 func selectorOf(labels map[string]string) map[string]any {
 	m := map[string]any{}
-	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.ComponentLabel, v1alpha1.FunctionLabel} {
+	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.ComponentLabel, v1alpha1.FunctionLabel, v1alpha1.AddonLabel} {
 		if labels[key] != "" {
 			m[key] = labels[key]
 		}
@@ -154,20 +154,26 @@ func limitsOf(record *v1alpha1.DeploymentRecord, n names) []Object {
 	return []Object{newObject("ResourceLimit", record.Namespace, n.limit, labels, spec)}
 }
 
-// mixesOf returns a CapacityMix for the ODGM, which keeps data and stays on on-demand capacity, and for each Deployment of functions
-// that require an availability.
+// mixesOf returns a CapacityMix for the ODGM and for each add-on, which keep data and stay on on-demand capacity, and for each
+// Deployment of functions that require an availability. An add-on that has a mix of its own gets no other.
 func mixesOf(objects []Object) (mixes []Object) {
-	odgm := &Split{SpotPercent: 0, MinOnDemand: 1}
+	governed := map[string]bool{} // add-ons, "" for the ODGM: one mix selects the pods of all Deployments
 	for _, o := range objects {
-		split := odgm
+		if o.GetKind() == "CapacityMix" {
+			governed[o.GetLabels()[v1alpha1.AddonLabel]] = true
+		}
+	}
+	delete(governed, "")
+	for _, o := range objects {
+		split, key := &Split{SpotPercent: 0, MinOnDemand: 1}, o.GetLabels()[v1alpha1.AddonLabel]
 		if o.function != nil {
 			split = o.function.Split
 		}
-		if _, is := podTemplate(o.Unstructured); !is || split == nil {
+		if _, is := podTemplate(o.Unstructured); !is || split == nil || o.function == nil && governed[key] {
 			continue
 		}
 		if o.function == nil {
-			odgm = nil // one mix selects the pods of all members
+			governed[key] = true
 		}
 		labels := o.GetLabels()
 		mixes = append(mixes, newObject("CapacityMix", o.GetNamespace(), o.GetName(), labels, map[string]any{

@@ -60,6 +60,16 @@ func TestARecordBecomesAvailable(t *testing.T) {
 	assert.Nil(t, r.Status.ODGM)
 	s.saw("cart", v1alpha1.EventReasonApplied, v1alpha1.EventReasonAvailable)
 	assert.Contains(t, s.process.LogTail(400), "abc-123", "the correlation id is in the log")
+	// What the controller itself does is measured too.
+	for metric, labels := range map[string]map[string]string{
+		"controller_runtime_reconcile_time_seconds_count": {"controller": "deploymentrecord"},
+		"controller_runtime_reconcile_total":              {"controller": "deploymentrecord"},
+		"workqueue_adds_total":                            {"name": "deploymentrecord"},
+		"berth_records_status_writes_total":               nil,
+	} {
+		assert.Positive(t, s.Metric(s.process, metric, labels), metric)
+	}
+	assert.Zero(t, s.Metric(s.process, "controller_runtime_reconcile_errors_total", map[string]string{"controller": "deploymenttemplate"}))
 	for _, e := range s.Events("cart") {
 		if e.InvolvedObject.Kind == "DeploymentRecord" {
 			assert.Equal(t, "abc-123", e.Annotations[v1alpha1.CorrelationIDAnnotation], e.Reason)

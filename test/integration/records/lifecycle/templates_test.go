@@ -209,8 +209,8 @@ func TestADegradedRecordCanBeDeleted(t *testing.T) {
 func TestInvalidSpecsAreRefusedByField(t *testing.T) {
 	s := share(t)
 	for want, change := range map[string]func(*v1alpha1.DeploymentRecord){
-		"spec.deploymentUnit.functions[0].functionKey": func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].FunctionKey = "" },
-		"spec.addons[0]: Unsupported value: \"mesh\"":  func(r *v1alpha1.DeploymentRecord) { r.Spec.Addons = &[]v1alpha1.Addon{"mesh"} },
+		"spec.deploymentUnit.functions[0].functionKey":      func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].FunctionKey = "" },
+		"addons must be lower-case letters, digits and '-'": func(r *v1alpha1.DeploymentRecord) { r.Spec.Addons = &[]v1alpha1.Addon{"Mesh"} },
 		"availability must be a decimal number from 0 to 1, such as 0.999, not '99.9'": func(r *v1alpha1.DeploymentRecord) {
 			r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("99.9")}
 		},
