@@ -168,13 +168,20 @@ func volume(w *testenv.World, nodes []string) {
 // buildCLI has kubectl-berth built once.
 var buildCLI sync.Once
 
-// berth runs kubectl-berth in the test's namespace, and returns what it prints.
-func berth(w *testenv.World, args ...string) string {
+// command is a command of kubectl-berth in the test's namespace.
+func command(w *testenv.World, args ...string) *exec.Cmd {
 	w.T.Helper()
 	dir := testenv.Path("out/kind")
 	buildCLI.Do(func() { w.BuildCLI(dir) })
 	cmd := exec.CommandContext(w.Ctx, dir+"/kubectl-berth", append(args, "--namespace", w.Namespace)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.T.TempDir(), "KUBECONFIG="+testenv.Path(".kind/kubeconfig"))
+	return cmd
+}
+
+// berth runs kubectl-berth in the test's namespace, and returns what it prints.
+func berth(w *testenv.World, args ...string) string {
+	w.T.Helper()
+	cmd := command(w, args...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
