@@ -228,8 +228,12 @@ const (
 	// RetainedLabel is on what is kept for its volumes when an Environment is deleted: its namespace, or each kept
 	// object if the namespace is shared.
 	RetainedLabel = AnnotationPrefix + "/retained"
-	// ActorAnnotation on an Environment is the user who last changed it with the gRPC service or kubectl berth.
+	// ActorAnnotation on an Environment is the user who last changed its spec: of any client with the policy
+	// berth-environment-actor, otherwise of the gRPC service and kubectl berth.
 	ActorAnnotation = AnnotationPrefix + "/actor"
+	// ActorGenerationAnnotation on an Environment is the generation that was made by the user of ActorAnnotation. Only the
+	// policy berth-environment-actor writes it.
+	ActorGenerationAnnotation = AnnotationPrefix + "/actor-generation"
 	// UpdatedAtAnnotation on an Environment is the last generation that the gRPC service wrote, and its time:
 	// 3/2006-01-02T15:04:05Z. It is more precise than the times of Kubernetes, and is set before the controller
 	// observes the change.

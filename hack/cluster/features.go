@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -91,10 +92,21 @@ func (f Features) manifests() (paths []string) {
 	return paths
 }
 
+// mutatesByPolicy reports whether the API server has MutatingAdmissionPolicies, as since Kubernetes 1.36.
+func (c *Cluster) mutatesByPolicy() bool {
+	list, err := c.Client().Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
+	policies := func(r metav1.APIResource) bool { return r.Kind == "MutatingAdmissionPolicy" }
+	return err == nil && slices.ContainsFunc(list.APIResources, policies)
+}
+
 // Install applies the manifests of Berth and of features, and the ServiceAccount that calls their services. It calls
 // report with each directory.
 func (c *Cluster) Install(ctx context.Context, root string, f Features, report func(dir string)) error {
-	for _, dir := range append([]string{"manifests/crds", "manifests/rbac"}, f.manifests()...) {
+	dirs := append([]string{"manifests/crds", "manifests/rbac"}, f.manifests()...)
+	if f.Has(Environments) && c.mutatesByPolicy() {
+		dirs = append(dirs, "manifests/rbac/environments/actor")
+	}
+	for _, dir := range dirs {
 		if err := c.ApplyFiles(ctx, filepath.Join(root, dir)); err != nil {
 			return err
 		}

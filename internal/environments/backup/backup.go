@@ -36,7 +36,7 @@ var (
 
 // Annotations that record who wrote an object and how. They are not true of a copy.
 var writersAnnotations = []string{
-	v1alpha1.ActorAnnotation, v1alpha1.UpdatedAtAnnotation, corev1.LastAppliedConfigAnnotation,
+	v1alpha1.ActorAnnotation, v1alpha1.ActorGenerationAnnotation, v1alpha1.UpdatedAtAnnotation, corev1.LastAppliedConfigAnnotation,
 }
 
 // Warner is called with what the user should know although the operation continues.

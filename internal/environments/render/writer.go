@@ -4,6 +4,7 @@ package render
 
 import (
 	"encoding/json"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,8 @@ import (
 const CommandManager = "kubectl-berth-env"
 
 // LastWriter returns the client that last changed the spec of an environment, by its field manager, and the user, "" if it is
-// unknown: the annotation of the user stays when a client that does not record users changes the spec.
+// unknown: without the policy berth-environment-actor, the annotation of the user stays when a client that does not record users
+// changes the spec.
 func LastWriter(e *v1alpha1.Environment) (client, actor string) {
 	var last metav1.Time
 	for i := range e.ManagedFields {
@@ -23,7 +25,8 @@ func LastWriter(e *v1alpha1.Environment) (client, actor string) {
 			client, last = f.Manager, *f.Time
 		}
 	}
-	if client == v1alpha1.ServiceFieldManager || client == CommandManager {
+	byPolicy := e.Annotations[v1alpha1.ActorGenerationAnnotation] == strconv.FormatInt(e.Generation, 10)
+	if byPolicy || client == v1alpha1.ServiceFieldManager || client == CommandManager {
 		actor = e.Annotations[v1alpha1.ActorAnnotation]
 	}
 	return client, actor

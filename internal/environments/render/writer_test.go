@@ -23,21 +23,25 @@ func TestLastWriter(t *testing.T) {
 	for what, c := range map[string]struct {
 		managed       []metav1.ManagedFieldsEntry
 		client, actor string
+		generation    string // of the policy's annotation
 	}{
-		"none": {nil, "", ""},
+		"none":                                  {nil, "", "", ""},
+		"kubectl, by the policy":                {[]metav1.ManagedFieldsEntry{entry("kubectl-edit", "", 2, spec)}, "kubectl-edit", "alice", "7"},
+		"kubectl, after the policy was removed": {[]metav1.ManagedFieldsEntry{entry("kubectl-edit", "", 2, spec)}, "kubectl-edit", "", "6"},
 		"the service, before the controller wrote status and finalizer": {[]metav1.ManagedFieldsEntry{
 			entry(v1alpha1.ServiceFieldManager, "", 1, spec), entry("berth-environments", "status", 2, `{"f:status":{}}`), entry("berth-environments", "", 3, other),
-		}, v1alpha1.ServiceFieldManager, "alice"},
+		}, v1alpha1.ServiceFieldManager, "alice", ""},
 		"kubectl after the service: its user is unknown, and not alice": {[]metav1.ManagedFieldsEntry{
 			entry(v1alpha1.ServiceFieldManager, "", 1, spec), entry("kubectl-edit", "", 2, spec),
-		}, "kubectl-edit", ""},
+		}, "kubectl-edit", "", ""},
 		"the command after kubectl": {[]metav1.ManagedFieldsEntry{
 			entry(CommandManager, "", 3, spec), entry("kubectl-edit", "", 2, spec),
-		}, CommandManager, "alice"},
-		"fields that cannot be read": {[]metav1.ManagedFieldsEntry{entry("x", "", 1, "{"), {Manager: "y"}}, "", ""},
+		}, CommandManager, "alice", ""},
+		"fields that cannot be read": {[]metav1.ManagedFieldsEntry{entry("x", "", 1, "{"), {Manager: "y"}}, "", "", ""},
 	} {
 		e := &v1alpha1.Environment{}
-		e.Annotations, e.ManagedFields = map[string]string{v1alpha1.ActorAnnotation: "alice"}, c.managed
+		e.Generation, e.ManagedFields = 7, c.managed
+		e.Annotations = map[string]string{v1alpha1.ActorAnnotation: "alice", v1alpha1.ActorGenerationAnnotation: c.generation}
 		client, actor := LastWriter(e)
 		assert.Equal(t, c.client, client, what)
 		assert.Equal(t, c.actor, actor, what)

@@ -3,17 +3,21 @@
 package policies_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -231,4 +235,60 @@ func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { s.judge(t, s.as(tc.user).Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
 	}
+}
+
+// The history knows who changed an Environment, whatever client it was, and nobody can write another's name there.
+func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
+	s := start(t)
+	s.ApplyFiles("manifests/rbac/environments/actor")
+	environments := builders.Rule("berth.dev", []string{"environments"}, "create", "update", "patch", "get")
+	s.grant("alice", environments)
+	s.grant("bob", environments)
+	actor := func(e *v1alpha1.Environment) string {
+		_, by := render.LastWriter(e)
+		return by
+	}
+	probe := builders.Environment("probe")
+	probe.Namespace = s.Namespace
+	s.Eventually("the policy is in force", func() (bool, string) {
+		e := probe.DeepCopy()
+		err := s.as("alice").Create(s.Ctx, e, client.DryRunAll)
+		return err == nil && actor(e) == "alice", fmt.Sprint(err, e.Annotations)
+	})
+
+	e := builders.Environment("shop")
+	e.Namespace, e.Annotations = s.Namespace, map[string]string{v1alpha1.ActorAnnotation: "mallory", "team": "shop"}
+	require.NoError(t, s.as("alice").Create(s.Ctx, e))
+	assert.Equal(t, "alice", actor(e))
+	assert.Equal(t, "shop", e.Annotations["team"])
+	change := func(user string, what func(*v1alpha1.Environment)) {
+		t.Helper()
+		after := e.DeepCopy()
+		what(after)
+		require.NoError(t, s.as(user).Patch(s.Ctx, after, client.MergeFrom(e)))
+		e = after
+	}
+	change("bob", func(e *v1alpha1.Environment) { e.Spec.Stack.Version = "2" })
+	assert.Equal(t, "bob", actor(e))
+	change("alice", func(e *v1alpha1.Environment) { e.Annotations["team"] = "another" })
+	assert.Equal(t, "bob", actor(e), "annotations are no change of the spec")
+	change("alice", func(e *v1alpha1.Environment) { e.Annotations[v1alpha1.ActorAnnotation] = "mallory" })
+	assert.Equal(t, "bob", actor(e), "nobody writes it by hand")
+	change("alice", func(e *v1alpha1.Environment) { e.Annotations = nil })
+	assert.Equal(t, "bob", actor(e), "nor removes it")
+	applied := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "berth.dev/v1alpha1", "kind": "Environment", "metadata": map[string]any{"namespace": s.Namespace, "name": "shop"},
+		"spec": map[string]any{"description": "of the team"},
+	}}
+	require.NoError(t, s.as("alice").Apply(s.Ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("kubectl"), client.ForceOwnership))
+	require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), e))
+	assert.Equal(t, "alice", actor(e), "by server-side apply")
+
+	// The gRPC service records its callers, which the API server does not know.
+	before := e.DeepCopy()
+	e.Spec.Stack.Version = "3"
+	e.Annotations[v1alpha1.ActorAnnotation] = "caller"
+	require.NoError(t, s.environments.Patch(s.Ctx, e, client.MergeFrom(before), client.FieldOwner(v1alpha1.ServiceFieldManager)))
+	assert.Equal(t, "caller", e.Annotations[v1alpha1.ActorAnnotation])
+	assert.NotEqual(t, fmt.Sprint(e.Generation), e.Annotations[v1alpha1.ActorGenerationAnnotation], "and the client must be the service for it to count")
 }
