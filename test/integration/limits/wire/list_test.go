@@ -113,7 +113,7 @@ func TestRL13Lists(t *testing.T) {
 
 // manyEnv requests the measurement, which takes a minute or two:
 //
-//	BERTH_TEST_LIMITS=1 go test -count=1 -v -run RL18 ./test/integration/services
+//	BERTH_TEST_LIMITS=1 go test -count=1 -v -run RL18 ./test/integration/limits/wire
 const manyEnv = "BERTH_TEST_LIMITS"
 
 func TestRL18FiveThousandLimits(t *testing.T) {
