@@ -3,11 +3,15 @@
 package controllers
 
 import (
+	"context"
+	"io"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
@@ -19,6 +23,12 @@ import (
 // addEnvironments adds the controller of Environments.
 func (p *parts) addEnvironments() error {
 	e := &p.cfg.Environments
+	config := rest.CopyConfig(p.mgr.GetConfig())
+	config.Timeout = 0 // logs that are followed have timeouts of their own
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	c := environments.New(environments.Options{
 		Client:          p.mgr.GetClient(),
 		Live:            p.mgr.GetAPIReader(),
@@ -31,7 +41,10 @@ func (p *parts) addEnvironments() error {
 		CopiedLabels:    e.CopiedLabels,
 		Ports:           render.PortRange{First: e.FirstPort, Last: e.LastPort},
 		Tuning:          environmentTuning(e),
-		Namespaces:      p.cfg.Namespaces,
+		OpenLog: func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+			return kube.CoreV1().Pods(namespace).GetLogs(pod, o).Stream(ctx)
+		},
+		Namespaces: p.cfg.Namespaces,
 	})
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { c.Retune(environmentTuning(&cfg.Environments)) })
 	if err := c.SetupWithManager(p.mgr); err != nil {
@@ -48,6 +61,7 @@ func environmentTuning(e *controller.Environments) environments.Tuning {
 		StartTimeout:       seconds(e.StartTimeoutSeconds),
 		CleanUp:            seconds(e.CleanUpFailedSeconds),
 		History:            int(e.HistoryLimit),
+		EndedLogLines:      int(e.EndedLogLines),
 		OrphanInterval:     seconds(e.OrphanIntervalSeconds),
 		DeleteOrphansAfter: seconds(e.DeleteOrphansAfterSeconds),
 	}
@@ -67,7 +81,8 @@ func environmentSettings(e *controller.Environments) render.Settings {
 	return render.Settings{
 		SchedulerName:   e.SchedulerName,
 		SpotPercent:     e.SpotPercent,
-		Exposure:        render.Exposure(e.Exposure),
+		Exposure:        e.Exposure,
+		Exposures:       e.Exposures,
 		HostPaths:       e.HostPaths,
 		StorageClass:    e.StorageClass,
 		VolumeSize:      e.VolumeSize,

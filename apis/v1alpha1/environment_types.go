@@ -56,6 +56,15 @@ type EnvironmentSpec struct {
 	// +optional
 	StartTimeoutSeconds *int32 `json:"startTimeoutSeconds,omitempty"`
 
+	// cleanUpFailedSeconds is the time after the start timeout after which the objects of an environment that has not
+	// started are deleted, in seconds from 0 to 604800, so that no part of it holds capacity. 0 never deletes them. Defaults
+	// to the controller's configuration.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	// +optional
+	CleanUpFailedSeconds *int32 `json:"cleanUpFailedSeconds,omitempty"`
+
 	// stack defines the components of the environment.
 	//
 	// +required
@@ -317,12 +326,35 @@ type EnvironmentNetwork struct {
 	// +optional
 	Isolated bool `json:"isolated,omitempty"`
 
+	// exposure specifies how the ports of the environment are exposed outside of the cluster: LoadBalancer, NodePort,
+	// HostPort or None. None is always allowed, others only by the controller's configuration. Defaults to the
+	// controller's configuration.
+	//
+	// +optional
+	Exposure EnvironmentExposure `json:"exposure,omitempty"`
+
 	// egress restricts the connections that the pods of the environment open. Defaults to no restriction. The network
 	// plugin of the cluster must enforce NetworkPolicies.
 	//
 	// +optional
 	Egress *EnvironmentEgress `json:"egress,omitempty"`
 }
+
+// EnvironmentExposure specifies how ports are exposed outside of the cluster.
+//
+// +kubebuilder:validation:Enum=LoadBalancer;NodePort;HostPort;None
+type EnvironmentExposure string
+
+const (
+	// ExposureLoadBalancer creates a Service of that type with the port.
+	ExposureLoadBalancer EnvironmentExposure = "LoadBalancer"
+	// ExposureNodePort creates a Service of that type with the port of all nodes.
+	ExposureNodePort EnvironmentExposure = "NodePort"
+	// ExposureHostPort uses the port of the pod's node.
+	ExposureHostPort EnvironmentExposure = "HostPort"
+	// ExposureNone keeps ports within the cluster. They are allocated all the same.
+	ExposureNone EnvironmentExposure = "None"
+)
 
 // EnvironmentEgress restricts the connections that the pods of an environment open to the environment itself, the DNS
 // server of the cluster, and the given networks.
@@ -361,7 +393,35 @@ type EnvironmentPlacement struct {
 	//
 	// +optional
 	DatabaseOnSpot bool `json:"databaseOnSpot,omitempty"`
+
+	// colocation specifies whether the components prefer the same zone: None or SameZone. With SameZone, they prefer the
+	// zone of the database or, in an environment without a database, the zone of the pods that run already. Pods run in
+	// other zones if that zone has no capacity. Defaults to None.
+	//
+	// +optional
+	Colocation EnvironmentColocation `json:"colocation,omitempty"`
+
+	// preferredZone is the zone that the components prefer: a value of the node label topology.kubernetes.io/zone. With
+	// colocation SameZone and a database, it is the zone that the database prefers, and the others follow it. Defaults to
+	// none.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="preferredZone must be the value of a label",messageExpression=`"preferredZone must be the value of a label, not '" + self + "'"`
+	// +optional
+	PreferredZone string `json:"preferredZone,omitempty"`
 }
+
+// EnvironmentColocation specifies whether the components of an environment prefer the same zone.
+//
+// +kubebuilder:validation:Enum=None;SameZone
+type EnvironmentColocation string
+
+const (
+	// ColocationNone leaves the zones to the scheduler.
+	ColocationNone EnvironmentColocation = "None"
+	// ColocationSameZone prefers the zone of the database.
+	ColocationSameZone EnvironmentColocation = "SameZone"
+)
 
 // Environment is a whole application, started and stopped as one.
 //

@@ -16,7 +16,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers"
 	"berth.dev/berth/internal/config/buildinfo"
-	environmentrender "berth.dev/berth/internal/environments/render"
 	recordrender "berth.dev/berth/internal/records/render"
 	"berth.dev/berth/services/environments"
 	"berth.dev/berth/services/limits"
@@ -63,7 +62,7 @@ func addProducts(mgr ctrl.Manager, s *server.Server, c *controller.Configuration
 	}
 	return environments.Add(s, mgr.GetConfig(), environments.Options{
 		Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
-		PortsPerNode:   environmentrender.Exposure(c.Environments.Exposure) == environmentrender.ExposeHostPort,
+		Exposure:       c.Environments.Exposure,
 		KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),
 	})
 }

@@ -43,6 +43,8 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.Client.Get(ctx, req.NamespacedName, env); err != nil {
 		if apierrors.IsNotFound(err) {
 			c.forgetPorts(req.NamespacedName)
+			c.restarts.forget(req.NamespacedName)
+			c.ended.forget(req.NamespacedName)
 			c.routeless.Delete(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -122,6 +124,10 @@ func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*obse
 	if errs := render.Validate(&env.Spec); len(errs) > 0 {
 		return v, applyset.Refuse(v1alpha1.ReasonInvalid, errs.ToAggregate())
 	}
+	if err := render.ValidateFor(env, &c.Settings); err != nil {
+		err := fmt.Errorf("%w, by environments.exposures of the controller's configuration", err)
+		return v, applyset.Refuse(v1alpha1.ReasonInvalid, err)
+	}
 	if !hasNamespace(env) {
 		if err := c.checkAlone(ctx, env); err != nil {
 			return v, err
@@ -158,9 +164,9 @@ func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*obse
 // abandoned reports whether an environment did not start within its timeout, and the time for clean-up after that is over.
 func (c *Controller) abandoned(env *v1alpha1.Environment) bool {
 	s := &env.Status
-	t := c.tuning.Load()
-	return t.CleanUp > 0 && s.OpenStages < render.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
-		s.Phase == v1alpha1.EnvironmentFailed && c.Clock.Since(s.StartedAt.Time) > c.startTimeout(env)+t.CleanUp
+	after := c.cleanUp(env)
+	return after > 0 && s.OpenStages < render.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
+		s.Phase == v1alpha1.EnvironmentFailed && c.Clock.Since(s.StartedAt.Time) > c.startTimeout(env)+after
 }
 
 // ensureNamespace creates the namespace of an environment, and refuses one that was not made for it.

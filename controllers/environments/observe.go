@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
 )
@@ -66,12 +67,20 @@ func (c *Controller) observe(ctx context.Context, v *observation) error {
 		return fmt.Errorf("list the pods of Environment %s/%s: %w", v.env.Namespace, v.env.Name, err)
 	}
 	v.pods = pods.Items
+	c.restarts.observe(client.ObjectKeyFromObject(v.env), v.pods)
+	if v.env.DeletionTimestamp == nil {
+		c.ended.observe(ctx, v.env, v.pods, c.tuning.Load().EndedLogLines)
+	}
 	return nil
 }
 
 // observeSecrets reads the Secrets that were made for an environment. They cannot be listed, but their names are known.
 func (c *Controller) observeSecrets(ctx context.Context, v *observation) error {
-	for _, name := range []string{render.Database, render.Backend} {
+	names := []string{render.Database, render.Backend}
+	if v.env.DeletionTimestamp != nil {
+		names = append(names, endedlogs.Secret) // it is not rendered, and stays as long as the environment
+	}
+	for _, name := range names {
 		s := &corev1.Secret{}
 		err := c.Live.Get(ctx, client.ObjectKey{Namespace: v.env.Status.Namespace, Name: name}, s)
 		switch {

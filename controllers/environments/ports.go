@@ -43,9 +43,9 @@ func (c *Controller) allocate(ctx context.Context, env *v1alpha1.Environment) er
 	return nil
 }
 
-// taken returns the ports of other environments and their holders, none if each node has its own.
+// taken returns the ports of other environments and their holders, none if the environment uses the ports of its nodes.
 func (c *Controller) taken(ctx context.Context, env *v1alpha1.Environment) (map[render.PortKey]string, error) {
-	if c.Settings.Exposure == render.ExposeHostPort {
+	if render.ExposureOf(env, c.Settings.Exposure) == v1alpha1.ExposureHostPort {
 		return nil, nil
 	}
 	var all v1alpha1.EnvironmentList

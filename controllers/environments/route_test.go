@@ -34,11 +34,11 @@ import (
 )
 
 var (
-	public   = types.NamespacedName{Namespace: "edge", Name: "public"}
-	resource = schema.GroupResource{Group: render.RouteKind.Group, Resource: "httproutes"}
+	public     = types.NamespacedName{Namespace: "edge", Name: "public"}
+	httpRoutes = schema.GroupResource{Group: render.RouteKind.Group, Resource: "httproutes"}
 	// noKind and noPath are what a cluster without the CRD says: from discovery, and from the path where it was.
 	noKind error = &meta.NoKindMatchError{GroupKind: render.RouteKind.GroupKind(), SearchedVersions: []string{"v1"}}
-	noPath error = apierrors.NewGenericServerResponse(404, "PATCH", resource, "frontend", "404 page not found", 0, true)
+	noPath error = apierrors.NewGenericServerResponse(404, "PATCH", httpRoutes, "frontend", "404 page not found", 0, true)
 )
 
 func schemeOf(t *testing.T) *runtime.Scheme {
@@ -70,7 +70,7 @@ func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Fu
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
 	return &Controller{Options: Options{
 		Client: c, Live: c, Clock: testclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
-		Settings: render.Settings{Gateway: gateway, TLSListener: "https", Exposure: render.ExposeNone, VolumeSize: "1Gi", Domains: render.Domains{"*": {"*"}}},
+		Settings: render.Settings{Gateway: gateway, TLSListener: "https", Exposure: v1alpha1.ExposureNone, VolumeSize: "1Gi", Domains: render.Domains{"*": {"*"}}},
 	}}
 }
 
@@ -122,11 +122,11 @@ func TestRoutesAreLookedFor(t *testing.T) {
 		"with a Gateway":                          {gateway: public, want: []string{"HTTPRoute frontend", "HTTPRoute frontend-2"}, asked: 3},
 		"with a Gateway, not served":              {gateway: public, answer: noKind, asked: 3},
 		"with a Gateway, not served any more":     {gateway: public, answer: noPath, asked: 3},
-		"with a Gateway, not allowed":             {gateway: public, answer: apierrors.NewForbidden(resource, "", nil), asked: 3},
+		"with a Gateway, not allowed":             {gateway: public, answer: apierrors.NewForbidden(httpRoutes, "", nil), asked: 3},
 		"with a Gateway, broken":                  {gateway: public, answer: broken, err: broken, asked: 3},
 		"without: what is left of one":            {want: []string{"HTTPRoute frontend", "HTTPRoute frontend-2"}, asked: 3},
 		"without, not served: once is enough":     {answer: noKind, asked: 1},
-		"without, not allowed: nor may it delete": {answer: apierrors.NewForbidden(resource, "", nil), asked: 1},
+		"without, not allowed: nor may it delete": {answer: apierrors.NewForbidden(httpRoutes, "", nil), asked: 1},
 		"without, broken: again":                  {answer: broken, err: broken, asked: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestRoutesAreLookedFor(t *testing.T) {
 // where HTTPRoutes cannot be made everything else is, and the message says what is missing.
 func TestTheRestGoesOnWithoutRoutes(t *testing.T) {
 	crd := `environments.gateway is "edge/public", but the cluster serves no HTTPRoute of gateway.networking.k8s.io/v1: the CRD httproutes.gateway.networking.k8s.io is missing`
-	forbidden := apierrors.NewForbidden(resource, "frontend", errors.New("who are you"))
+	forbidden := apierrors.NewForbidden(httpRoutes, "frontend", errors.New("who are you"))
 	for name, tc := range map[string]struct {
 		get, patch error
 		want       string

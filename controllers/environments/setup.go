@@ -5,6 +5,7 @@ package environments
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,6 +69,8 @@ type Options struct {
 	Ports           render.PortRange
 	// Tuning is the initial one; Retune changes it.
 	Tuning Tuning
+	// OpenLog reads logs of pods.
+	OpenLog OpenLog
 	// Namespaces are the only ones whose environments are reconciled; empty means all.
 	Namespaces []string
 }
@@ -79,6 +82,8 @@ type Tuning struct {
 	StartTimeout, CleanUp time.Duration
 	// History is how many specs are kept.
 	History int
+	// EndedLogLines is how many lines are kept of a container that ended, 0 for none.
+	EndedLogLines int
 	// OrphanInterval is how often objects of environments that no longer exist are searched. DeleteOrphansAfter is how long they must
 	// have been found before they are deleted, 0 for never.
 	OrphanInterval, DeleteOrphansAfter time.Duration
@@ -95,6 +100,8 @@ type Controller struct {
 		sync.Mutex
 		given map[client.ObjectKey][]v1alpha1.AllocatedPort
 	}
+	restarts restartCounts
+	ended    *endedLogs
 	// routeless are the keys of the environments without HTTPRoutes, where there is no Gateway.
 	routeless sync.Map
 }
@@ -103,7 +110,7 @@ var _ reconcile.Reconciler = &Controller{}
 
 // New returns a controller. SetupWithManager adds it to a manager.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, requeueAll: make(chan event.GenericEvent, 1)}
+	c := &Controller{Options: o, requeueAll: make(chan event.GenericEvent, 1), ended: newEndedLogs(o.Client, o.Live, o.OpenLog)}
 	c.tuning.Store(&o.Tuning)
 	return c
 }
@@ -136,7 +143,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 			return fmt.Errorf("add the search for orphans: %w", err)
 		}
 	}
-	return metrics.Registry.Register(NewCollector(mgr.GetClient()))
+	usage := NewUsageCollector(mgr.GetClient(), c.Live, c.Clock)
+	return errors.Join(metrics.Registry.Register(NewCollector(mgr.GetClient())), metrics.Registry.Register(usage))
 }
 
 // Retune applies another tuning to all environments. It never blocks.

@@ -74,14 +74,14 @@ func (c *Controller) report(
 
 // next returns when an environment is reconciled again without an event.
 func (c *Controller) next(v *observation, refused *applyset.RefusedError) reconcile.Result {
-	s, t := &v.env.Status, c.tuning.Load()
+	s := &v.env.Status
 	switch {
 	case refused != nil && v.env.DeletionTimestamp == nil:
 		return reconcile.Result{RequeueAfter: refusedInterval}
 	case s.Phase == v1alpha1.EnvironmentCreating && s.StartedAt != nil:
 		return c.in(c.startTimeout(v.env), s.StartedAt)
-	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && t.CleanUp > 0 && !v.abandoned:
-		return c.in(c.startTimeout(v.env)+t.CleanUp, s.StartedAt)
+	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && c.cleanUp(v.env) > 0 && !v.abandoned:
+		return c.in(c.startTimeout(v.env)+c.cleanUp(v.env), s.StartedAt)
 	}
 	return reconcile.Result{RequeueAfter: resyncInterval}
 }
@@ -92,6 +92,14 @@ func (c *Controller) startTimeout(env *v1alpha1.Environment) time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return c.tuning.Load().StartTimeout
+}
+
+// cleanUp returns how long after its timeout the objects of an environment that did not start are deleted, 0 for never.
+func (c *Controller) cleanUp(env *v1alpha1.Environment) time.Duration {
+	if s := env.Spec.CleanUpFailedSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return c.tuning.Load().CleanUp
 }
 
 // in requeues an environment when so much time is over since its start, because no event reports that.

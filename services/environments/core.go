@@ -30,8 +30,8 @@ type core struct {
 	log    logr.Logger
 	tokens tokens
 	caller func(context.Context) string
-	// perNode says that a port from outside is one of each node, and not of the cluster.
-	perNode bool
+	// exposure is that of environments that do not set it.
+	exposure v1alpha1.EnvironmentExposure
 	// summary reads disk and network of the kubelets.
 	summary bool
 	now     func() time.Time
@@ -148,7 +148,8 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 	if err := check(&e.Spec); err != nil {
 		return err
 	}
-	if !c.perNode && asksForPorts(asked) {
+	// A host port is one of each node, and not of the cluster.
+	if internal.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && asksForPorts(asked) {
 		others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
 		if err != nil {
 			return err

@@ -448,7 +448,7 @@ func TestAPortOfAnotherEnvironment(t *testing.T) {
 	require.NoError(t, errOf(create(t, c, smoke())), "another protocol")
 	other.Status.Ports[0].Protocol = "TCP"
 	requireCode(t, codes.AlreadyExists, errOf(update(t, c, smoke())))
-	c.perNode = true
+	c.exposure = v1alpha1.ExposureHostPort
 	require.NoError(t, errOf(update(t, c, smoke())))
 }
 

@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
+	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
 	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
@@ -175,6 +177,11 @@ func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, sen
 	name := func(c *podlogs.Container) string { return c.Component + "/" + c.Pod.Name }
 	slices.SortFunc(wanted, func(a, b podlogs.Container) int { return cmp.Compare(name(&a), name(&b)) })
 	streams, failed := c.store.open(ctx, wanted, w)
+	kept, err := c.store.ended(ctx, e, w, wanted)
+	if err != nil {
+		failed = append(failed, err)
+	}
+	streams = append(streams, kept...)
 	defer func() {
 		for _, s := range streams {
 			s.Close()
@@ -187,6 +194,37 @@ func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, sen
 		return err
 	}
 	return firstOf(failed)
+}
+
+// ended returns the last lines of containers that no longer exist, as far as they were kept, each stream with its first line read.
+func (s *store) ended(ctx context.Context, e *environment, w *wantedLogs, exist []podlogs.Container) ([]*podlogs.Stream, error) {
+	if e.Status.Namespace == "" {
+		return nil, nil
+	}
+	secret, err := s.core.Secrets(e.Status.Namespace).Get(ctx, endedlogs.Secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range internal.Labels(e) {
+		if secret.Labels[key] != value { // of another owner
+			return nil, nil
+		}
+	}
+	var ids []string
+	var streams []*podlogs.Stream
+	for i := range exist {
+		ids = append(ids, exist[i].ID)
+	}
+	for _, kept := range endedlogs.Logs(secret.Data, w.components, ids, int(w.tail)) {
+		log := &podlogs.Stream{Reader: podlogs.NewReader(bytes.NewReader(kept.Text), w.since), Component: kept.Component}
+		if log.Advance() == nil { // else there is no line since then
+			streams = append(streams, log)
+		}
+	}
+	return streams, nil
 }
 
 // open begins to read the logs of containers, and returns those that have a line, with that line read.

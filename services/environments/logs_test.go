@@ -19,10 +19,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
 	"berth.dev/berth/services/server"
 )
@@ -116,6 +118,31 @@ func TestLogsAreInTheOrderOfTheirTimes(t *testing.T) {
 		func(m *schedulerv1.GetEnvironmentLogsResponse) error { last = m; return nil }))
 	assert.Equal(t, "error", last.GetLevel())
 	assert.EqualValues(t, 1_000_004, last.GetTimestamp().GetSeconds())
+}
+
+// What a container wrote before it ended is between the lines of those that run, once.
+func TestLogsOfContainersThatEnded(t *testing.T) {
+	w, c := logging(t, running("backend", "b1", "1", false), running("database", "d", "3", true))
+	w.log = func(rw http.ResponseWriter, _ *http.Request, pod string) { fmt.Fprint(rw, at(2, pod+" now")) }
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: endedlogs.Secret, Labels: map[string]string{
+		v1alpha1.EnvironmentLabel: smokeID, v1alpha1.EnvironmentNamespaceLabel: "default",
+	}}}
+	secret.Data = endedlogs.Add(nil, endedlogs.Key("backend", "0"), []byte(at(1, "before")+at(1.5, "panic")))
+	secret.Data = endedlogs.Add(secret.Data, endedlogs.Key("database", "3"), []byte(at(2, "is read from the kubelet")))
+	w.secrets["run/"+endedlogs.Secret] = secret
+	got, err := collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"backend: before", "backend: panic", "backend: b1 now", "database: d now"}, got)
+	got, err = collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{ContainerName: "backend", TailLines: 1})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"backend: panic", "backend: b1 now"}, got)
+	got, err = collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{ContainerName: "database"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"database: d now"}, got)
+	secret.Labels[v1alpha1.EnvironmentLabel] = "another"
+	got, err = collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"backend: b1 now", "database: d now"}, got, "a Secret of another owner is not served")
 }
 
 func TestWhatCannotBeAskedOfLogs(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // merge makes a spec what an update requests. What clients do not know stays: replicas, autoscaling, placement, Secrets,
-// security contexts, egress, whether it runs.
+// security contexts, egress, exposure, whether it runs.
 //
 // A component of the stack that the update has not got stays as it is, and so do the network, the description, the labels,
 // and the name and version of the stack: in all of them, absent says nothing. What is there replaces what was, as a whole:
@@ -32,7 +32,7 @@ func merge(before *v1alpha1.EnvironmentSpec, update *v1alpha1.EnvironmentSpec) *
 	if update.Network != nil {
 		out.Network = update.Network.DeepCopy()
 		if before.Network != nil {
-			out.Network.Egress = before.Network.Egress.DeepCopy()
+			out.Network.Egress, out.Network.Exposure = before.Network.Egress.DeepCopy(), before.Network.Exposure
 		}
 	}
 	mergeStack(&out.Stack, update.Stack.DeepCopy())

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
 )
 
@@ -21,8 +22,8 @@ type Options struct {
 	Namespace string
 	// TokenKey is what page tokens are signed with, the same in all replicas.
 	TokenKey []byte
-	// PortsPerNode says that environments on different nodes may have the same port from outside.
-	PortsPerNode bool
+	// Exposure is that of environments that do not set it.
+	Exposure v1alpha1.EnvironmentExposure
 	// KubeletSummary has the status read what containers use of disk and network from the kubelets.
 	KubeletSummary bool
 	// Log gets a line for each call that changes an environment.
@@ -51,7 +52,7 @@ func newCore(access server.Authorizer, api *rest.Config, o Options) (*core, erro
 	}
 	return &core{
 		store: store, access: access, log: o.Log, tokens: o.TokenKey, caller: server.Caller,
-		perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
+		exposure: o.Exposure, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
 		looks: newSharedLooks(pollInterval),
 		logPool: server.NewPool("logs of containers that are read",
 			server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),

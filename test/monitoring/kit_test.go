@@ -291,7 +291,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
 		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading", "BerthRecordsDegraded", "BerthEnvironmentsFailed",
-		"BerthDatabaseBackupOverdue",
+		"BerthDatabaseBackupOverdue", "BerthEnvironmentRestarting", "BerthEnvironmentMemoryNearLimit",
 	}, names)
 }
 

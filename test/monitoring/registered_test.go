@@ -114,6 +114,7 @@ func ofController(t *testing.T) map[string]*metric {
 	learn(own, families, "type")
 	maps.Copy(all, own)
 	maps.Copy(all, described(t, environments.NewCollector(nil)))
+	maps.Copy(all, described(t, environments.NewUsageCollector(nil, nil, nil)))
 	for _, collector := range backups.NewCollectors(nil) {
 		maps.Copy(all, described(t, collector))
 	}

@@ -47,7 +47,14 @@ type Environments struct {
 	// port on different nodes. Defaults to None.
 	//
 	// +optional
-	Exposure string `json:"exposure"`
+	Exposure v1alpha1.EnvironmentExposure `json:"exposure"`
+
+	// exposures are those that an Environment may set in spec.network.exposure, in addition to None and to exposure.
+	// HostPort requires privileged pods, like exposure HostPort. Defaults to none.
+	//
+	// +optional
+	// +listType=set
+	Exposures []v1alpha1.EnvironmentExposure `json:"exposures"`
 
 	// firstPort is the start of the range from which ports are allocated if none is requested by number, from 1 to
 	// 65535. With NodePort, the range must be within the API server's node port range. Defaults to 30000.
@@ -171,6 +178,13 @@ type Environments struct {
 	// +optional
 	HistoryLimit int32 `json:"historyLimit"`
 
+	// endedLogLines is the number of the last lines that are kept of each container that ended, from 0 to 1000: 16 KiB of
+	// each, of the last 20 of an environment, in the Secret ended-logs. It requires manifests/rbac/environments/logs. 0
+	// keeps none. Defaults to 0.
+	//
+	// +optional
+	EndedLogLines int32 `json:"endedLogLines"`
+
 	// orphanIntervalSeconds is the interval of the search for objects of environments that no longer exist, in seconds from
 	// 1 to 86400. Each is reported by an event. With namespaces set, nothing is searched. Defaults to 600.
 	//
@@ -186,11 +200,11 @@ type Environments struct {
 }
 
 // Exposures of ports outside of the cluster.
-var exposures = []string{"LoadBalancer", "NodePort", exposeHostPort, exposeNone}
+var exposures = []v1alpha1.EnvironmentExposure{
+	v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureHostPort, v1alpha1.ExposureNone,
+}
 
 const (
-	exposeNone     = "None"
-	exposeHostPort = "HostPort"
 	// enforceLabel is the namespace label with the Pod Security level above which pods are rejected. privileged allows
 	// all pods.
 	enforceLabel = "pod-security.kubernetes.io/enforce"
@@ -215,7 +229,8 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
-		Exposure: exposeNone, Domains: map[string][]string{}, FirstPort: 30000, LastPort: 32767, HostPaths: []string{},
+		Exposure: v1alpha1.ExposureNone, Exposures: []v1alpha1.EnvironmentExposure{}, Domains: map[string][]string{},
+		FirstPort: 30000, LastPort: 32767, HostPaths: []string{},
 		OutsideNetworks: []string{}, DNSNamespace: metav1.NamespaceSystem, VolumeSize: "1Gi",
 		GatewayTLSListener: "https", NamespaceLabels: map[string]string{enforceLabel: "baseline"},
 		CopiedLabels: []string{enforceLabel, enforceLabel + "-version"},
@@ -231,6 +246,7 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	all = append(all, inRange(at.Child("startTimeoutSeconds"), e.StartTimeoutSeconds, 10, 86400)...)
 	all = append(all, inRange(at.Child("cleanUpFailedSeconds"), e.CleanUpFailedSeconds, 0, 604800)...)
 	all = append(all, inRange(at.Child("historyLimit"), e.HistoryLimit, 1, 100)...)
+	all = append(all, inRange(at.Child("endedLogLines"), e.EndedLogLines, 0, 1000)...)
 	all = append(all, inRange(at.Child("orphanIntervalSeconds"), e.OrphanIntervalSeconds, 1, 86400)...)
 	all = append(all, inRange(at.Child("deleteOrphansAfterSeconds"), e.DeleteOrphansAfterSeconds, 0, 2592000)...)
 	first := inRange(at.Child("firstPort"), e.FirstPort, 1, 65535)
@@ -271,6 +287,11 @@ func (e *Environments) validateOutside(at *field.Path) (all field.ErrorList) {
 	if !slices.Contains(exposures, e.Exposure) {
 		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
 	}
+	for i, x := range e.Exposures {
+		if !slices.Contains(exposures, x) {
+			all = append(all, field.NotSupported(at.Child("exposures").Index(i), x, exposures))
+		}
+	}
 	for i, n := range e.OutsideNetworks {
 		// The API server has the same rule for NetworkPolicies.
 		all = append(all, validation.IsValidCIDR(at.Child("outsideNetworks").Index(i), n)...)
@@ -307,9 +328,10 @@ func (e *Environments) validateLabels(at *field.Path) (all field.ErrorList) {
 		all = append(all, notOfBerth(at.Child("copiedLabels").Index(i), key)...)
 	}
 	level := e.NamespaceLabels[enforceLabel]
-	if e.NamespacePerEnvironment && level != "" && level != privileged && (len(e.HostPaths) > 0 || e.Exposure == exposeHostPort) {
+	hostPorts := e.Exposure == v1alpha1.ExposureHostPort || slices.Contains(e.Exposures, v1alpha1.ExposureHostPort)
+	if e.NamespacePerEnvironment && level != "" && level != privileged && (len(e.HostPaths) > 0 || hostPorts) {
 		all = append(all, field.Invalid(labels.Key(enforceLabel), level,
-			"must be privileged with hostPaths and with exposure HostPort: otherwise Pod Security rejects such pods"))
+			"must be privileged with hostPaths and with HostPort in exposure or exposures: otherwise Pod Security rejects such pods"))
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 func TestGateways(t *testing.T) {
@@ -61,6 +63,10 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 		"a copy of Berth's":     {"environments: {copiedLabels: [berth.dev/inject]}", "environments.copiedLabels[0]"},
 		"directories of nodes":  {"environments: {hostPaths: [/data]}", enforce},
 		"ports of nodes":        {"environments: {exposure: HostPort}", enforce},
+		"where requested":       {"environments: {exposures: [HostPort]}", enforce},
+		"an exposure that does not exist": {
+			"environments: {exposures: [None, Ingress]}", `environments.exposures[1]: Unsupported value: "Ingress"`,
+		},
 		"directories, privileged": {
 			"environments: {hostPaths: [/data], namespaceLabels: {pod-security.kubernetes.io/enforce: privileged}}", "",
 		},
@@ -74,5 +80,5 @@ func TestLabelsAndAmountsOfAFileReplaceTheDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Texts{"pods": "3"}, c.Environments.Quota)
 	require.Empty(t, c.Environments.NamespaceLabels)
-	require.Equal(t, "None", c.Environments.Exposure)
+	require.Equal(t, v1alpha1.ExposureNone, c.Environments.Exposure)
 }

@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,17 +15,20 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
 	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutLogs = `Prints the logs of the containers of an environment: of all components in the order of their time, each line with its component, or of one
-component as it was written. -f continues with new lines, also of pods that start later. The kubelet rotates logs, so old lines can be missing.`
+component as it was written. --ended adds containers that no longer exist, if the controller keeps their last lines
+(environments.endedLogLines). -f continues with new lines, also of pods that start later. The kubelet rotates logs, so old lines can be missing.`
 
 const logsExamples = `  kubectl berth env logs shop --since 1h --tail 100
   kubectl berth env logs shop -c backend -f`
@@ -38,6 +42,7 @@ type logsFlags struct {
 	since     time.Duration
 	tail      int64 // below 0 is all
 	follow    bool
+	ended     bool
 	poll      time.Duration
 	// open begins to read the log of a pod.
 	open func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
@@ -65,6 +70,8 @@ func newLogs(o *command.Options) *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "Print only lines that are newer than a duration such as 90s or 1h.")
 	flags.Int64Var(&f.tail, "tail", -1, "The number of lines to print from the end of each log; -1 is all.")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "Continue with new lines.")
+	flags.BoolVar(&f.ended, "ended", false,
+		"Print also the last lines of containers that no longer exist, as far as they were kept. Requires get on the Secret ended-logs.")
 	_ = cmd.RegisterFlagCompletionFunc("component",
 		func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
@@ -80,6 +87,8 @@ func (f *logsFlags) check(env *v1alpha1.Environment) error {
 	switch {
 	case f.since < 0:
 		return fmt.Errorf("--since is %s: it must not be negative", f.since)
+	case f.ended && f.follow:
+		return errors.New("--ended and --follow exclude each other: containers that ended write no more lines")
 	case f.tail < -1:
 		return fmt.Errorf("--tail is %d: it must be a number of lines, or -1 for all", f.tail)
 	case f.component != "" && !slices.Contains(render.ComponentNames(&env.Spec.Stack), f.component):
@@ -112,11 +121,46 @@ func runLogs(ctx context.Context, o *command.Options, c client.Client, env *v1al
 	if err != nil {
 		return err
 	}
-	if len(pods) == 0 {
+	kept, err := f.kept(ctx, c, env, pods)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 && len(kept) == 0 {
 		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, render.PhaseOf(env))
 		return nil
 	}
-	return logsSoFar(ctx, o, pods, f)
+	return logsSoFar(ctx, o, pods, kept, f)
+}
+
+// kept are the logs that were kept of containers that no longer exist, if they are wanted.
+func (f *logsFlags) kept(ctx context.Context, c client.Client, env *v1alpha1.Environment, pods []corev1.Pod) ([]*podlogs.Stream, error) {
+	if !f.ended || env.Status.Namespace == "" || f.tail == 0 {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: env.Status.Namespace, Name: endedlogs.Secret}, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read the logs of containers that ended: %w", err)
+	}
+	var components, exist []string
+	if f.component != "" {
+		components = []string{f.component}
+	}
+	for i := range pods {
+		id, _ := startedContainer(&pods[i], pods[i].Labels[v1alpha1.EnvironmentComponentLabel])
+		exist = append(exist, id)
+	}
+	var since time.Time
+	if f.since > 0 {
+		since = time.Now().Add(-f.since)
+	}
+	var streams []*podlogs.Stream
+	for _, k := range endedlogs.Logs(secret.Data, components, exist, int(max(f.tail, 0))) {
+		streams = append(streams, &podlogs.Stream{Component: k.Component, Reader: podlogs.NewReader(bytes.NewReader(k.Text), since)})
+	}
+	return streams, nil
 }
 
 // pods are those of an environment whose logs are wanted, in the order in which their components start.
@@ -138,9 +182,8 @@ func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Env
 	return pods, nil
 }
 
-// logsSoFar prints the lines of all pods in the order of their times.
-func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, f *logsFlags) error {
-	var streams []*podlogs.Stream
+// logsSoFar prints the lines of all pods, and of other streams, in the order of their times.
+func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, streams []*podlogs.Stream, f *logsFlags) error {
 	defer func() {
 		for _, s := range streams {
 			s.Close()

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -81,6 +82,27 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 	assert.Empty(t, errOut.String())
 }
 
+func TestLogsOfContainersThatEndedArePrintedOnRequest(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "env-store", Name: endedlogs.Secret}}
+	secret.Data = endedlogs.Add(nil, endedlogs.Key("backend", "c://old"), []byte(stamped("01 before", "01.5 panic")))
+	secret.Data = endedlogs.Add(secret.Data, endedlogs.Key("backend", "c://b-1-0"), []byte(stamped("02 is read from the kubelet")))
+	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0), secret)
+	f := &logsFlags{tail: -1, ended: true, open: func(context.Context, *corev1.Pod, *corev1.PodLogOptions) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(stamped("02 listening"))), nil
+	}}
+	o, out, _ := clitest.Screen("table")
+	require.NoError(t, runLogs(t.Context(), o, c, store(), f))
+	assert.Equal(t, "[backend] before\n[backend] panic\n[backend] listening\n", out.String())
+	f.tail = 1
+	o, out, _ = clitest.Screen("table")
+	require.NoError(t, runLogs(t.Context(), o, c, store(), f))
+	assert.Equal(t, "[backend] panic\n[backend] listening\n", out.String())
+	f.ended = false
+	o, out, _ = clitest.Screen("table")
+	require.NoError(t, runLogs(t.Context(), o, c, store(), f))
+	assert.Equal(t, "[backend] listening\n", out.String())
+}
+
 func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0), storePod("d-0", "database", 0))
 	f := &logsFlags{tail: -1, open: func(_ context.Context, pod *corev1.Pod, _ *corev1.PodLogOptions) (io.ReadCloser, error) {
@@ -105,6 +127,7 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 
 	for want, f := range map[string]logsFlags{
 		"--since is -1s: it must not be negative":                                             {since: -time.Second},
+		"--ended and --follow exclude each other":                                             {ended: true, follow: true},
 		"--tail is -2: it must be a number of lines":                                          {tail: -2},
 		`--component is "bakend": it must be one of database, redis-cache, backend, frontend`: {component: "bakend"},
 	} {

@@ -22,6 +22,7 @@ var Fields = []string{
 	"dryRun",
 	"environments.cleanUpFailedSeconds",
 	"environments.deleteOrphansAfterSeconds",
+	"environments.endedLogLines",
 	"environments.historyLimit",
 	"environments.orphanIntervalSeconds",
 	"environments.startTimeoutSeconds",

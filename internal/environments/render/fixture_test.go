@@ -61,7 +61,7 @@ func complete() *v1alpha1.Environment {
 func input(t require.TestingT, change ...func(*Input)) *Input {
 	in := &Input{
 		Environment: complete(), Namespace: "env-shop", Own: true, OpenStages: Stages,
-		Settings:    Settings{SchedulerName: "berth-scheduler", SpotPercent: 50, Exposure: ExposeLoadBalancer, VolumeSize: "1Gi", Domains: Domains{"*": {"*"}}},
+		Settings:    Settings{SchedulerName: "berth-scheduler", SpotPercent: 50, Exposure: v1alpha1.ExposureLoadBalancer, VolumeSize: "1Gi", Domains: Domains{"*": {"*"}}},
 		Credentials: Credentials{Password: thePassword, APIKeys: map[string]string{"PAYMENT_KEY": theKey}, Version: "17-18"},
 	}
 	for _, c := range change {

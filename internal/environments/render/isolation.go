@@ -66,7 +66,7 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	}
 	for i := range components {
 		c := &components[i]
-		if len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) &&
+		if len(c.Container.Ports) > 0 && (in.exposure() != v1alpha1.ExposureNone || c.Name == Frontend) &&
 			len(in.Settings.OutsideNetworks) > 0 {
 			out = append(out, in.policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}

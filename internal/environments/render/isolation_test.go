@@ -61,10 +61,10 @@ func TestIsolated(t *testing.T) {
 func TestIsolatedAndReachedFromOutside(t *testing.T) {
 	networks := []string{"10.1.0.0/16", "2001:db8::/32"}
 	isolated := specOf(func(s *v1alpha1.EnvironmentSpec) { s.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} })
-	for exposure, want := range map[Exposure][]string{
-		ExposeLoadBalancer: {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
-		ExposeHostPort:     {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
-		ExposeNone:         {"frontend-outside"}, // of Ingresses, whose controllers may have the addresses of nodes
+	for exposure, want := range map[v1alpha1.EnvironmentExposure][]string{
+		v1alpha1.ExposureLoadBalancer: {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
+		v1alpha1.ExposureHostPort:     {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
+		v1alpha1.ExposureNone:         {"frontend-outside"}, // of Ingresses, whose controllers may have the addresses of nodes
 	} {
 		in := input(t, isolated, func(in *Input) { in.Settings.Exposure, in.Settings.OutsideNetworks = exposure, networks })
 		var got []string

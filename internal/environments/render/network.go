@@ -47,6 +47,19 @@ func (in *Input) services(c *Component) []runtime.Object {
 	return out
 }
 
+// exposure is how the ports of the environment are exposed.
+func (in *Input) exposure() v1alpha1.EnvironmentExposure {
+	return ExposureOf(in.Environment, in.Settings.Exposure)
+}
+
+// ExposureOf is how the ports of an environment are exposed, by default as configured.
+func ExposureOf(e *v1alpha1.Environment, byDefault v1alpha1.EnvironmentExposure) v1alpha1.EnvironmentExposure {
+	if n := e.Spec.Network; n != nil && n.Exposure != "" {
+		return n.Exposure
+	}
+	return byDefault
+}
+
 func (in *Input) service(name string, c *Component) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: in.meta(name, c.Name),
@@ -62,8 +75,8 @@ func servicePort(p *v1alpha1.EnvironmentPort) corev1.ServicePort {
 
 // outside is the Service of a component's ports from outside, nil if it needs none.
 func (in *Input) outside(c *Component) *corev1.Service {
-	exposure := in.Settings.Exposure
-	if len(c.Container.Ports) == 0 || exposure != ExposeLoadBalancer && exposure != ExposeNodePort {
+	exposure := in.exposure()
+	if len(c.Container.Ports) == 0 || exposure != v1alpha1.ExposureLoadBalancer && exposure != v1alpha1.ExposureNodePort {
 		return nil
 	}
 	s := in.service(outside(c.Name), c)
@@ -71,7 +84,7 @@ func (in *Input) outside(c *Component) *corev1.Service {
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
 		port := servicePort(p)
-		if host := in.hostPort(c.Name, p); exposure == ExposeNodePort {
+		if host := in.hostPort(c.Name, p); exposure == v1alpha1.ExposureNodePort {
 			port.NodePort = host
 		} else {
 			port.Port = host

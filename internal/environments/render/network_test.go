@@ -12,7 +12,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func exposed(e Exposure) func(*Input) { return func(in *Input) { in.Settings.Exposure = e } }
+func exposed(e v1alpha1.EnvironmentExposure) func(*Input) {
+	return func(in *Input) { in.Settings.Exposure = e }
+}
 
 // Every component answers by its name, on the ports of its container; one without ports by the addresses of its pods.
 func TestNames(t *testing.T) {
@@ -46,9 +48,9 @@ func TestExposures(t *testing.T) {
 		port, target, node int32
 		protocol           corev1.Protocol
 	}
-	for exposure, want := range map[Exposure][]port{
-		ExposeLoadBalancer: {{"tcp-80", 8080, 80, 0, "TCP"}, {"udp-80", 30000, 80, 0, "UDP"}},
-		ExposeNodePort:     {{"tcp-80", 80, 80, 8080, "TCP"}, {"udp-80", 80, 80, 30000, "UDP"}},
+	for exposure, want := range map[v1alpha1.EnvironmentExposure][]port{
+		v1alpha1.ExposureLoadBalancer: {{"tcp-80", 8080, 80, 0, "TCP"}, {"udp-80", 30000, 80, 0, "UDP"}},
+		v1alpha1.ExposureNodePort:     {{"tcp-80", 80, 80, 8080, "TCP"}, {"udp-80", 80, 80, 30000, "UDP"}},
 	} {
 		in := input(t, exposed(exposure), ports)
 		s := one[*corev1.Service](t, Render(in), "frontend-outside").Spec
@@ -63,7 +65,7 @@ func TestExposures(t *testing.T) {
 			assert.Zero(t, p.HostPort)
 		}
 	}
-	for exposure, want := range map[Exposure][]int32{ExposeHostPort: {8080, 30000}, ExposeNone: {0, 0}} {
+	for exposure, want := range map[v1alpha1.EnvironmentExposure][]int32{v1alpha1.ExposureHostPort: {8080, 30000}, v1alpha1.ExposureNone: {0, 0}} {
 		list := Render(input(t, exposed(exposure), ports))
 		assert.NotContains(t, names[*corev1.Service](list), "frontend-outside")
 		var got []int32

@@ -26,6 +26,10 @@ func (in *Input) mixes(components []Component) (out []runtime.Object) {
 		percent, least, free = ptr.Deref(p.SpotPercent, percent), ptr.Deref(p.MinOnDemand, least), p.DatabaseOnSpot
 	}
 	rest := in.mix("environment", percent, least)
+	if p := in.Environment.Spec.Placement; p != nil && p.Colocation == v1alpha1.ColocationSameZone {
+		// By default spot replicas are spread over zones and instance types. Nodes of one domain are all as good.
+		rest.Spec.SpreadSpotOver = []string{corev1.LabelOSStable}
+	}
 	if find(components, Database) != nil && !free {
 		safe := in.mix(Database, 0, 1)
 		safe.Spec.Selector.MatchLabels = in.selects(Database)

@@ -91,7 +91,7 @@ func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
-	if in.Settings.Exposure == ExposeHostPort && len(c.Container.Ports) > 0 {
+	if in.exposure() == v1alpha1.ExposureHostPort && len(c.Container.Ports) > 0 {
 		surge, unavailable = unavailable, surge
 	}
 	return appsv1.DeploymentStrategy{
@@ -147,6 +147,7 @@ func (in *Input) template(c *Component) corev1.PodTemplateSpec {
 		Volumes:         in.volumes(c),
 	}
 	t.Spec.TerminationGracePeriodSeconds = c.Container.TerminationGracePeriodSeconds
+	in.colocate(c, &t.Spec)
 	if Gated(e.Spec.RunPolicy, in.OpenStages, c.Stage) {
 		t.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.StageGate}}
 	}
@@ -163,7 +164,7 @@ func (in *Input) container(c *Component, security *corev1.SecurityContext) corev
 	for i := range from.Ports {
 		p := &from.Ports[i]
 		port := corev1.ContainerPort{Name: portName(p), ContainerPort: p.ContainerPort, Protocol: corev1.Protocol(protocolOf(p))}
-		if in.Settings.Exposure == ExposeHostPort {
+		if in.exposure() == v1alpha1.ExposureHostPort {
 			port.HostPort = in.hostPort(c.Name, p)
 		}
 		out.Ports = append(out.Ports, port)

@@ -311,7 +311,7 @@ func drawInput(t *rapid.T) *Input {
 		in.Environment.Spec = *drawSpec(t)
 		in.Own = maybe(t, "own")
 		in.OpenStages = rapid.Int32Range(0, Stages).Draw(t, "open")
-		in.Settings.Exposure = pick(t, "exposure", ExposeHostPort, ExposeLoadBalancer, ExposeNodePort, ExposeNone)
+		in.Settings.Exposure = pick(t, "exposure", v1alpha1.ExposureHostPort, v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureNone)
 		in.Settings.SchedulerName = pick(t, "scheduler", "", "berth-scheduler")
 		in.Settings.HostPaths = pick(t, "host paths", nil, []string{"/srv/allowed"}, []string{"/"})
 		in.Settings.StorageClass = pick(t, "class", "", "fast")

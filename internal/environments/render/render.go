@@ -13,28 +13,16 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Exposure is how ports are reached from outside of the cluster.
-type Exposure string
-
-// Exposures.
-const (
-	// ExposeLoadBalancer makes a Service of that type with the port.
-	ExposeLoadBalancer Exposure = "LoadBalancer"
-	// ExposeNodePort makes a Service with that node port.
-	ExposeNodePort Exposure = "NodePort"
-	// ExposeHostPort has the pod take the port of its node.
-	ExposeHostPort Exposure = "HostPort"
-	// ExposeNone keeps ports within the cluster. They are allocated all the same.
-	ExposeNone Exposure = "None"
-)
-
 // Settings are what environments of a cluster have in common.
 type Settings struct {
 	// SchedulerName schedules their pods; "" leaves it to the cluster's default, and makes no mix.
 	SchedulerName string
 	// SpotPercent is the share of replicas on spot nodes where an environment does not say.
 	SpotPercent int32
-	Exposure    Exposure
+	// Exposure is that of ports where an environment does not set it.
+	Exposure v1alpha1.EnvironmentExposure
+	// Exposures are those that an environment may set beside it, and None.
+	Exposures []v1alpha1.EnvironmentExposure
 	// HostPaths are the directories of nodes, and what is in them, that volumes may be. None allows none.
 	HostPaths []string
 	// StorageClass makes the volumes; "" means the cluster's default.

@@ -56,6 +56,7 @@ func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
 	all = append(all, validateClashes(path, spec)...)
 	all = append(all, validateNetwork(field.NewPath("spec", "network"), spec.Network)...)
 	all = append(all, validateWithin(field.NewPath("spec", "startTimeoutSeconds"), spec.StartTimeoutSeconds, 10, 86400)...)
+	all = append(all, validateWithin(field.NewPath("spec", "cleanUpFailedSeconds"), spec.CleanUpFailedSeconds, 0, 604800)...)
 	return append(all, validatePlacement(field.NewPath("spec", "placement"), spec.Placement)...)
 }
 

@@ -5,6 +5,7 @@ package render
 import (
 	"fmt"
 	pathpkg "path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -40,9 +41,29 @@ func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.Err
 	return append(all, validateSecret(path.Child("secretRef"), d.SecretRef)...)
 }
 
+var exposures = []v1alpha1.EnvironmentExposure{
+	v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureHostPort, v1alpha1.ExposureNone,
+}
+
+// ValidateFor returns what is wrong with an environment where the settings of the cluster do not allow it.
+func ValidateFor(e *v1alpha1.Environment, s *Settings) *field.Error {
+	allowed := append([]v1alpha1.EnvironmentExposure{v1alpha1.ExposureNone, s.Exposure}, s.Exposures...)
+	slices.Sort(allowed)
+	if is := ExposureOf(e, s.Exposure); !slices.Contains(allowed, is) {
+		return field.NotSupported(field.NewPath("spec", "network", "exposure"), is, slices.Compact(allowed))
+	}
+	return nil
+}
+
 func validateNetwork(path *field.Path, n *v1alpha1.EnvironmentNetwork) (all field.ErrorList) {
-	if n == nil || n.Egress == nil {
+	if n == nil {
 		return nil
+	}
+	if n.Exposure != "" && !slices.Contains(exposures, n.Exposure) {
+		all = append(all, field.NotSupported(path.Child("exposure"), n.Exposure, exposures))
+	}
+	if n.Egress == nil {
+		return all
 	}
 	for i, network := range n.Egress.Networks {
 		all = append(all, validation.IsValidCIDR(path.Child("egress", "networks").Index(i), network)...)
@@ -65,8 +86,13 @@ func validatePlacement(path *field.Path, p *v1alpha1.EnvironmentPlacement) field
 	if p == nil {
 		return nil
 	}
-	return append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100),
+	all := append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100),
 		validateNumber(path.Child("minOnDemand"), p.MinOnDemand, MaxReplicas)...)
+	if colocations := []v1alpha1.EnvironmentColocation{v1alpha1.ColocationNone, v1alpha1.ColocationSameZone}; p.Colocation != "" &&
+		!slices.Contains(colocations, p.Colocation) {
+		all = append(all, field.NotSupported(path.Child("colocation"), p.Colocation, colocations))
+	}
+	return append(all, invalid(path.Child("preferredZone"), p.PreferredZone, validation.IsValidLabelValue)...)
 }
 
 func validateNumber(path *field.Path, n *int32, most int32) field.ErrorList {

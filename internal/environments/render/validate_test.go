@@ -186,7 +186,9 @@ func TestValidateSaysAll(t *testing.T) {
 
 // A spec of any JSON is refused by a field of it, or renders. Nothing panics.
 func FuzzSpec(f *testing.F) {
-	seed := func(spec *v1alpha1.EnvironmentSpec) { f.Add(text(f, spec), Stages, string(ExposeLoadBalancer)) }
+	seed := func(spec *v1alpha1.EnvironmentSpec) {
+		f.Add(text(f, spec), Stages, string(v1alpha1.ExposureLoadBalancer))
+	}
 	seed(&complete().Spec)
 	for _, s := range Stacks() {
 		seed(&v1alpha1.EnvironmentSpec{Stack: s.Stack})
@@ -207,7 +209,7 @@ func FuzzSpec(f *testing.F) {
 		all := Validate(&spec)
 		in := &Input{
 			Environment: complete(), Namespace: "env-shop", Own: true, OpenStages: open,
-			Settings:    Settings{SchedulerName: "berth-scheduler", Exposure: Exposure(exposure), VolumeSize: "1Gi"},
+			Settings:    Settings{SchedulerName: "berth-scheduler", Exposure: v1alpha1.EnvironmentExposure(exposure), VolumeSize: "1Gi"},
 			Credentials: Credentials{Password: thePassword, APIKeys: map[string]string{"PAYMENT_KEY": theKey}},
 		}
 		in.Environment.Spec = spec

@@ -142,7 +142,7 @@ func TestStrategies(t *testing.T) {
 	rolls := func(s appsv1.DeploymentStrategy) string {
 		return string(s.Type) + " " + s.RollingUpdate.MaxSurge.String() + " " + s.RollingUpdate.MaxUnavailable.String()
 	}
-	onNode := func(in *Input) { in.Settings.Exposure = ExposeHostPort }
+	onNode := func(in *Input) { in.Settings.Exposure = v1alpha1.ExposureHostPort }
 	volume := func(v v1alpha1.EnvironmentVolume) func(*Input) {
 		return specOf(backend(func(c *v1alpha1.EnvironmentContainer) { c.Volumes = []v1alpha1.EnvironmentVolume{v} }))
 	}

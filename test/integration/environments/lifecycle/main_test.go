@@ -39,7 +39,7 @@ type scene struct {
 
 func start(t *testing.T, changes ...func(*controller.Configuration)) *scene {
 	t.Helper()
-	nodes := append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)
+	nodes := append(cluster.Nodes("spot", 3), cluster.Nodes("on-demand", 3)...) // in three zones
 	s := &scene{World: testenv.New(t, nodes...)}
 	s.ApplyFiles("manifests/rbac/environments")
 	s.run(changes...)
