@@ -37,8 +37,9 @@ func proxied(w *testenv.World) schedulerv1.SchedulerServiceClient {
 		builders.Rule(v1alpha1.GroupName, []string{"environments/log"}, "get"))...)
 
 	cmd := command(w, "proxy", "--port", "0", "--service-account", account, "--services-ca", testenv.Path(".kind/services/tls.crt"))
-	said, err := cmd.StderrPipe()
+	said, err := cmd.StdoutPipe()
 	require.NoError(w.T, err)
+	cmd.Stderr = os.Stderr
 	require.NoError(w.T, cmd.Start())
 	w.T.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
