@@ -31,6 +31,8 @@ type backups struct{ Options }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	r.serial.Lock()
+	defer r.serial.Unlock()
 	b := &v1alpha1.DatabaseBackup{}
 	if err := r.Client.Get(ctx, req.NamespacedName, b); err != nil || !r.reconciles(b.Namespace) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -73,7 +75,7 @@ func (r *backups) step(ctx context.Context, op *operation, b *v1alpha1.DatabaseB
 	case v1alpha1.DatabaseBackupDump:
 		return r.dump(ctx, op, b, env)
 	}
-	method, err := r.method(ctx, b, env)
+	method, err := r.method(ctx, op, b, env)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (r *backups) step(ctx context.Context, op *operation, b *v1alpha1.DatabaseB
 
 // method chooses the method of a backup, and waits until it can start.
 func (r *backups) method(
-	ctx context.Context, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment,
+	ctx context.Context, op *operation, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment,
 ) (v1alpha1.DatabaseBackupMethod, error) {
 	if b.Spec.Method != v1alpha1.DatabaseBackupDump {
 		switch _, missing, err := r.newSnapshot(ctx, b, env); {
@@ -102,7 +104,7 @@ func (r *backups) method(
 	if _, err := r.encryptionKey(ctx, b.Namespace, b.Spec.EncryptionSecretRef); err != nil {
 		return "", err
 	}
-	return v1alpha1.DatabaseBackupDump, r.idle(ctx, env.Status.Namespace, b.Name)
+	return v1alpha1.DatabaseBackupDump, r.idle(ctx, op, env.Status.Namespace, b.Name)
 }
 
 // dump runs the Job of a dump.

@@ -4,6 +4,8 @@ package backups
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -38,7 +41,9 @@ func options(t *testing.T, objects ...client.Object) Options {
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.DatabaseBackup{}, &v1alpha1.DatabaseRestore{}, &v1alpha1.DatabaseBackupSchedule{}).Build()
-	return Options{Client: c, Live: c, Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakePassiveClock(noon)}
+	return Options{
+		Client: c, Live: c, Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakePassiveClock(noon), serial: &sync.Mutex{},
+	}
 }
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
@@ -204,6 +209,55 @@ func TestTheSecretOfAJobIsCreatedAgain(t *testing.T) {
 	require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(job), secret))
 	assert.Equal(t, "0123456789abcdef", string(secret.Data["key"]))
 	assert.Equal(t, job.UID, secret.OwnerReferences[0].UID)
+}
+
+// Two verifications would use the same scratch database. One that has begun has no Job until its next step.
+func TestOneOperationOfAnEnvironmentAtATime(t *testing.T) {
+	other := aBackup("elsewhere", v1alpha1.DatabaseBackupRunning)
+	other.UID, other.Status.Namespace = "9", "env-other"
+	objects := []client.Object{shop(), aBackup("done", v1alpha1.DatabaseBackupCompleted), other}
+	var pending []*v1alpha1.DatabaseBackup
+	for i := range 3 {
+		b := aBackup(fmt.Sprint("b", i), "")
+		b.UID = types.UID(fmt.Sprint("b", i))
+		pending = append(pending, b)
+		objects = append(objects, b)
+	}
+	x := aRestore(time.Minute, "")
+	x.Spec.Backup, x.Status = "done", v1alpha1.DatabaseRestoreStatus{}
+	o := options(t, append(objects, x)...)
+	var wg sync.WaitGroup
+	reconciled := func(r reconcile.Reconciler, object client.Object) {
+		wg.Go(func() {
+			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+			assert.NoError(t, err)
+		})
+	}
+	for _, b := range pending {
+		reconciled(&backups{o}, b)
+	}
+	reconciled(&restores{Options: o}, x)
+	wg.Wait()
+	var began, waiting []string
+	for _, b := range pending {
+		require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
+		if b.Status.StartedAt != nil {
+			began = append(began, b.Name)
+		} else {
+			waiting = append(waiting, b.Status.Message)
+		}
+	}
+	require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(x), x))
+	if x.Status.StartedAt != nil {
+		began = append(began, x.Name)
+	} else {
+		waiting = append(waiting, x.Status.Message)
+	}
+	require.Len(t, began, 1)
+	require.Len(t, waiting, 3)
+	for _, message := range waiting {
+		assert.Regexp(t, "Database(Backup|Restore) "+began[0]+" is running", message)
+	}
 }
 
 // The policies of an isolated environment would drop the connection without an answer.

@@ -112,7 +112,7 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 	}
 	dump, removal := render.DumpJob(env, b), render.DeleteDumpJob(env, b)
 	err = errors.Join(r.deleteOurs(ctx, dump, &batchv1.Job{}), r.deleteOurs(ctx, dump, &corev1.Secret{}),
-		r.idle(ctx, b.Status.Namespace, removal.Name))
+		r.idle(ctx, &operation{object: b}, b.Status.Namespace, removal.Name))
 	if err != nil {
 		return err
 	}

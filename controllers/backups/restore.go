@@ -49,6 +49,8 @@ type restores struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	r.serial.Lock()
+	defer r.serial.Unlock()
 	x := &v1alpha1.DatabaseRestore{}
 	if err := r.Client.Get(ctx, req.NamespacedName, x); err != nil || !r.reconciles(x.Namespace) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -159,7 +161,7 @@ func (r *restores) dump(ctx context.Context, op *operation, x *v1alpha1.Database
 		if err := ready(target); err != nil {
 			return err
 		}
-		if err := r.idle(ctx, source.Status.Namespace, x.Name); err != nil {
+		if err := r.idle(ctx, op, source.Status.Namespace, x.Name); err != nil {
 			return err
 		}
 		op.begin(source.Status.Namespace)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -52,10 +53,13 @@ type Options struct {
 	Clock    clock.PassiveClock
 	// Namespaces are the only ones whose objects are reconciled; empty means all.
 	Namespaces []string
+	// serial is held by each reconciliation of a backup or a restore: one of them at a time decides that no other has begun.
+	serial *sync.Mutex
 }
 
 // SetupWithManager adds the controller to a manager that is not started yet. The manager's cache must have the Jobs with ComponentLabel.
 func SetupWithManager(mgr manager.Manager, o Options) error {
+	o.serial = &sync.Mutex{}
 	changed := builder.WithPredicates(predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 	))
@@ -177,8 +181,8 @@ func ready(env *v1alpha1.Environment) error {
 	return waits("the database of Environment %s is not ready", env.Name)
 }
 
-// idle waits while a Job of another backup or restore uses the claim of dumps.
-func (o Options) idle(ctx context.Context, namespace, own string) error {
+// idle waits while another backup or restore uses the claim of dumps: while its Job runs, or once it has begun and has none yet.
+func (o Options) idle(ctx context.Context, op *operation, namespace, ownJob string) error {
 	jobs := &batchv1.JobList{}
 	component := client.MatchingLabels{v1alpha1.ComponentLabel: render.BackupComponent}
 	if err := o.Live.List(ctx, jobs, client.InNamespace(namespace), component); err != nil {
@@ -186,8 +190,27 @@ func (o Options) idle(ctx context.Context, namespace, own string) error {
 	}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if job.Name != own && !render.OutcomeOfJob(job, nil).Phase.Ended() && job.DeletionTimestamp == nil {
+		if job.Name != ownJob && !render.OutcomeOfJob(job, nil).Phase.Ended() && job.DeletionTimestamp == nil {
 			return waits("Job %s/%s is running", namespace, job.Name)
+		}
+	}
+	others, restores := &v1alpha1.DatabaseBackupList{}, &v1alpha1.DatabaseRestoreList{}
+	in := client.InNamespace(op.object.GetNamespace())
+	if err := errors.Join(o.Live.List(ctx, others, in), o.Live.List(ctx, restores, in)); err != nil {
+		return fmt.Errorf("list the backups and restores of namespace %s: %w", op.object.GetNamespace(), err)
+	}
+	begun := func(x client.Object, s *v1alpha1.DatabaseOperationStatus) bool {
+		return x.GetUID() != op.object.GetUID() && s.StartedAt != nil && !s.Phase.Ended() && s.Namespace == namespace
+	}
+	for i := range others.Items {
+		b := &others.Items[i]
+		if b.Status.Method == v1alpha1.DatabaseBackupDump && b.DeletionTimestamp == nil && begun(b, &b.Status.DatabaseOperationStatus) {
+			return waits("DatabaseBackup %s is running", b.Name)
+		}
+	}
+	for i := range restores.Items {
+		if x := &restores.Items[i]; begun(x, &x.Status.DatabaseOperationStatus) {
+			return waits("DatabaseRestore %s is running", x.Name)
 		}
 	}
 	return nil
