@@ -63,6 +63,16 @@ func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return next, err
 	}
 	before := x.DeepCopy()
+	next, err := r.advance(ctx, op, x)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("restore the database of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
+	}
+	was, about := change{&before.Status, &x.Status, before.Status.Phase, x.Status.Phase}, "from DatabaseBackup "+x.Spec.Backup
+	return unlessConflict(next, r.write(ctx, restoreKind, before, was, restoreReasons, cmp.Or(x.Status.Message, about)))
+}
+
+// advance does the next step of a restore, and returns when the one after that is due.
+func (r *restores) advance(ctx context.Context, op *operation, x *v1alpha1.DatabaseRestore) (reconcile.Result, error) {
 	snapshot, err := r.step(ctx, op, x)
 	if wait, waits := errors.AsType[waitError](err); waits && x.DeletionTimestamp != nil {
 		err = failError(wait)
@@ -71,17 +81,13 @@ func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err == nil && op.failed() {
 		err = r.stop(ctx, op.job(x.Spec.Environment, render.RestoreLabel))
 	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("restore the database of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
-	}
 	switch {
 	case x.Status.Phase.Ended():
 		next = reconcile.Result{RequeueAfter: busyInterval} // to release it
 	case snapshot && x.Status.Message == "":
 		next.RequeueAfter = claimInterval
 	}
-	was, about := change{&before.Status, &x.Status, before.Status.Phase, x.Status.Phase}, "from DatabaseBackup "+x.Spec.Backup
-	return unlessConflict(next, r.write(ctx, restoreKind, before, was, restoreReasons, cmp.Or(x.Status.Message, about)))
+	return next, err
 }
 
 // replacing reports whether a restore is replacing a volume, which is not left half done.

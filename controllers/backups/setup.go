@@ -194,6 +194,11 @@ func (o Options) idle(ctx context.Context, op *operation, namespace, ownJob stri
 			return waits("Job %s/%s is running", namespace, job.Name)
 		}
 	}
+	return o.noneBegan(ctx, op, namespace)
+}
+
+// noneBegan waits while another backup or restore has begun.
+func (o Options) noneBegan(ctx context.Context, op *operation, namespace string) error {
 	others, restores := &v1alpha1.DatabaseBackupList{}, &v1alpha1.DatabaseRestoreList{}
 	in := client.InNamespace(op.object.GetNamespace())
 	if err := errors.Join(o.Live.List(ctx, others, in), o.Live.List(ctx, restores, in)); err != nil {

@@ -194,7 +194,7 @@ func (l *endedLogs) store(ctx context.Context, env *v1alpha1.Environment, at cli
 			return err
 		}
 		if !madeFor(secret, env) {
-			return fmt.Errorf("Secret %s exists and was not made for this environment", at)
+			return fmt.Errorf("another Secret %s exists, which was not made for this environment", at)
 		}
 		after := secret.DeepCopy()
 		after.Data = endedlogs.Add(secret.Data, key, text)

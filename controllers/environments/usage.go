@@ -81,26 +81,7 @@ func (u *UsageCollector) Collect(ch chan<- prometheus.Metric) {
 		u.cache.List(ctx, pods, client.HasLabels{v1alpha1.EnvironmentLabel}, client.UnsafeDisableDeepCopy) != nil {
 		return // not filled yet
 	}
-	counted := oldest(environments.Items, maxSeries)
-	used := u.read(ctx)
-	usage, limits := map[component]amounts{}, map[component]amounts{}
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		c := componentOf(p)
-		if !counted[client.ObjectKey{Namespace: c.namespace, Name: c.environment}] || p.DeletionTimestamp != nil ||
-			p.Status.Phase != corev1.PodRunning {
-			continue
-		}
-		if a, known := used[client.ObjectKeyFromObject(p)]; known {
-			sum := usage[c]
-			usage[c] = amounts{sum.cores + a.cores, sum.bytes + a.bytes}
-		}
-		sum := limits[c]
-		for j := range p.Spec.Containers {
-			sum.add(p.Spec.Containers[j].Resources.Limits)
-		}
-		limits[c] = sum
-	}
+	usage, limits := sums(pods.Items, oldest(environments.Items, maxSeries), u.read(ctx))
 	gauge := func(d *prometheus.Desc, value float64, c component) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, c.labels()...)
 	}
@@ -116,6 +97,31 @@ func (u *UsageCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(memoryLimitDesc, a.bytes, c)
 		}
 	}
+}
+
+// sums adds up what the running pods of some environments use, as far as it is known, and their limits.
+func sums(
+	pods []corev1.Pod, environments map[client.ObjectKey]bool, used map[client.ObjectKey]amounts,
+) (usage, limits map[component]amounts) {
+	usage, limits = map[component]amounts{}, map[component]amounts{}
+	for i := range pods {
+		p := &pods[i]
+		c := componentOf(p)
+		counted := environments[client.ObjectKey{Namespace: c.namespace, Name: c.environment}]
+		if !counted || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		if a, known := used[client.ObjectKeyFromObject(p)]; known {
+			sum := usage[c]
+			usage[c] = amounts{sum.cores + a.cores, sum.bytes + a.bytes}
+		}
+		sum := limits[c]
+		for j := range p.Spec.Containers {
+			sum.add(p.Spec.Containers[j].Resources.Limits)
+		}
+		limits[c] = sum
+	}
+	return usage, limits
 }
 
 // oldest returns the keys of the first n environments by age.

@@ -5,6 +5,7 @@ package records
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,20 +91,28 @@ func treeOf(p *recordParts) []RecordNode {
 		}
 		tree = append(tree, n)
 	}
+	return append(tree, addonsOf(p, below)...)
+}
+
+// addonsOf are the add-ons of the status with their objects, and those that it does not have yet.
+func addonsOf(p *recordParts, below map[component][]RecordNode) (nodes []RecordNode) {
+	ready := map[string]bool{}
 	for _, a := range p.rec.Status.Addons {
-		n := RecordNode{Kind: "Addon", Name: a.Name, Children: below[component{addon: a.Name}]}
-		if !a.Ready {
+		ready[a.Name] = a.Ready
+	}
+	for parent := range below {
+		if _, known := ready[parent.addon]; parent.addon != "" && !known {
+			ready[parent.addon] = false
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ready)) {
+		n := RecordNode{Kind: "Addon", Name: name, Children: below[component{addon: name}]}
+		if !ready[name] {
 			n.Detail = notReady
 		}
-		tree = append(tree, n)
-		delete(below, component{addon: a.Name})
+		nodes = append(nodes, n)
 	}
-	for parent, children := range below { // of add-ons that the status does not have yet
-		if parent.addon != "" {
-			tree = append(tree, RecordNode{Kind: "Addon", Name: parent.addon, Children: children})
-		}
-	}
-	return tree
+	return nodes
 }
 
 // references are those of the status, and those to objects that it does not know yet, in the order in which they are shown.

@@ -19,13 +19,15 @@ import (
 // users may read.
 const Secret = "ended-logs"
 
+// MaxBytes is how much is kept of one container, MaxContainers of how many of an environment: together less than half of what the API
+// server stores in an object.
 const (
-	// MaxBytes is how much is kept of one container, MaxContainers of how many of an environment: together less than half of what the
-	// API server stores in an object.
-	MaxBytes, MaxContainers = 16 << 10, 20
-	// separator is between the parts of a key: no name of a component has it.
-	separator = "."
+	MaxBytes      = 16 << 10
+	MaxContainers = 20
 )
+
+// separator is between the parts of a key: no name of a component has it.
+const separator = "."
 
 // Key returns the key of a container of a component, by the ID that the runtime gave it.
 func Key(component, containerID string) string {

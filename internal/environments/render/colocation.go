@@ -23,7 +23,7 @@ func (in *Input) colocate(c *Component, pod *corev1.PodSpec) {
 	follows := sameZone && !c.isDatabase()
 	hasDatabase := in.Environment.Spec.Stack.Database != nil
 	affinity := &corev1.Affinity{}
-	if p.PreferredZone != "" && !(follows && hasDatabase) { // those who follow the database also follow its volume elsewhere
+	if p.PreferredZone != "" && (!follows || !hasDatabase) { // those who follow the database also follow its volume elsewhere
 		affinity.NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 			Weight: zoneWeight, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
 				Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{p.PreferredZone},

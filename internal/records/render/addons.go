@@ -112,16 +112,7 @@ func valueOf(path *field.Path, p *v1alpha1.AddonParameter, text string) (any, er
 	}
 	switch p.Type {
 	case v1alpha1.AddonParameterInteger:
-		n, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case err != nil:
-			return nil, field.Invalid(path, text, "must be an integer")
-		case p.Minimum != nil && n < *p.Minimum:
-			return nil, field.Invalid(path, text, fmt.Sprintf("must be at least %d", *p.Minimum))
-		case p.Maximum != nil && n > *p.Maximum:
-			return nil, field.Invalid(path, text, fmt.Sprintf("must be at most %d", *p.Maximum))
-		}
-		return n, nil
+		return integerOf(path, p, text)
 	case v1alpha1.AddonParameterBoolean:
 		if text != "true" && text != "false" {
 			return nil, field.NotSupported(path, text, []string{"true", "false"})
@@ -133,6 +124,19 @@ func valueOf(path *field.Path, p *v1alpha1.AddonParameter, text string) (any, er
 		}
 	}
 	return text, nil
+}
+
+func integerOf(path *field.Path, p *v1alpha1.AddonParameter, text string) (any, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return nil, field.Invalid(path, text, "must be an integer")
+	case p.Minimum != nil && n < *p.Minimum:
+		return nil, field.Invalid(path, text, fmt.Sprintf("must be at least %d", *p.Minimum))
+	case p.Maximum != nil && n > *p.Maximum:
+		return nil, field.Invalid(path, text, fmt.Sprintf("must be at most %d", *p.Maximum))
+	}
+	return n, nil
 }
 
 // checkAddons returns what is wrong with the parameters that a template declares.
