@@ -24,10 +24,12 @@ import (
 )
 
 const (
-	// logReaders is how many logs are read at a time. More that end at once are not kept.
-	logReaders = 32
-	// logTimeout is how long the log of a container that ended may take. That of one that ends takes its grace period more.
-	logTimeout = 30 * time.Second
+	// logReaders is how many logs are read at a time, readersOfOne how many of one environment: no tenant takes all of them. More that
+	// end at once are read at the next reconciliation, if they still exist.
+	logReaders, readersOfOne = 32, 8
+	// logTimeout is how long the log of a container that ended may take. That of one that ends takes its grace period more, up to
+	// longestEnd: grace periods are set by tenants.
+	logTimeout, longestEnd = 30 * time.Second, 5 * time.Minute
 )
 
 // OpenLog begins to read the log of a pod.
@@ -44,11 +46,14 @@ type endedLogs struct {
 	mu sync.Mutex
 	// seen are the containers of each environment whose logs are kept or being read, of those that still exist.
 	seen map[client.ObjectKey]map[string]bool
+	// reading is how many logs of each environment are being read.
+	reading map[client.ObjectKey]int
 }
 
 func newEndedLogs(c client.Client, live client.Reader, open OpenLog) *endedLogs {
 	return &endedLogs{
-		client: c, live: live, open: open, readers: make(chan struct{}, logReaders), seen: map[client.ObjectKey]map[string]bool{},
+		client: c, live: live, open: open, readers: make(chan struct{}, logReaders),
+		seen: map[client.ObjectKey]map[string]bool{}, reading: map[client.ObjectKey]int{},
 	}
 }
 
@@ -102,14 +107,12 @@ func (l *endedLogs) observe(ctx context.Context, env *v1alpha1.Environment, pods
 			now[e.id] = true
 			continue
 		}
-		select {
-		case l.readers <- struct{}{}:
-		default:
-			continue // at the next reconciliation, if the pod still exists
+		if !l.take(key) {
+			continue
 		}
 		now[e.id] = true
 		go func() {
-			defer func() { <-l.readers }()
+			defer l.free(key)
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout())
 			defer cancel()
 			if err := l.keep(within, env, &e, lines); err != nil {
@@ -119,6 +122,29 @@ func (l *endedLogs) observe(ctx context.Context, env *v1alpha1.Environment, pods
 		}()
 	}
 	l.seen[key] = now
+}
+
+// take takes a reader for an environment, if there is one. The lock is held.
+func (l *endedLogs) take(env client.ObjectKey) bool {
+	if l.reading[env] >= readersOfOne {
+		return false
+	}
+	select {
+	case l.readers <- struct{}{}:
+		l.reading[env]++
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *endedLogs) free(env client.ObjectKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	<-l.readers
+	if l.reading[env]--; l.reading[env] == 0 {
+		delete(l.reading, env)
+	}
 }
 
 // retry has the log of a container read again at the next reconciliation.
@@ -132,7 +158,7 @@ func (e *ending) timeout() time.Duration {
 	if !e.follow {
 		return logTimeout
 	}
-	return logTimeout + time.Duration(ptr.Deref(e.pod.DeletionGracePeriodSeconds, 0))*time.Second
+	return logTimeout + min(longestEnd, time.Duration(ptr.Deref(e.pod.DeletionGracePeriodSeconds, 0))*time.Second)
 }
 
 // forget frees what is known of an environment that is gone.

@@ -115,8 +115,10 @@ func TestTheLogsOfContainersThatEndAreKept(t *testing.T) {
 	for i := range 5 {
 		pods = append(pods, ended(fmt.Sprint("p", i), fmt.Sprint("c://", i)))
 	}
-	l.observe(t.Context(), inShop(), pods, 10)
-	require.Eventually(t, func() bool { return len(data()) == 5 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		l.observe(t.Context(), inShop(), pods, 10)
+		return len(data()) == 5
+	}, 10*time.Second, 10*time.Millisecond)
 	assert.Equal(t, "2026-11-26T12:00:00Z bye of p3\n", string(data()[endedlogs.Key("backend", "c://3")]))
 	l.observe(t.Context(), inShop(), pods, 10)
 	next := newEndedLogs(l.client, l.live, l.open) // a new leader
@@ -124,6 +126,7 @@ func TestTheLogsOfContainersThatEndAreKept(t *testing.T) {
 		require.NoError(t, next.keep(t.Context(), inShop(), &endings(pods)[i], 10))
 	}
 	assert.Len(t, reads, 5, "each is read once")
+	require.Eventually(t, func() bool { return len(l.readers) == 0 }, 10*time.Second, 10*time.Millisecond)
 	assert.Len(t, l.seen[client.ObjectKeyFromObject(inShop())], 5)
 	l.observe(t.Context(), inShop(), pods[:1], 10)
 	assert.Len(t, l.seen[client.ObjectKeyFromObject(inShop())], 1, "what no longer exists is forgotten")
@@ -187,9 +190,21 @@ func TestLogsAreReadAFewAtATime(t *testing.T) {
 		pods = append(pods, ended(fmt.Sprint("p", i), fmt.Sprint("c://", i)))
 	}
 	l.observe(t.Context(), inShop(), pods, 10)
+	assert.Len(t, l.readers, readersOfOne, "one environment does not take all")
+	for i := range logReaders {
+		other := environmentOf(fmt.Sprint("other", i))
+		l.observe(t.Context(), other, pods, 10)
+	}
 	assert.Len(t, l.readers, logReaders)
 	close(block)
-	require.Eventually(t, func() bool { return len(l.readers) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.readers) == 0 && len(l.reading) == 0
+	}, 10*time.Second, 10*time.Millisecond)
+	day := podWith("p", true, corev1.ContainerStatus{ContainerID: "1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	day.DeletionGracePeriodSeconds = new(int64(86400))
+	assert.LessOrEqual(t, endings([]corev1.Pod{day})[0].timeout(), 6*time.Minute)
 
 	huge := strings.NewReader(strings.Repeat(strings.Repeat("x", 99)+"\n", 100_000))
 	tail := endedlogs.NewTail(1000)

@@ -186,7 +186,7 @@ func goals() []goal {
 				return math.NaN()
 			}
 			return (r.Median(berth, "peak_rss_bytes") - 1.05*r.Median("P0", "peak_rss_bytes")) / 1e6
-		}, limit: 20, unit: "MB"},
+		}, limit: 20, unit: "MB", known: &known{60, requests}},
 		measured("drain", "API writes for each pod, against P0", 1.0005, ratio(drain, "P0", "api_writes_per_pod")),
 		{
 			what: "mix error at any prefix of what was decided, end to end", suite: "drain", value: worst("mix_error_decided_pods"),
