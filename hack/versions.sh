@@ -32,6 +32,7 @@ list() {
 		kind hack/cluster/kind/go.mod sigs.k8s.io/kind
 		golangci-lint hack/lint/go.mod github.com/golangci/golangci-lint/v2
 	END
+	printf '%-36s %-12s %s\n' metrics-server "$(sed -n 's/^version=//p' hack/kind/metrics-server/install)" hack/kind/metrics-server/install
 	printf '%-36s %-12s %s\n' Go "$(sed -n 's/^go //p' go.mod)" go.mod
 	echo "The kind node image has the Kubernetes of go.mod, with the versions that kubeadm and kind name: hack/kind/node-image/build"
 }
