@@ -111,6 +111,7 @@ func (l *endedLogs) observe(ctx context.Context, env *v1alpha1.Environment, pods
 			continue
 		}
 		now[e.id] = true
+		env := env.DeepCopy() // the reconciliation goes on and changes it
 		go func() {
 			defer l.free(key)
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout())

@@ -134,6 +134,22 @@ func TestTheLogsOfContainersThatEndAreKept(t *testing.T) {
 	assert.Empty(t, l.seen)
 }
 
+// The reconciliation that found a container goes on while its log is read.
+func TestALogIsKeptForTheEnvironmentAsItWas(t *testing.T) {
+	opened, changed := make(chan struct{}), make(chan struct{})
+	l, data := keeper(t, interceptor.Funcs{}, func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
+		close(opened)
+		<-changed
+		return io.NopCloser(strings.NewReader("2026-11-26T12:00:00Z bye\n")), nil
+	})
+	env := inShop()
+	l.observe(t.Context(), env, []corev1.Pod{ended("p", "c://1")}, 10)
+	<-opened
+	env.Name, env.Status = "another", v1alpha1.EnvironmentStatus{}
+	close(changed)
+	require.Eventually(t, func() bool { return len(data()) == 1 }, 10*time.Second, 10*time.Millisecond)
+}
+
 func TestALogThatCannotBeReadIsReadAgain(t *testing.T) {
 	fails := make(chan error, 1)
 	fails <- errors.New("the node does not answer")
