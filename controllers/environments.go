@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -25,7 +25,7 @@ func (p *parts) addEnvironments() error {
 	e := &p.cfg.Environments
 	config := rest.CopyConfig(p.mgr.GetConfig())
 	config.Timeout = 0 // logs that are followed have timeouts of their own
-	kube, err := kubernetes.NewForConfig(config)
+	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (p *parts) addEnvironments() error {
 		Ports:           render.PortRange{First: e.FirstPort, Last: e.LastPort},
 		Tuning:          environmentTuning(e),
 		OpenLog: func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-			return kube.CoreV1().Pods(namespace).GetLogs(pod, o).Stream(ctx)
+			return core.Pods(namespace).GetLogs(pod, o).Stream(ctx)
 		},
 		Namespaces: p.cfg.Namespaces,
 	})

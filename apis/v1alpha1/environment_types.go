@@ -356,6 +356,9 @@ const (
 	ExposureNone EnvironmentExposure = "None"
 )
 
+// EnvironmentExposures are all of them.
+var EnvironmentExposures = []EnvironmentExposure{ExposureLoadBalancer, ExposureNodePort, ExposureHostPort, ExposureNone}
+
 // EnvironmentEgress restricts the connections that the pods of an environment open to the environment itself, the DNS
 // server of the cluster, and the given networks.
 type EnvironmentEgress struct {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -43,14 +44,15 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if b.Status.Phase.Ended() {
 		return r.keep(ctx, b)
 	}
-	if next, err := r.finalize(ctx, b, v1alpha1.DatabaseBackupFinalizer, true); err != nil || next.RequeueAfter > 0 {
+	next, err := r.setFinalizer(ctx, b, v1alpha1.DatabaseBackupFinalizer, controllerutil.AddFinalizer)
+	if err != nil || next.RequeueAfter > 0 {
 		return next, err
 	}
 	before := b.DeepCopy()
 	op := &operation{b, &b.Status.DatabaseOperationStatus, r.Clock.Now()}
-	next, err := op.settle(r.step(ctx, op, b))
+	next, err = op.settle(r.step(ctx, op, b))
 	if err == nil && op.failed() {
-		err = r.stop(ctx, op.job(b.Spec.Environment, render.BackupLabel))
+		err = r.stop(ctx, op.ownJob(b.Spec.Environment, render.BackupLabel))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("back up the database of Environment %s/%s: %w", b.Namespace, b.Spec.Environment, err)

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -47,8 +46,8 @@ func (op *operation) end(phase v1alpha1.DatabaseBackupPhase, message string) {
 
 func (op *operation) time() *metav1.Time { return new(metav1.NewTime(op.now.Truncate(time.Second))) }
 
-// job is what identifies the Job of an operation, about the database of an environment. Label has the name of the operation.
-func (op *operation) job(environment, label string) *batchv1.Job {
+// ownJob is what identifies the Job of an operation, about the database of an environment. Label has the name of the operation.
+func (op *operation) ownJob(environment, label string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: op.status.Namespace, Name: op.object.GetName(), Labels: map[string]string{
 			render.BackupOfLabel: environment, render.OperationNamespaceLabel: op.object.GetNamespace(), label: op.object.GetName(),
@@ -206,21 +205,27 @@ func (o Options) ensureSecret(ctx context.Context, job *batchv1.Job, data secret
 // stop deletes the Job of an operation that ended otherwise, if it is running: it would change a database that no status is about.
 func (o Options) stop(ctx context.Context, want *batchv1.Job) error {
 	job := &batchv1.Job{}
-	err := o.Live.Get(ctx, client.ObjectKeyFromObject(want), job)
-	if err != nil || !ours(job, want) || render.OutcomeOfJob(job, nil).Phase.Ended() {
-		return client.IgnoreNotFound(err)
+	exists, err := o.readOurs(ctx, want, job)
+	if !exists || render.OutcomeOfJob(job, nil).Phase.Ended() {
+		return err
 	}
 	return applyset.Delete(ctx, o.Client, job)
 }
 
-// deleteOurs deletes a Job, or the Secret that has its name. One of another owner is never deleted: it has not the labels. Have is an
-// empty object of the kind.
+// deleteOurs deletes a Job, or the Secret that has its name. Have is an empty object of the kind.
 func (o Options) deleteOurs(ctx context.Context, job *batchv1.Job, have client.Object) error {
-	err := o.Live.Get(ctx, client.ObjectKeyFromObject(job), have)
-	if err != nil || !ours(have, job) {
-		return client.IgnoreNotFound(err)
+	exists, err := o.readOurs(ctx, job, have)
+	if !exists {
+		return err
 	}
 	return applyset.Delete(ctx, o.Client, have)
+}
+
+// readOurs reads a Job, or the Secret that has its name, and reports whether it exists and has the labels of the operation. One of another
+// owner has not.
+func (o Options) readOurs(ctx context.Context, job *batchv1.Job, have client.Object) (exists bool, err error) {
+	err = o.Live.Get(ctx, client.ObjectKeyFromObject(job), have)
+	return err == nil && ours(have, job), client.IgnoreNotFound(err)
 }
 
 // create creates an object. It is no error if it exists already and is the same operation's.
@@ -274,25 +279,16 @@ func (o Options) encryptionKey(ctx context.Context, namespace string, ref *v1alp
 	}
 }
 
-// finalize adds the finalizer of an operation, or removes it. The result requests another reconciliation if the cache had an old object.
-func (o Options) finalize(ctx context.Context, x client.Object, finalizer string, present bool) (reconcile.Result, error) {
-	after := x.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy of the same type
-	changed := false
-	if present {
-		changed = controllerutil.AddFinalizer(after, finalizer)
-	} else {
-		changed = controllerutil.RemoveFinalizer(after, finalizer)
+// setFinalizer adds the finalizer of an operation, or removes it. The result requests another reconciliation if the cache had an old
+// object.
+func (o Options) setFinalizer(
+	ctx context.Context, x client.Object, finalizer string, set func(client.Object, string) bool,
+) (reconcile.Result, error) {
+	stale, err := applyset.SetFinalizer(ctx, o.Client, x, finalizer, set)
+	if stale {
+		return reconcile.Result{RequeueAfter: busyInterval}, nil
 	}
-	if !changed {
-		return reconcile.Result{}, nil
-	}
-	stale, err := applyset.Finalizers(ctx, o.Client, x, after)
-	if err != nil || stale {
-		return reconcile.Result{RequeueAfter: busyInterval}, err
-	}
-	x.SetFinalizers(after.GetFinalizers())
-	x.SetResourceVersion(after.GetResourceVersion())
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, err
 }
 
 // minKey and maxKey bound the length of the key that encrypts dumps.

@@ -83,7 +83,7 @@ func (r *backups) remove(ctx context.Context, b *v1alpha1.DatabaseBackup) (recon
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return r.finalize(ctx, b, v1alpha1.DatabaseBackupFinalizer, false)
+	return r.setFinalizer(ctx, b, v1alpha1.DatabaseBackupFinalizer, controllerutil.RemoveFinalizer)
 }
 
 // removeSnapshot deletes the VolumeSnapshot, and waits until it is gone.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -59,11 +60,12 @@ func (r *restores) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if x.Status.Phase.Ended() || x.DeletionTimestamp != nil && !r.replacing(ctx, x) {
 		return r.release(ctx, op, x)
 	}
-	if next, err := r.finalize(ctx, x, v1alpha1.DatabaseRestoreFinalizer, true); err != nil || next.RequeueAfter > 0 {
+	next, err := r.setFinalizer(ctx, x, v1alpha1.DatabaseRestoreFinalizer, controllerutil.AddFinalizer)
+	if err != nil || next.RequeueAfter > 0 {
 		return next, err
 	}
 	before := x.DeepCopy()
-	next, err := r.advance(ctx, op, x)
+	next, err = r.advance(ctx, op, x)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("restore the database of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
 	}
@@ -79,7 +81,7 @@ func (r *restores) advance(ctx context.Context, op *operation, x *v1alpha1.Datab
 	}
 	next, err := op.settle(err)
 	if err == nil && op.failed() {
-		err = r.stop(ctx, op.job(x.Spec.Environment, render.RestoreLabel))
+		err = r.stop(ctx, op.ownJob(x.Spec.Environment, render.RestoreLabel))
 	}
 	switch {
 	case x.Status.Phase.Ended():
@@ -104,11 +106,11 @@ func (r *restores) replacing(ctx context.Context, x *v1alpha1.DatabaseRestore) b
 func (r *restores) release(ctx context.Context, op *operation, x *v1alpha1.DatabaseRestore) (reconcile.Result, error) {
 	r.deleted.Delete(x.UID)
 	if x.Status.Namespace != "" && !x.Status.Phase.Ended() {
-		if err := r.stop(ctx, op.job(x.Spec.Environment, render.RestoreLabel)); err != nil {
+		if err := r.stop(ctx, op.ownJob(x.Spec.Environment, render.RestoreLabel)); err != nil {
 			return reconcile.Result{}, fmt.Errorf("cancel the restore of Environment %s/%s: %w", x.Namespace, x.Spec.Environment, err)
 		}
 	}
-	return r.finalize(ctx, x, v1alpha1.DatabaseRestoreFinalizer, false)
+	return r.setFinalizer(ctx, x, v1alpha1.DatabaseRestoreFinalizer, controllerutil.RemoveFinalizer)
 }
 
 // step does the next step of a restore. It reports whether that is one of a snapshot.

@@ -33,7 +33,7 @@ func (c *Controller) set(env *v1alpha1.Environment) *applyset.Set {
 		Live:          c.Live,
 		FieldOwner:    FieldOwner,
 		DefaultsOwner: defaultsOwner,
-		Owns:          func(o metav1.Object) bool { return madeFor(o, env) },
+		Owns:          func(o metav1.Object) bool { return render.MadeFor(o, env) },
 		Exclusive:     hasNamespace(env),
 		Explain:       c.explain,
 	}

@@ -188,7 +188,7 @@ func (c *Controller) ensureNamespace(ctx context.Context, env *v1alpha1.Environm
 		return fmt.Errorf("namespace %s: %w", name, err)
 	case ns.DeletionTimestamp != nil:
 		return applyset.ErrNamespaceEnds
-	case !madeFor(ns, env):
+	case !render.MadeFor(ns, env):
 		return applyset.Refuse(v1alpha1.ReasonNameTaken,
 			fmt.Errorf("namespace %s already exists and was not made for this environment", name))
 	}
@@ -239,9 +239,7 @@ func older(a, b *v1alpha1.Environment) bool {
 func (c *Controller) setFinalizer(
 	ctx context.Context, env *v1alpha1.Environment, set func(client.Object, string) bool,
 ) (reconcile.Result, error) {
-	after := env.DeepCopy()
-	set(after, v1alpha1.EnvironmentFinalizer)
-	if _, err := applyset.Finalizers(ctx, c.Client, env, after); err != nil {
+	if _, err := applyset.SetFinalizer(ctx, c.Client, env, v1alpha1.EnvironmentFinalizer, set); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: cacheDelay}, nil

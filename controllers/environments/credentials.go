@@ -91,7 +91,7 @@ func ofAnother(s *corev1.Secret, env *v1alpha1.Environment) bool {
 		return o.UID != env.UID
 	}
 	_, made := s.Labels[v1alpha1.EnvironmentLabel]
-	return made && !madeFor(s, env)
+	return made && !render.MadeFor(s, env)
 }
 
 // password is the one that the database has, "" for none.

@@ -220,7 +220,7 @@ func (l *endedLogs) store(ctx context.Context, env *v1alpha1.Environment, at cli
 		if err != nil {
 			return err
 		}
-		if !madeFor(secret, env) {
+		if !render.MadeFor(secret, env) {
 			return fmt.Errorf("another Secret %s exists, which was not made for this environment", at)
 		}
 		after := secret.DeepCopy()

@@ -87,7 +87,7 @@ func (c *Controller) observeSecrets(ctx context.Context, v *observation) error {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return fmt.Errorf("read Secret %s/%s: %w", v.env.Status.Namespace, name, err)
-		case madeFor(s, v.env):
+		case render.MadeFor(s, v.env):
 			v.children = append(v.children, applyset.Child{Object: s, Kind: corev1.SchemeGroupVersion.WithKind(secretKind)})
 		}
 	}
@@ -130,11 +130,6 @@ func (v *observation) unassigned(o *unstructured.Unstructured) []string {
 		}
 	}
 	return nil
-}
-
-// madeFor reports whether an object was made for an environment.
-func madeFor(o metav1.Object, env *v1alpha1.Environment) bool {
-	return o.GetLabels()[v1alpha1.EnvironmentLabel] == env.Name && o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel] == env.Namespace
 }
 
 // decide finds the desired objects. How far the environment is started follows from its children, and the desired objects from

@@ -177,7 +177,7 @@ func (c *Controller) namespaceOf(ctx context.Context, env *v1alpha1.Environment)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("namespace %s: %w", env.Status.Namespace, err)
-	case !madeFor(ns, env):
+	case !render.MadeFor(ns, env):
 		return nil, nil
 	}
 	return ns, nil

@@ -136,13 +136,11 @@ func (c *Controller) forget(key types.NamespacedName) {
 
 // setFinalizer adds our finalizer to the limit that was read, or removes it, and writes nothing else of it.
 func (c *Controller) setFinalizer(ctx context.Context, limit *v1alpha1.ResourceLimit, set func(client.Object, string) bool) error {
-	next := limit.DeepCopy()
-	set(next, v1alpha1.ResourceLimitFinalizer)
 	// If the limit was stale, the update of the cache requeues it.
-	if stale, err := applyset.Finalizers(ctx, c.Client, limit, next); stale || err != nil {
+	if stale, err := applyset.SetFinalizer(ctx, c.Client, limit, v1alpha1.ResourceLimitFinalizer, set); stale || err != nil {
 		return err
 	}
-	log.FromContext(ctx).V(2).Info("Wrote the finalizers", "finalizers", next.Finalizers)
+	log.FromContext(ctx).V(2).Info("Wrote the finalizers", "finalizers", limit.Finalizers)
 	return nil
 }
 

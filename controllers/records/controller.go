@@ -56,7 +56,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case !c.reconciles(rec.Namespace):
 		return reconcile.Result{}, nil
 	case !controllerutil.ContainsFinalizer(rec, v1alpha1.RecordFinalizer): // before its first child
-		if stale, err := c.setFinalizer(ctx, rec, controllerutil.AddFinalizer); stale || err != nil {
+		// A stale record has to be requeued, because a change of its status by others does not.
+		stale, err := applyset.SetFinalizer(ctx, c.Client, rec, v1alpha1.RecordFinalizer, controllerutil.AddFinalizer)
+		if stale || err != nil {
 			return requeueIf(stale), err
 		}
 	}
@@ -182,16 +184,6 @@ func (c *Controller) templates(ctx context.Context, namespace string) (list []*v
 	return list, nil
 }
 
-// setFinalizer adds the finalizer to a record, or removes it. A stale record has to be requeued, because a change of its status
-// by others does not.
-func (c *Controller) setFinalizer(
-	ctx context.Context, rec *v1alpha1.DeploymentRecord, set func(client.Object, string) bool,
-) (stale bool, err error) {
-	before := rec.DeepCopy()
-	set(rec, v1alpha1.RecordFinalizer)
-	return applyset.Finalizers(ctx, c.Client, before, rec)
-}
-
 // remove deletes the children of a record, and removes its finalizer once they are gone or deletionTimeout is over.
 func (c *Controller) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(rec, v1alpha1.RecordFinalizer) {
@@ -216,7 +208,7 @@ func (c *Controller) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 			"deleted although %d of its objects are still there: %s", len(children), applyset.Names(children))
 	}
 	c.proven.forget(rec)
-	stale, err := c.setFinalizer(ctx, rec, controllerutil.RemoveFinalizer)
+	stale, err := applyset.SetFinalizer(ctx, c.Client, rec, v1alpha1.RecordFinalizer, controllerutil.RemoveFinalizer)
 	return requeueIf(stale), err
 }
 

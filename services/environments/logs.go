@@ -3,7 +3,6 @@
 package environments
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -208,23 +207,17 @@ func (s *store) ended(ctx context.Context, e *environment, w *wantedLogs, exist 
 	if err != nil {
 		return nil, err
 	}
-	for key, value := range internal.Labels(e) {
-		if secret.Labels[key] != value { // of another owner
-			return nil, nil
-		}
+	if !internal.MadeFor(secret, e) {
+		return nil, nil
 	}
 	var ids []string
-	var streams []*podlogs.Stream
 	for i := range exist {
 		ids = append(ids, exist[i].ID)
 	}
-	for _, kept := range endedlogs.Logs(secret.Data, w.components, ids, int(w.tail)) {
-		log := &podlogs.Stream{Reader: podlogs.NewReader(bytes.NewReader(kept.Text), w.since), Component: kept.Component}
-		if log.Advance() == nil { // else there is no line since then
-			streams = append(streams, log)
-		}
-	}
-	return streams, nil
+	// One without a line since then is left out.
+	return slices.DeleteFunc(endedlogs.Streams(secret.Data, w.components, ids, int(w.tail), w.since), func(s *podlogs.Stream) bool {
+		return s.Advance() != nil
+	}), nil
 }
 
 // open begins to read the logs of containers, and returns those that have a line, with that line read.

@@ -143,9 +143,7 @@ func TestAnEnvironmentByGRPC(t *testing.T) {
 	w.Tool("kubectl", "--namespace", pod.Namespace, "delete", "pod", pod.Name)
 	wrote("the logs of the pod are kept", "^"+serves+"\n.* asked to exit\n"+serves+"\n"+serves+"$")
 
-	require.NoError(t, func() error {
-		_, err := c.DeleteEnvironment(ctx, &schedulerv1.DeleteEnvironmentRequest{Id: id})
-		return err
-	}())
+	_, err = c.DeleteEnvironment(ctx, &schedulerv1.DeleteEnvironmentRequest{Id: id})
+	require.NoError(t, err)
 	w.WaitDeleted(e)
 }

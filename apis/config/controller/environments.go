@@ -199,11 +199,6 @@ type Environments struct {
 	DeleteOrphansAfterSeconds int32 `json:"deleteOrphansAfterSeconds"`
 }
 
-// Exposures of ports outside of the cluster.
-var exposures = []v1alpha1.EnvironmentExposure{
-	v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureHostPort, v1alpha1.ExposureNone,
-}
-
 const (
 	// enforceLabel is the namespace label with the Pod Security level above which pods are rejected. privileged allows
 	// all pods.
@@ -284,12 +279,12 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 }
 
 func (e *Environments) validateOutside(at *field.Path) (all field.ErrorList) {
-	if !slices.Contains(exposures, e.Exposure) {
-		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
+	if !slices.Contains(v1alpha1.EnvironmentExposures, e.Exposure) {
+		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, v1alpha1.EnvironmentExposures))
 	}
 	for i, x := range e.Exposures {
-		if !slices.Contains(exposures, x) {
-			all = append(all, field.NotSupported(at.Child("exposures").Index(i), x, exposures))
+		if !slices.Contains(v1alpha1.EnvironmentExposures, x) {
+			all = append(all, field.NotSupported(at.Child("exposures").Index(i), x, v1alpha1.EnvironmentExposures))
 		}
 	}
 	for i, n := range e.OutsideNetworks {

@@ -3,7 +3,6 @@
 package environments
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -156,11 +155,7 @@ func (f *logsFlags) kept(ctx context.Context, c client.Client, env *v1alpha1.Env
 	if f.since > 0 {
 		since = time.Now().Add(-f.since)
 	}
-	var streams []*podlogs.Stream
-	for _, k := range endedlogs.Logs(secret.Data, components, exist, int(max(f.tail, 0))) {
-		streams = append(streams, &podlogs.Stream{Component: k.Component, Reader: podlogs.NewReader(bytes.NewReader(k.Text), since)})
-	}
-	return streams, nil
+	return endedlogs.Streams(secret.Data, components, exist, int(max(f.tail, 0)), since), nil
 }
 
 // pods are those of an environment whose logs are wanted, in the order in which their components start.

@@ -34,12 +34,6 @@ func Key(component, containerID string) string {
 	return component + separator + hash.Of(containerID, hash.Label)
 }
 
-// Component returns the component of a key.
-func Component(key string) string {
-	component, _, _ := strings.Cut(key, separator)
-	return component
-}
-
 // Tail keeps the last lines that are written to it, of at most MaxBytes.
 type Tail struct {
 	lines int
@@ -104,17 +98,25 @@ func lastTime(text []byte) time.Time {
 	return line.At
 }
 
-// Kept are the lines of a container that ended.
-type Kept struct {
-	Component string
-	Text      []byte
+// Streams returns the logs that are kept of components, nil for all, since a time, except those of containers with some IDs. Tail limits
+// the number of lines of each, 0 is all. No line is read yet.
+func Streams(data map[string][]byte, components, exceptIDs []string, tail int, since time.Time) (streams []*podlogs.Stream) {
+	for _, k := range logs(data, components, exceptIDs, tail) {
+		streams = append(streams, &podlogs.Stream{Component: k.component, Reader: podlogs.NewReader(bytes.NewReader(k.text), since)})
+	}
+	return streams
 }
 
-// Logs returns what is kept of components, nil for all, in the order of their keys, except of containers with some IDs. Tail limits the
-// number of lines of each, 0 is all.
-func Logs(data map[string][]byte, components, exceptIDs []string, tail int) (list []Kept) {
+// kept are the lines of a container that ended.
+type kept struct {
+	component string
+	text      []byte
+}
+
+// logs returns what is kept, in the order of the keys: see Streams.
+func logs(data map[string][]byte, components, exceptIDs []string, tail int) (list []kept) {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		component := Component(key)
+		component, _, _ := strings.Cut(key, separator)
 		known := slices.ContainsFunc(exceptIDs, func(id string) bool { return Key(component, id) == key })
 		if known || components != nil && !slices.Contains(components, component) {
 			continue
@@ -123,7 +125,7 @@ func Logs(data map[string][]byte, components, exceptIDs []string, tail int) (lis
 		if tail > 0 {
 			text = last(text, tail)
 		}
-		list = append(list, Kept{component, text})
+		list = append(list, kept{component, text})
 	}
 	return list
 }

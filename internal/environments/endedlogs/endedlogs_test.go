@@ -70,7 +70,7 @@ func TestTheLastContainersAreKept(t *testing.T) {
 func TestLogsOfComponents(t *testing.T) {
 	data := Add(nil, Key("backend", "a"), []byte(line(1, "one")+line(2, "two")))
 	data = Add(data, Key("additional-service", "b"), []byte(line(3, "three")))
-	assert.Equal(t, []Kept{{"additional-service", []byte(line(3, "three"))}, {"backend", []byte(line(2, "two"))}}, Logs(data, nil, nil, 1))
-	assert.Equal(t, []Kept{{"backend", []byte(line(1, "one") + line(2, "two"))}}, Logs(data, []string{"backend"}, nil, 0))
-	assert.Empty(t, Logs(data, []string{"backend"}, []string{"a"}, 0), "its log is read from the kubelet")
+	assert.Equal(t, []kept{{"additional-service", []byte(line(3, "three"))}, {"backend", []byte(line(2, "two"))}}, logs(data, nil, nil, 1))
+	assert.Equal(t, []kept{{"backend", []byte(line(1, "one") + line(2, "two"))}}, logs(data, []string{"backend"}, nil, 0))
+	assert.Empty(t, logs(data, []string{"backend"}, []string{"a"}, 0), "its log is read from the kubelet")
 }

@@ -85,7 +85,7 @@ func TestPlacementIsValidated(t *testing.T) {
 
 // An environment may always expose less than configured, and more only where that is allowed.
 func TestAllowedExposures(t *testing.T) {
-	all := rapid.SampledFrom(exposures)
+	all := rapid.SampledFrom(v1alpha1.EnvironmentExposures)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Settings{Exposure: all.Draw(t, "default"), Exposures: rapid.SliceOfN(all, 0, 3).Draw(t, "allowed")}
 		e := complete()

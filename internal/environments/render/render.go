@@ -110,6 +110,11 @@ func Labels(e *v1alpha1.Environment) map[string]string {
 	return map[string]string{v1alpha1.EnvironmentLabel: e.Name, v1alpha1.EnvironmentNamespaceLabel: e.Namespace}
 }
 
+// MadeFor reports whether an object was made for an environment.
+func MadeFor(o metav1.Object, e *v1alpha1.Environment) bool {
+	return o.GetLabels()[v1alpha1.EnvironmentLabel] == e.Name && o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel] == e.Namespace
+}
+
 // meta is the metadata of an object that belongs to a component, or to none.
 func (in *Input) meta(name, component string) metav1.ObjectMeta {
 	labels := Labels(in.Environment)

@@ -41,10 +41,6 @@ func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.Err
 	return append(all, validateSecret(path.Child("secretRef"), d.SecretRef)...)
 }
 
-var exposures = []v1alpha1.EnvironmentExposure{
-	v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureHostPort, v1alpha1.ExposureNone,
-}
-
 // ValidateFor returns what is wrong with an environment where the settings of the cluster do not allow it.
 func ValidateFor(e *v1alpha1.Environment, s *Settings) *field.Error {
 	allowed := append([]v1alpha1.EnvironmentExposure{v1alpha1.ExposureNone, s.Exposure}, s.Exposures...)
@@ -59,8 +55,8 @@ func validateNetwork(path *field.Path, n *v1alpha1.EnvironmentNetwork) (all fiel
 	if n == nil {
 		return nil
 	}
-	if n.Exposure != "" && !slices.Contains(exposures, n.Exposure) {
-		all = append(all, field.NotSupported(path.Child("exposure"), n.Exposure, exposures))
+	if n.Exposure != "" && !slices.Contains(v1alpha1.EnvironmentExposures, n.Exposure) {
+		all = append(all, field.NotSupported(path.Child("exposure"), n.Exposure, v1alpha1.EnvironmentExposures))
 	}
 	if n.Egress == nil {
 		return all
@@ -88,8 +84,8 @@ func validatePlacement(path *field.Path, p *v1alpha1.EnvironmentPlacement) field
 	}
 	all := append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100),
 		validateNumber(path.Child("minOnDemand"), p.MinOnDemand, MaxReplicas)...)
-	if colocations := []v1alpha1.EnvironmentColocation{v1alpha1.ColocationNone, v1alpha1.ColocationSameZone}; p.Colocation != "" &&
-		!slices.Contains(colocations, p.Colocation) {
+	colocations := []v1alpha1.EnvironmentColocation{v1alpha1.ColocationNone, v1alpha1.ColocationSameZone}
+	if p.Colocation != "" && !slices.Contains(colocations, p.Colocation) {
 		all = append(all, field.NotSupported(path.Child("colocation"), p.Colocation, colocations))
 	}
 	return append(all, invalid(path.Child("preferredZone"), p.PreferredZone, validation.IsValidLabelValue)...)

@@ -20,10 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Finalizers patches the difference between two versions of an object, unless the object has changed meanwhile or is gone. It is
-// stale then, and has to be reconciled again.
-func Finalizers(ctx context.Context, c client.Client, before, after client.Object) (stale bool, err error) {
-	err = c.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+// SetFinalizer adds a finalizer to an object or removes it, as set does, unless the object has changed meanwhile or is gone. It is stale
+// then, and has to be reconciled again. Otherwise the object is as it was written. Nothing is written if set changes nothing.
+func SetFinalizer(
+	ctx context.Context, c client.Client, o client.Object, finalizer string, set func(client.Object, string) bool,
+) (stale bool, err error) {
+	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy of the same type
+	if !set(o, finalizer) {
+		return false, nil
+	}
+	err = c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return true, nil // the next reconciliation finds it gone

@@ -159,11 +159,10 @@ func limitsOf(record *v1alpha1.DeploymentRecord, n names) []Object {
 func mixesOf(objects []Object) (mixes []Object) {
 	governed := map[string]bool{} // add-ons, "" for the ODGM: one mix selects the pods of all Deployments
 	for _, o := range objects {
-		if o.GetKind() == "CapacityMix" {
-			governed[o.GetLabels()[v1alpha1.AddonLabel]] = true
+		if key := o.GetLabels()[v1alpha1.AddonLabel]; key != "" && o.GetKind() == "CapacityMix" {
+			governed[key] = true
 		}
 	}
-	delete(governed, "")
 	for _, o := range objects {
 		split, key := &Split{SpotPercent: 0, MinOnDemand: 1}, o.GetLabels()[v1alpha1.AddonLabel]
 		if o.function != nil {
