@@ -246,13 +246,13 @@ type CapacityMixStatus struct {
 }
 
 const (
-	// ConditionAccepted is True if the mix is valid and no older mix selects its pods.
+	// ConditionAccepted is True if the object is valid and no older object of its kind applies to pods that it selects.
 	ConditionAccepted = "Accepted"
 
 	// ReasonAccepted is the reason of Accepted=True.
 	ReasonAccepted = "Accepted"
 
-	// ReasonConflict is the reason of Accepted=False if an older CapacityMix selects the same pods.
+	// ReasonConflict is the reason of Accepted=False if an older object of the kind applies to pods that the object selects.
 	ReasonConflict = "Conflict"
 
 	// ReasonInvalid is the reason of Accepted=False if the spec is invalid.

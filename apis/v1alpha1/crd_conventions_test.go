@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -36,7 +37,7 @@ func TestCRDsFollowTheAPIConventions(t *testing.T) {
 			assert.NotEmpty(t, crd.Spec.Names.ShortNames)
 			assert.Equal(t, []string{"berth"}, crd.Spec.Names.Categories)
 			for i := range crd.Spec.Versions {
-				checkVersion(t, &crd.Spec.Versions[i])
+				checkVersion(t, crd.Spec.Names.Kind, &crd.Spec.Versions[i])
 			}
 		})
 	}
@@ -54,15 +55,26 @@ func checkAcceptedByTheServer(t *testing.T, v1 *apiextensionsv1.CustomResourceDe
 	assert.Empty(t, validation.ValidateCustomResourceDefinition(t.Context(), crd))
 }
 
-func checkVersion(t *testing.T, version *apiextensionsv1.CustomResourceDefinitionVersion) {
+// records are the kinds that report a fact, as Event does: nothing is requested, so they have neither spec nor status, but a field
+// of their own.
+var records = map[string]string{"SchedulingDecision": "attempt"}
+
+func checkVersion(t *testing.T, kind string, version *apiextensionsv1.CustomResourceDefinitionVersion) {
 	t.Helper()
 	columns := version.AdditionalPrinterColumns
 	require.NotEmpty(t, columns)
 	assert.Equal(t, "Age", columns[len(columns)-1].Name)
-	require.NotNil(t, version.Subresources)
-	assert.NotNil(t, version.Subresources.Status)
 	root := version.Schema.OpenAPIV3Schema
 	assert.NotEmpty(t, root.Description)
+	if fact, ok := records[kind]; ok {
+		assert.Nil(t, ptr.Deref(version.Subresources, apiextensionsv1.CustomResourceSubresources{}).Status)
+		assert.Equal(t, []string{fact}, root.Required)
+		property := root.Properties[fact]
+		checkSchema(t, fact, fact, &property)
+		return
+	}
+	require.NotNil(t, version.Subresources)
+	assert.NotNil(t, version.Subresources.Status)
 	assert.Contains(t, root.Required, "spec")
 	status := root.Properties["status"]
 	assert.Contains(t, status.Properties, "observedGeneration")

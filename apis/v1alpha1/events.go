@@ -8,6 +8,13 @@ const (
 	// node of the slot's type has free capacity and the mix allows it.
 	EventReasonBorrowed = "Borrowed"
 
+	// EventReasonBindSuccess (Normal, on the pod): the pod was bound. The message has the id of the decision, and the node.
+	EventReasonBindSuccess = "BindSuccess"
+
+	// EventReasonBindFailure (Warning, on the pod): a node was selected for the pod, and the pod was not bound to it. The
+	// message has the id of the decision, the node and the reason. The scheduler tries again.
+	EventReasonBindFailure = "BindFailure"
+
 	// EventReasonInvalidMixAnnotation (Warning, on the pod): an annotation that configures the pod's mix is invalid. The
 	// message names its key and value. The scheduler ignores the annotation.
 	EventReasonInvalidMixAnnotation = "InvalidMixAnnotation"

@@ -50,6 +50,12 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&DatabaseBackupScheduleList{},
 		&DatabaseRestore{},
 		&DatabaseRestoreList{},
+		&SchedulingPolicy{},
+		&SchedulingPolicyList{},
+		&Reservation{},
+		&ReservationList{},
+		&SchedulingDecision{},
+		&SchedulingDecisionList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 
