@@ -24,6 +24,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CapacityMixArgs{},
 		&ResourceLimitArgs{},
+		&SchedulingPolicyArgs{},
 	)
 
 	return nil

@@ -4,6 +4,8 @@ package config
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // CapacityType is the kind of capacity that a node offers.
@@ -146,6 +148,23 @@ type ResourceLimitArgs struct {
 	// DefaultNamespace is the namespace of a ResourceLimit that a pod names and that does not exist in the pod's own
 	// namespace. If empty, only the pod's own namespace is used.
 	DefaultNamespace string
+
+	// SyncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup.
+	SyncTimeoutSeconds int32
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// SchedulingPolicyArgs are the arguments of the SchedulingPolicy plugin.
+type SchedulingPolicyArgs struct {
+	metav1.TypeMeta
+
+	// DefaultPolicy are the rules for pods that no SchedulingPolicy governs. If nil, the other plugins of the profile score
+	// the nodes of such pods.
+	DefaultPolicy *v1alpha1.SchedulingRules
+
+	// LockNamespace is the namespace of the Leases by which nodes are locked for policies with bind mode Pessimistic.
+	LockNamespace string
 
 	// SyncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup.
 	SyncTimeoutSeconds int32

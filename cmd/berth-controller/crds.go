@@ -32,8 +32,12 @@ const (
 // requiredCRDs returns the resources that the controllers of a configuration watch.
 func requiredCRDs(c *controller.Configuration) []schema.GroupVersionResource {
 	var names []string
-	if c.Runs(controller.ControllerMix) || c.Runs(controller.ControllerLimits) {
+	policies := c.Runs(controller.ControllerPolicies)
+	if c.Runs(controller.ControllerMix) || c.Runs(controller.ControllerLimits) || policies { // they share the cluster state
 		names = append(names, "capacitymixes", "resourcelimits")
+	}
+	if policies {
+		names = append(names, "schedulingpolicies")
 	}
 	if c.Runs(controller.ControllerRecords) {
 		names = append(names, "deploymentrecords", "deploymenttemplates")

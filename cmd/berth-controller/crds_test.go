@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,9 +23,9 @@ import (
 var (
 	errNoGroup = apierrors.NewNotFound(v1alpha1.Resource("capacitymixes"), "")
 	nothing    = &metav1.APIResourceList{}
-	complete   = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}, {Name: "capacitymixes/status"}, {Name: "resourcelimits"}}}
-	older      = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}}}
-	both       = "crd: capacitymixes.berth.dev is not installed\ncrd: resourcelimits.berth.dev is not installed"
+	complete   = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}, {Name: "capacitymixes/status"}, {Name: "resourcelimits"}, {Name: "schedulingpolicies"}}}
+	older      = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}, {Name: "resourcelimits"}}}
+	every      = "crd: capacitymixes.berth.dev is not installed\ncrd: resourcelimits.berth.dev is not installed\ncrd: schedulingpolicies.berth.dev is not installed"
 )
 
 // api is a discovery whose answer can change.
@@ -53,10 +54,10 @@ func TestMissingCRDs(t *testing.T) {
 		want string
 	}{
 		"all there":                        {list: complete},
-		"the group is not known":           {err: errNoGroup, want: both},
-		"the group has other kinds":        {list: nothing, want: both},
-		"the CRDs are of an older Berth":   {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
-		"the API server cannot be queried": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route"},
+		"the group is not known":           {err: errNoGroup, want: every},
+		"the group has other kinds":        {list: nothing, want: every},
+		"the CRDs are of an older Berth":   {list: older, want: "crd: schedulingpolicies.berth.dev is not installed"},
+		"the API server cannot be queried": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route\ncrd: schedulingpolicies.berth.dev: discovery: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := missingCRDs(&api{list: tc.list, err: tc.err}, requiredCRDs(controller.Default()))
@@ -124,12 +125,20 @@ func status(t *testing.T, address, path string) int {
 	return resp.StatusCode
 }
 
-func TestTheCRDsOfEnvironmentsAreRequired(t *testing.T) {
-	c := controller.Default()
-	c.Controllers = []string{controller.ControllerEnvironments}
-	var names []string
-	for _, r := range requiredCRDs(c) {
-		names = append(names, r.Resource)
+func TestOnlyTheCRDsOfControllersThatRunAreRequired(t *testing.T) {
+	for list, want := range map[string]string{
+		"mix":          "capacitymixes resourcelimits",
+		"policies":     "capacitymixes resourcelimits schedulingpolicies",
+		"*,-policies":  "capacitymixes resourcelimits",
+		"records":      "deploymentrecords deploymenttemplates",
+		"environments": "environments databasebackups databasebackupschedules databaserestores",
+	} {
+		c := controller.Default()
+		c.Controllers = strings.Split(list, ",")
+		var names []string
+		for _, r := range requiredCRDs(c) {
+			names = append(names, r.Resource)
+		}
+		require.Equal(t, want, strings.Join(names, " "), list)
 	}
-	require.Equal(t, []string{"environments", "databasebackups", "databasebackupschedules", "databaserestores"}, names)
 }

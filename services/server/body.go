@@ -3,6 +3,7 @@
 package server
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func (m *messages) Read(p []byte) (n int, err error) {
 		return 0, m.err
 	}
 	if n, err = m.read(p); err != nil {
+		if _, corrupt := errors.AsType[base64.CorruptInputError](err); corrupt {
+			err = InvalidField("request", "is not base64, which the Content-Type of the call requires")
+		}
 		m.err = err
 		if refusal, ok := errors.AsType[*Error](err); ok {
 			m.call.fail(refusal)

@@ -52,8 +52,8 @@ func serveBounded(t *testing.T, service *waiting, changes ...func(*controller.Se
 	require.NoError(t, err)
 	s.reviews.authn = users(func(h http.Header) (string, bool) { return strings.CutPrefix(h.Get("Authorization"), "Bearer ") })
 	s.Register(&grpc.ServiceDesc{ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
-		Unary("Wait", (*waiting).call),
-	}}, service)
+		Unary("Wait", (*waiting).call), Unary("Echo", (*waiting).echo),
+	}, Streams: []grpc.StreamDesc{Streaming("Count", 1024, (*waiting).count)}}, service)
 	s.Route("/wait", map[string]Handler{http.MethodPost: func(_ http.ResponseWriter, r *http.Request) error {
 		var v struct{}
 		return ReadJSON(r, &v)

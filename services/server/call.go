@@ -40,6 +40,8 @@ type call struct {
 	caller                  user.Info
 	// request has the credentials that the caller was authenticated by, nil if it needs none.
 	request *http.Request
+	// browser is what a call of a page needs.
+	browser browser
 	// correlation is the correlation ID of the caller, "" if there is none.
 	correlation string
 	// warn tells the caller what is wrong with the answer.
@@ -111,7 +113,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	inFlight.Inc()
 	defer inFlight.Dec()
+	b, w, r := s.browser(w, r)
 	c := s.identify(r)
+	c.browser = b
 	c.correlation = correlationOf(r)
 	if c.correlation != "" {
 		w.Header().Set(correlationHeader, c.correlation) // first: refusals have it too
@@ -128,6 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.recovered(context.WithValue(r.Context(), callKey{}, c), p, &err)
 			s.refuse(rec, c, AsError(err))
 		}
+		c.browser.finish(rec)
 		s.done(rec, r, c, time.Since(began))
 	}()
 	s.serve(rec, r, c)
@@ -138,6 +143,10 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	control := http.NewResponseController(w)
 	// The server does not wait for a caller that does not read its answer.
 	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if c.browser.preflight {
+		s.origins.Preflight(w, r)
+		return
+	}
 	deadline, leave, err := s.begin(ctx, r, c)
 	if err != nil {
 		s.note(ctx, err)
@@ -145,6 +154,7 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 		return
 	}
 	defer leave()
+	s.limitBody(w, r, c, deadline)
 	if c.grpc {
 		if w.streaming = c.streaming; c.streaming {
 			_ = control.SetWriteDeadline(time.Time{}) // each message has its own
@@ -160,6 +170,7 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 		if e := c.failed(); e != nil {
 			s.refuse(w, c, e)
 		}
+		c.browser.finish(w)
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -174,6 +185,9 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 // begin decides whether a call is served, and its deadline. The caller is authenticated before the body is read. leave
 // releases what the call uses.
 func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline time.Time, leave func(), err error) {
+	if c.browser.refused != nil {
+		return deadline, nil, c.browser.refused
+	}
 	timeout, err := s.timeout(r, c)
 	if err != nil {
 		return deadline, nil, err
@@ -204,6 +218,9 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 // turnAway refuses a call before it reaches a service. The number of refusals to peers that do not read is limited:
 // further streams are reset.
 func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *call, e *Error) {
+	if c.browser.web != nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTimeout))
+	}
 	if c.cheap = e.cheap; r.ProtoMajor < 2 {
 		s.refuse(w, c, e)
 		return
@@ -218,6 +235,7 @@ func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *
 	defer s.limits.answers.Free(key, 1)
 	s.refuse(w, c, e)
 	w.Flush()
+	c.browser.finish(w)
 }
 
 // open reports whether a method needs no authentication: the probes of a kubelet have no token.
@@ -336,8 +354,8 @@ func (s *Server) done(w *recorder, r *http.Request, c *call, took time.Duration)
 	requests.WithLabelValues(c.service, c.method, CodeName(code)).Inc()
 	durations.WithLabelValues(c.service, c.method).Observe(took.Seconds())
 	level := 0
-	if s.open(c) || c.cheap && !s.limits.logged.Allow() {
-		level = 4 // probes are frequent, and anyone can cause refusals
+	if s.open(c) || c.browser.preflight || c.cheap && !s.limits.logged.Allow() {
+		level = 4 // probes and preflights are frequent, and anyone can cause refusals
 	}
 	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", CodeName(code),
 		"caller", Caller(context.WithValue(r.Context(), callKey{}, c)), "duration", took.String(),

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/kube/grpcweb"
 )
 
 const (
@@ -67,6 +68,8 @@ type Server struct {
 	methods map[string]map[string]method // by service and name
 	// openServices are those without authentication.
 	openServices map[string]bool
+	// origins are those of pages that may call, nil if gRPC-Web is not served.
+	origins *grpcweb.Origins
 
 	certificate *certwatcher.CertWatcher // nil without TLS
 	clients     *dynamiccertificates.DynamicFileCAContent
@@ -100,6 +103,11 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 	}
 	if s.reach, err = newReach(api); err != nil {
 		return nil, err
+	}
+	if c.GRPCWeb.Enabled {
+		if s.origins, err = grpcweb.NewOrigins(c.GRPCWeb.AllowedOrigins); err != nil {
+			return nil, fmt.Errorf("services.grpcWeb.allowedOrigins: %w", err)
+		}
 	}
 	s.grpc = s.newGRPC()
 	s.Route(healthPath, map[string]Handler{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) error {
@@ -139,8 +147,13 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // identify sets the service and method of a call, only if they are served.
 func (s *Server) identify(r *http.Request) *call {
-	if !isGRPC(r) {
+	pages := s.origins != nil
+	if !isGRPC(r) || pages && grpcweb.Is(r) { // a form that is not served
 		c := &call{service: restService, method: other}
+		if pages && grpcweb.IsPreflight(r) {
+			c.method = http.MethodOptions
+			return c
+		}
 		_, path := s.rest.Handler(r)
 		if _, served := s.routes[path][r.Method]; served {
 			c.method = r.Method + " " + path
@@ -196,7 +209,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		servers.Go(func() error { return s.serveOn(ctx, listener) })
 		s.log.Info(
 			"Serving gRPC and REST", "address", listener.Addr().String(), "tls", s.certificate != nil,
-			"clientCertificates", s.clients != nil,
+			"clientCertificates", s.clients != nil, "grpcWeb", s.origins != nil,
 		)
 	}
 	err := servers.Wait()

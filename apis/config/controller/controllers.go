@@ -13,6 +13,7 @@ import (
 const (
 	ControllerMix          = "mix"
 	ControllerLimits       = "limits"
+	ControllerPolicies     = "policies"
 	ControllerRecords      = "records"
 	ControllerEnvironments = "environments"
 )
@@ -24,7 +25,7 @@ const allByDefault = "*"
 const programName = "berth-controller"
 
 var (
-	knownControllers = []string{ControllerMix, ControllerLimits, ControllerRecords, ControllerEnvironments}
+	knownControllers = []string{ControllerMix, ControllerLimits, ControllerPolicies, ControllerRecords, ControllerEnvironments}
 	// offByDefault require permissions that berth-controller does not have by default.
 	offByDefault = []string{ControllerRecords, ControllerEnvironments}
 )

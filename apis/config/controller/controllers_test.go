@@ -13,10 +13,12 @@ import (
 
 func TestControllers(t *testing.T) {
 	for list, want := range map[string]struct{ running, lease string }{
-		"*":                    {"mix limits", "berth-controller"},
-		"*,records":            {"mix limits records", "berth-controller"},
-		"-limits,*":            {"mix", "berth-controller"},
-		"*,-mix":               {"limits", "berth-limits"},
+		"*":                    {"mix limits policies", "berth-controller"},
+		"*,records":            {"mix limits policies records", "berth-controller"},
+		"-limits,*":            {"mix policies", "berth-controller"},
+		"*,-policies":          {"mix limits", "berth-controller"},
+		"*,-mix":               {"limits policies", "berth-limits-policies"},
+		"policies":             {"policies", "berth-policies"},
 		"environments":         {"environments", "berth-environments"},
 		"environments,records": {"records environments", "berth-records-environments"},
 		"limits,mix":           {"mix limits", "berth-controller"},
@@ -39,13 +41,13 @@ func TestControllers(t *testing.T) {
 
 func TestControllersThatCannotRun(t *testing.T) {
 	for list, want := range map[string]string{
-		"mixes":          `controllers[0]: Unsupported value: "mixes": supported values: "*", "mix", "limits", "records", "environments"`,
-		"*,-":            `controllers[1]: Unsupported value: "-"`,
-		"*,-*":           `controllers[1]: Unsupported value: "-*"`,
-		"":               `controllers[0]: Unsupported value: ""`,
-		"mix,-mix":       `controllers[1]: Duplicate value: "-mix"`,
-		"-mix,-limits,*": `controllers: Invalid value: "-mix,-limits,*": must leave at least one controller`,
-		"-records":       `controllers: Invalid value: "-records": must leave at least one controller`,
+		"mixes":                    `controllers[0]: Unsupported value: "mixes": supported values: "*", "mix", "limits", "policies", "records", "environments"`,
+		"*,-":                      `controllers[1]: Unsupported value: "-"`,
+		"*,-*":                     `controllers[1]: Unsupported value: "-*"`,
+		"":                         `controllers[0]: Unsupported value: ""`,
+		"mix,-mix":                 `controllers[1]: Duplicate value: "-mix"`,
+		"-mix,-limits,-policies,*": `controllers: Invalid value: "-mix,-limits,-policies,*": must leave at least one controller`,
+		"-records":                 `controllers: Invalid value: "-records": must leave at least one controller`,
 	} {
 		c := Default()
 		c.Controllers = strings.Split(list, ",")

@@ -82,6 +82,11 @@ type Services struct {
 	// +optional
 	RequestLimits RequestLimits `json:"requestLimits"`
 
+	// grpcWeb configures whether browsers may call.
+	//
+	// +optional
+	GRPCWeb GRPCWeb `json:"grpcWeb"`
+
 	// limits configures the service of ResourceLimits.
 	//
 	// +optional
@@ -140,6 +145,7 @@ func defaultServices() Services {
 		MaxRequestBytes:       1 << 20,
 		TokenCacheSeconds:     10,
 		RequestLimits:         defaultRequestLimits(),
+		GRPCWeb:               GRPCWeb{AllowedOrigins: []string{}},
 		Limits:                LimitsService{Namespace: "default"},
 		Records:               RecordsService{Namespace: "default"},
 		Environments:          EnvironmentsService{Namespace: "default"},
@@ -167,6 +173,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
 	all = append(all, s.RequestLimits.validate(path.Child("requestLimits"))...)
+	all = append(all, s.GRPCWeb.validate(path.Child("grpcWeb"))...)
 	all = append(all, named(path.Child("records", "namespace"), s.Records.Namespace, validation.IsDNS1123Label)...)
 	all = append(all, named(path.Child("environments", "namespace"), s.Environments.Namespace, validation.IsDNS1123Label)...)
 	return append(all, named(path.Child("limits", "namespace"), s.Limits.Namespace, validation.IsDNS1123Label)...)

@@ -44,9 +44,9 @@ type Configuration struct {
 	// +listType=set
 	Namespaces []string `json:"namespaces"`
 
-	// controllers are the controllers that run: mix, limits, records and environments. "*" stands for those that run by
-	// default, mix and limits. "name" adds one, "-name" removes one. records requires manifests/rbac/records, and
-	// environments manifests/environments. Defaults to "*".
+	// controllers are the controllers that run: mix, limits, policies, records and environments. "*" stands for those that
+	// run by default, mix, limits and policies. "name" adds one, "-name" removes one. records requires
+	// manifests/rbac/records, and environments manifests/environments. Defaults to "*".
 	//
 	// +optional
 	// +listType=set

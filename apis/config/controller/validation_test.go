@@ -119,6 +119,10 @@ func TestValidate(t *testing.T) {
 			"controllers: [records]\nwebhook: {enabled: true}",
 			"webhook.enabled: Invalid value: true: requires the controller mix or limits",
 		},
+		"a webhook with policies only": {
+			"controllers: [policies]\nwebhook: {enabled: true}",
+			"webhook.enabled: Invalid value: true: requires the controller mix or limits",
+		},
 		"a webhook that listens nowhere": {
 			`webhook: {bindAddress: "0"}`, `webhook.bindAddress: Invalid value: "0": must be host:port or :port`,
 		},

@@ -9,6 +9,7 @@ import (
 
 const (
 	defaultAnnotationPrefix   = "berth.dev"
+	defaultLockNamespace      = "berth-system"
 	defaultNodeSampleSize     = 32
 	defaultSyncTimeoutSeconds = 60
 )
@@ -38,6 +39,16 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 
 // SetDefaults_ResourceLimitArgs sets the defaults of the ResourceLimit plugin's arguments.
 func SetDefaults_ResourceLimitArgs(args *ResourceLimitArgs) {
+	if args.SyncTimeoutSeconds == nil {
+		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
+	}
+}
+
+// SetDefaults_SchedulingPolicyArgs sets the defaults of the SchedulingPolicy plugin's arguments.
+func SetDefaults_SchedulingPolicyArgs(args *SchedulingPolicyArgs) {
+	if args.LockNamespace == "" {
+		args.LockNamespace = defaultLockNamespace
+	}
 	if args.SyncTimeoutSeconds == nil {
 		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
 	}

@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CapacityMixArgs{},
 		&ResourceLimitArgs{},
+		&SchedulingPolicyArgs{},
 	)
 
 	return nil

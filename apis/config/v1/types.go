@@ -4,6 +4,8 @@ package v1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // CapacityType is the kind of capacity that a node offers: "spot" or "on-demand".
@@ -192,6 +194,32 @@ type ResourceLimitArgs struct {
 	//
 	// +optional
 	DefaultNamespace string `json:"defaultNamespace,omitempty"`
+
+	// syncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup, in seconds from 1 to
+	// 600. After that the scheduler exits with an error. Defaults to 60.
+	//
+	// +optional
+	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// SchedulingPolicyArgs are the arguments of the SchedulingPolicy plugin.
+type SchedulingPolicyArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// defaultPolicy are the rules for pods that no SchedulingPolicy governs, in the format of a SchedulingPolicy's spec
+	// without podSelector. If unset, the other plugins of the profile score the nodes of such pods.
+	//
+	// +optional
+	DefaultPolicy *v1alpha1.SchedulingRules `json:"defaultPolicy,omitempty"`
+
+	// lockNamespace is the namespace of the Leases by which nodes are locked for policies with bind mode Pessimistic. All
+	// schedulers that must not bind to a node at the same time need the same one. Defaults to berth-system.
+	//
+	// +optional
+	LockNamespace string `json:"lockNamespace,omitempty"`
 
 	// syncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup, in seconds from 1 to
 	// 600. After that the scheduler exits with an error. Defaults to 60.

@@ -17,6 +17,7 @@ import (
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&CapacityMixArgs{}, func(obj interface{}) { SetObjectDefaults_CapacityMixArgs(obj.(*CapacityMixArgs)) })
 	scheme.AddTypeDefaultingFunc(&ResourceLimitArgs{}, func(obj interface{}) { SetObjectDefaults_ResourceLimitArgs(obj.(*ResourceLimitArgs)) })
+	scheme.AddTypeDefaultingFunc(&SchedulingPolicyArgs{}, func(obj interface{}) { SetObjectDefaults_SchedulingPolicyArgs(obj.(*SchedulingPolicyArgs)) })
 	return nil
 }
 
@@ -29,4 +30,8 @@ func SetObjectDefaults_CapacityMixArgs(in *CapacityMixArgs) {
 
 func SetObjectDefaults_ResourceLimitArgs(in *ResourceLimitArgs) {
 	SetDefaults_ResourceLimitArgs(in)
+}
+
+func SetObjectDefaults_SchedulingPolicyArgs(in *SchedulingPolicyArgs) {
+	SetDefaults_SchedulingPolicyArgs(in)
 }
