@@ -4,32 +4,29 @@ package capacitymix
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/binding"
 	"berth.dev/berth/plugins/internal/metrics"
+	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
-// Bind binds the pod and writes its slot on it. The API server merges the
-// annotations of a Binding into the pod in the same transaction, so this is the
-// one call that the stock scheduler makes as well. Pods without a mix are left
-// to DefaultBinder, which must come after.
+// Bind binds the pod and writes its slot on it. Pods without a mix are left to
+// the plugins after it.
 func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
 		return skip
 	}
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations(s, pod)},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
-	}
+	b := binding.Of(pod, nodeName, annotations(cycleState, s, pod))
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "slot", s.slot)
-	if err := pl.Bindings.Do(ctx, func() error { return pl.bind(ctx, binding) }); err != nil {
+	if err := pl.Bindings.Do(ctx, func() error { return pl.bind(ctx, b) }); err != nil {
 		return fwk.AsStatus(err)
 	}
 	n, _ := pl.Ledger.Node(nodeName)
@@ -40,26 +37,25 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 	return nil
 }
 
-// bind makes the call as DefaultBinder does.
-func (pl *CapacityMix) bind(ctx context.Context, binding *corev1.Binding) error {
+// bind makes the call, unless this process may not lead any more.
+func (pl *CapacityMix) bind(ctx context.Context, b *corev1.Binding) error {
 	if err := pl.WaitIfFenced(ctx); err != nil {
 		return err
 	}
-	cacher := pl.handle.APICacher()
-	if cacher == nil {
-		return pl.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
-	}
-	done, err := cacher.BindPod(binding)
-	if err != nil {
-		return err
-	}
-	return cacher.WaitOnFinish(ctx, done)
+	return binding.Make(ctx, pl.handle, b)
 }
 
 // annotations are those of the pod's Binding.
-func annotations(s *preFilterState, pod *corev1.Pod) map[string]string {
-	if s.ungated {
-		return nil // the ungater wrote them
+func annotations(cycleState fwk.CycleState, s *preFilterState, pod *corev1.Pod) map[string]string {
+	var all map[string]string // of an ungated pod: the ungater wrote them
+	if !s.ungated {
+		all = ledger.Annotations(pod, s.slot, s.slotType, s.policy)
 	}
-	return ledger.Annotations(pod, s.slot, s.slotType, s.policy)
+	if r := reservationstate.Read(cycleState); r != nil {
+		if all == nil {
+			return r.Annotations()
+		}
+		maps.Copy(all, r.Annotations())
+	}
+	return all
 }

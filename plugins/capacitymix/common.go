@@ -38,8 +38,12 @@ type preFilterState struct {
 	// that it was tried with.
 	member *ledger.Claim
 	tried  *tried
+	// sampler sampled the nodes, nil where all nodes are tried.
+	sampler *nodesample.Sampler
 	// finalists are the best of the sample, where only those are tried.
 	finalists sets.Set[string]
+	// nodes has the types of nodes.
+	nodes *ledger.Ledger
 }
 
 // Clone implements fwk.StateData. The state itself is returned: preemption, which clones, changes nothing in it.

@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
@@ -42,7 +43,9 @@ type CapacityMix struct {
 	handle   fwk.Handle
 	resolver *policy.Resolver
 	sampler  *nodesample.Sampler
-	clock    clock.PassiveClock
+	// packing samples for pods whose policy prefers nodes that are used most.
+	packing *nodesample.Sampler
+	clock   clock.PassiveClock
 }
 
 var (
@@ -84,11 +87,18 @@ func WithUngater(leads <-chan struct{}) Option { return func(f *factory) { f.lea
 // process was stopped for so long that another one may lead.
 func WithFence(fenced func() bool) Option { return func(f *factory) { f.fenced = fenced } }
 
+// Classifiers are how schedulers classify nodes, for other plugins.
+type Classifiers = perscheduler.Values[*capacity.Classifier]
+
+// WithClassifiers has the plugin share how it classifies nodes.
+func WithClassifiers(c *Classifiers) Option { return func(f *factory) { f.classifiers = c } }
+
 // factory creates the plugins of one scheduler binary.
 type factory struct {
-	schedulers perscheduler.Parts[*shared]
-	leads      <-chan struct{}
-	fenced     func() bool
+	schedulers  perscheduler.Parts[*shared]
+	classifiers *Classifiers
+	leads       <-chan struct{}
+	fenced      func() bool
 }
 
 func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -111,7 +121,8 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 		State:    s.State,
 		handle:   handle,
 		resolver: resolver,
-		sampler:  s.sampler(int(args.NodeSampleSize), args.RankSampleBy),
+		sampler:  s.sampler(sampling{int(args.NodeSampleSize), args.RankSampleBy, nodesample.SpreadWeight}),
+		packing:  s.sampler(sampling{int(args.NodeSampleSize), config.RankSampleByMostAllocated, 0}),
 		clock:    clock.RealClock{},
 	}, nil
 }
@@ -134,8 +145,9 @@ type shared struct {
 
 // sampling is how a profile samples nodes.
 type sampling struct {
-	size   int
-	rankBy config.RankSampleBy
+	size         int
+	rankBy       config.RankSampleBy
+	spreadWeight int64
 }
 
 func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config.CapacityMixArgs) (*shared, error) {
@@ -146,6 +158,9 @@ func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config
 	label, ok, err := arguments.CapacityTypeLabel(args, classifier)
 	if err != nil {
 		return nil, argsError(err)
+	}
+	if f.classifiers != nil {
+		f.classifiers.Set(ctx, handle, classifier)
 	}
 	s := &shared{label: label, samplers: map[sampling]*nodesample.Sampler{}}
 	if s.State, err = state.New(ctx, handle, args, classifier, f.fenced); err != nil {
@@ -166,10 +181,9 @@ func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config
 }
 
 // sampler returns the sampler of the profiles that sample in a way.
-func (s *shared) sampler(size int, rankBy config.RankSampleBy) *nodesample.Sampler {
-	way := sampling{size, rankBy}
+func (s *shared) sampler(way sampling) *nodesample.Sampler {
 	if s.samplers[way] == nil {
-		s.samplers[way] = nodesample.NewSampler(s.Ledger, size, rankBy, s.label.Key)
+		s.samplers[way] = nodesample.NewSampler(s.Ledger, way.size, way.rankBy, way.spreadWeight, s.label.Key)
 	}
 	return s.samplers[way]
 }

@@ -29,7 +29,7 @@ func (pl *CapacityMix) PostFilter(
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	if len(s.finalists) > 0 {
-		pl.sampler.Reject(s.slotType, s.finalists)
+		s.sampler.Reject(s.slotType, s.finalists)
 	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()

@@ -16,6 +16,8 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/perscheduler"
+	"berth.dev/berth/plugins/internal/policystate"
+	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
@@ -59,7 +61,8 @@ func (pl *CapacityMix) PreFilter(
 	} else if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	result := pl.sample(pod, s)
+	s.nodes = pl.Ledger
+	result := pl.sample(cycleState, pod, s)
 	cycleState.Write(preFilterStateKey, s)
 	return result, nil
 }
@@ -115,12 +118,20 @@ func (pl *CapacityMix) typeOf(node string) capacity.Type {
 }
 
 // sample returns the sample of nodes that a new pod is tried on first. Where there
-// is none, the pod goes on to the next stage.
-func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *fwk.PreFilterResult {
+// is none, the pod goes on to the next stage. A pod that is tried where capacity is
+// held for it needs none.
+func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *preFilterState) *fwk.PreFilterResult {
 	if s.attempt.Stage != ledger.StageSample {
 		return nil
 	}
-	sample, ok := pl.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)
+	if r := reservationstate.Read(cycleState); r != nil && r.Restricts() {
+		return nil
+	}
+	s.sampler = pl.sampler
+	if p := policystate.Read(cycleState); p != nil && p.Packs() {
+		s.sampler = pl.packing
+	}
+	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)
 	if !ok {
 		s.attempt.Stage = ledger.StageType
 		return nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/config"
@@ -20,6 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
+	"berth.dev/berth/plugins/internal/policystate"
 )
 
 // sampled returns the nodes that a pod is tried on first, of so many spot nodes in two zones.
@@ -123,7 +125,7 @@ func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
 func TestWithoutARankTheWholeSampleGoesOn(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
 	f, _ := sampled(t, pod, 40)
-	f.plugin.sampler = nodesample.NewSampler(f.plugin.Ledger, 16, config.RankSampleByOff, "")
+	f.plugin.sampler = nodesample.NewSampler(f.plugin.Ledger, 16, config.RankSampleByOff, nodesample.SpreadWeight, "")
 	assert.Len(t, f.sampleFor(t, pod), 16)
 }
 
@@ -199,4 +201,27 @@ func TestPodsWithExtendedResourcesAreTriedOnAllNodes(t *testing.T) {
 		_, names = sampled(t, pod, 40)
 		assert.Equal(t, narrowed, names != nil, "%s of an init container", name)
 	}
+}
+
+// packing is a policy that prefers nodes that are used most.
+type packing struct{}
+
+func (p packing) Clone() fwk.StateData { return p }
+func (packing) Packs() bool            { return true }
+
+// The finalists of a pod are those that its policy would choose from: the node with the most free capacity is the best one
+// without a policy, and the worst one for a policy that packs.
+func TestAPolicyThatPacksGetsTheNodesThatAreUsedMost(t *testing.T) {
+	best, pod := mixtest.NodeName("s", 7), mixtest.Pod("web", 0)
+	f, names := sampled(t, pod, 40, roomy)
+	require.True(t, names.Has(best))
+	for range 6 {
+		state := framework.NewCycleState()
+		state.Write(policystate.Key, packing{})
+		result, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+		require.True(t, status.IsSuccess(), status.Message())
+		assert.NotEmpty(t, result.NodeNames)
+		assert.False(t, result.NodeNames.Has(best))
+	}
+	assert.True(t, f.sampleFor(t, pod).Has(best), "without the policy the pod has samples of another kind")
 }

@@ -44,7 +44,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 			p, _ := filtered.plugin.resolver.Resolve(one)
 			c, err := filtered.plugin.claim(one, p, capacity.Unknown)
 			require.NoError(rt, err)
-			one.Annotations, one.Spec.NodeName = annotations(c, one), "node"
+			one.Annotations, one.Spec.NodeName = annotations(framework.NewCycleState(), c, one), "node"
 			filtered.addPod(one)
 			after := opened.ungate(rt, other)
 			limited, ok := gate.Opened(after)

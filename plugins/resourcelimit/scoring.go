@@ -8,11 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // PreScore skips a pod for which its size prefers no nodes.
 func (pl *ResourceLimit) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if limit := limitOf(state); limit == nil || !scores(limit, pod) {
+	if Preferring(state, pod) == nil {
 		return skip
 	}
 	return nil
@@ -33,4 +35,13 @@ func (pl *ResourceLimit) ScoreExtensions() fwk.ScoreExtensions { return pl }
 // NormalizeScore gives the best node 100, as for a pod's own preferences.
 func (pl *ResourceLimit) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
+}
+
+// Preferring returns the limit of a cycle's pod if it prefers nodes by preferences that are not in the pod's own affinity, nil
+// otherwise.
+func Preferring(state fwk.CycleState, pod *corev1.Pod) *registry.Compiled {
+	if limit := limitOf(state); limit != nil && scores(limit, pod) {
+		return limit
+	}
+	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/policystate"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.
@@ -76,9 +77,10 @@ func (pl *Plugin) SignPod(ctx context.Context, pod *corev1.Pod) ([]fwk.SignFragm
 // skip is shared: the framework does not change a status that reports it.
 var skip = fwk.NewStatus(fwk.Skip)
 
-// PreScore leaves pods to CapacityMix that it has counted, unless they say themselves how they are to be spread.
+// PreScore leaves pods to SchedulingPolicy that have a policy, whose scores replace all others, and to CapacityMix pods that
+// it has counted, unless they state themselves how they are to be spread.
 func (pl *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	if len(pod.Spec.TopologySpreadConstraints) == 0 && capacitymix.Spreads(state) {
+	if policystate.Read(state) != nil || len(pod.Spec.TopologySpreadConstraints) == 0 && capacitymix.Governs(state) {
 		return skip
 	}
 	return pl.inTree.PreScore(ctx, state, pod, nodes)

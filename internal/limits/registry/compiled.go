@@ -133,3 +133,12 @@ func (c *Compiled) Score(node *corev1.Node) int64 {
 	}
 	return score
 }
+
+// Weight returns the sum of the weights of all preferred terms, 0 to 1600.
+func (c *Compiled) Weight() int64 {
+	var sum int64
+	for i := range c.preferred {
+		sum += c.preferred[i].weight
+	}
+	return sum
+}

@@ -71,7 +71,13 @@ func sameRule(a, b *Pod) bool {
 }
 
 // SameLabels reports whether two pods of one state have the same labels. It is as fast as a comparison of pointers.
-func (p *Pod) SameLabels(o *Pod) bool { return sameSet(p.Labels, o.Labels) }
+func (p *Pod) SameLabels(o *Pod) bool { return p.LabelSet() == o.LabelSet() }
+
+// LabelSet identifies a set of labels in a state, which has each set once.
+type LabelSet uintptr
+
+// LabelSet returns the set of a pod's labels: pods with the same labels have the same one.
+func (p *Pod) LabelSet() LabelSet { return LabelSet(reflect.ValueOf(p.Labels).Pointer()) }
 
 func sameSet(a, b map[string]string) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()

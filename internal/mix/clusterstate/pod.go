@@ -22,6 +22,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
@@ -222,7 +223,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Labels:        f.sets.same(old.Labels, o.Labels),
 		SchedulerName: f.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
-		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
+		Finished:      podphase.Finished(o),
 		Gated:         gate.Has(o),
 		UsesGate:      gate.Made(o),
 		Grouped:       o.Spec.SchedulingGroup != nil,

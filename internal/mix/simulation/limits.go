@@ -4,16 +4,13 @@ package simulation
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/limits/registry"
 )
 
@@ -28,36 +25,9 @@ func (p *Profile) LimitArgs(schedulerName string) (*config.ResourceLimitArgs, bo
 	return args, args != nil
 }
 
-// readsLimits reports whether a profile enables the plugin ResourceLimit.
-func (p *Profile) readsLimits() bool {
-	for _, r := range p.replays {
-		if r.limits != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // listLimits lists all ResourceLimits, none if the API server does not serve them.
 func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimit, error) {
-	client, err := client.New(listOnce(cfg))
-	if err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
-	}
-	next := func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
-		page := &v1alpha1.ResourceLimitList{}
-		err := client.Get().Resource("resourcelimits").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(page)
-		for i := range page.Items {
-			stripMeta(&page.Items[i])
-			add(&page.Items[i])
-		}
-		return page.Continue, err
-	}
-	all, err := pages(metav1.ListOptions{}, "resourcelimits", next)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return all, err
+	return listOwn[*v1alpha1.ResourceLimit](ctx, cfg, "resourcelimits", func() runtime.Object { return &v1alpha1.ResourceLimitList{} })
 }
 
 // sized is the effect of a pod's ResourceLimit on its replacement.

@@ -8,8 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/internal/kube/client"
 )
 
 const (
@@ -72,4 +77,29 @@ func pages[T any](o metav1.ListOptions, what string, next func(metav1.ListOption
 			o.Continue = more
 		}
 	}
+}
+
+// listOwn lists all objects of a kind of Berth, none if the API server does not serve the kind.
+func listOwn[T metav1.Object](ctx context.Context, cfg *rest.Config, resource string, newPage func() runtime.Object) ([]T, error) {
+	client, err := client.New(listOnce(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	all, err := pages(metav1.ListOptions{}, resource, func(o metav1.ListOptions, add func(T)) (string, error) {
+		page := newPage()
+		if err := client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(page); err != nil {
+			return "", err
+		}
+		err := meta.EachListItem(page, func(item runtime.Object) error {
+			object := item.(T)
+			stripMeta(object)
+			add(object)
+			return nil
+		})
+		return page.(metav1.ListInterface).GetContinue(), err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return all, err
 }

@@ -18,6 +18,9 @@ var withoutFilter = []string{
 	names.ImageLocality, names.NodeResourcesBalancedAllocation,
 }
 
+// ours are Berth's own plugins: those that filter nodes are replayed without the plugin, the others only score.
+var ours = []string{capacityMix, reservation, resourceLimit, schedulingPolicy, topologySpreadScore}
+
 // replayable keeps the in-tree plugins of a profile that filter nodes. Their order is kept, because it determines the
 // reason for which a node is rejected.
 func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) replayed {
@@ -28,7 +31,7 @@ func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Ext
 		for _, pl := range set.Enabled {
 			_, known := inTree[pl.Name]
 			switch {
-			case !known && pl.Name != capacityMix && pl.Name != resourceLimit:
+			case !known && !slices.Contains(ours, pl.Name):
 				r.skipped = append(r.skipped, pl.Name)
 			case known && !slices.Contains(withoutFilter, pl.Name):
 				kept.Enabled = append(kept.Enabled, pl)

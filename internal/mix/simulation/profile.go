@@ -28,6 +28,7 @@ import (
 // The names of plugins, which this package must not import.
 const (
 	capacityMix         = "CapacityMix"
+	schedulingPolicy    = "SchedulingPolicy"
 	topologySpreadScore = "TopologySpreadScore"
 )
 
@@ -38,7 +39,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceNamespace: berth-system, resourceName: berth-scheduler}
 profiles:
 - schedulerName: berth-scheduler
-  plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
+  plugins: {multiPoint: {enabled: [{name: Reservation}, {name: CapacityMix}, {name: ResourceLimit}]}}
 `
 
 // stockConfiguration is the configuration of the default scheduler of Kubernetes, which Berth assumes.
@@ -81,6 +82,27 @@ type replayed struct {
 	skipped []string
 	// limits is nil for a profile without the plugin ResourceLimit.
 	limits *config.ResourceLimitArgs
+	// reserves is set for a profile with the plugin Reservation.
+	reserves bool
+}
+
+// readsLimits reports whether a profile enables the plugin ResourceLimit.
+func (p *Profile) readsLimits() bool {
+	return p.any(func(r replayed) bool { return r.limits != nil })
+}
+
+// readsReservations reports whether a profile enables the plugin Reservation.
+func (p *Profile) readsReservations() bool {
+	return p.any(func(r replayed) bool { return r.reserves })
+}
+
+func (p *Profile) any(is func(replayed) bool) bool {
+	for _, r := range p.replays {
+		if is(r) {
+			return true
+		}
+	}
+	return false
 }
 
 // LoadProfile reads a file with a KubeSchedulerConfiguration, as strictly as the scheduler does.
@@ -180,6 +202,7 @@ func (p *Profile) addStock() error {
 
 func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) error {
 	r := replayable(profile, extenders)
+	r.reserves = enables(profile.Plugins, reservation)
 	configs := path.Child("pluginConfig")
 	if enables(profile.Plugins, resourceLimit) {
 		args, err := argsOf(

@@ -97,20 +97,26 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	s.view.state = s.base.without(gone)
 	defer func() { s.view.state = s.base }()
 	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
-	if err := a.find(quiet(ctx), f, pod, s.size(pod), s.view.candidates(q.Nodes)); err != nil {
+	if err := a.find(quiet(ctx), f, pod, rules{s.size(pod), s.heldForOthers(pod)}, s.view.candidates(q.Nodes)); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
 	return a, nil
 }
 
+// rules are those of Berth's own plugins for a pod.
+type rules struct {
+	size sized
+	held *held
+}
+
 // find filters nodes until one is feasible.
-func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, size sized, nodes []fwk.NodeInfo) error {
+func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, own rules, nodes []fwk.NodeInfo) error {
 	a.Candidates = len(nodes)
 	switch {
 	case len(nodes) == 0:
 		return nil
-	case size.rejected != "":
-		a.reject(size.rejected)
+	case own.size.rejected != "":
+		a.reject(own.size.rejected)
 		return nil
 	}
 	cycle := framework.NewCycleState()
@@ -131,7 +137,7 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 			a.Reasons[elsewhere]++
 			continue
 		}
-		if fits, err := a.try(ctx, f, cycle, pod, size, node); fits || err != nil {
+		if fits, err := a.try(ctx, f, cycle, pod, own, node); fits || err != nil {
 			return err
 		}
 	}
@@ -140,11 +146,15 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 
 // try runs the filters for one node.
 func (a *Answer) try(
-	ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, size sized, node fwk.NodeInfo,
+	ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, own rules, node fwk.NodeInfo,
 ) (fits bool, err error) {
 	name := node.Node().Name
-	if size.limit != nil && !size.limit.Matches(node.Node()) {
-		a.Reasons[size.limit.NodeReason()]++
+	if limit := own.size.limit; limit != nil && !limit.Matches(node.Node()) {
+		a.Reasons[limit.NodeReason()]++
+		return false, nil
+	}
+	if reason := own.held.rejects(node); reason != "" {
+		a.Reasons[reason]++
 		return false, nil
 	}
 	status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)

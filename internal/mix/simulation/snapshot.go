@@ -7,6 +7,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -41,30 +42,49 @@ type Snapshot struct {
 	view       *view
 	frameworks map[string]framework.Framework // by scheduler name; nil once closed
 	limits     *registry.Registries           // empty unless a profile has the plugin ResourceLimit
+	reserved   reserved                       // nothing unless a profile has the plugin Reservation
 }
 
 // Take lists what the profile's filters read, each kind once. It requires only the verb list on: pods, nodes,
 // namespaces, persistentvolumes, persistentvolumeclaims; csidrivers, csinodes, csistoragecapacities, storageclasses,
 // volumeattachments; deviceclasses, devicetaintrules, resourceclaims, resourceslices. A profile with hard default
-// constraints for spreading pods also reads services, replicationcontrollers, replicasets and statefulsets, and one with
-// the plugin ResourceLimit resourcelimits. A list that fails is an error, because without its objects there would appear
-// to be more free capacity. A kind that an older API server does not serve has no objects.
+// constraints for spreading pods also reads services, replicationcontrollers, replicasets and statefulsets, one with the
+// plugin ResourceLimit resourcelimits, and one with the plugin Reservation reservations. A list that fails is an error,
+// because without its objects there would appear to be more free capacity. A kind that an older API server does not serve
+// has no objects.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
 	s, err := take(ctx, client, profile)
-	if err != nil || !profile.readsLimits() {
-		return s, err
-	}
-	all, err := listLimits(ctx, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.listOwn(ctx, cfg); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.limits = registry.NewRegistries(all)
 	return s, nil
+}
+
+// listOwn lists the kinds of Berth that plugins of the profile read.
+func (s *Snapshot) listOwn(ctx context.Context, cfg *rest.Config) error {
+	if s.profile.readsLimits() {
+		all, err := listLimits(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		s.limits = registry.NewRegistries(all)
+	}
+	if !s.profile.readsReservations() {
+		return nil
+	}
+	all, err := listReservations(ctx, cfg)
+	if err == nil {
+		s.reserved = newReserved(all, time.Now())
+	}
+	return err
 }
 
 func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*Snapshot, error) {
@@ -91,7 +111,7 @@ func newSnapshot(
 	s := &Snapshot{
 		profile: profile, informers: newFactory(client, nodes), stop: stop,
 		base: base, view: &view{base}, frameworks: map[string]framework.Framework{},
-		limits: registry.NewRegistries(nil),
+		limits: registry.NewRegistries(nil), reserved: newReserved(nil, time.Time{}),
 	}
 	if err := s.build(running, client); err != nil {
 		s.Close()

@@ -38,6 +38,8 @@ type group struct {
 	own     *ownDomains // in place of domains, for a group that names labels of its own
 	zones   []int32     // pods per zone
 	hosts   map[string]int32
+	// siblings are nil until they are requested.
+	siblings *siblings
 }
 
 func newGroup(key policy.GroupKey) *group {

@@ -74,6 +74,7 @@ type record struct {
 	// in none, or if its group has domains of its own.
 	domain  int32
 	zone    int32       // the same for its zone
+	counted *details    // the node on which group.siblings count it, nil if on none
 	pending *corev1.Pod // while claimed or opened: whom to wake
 	// woken: the pod was returned by Forget, and has not claimed since.
 	woken bool
@@ -438,6 +439,9 @@ func (r *record) count(n Node) {
 		r.zone = n.zoneNumber
 		r.group.zones = oneMore(r.group.zones, r.zone)
 	}
+	if r.group.siblings != nil {
+		r.group.siblings.add(r, n.details)
+	}
 }
 
 func (r *record) uncount() {
@@ -451,5 +455,8 @@ func (r *record) uncount() {
 	if r.zone != noDomain {
 		r.group.zones[r.zone]--
 		r.zone = noDomain
+	}
+	if r.group.siblings != nil {
+		r.group.siblings.remove(r)
 	}
 }

@@ -9,13 +9,14 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 )
 
 // Active reports whether a pod holds its slot: terminating and finished pods do not.
 func Active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.DeletionTimestamp == nil && !podphase.Finished(pod)
 }
 
 // Unschedulable returns the condition of a pod for which a scheduler found no node, nil for others.

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -44,6 +46,8 @@ type machine struct {
 	nodes  map[string]*corev1.Node
 	mixes  map[policy.GroupKey]*policy.Policy
 	serial int
+	// failureDomains is the label by which siblings are counted, "" while they are not.
+	failureDomains string
 }
 
 var spreadOver = []string{corev1.LabelTopologyZone}
@@ -202,6 +206,9 @@ func (m *machine) actions() []func() {
 			keys := m.groups()
 			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: split.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
 		},
+		func() {
+			m.failureDomains = []string{corev1.LabelHostname, corev1.LabelTopologyZone, typeLabel, "not.there"}[m.pick(4)]
+		},
 		m.restart,
 	}
 }
@@ -254,7 +261,40 @@ func (m *machine) check() {
 		}
 		require.Equal(m.t, m.recount(key, anything), got, "group %s at %s", key.ID, p.Mix)
 		m.checkSpread(key, p)
+		if m.failureDomains != "" {
+			m.checkSiblings(key)
+		}
 	}
+}
+
+// checkSiblings recounts all pods of a group per node, zone and failure domain, on nodes that are there.
+func (m *machine) checkSiblings(key policy.GroupKey) {
+	hosts, zones, domains, most := map[string]int{}, map[string]int{}, map[string]int{}, ledger.Around{}
+	for _, pod := range m.pods {
+		node := m.nodes[pod.node+pod.reserved]
+		if pod.group != key || node == nil {
+			continue
+		}
+		hosts[node.Name]++
+		zones[node.Labels[corev1.LabelTopologyZone]]++
+		domains[node.Labels[m.failureDomains]]++
+		most.OnNode = max(most.OnNode, hosts[node.Name])
+		most.InZone = max(most.InZone, zones[node.Labels[corev1.LabelTopologyZone]])
+		most.InDomain = max(most.InDomain, domains[node.Labels[m.failureDomains]])
+	}
+	var nodes []fwk.NodeInfo
+	want := []ledger.Around{}
+	for name, node := range m.nodes {
+		info := framework.NewNodeInfo()
+		info.SetNode(node)
+		nodes = append(nodes, info)
+		want = append(want, ledger.Around{
+			OnNode: hosts[name], InZone: zones[node.Labels[corev1.LabelTopologyZone]], InDomain: domains[node.Labels[m.failureDomains]],
+		})
+	}
+	around, top := m.ledger.Siblings(key, m.failureDomains, nodes)
+	require.Equal(m.t, want, around, "siblings in group %s by %s", key.ID, m.failureDomains)
+	require.Equal(m.t, most, top, "most siblings in group %s by %s", key.ID, m.failureDomains)
 }
 
 // checkSpread recounts the spot pods of a group per interruption domain, and all its pods per zone and node.

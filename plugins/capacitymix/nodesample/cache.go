@@ -16,6 +16,9 @@ import (
 // Shah, "Load Balancing with Memory", 2002, have the theory).
 type cache struct {
 	best []string
+	// missed has, by name, how many pods in a row did not fit on a node that is cached all the same. Packed nodes are nearly
+	// full: were those on which one large pod does not fit dropped, small pods would open other nodes.
+	missed map[string]int
 	// rejected are nodes that seemed best and that a filter rejected all the same:
 	// were they kept, every sample would end at them. The last ones, in a ring.
 	rejected  [64]string
@@ -24,10 +27,35 @@ type cache struct {
 	ranked []candidate // reused between calls
 }
 
+// maxMissed bounds for how many pods a node stays cached on which none of them fits.
+const maxMissed = 8
+
+// miss reports whether a node stays cached on which a pod does not fit.
+func (c *cache) miss(name string) bool {
+	if c.missed[name] == maxMissed {
+		delete(c.missed, name)
+		return false
+	}
+	if c.missed == nil {
+		c.missed = map[string]int{}
+	}
+	c.missed[name]++
+	return true
+}
+
+// keep replaces what is cached by nodes that stay, n at most, and the best of some candidates.
+func (c *cache) keep(stay []string, all []candidate, n int, by config.RankSampleBy) {
+	c.replace(all, n-len(stay), by)
+	c.best = append(c.best, stay...)
+}
+
 // replace replaces what is cached by the best n of some candidates: those on
 // which a pod leaves most free, or least where nodes are packed.
 func (c *cache) replace(all []candidate, n int, by config.RankSampleBy) {
-	c.ranked = c.ranked[:0]
+	c.ranked, c.best = c.ranked[:0], c.best[:0]
+	if n == 0 {
+		return
+	}
 	for i := range all {
 		a := &all[i]
 		if len(c.ranked) == n && !a.better(&c.ranked[n-1], by) {
@@ -42,7 +70,6 @@ func (c *cache) replace(all []candidate, n int, by config.RankSampleBy) {
 		}
 		c.ranked = slices.Insert(c.ranked[:min(len(c.ranked), n-1)], min(at, n-1), *a)
 	}
-	c.best = c.best[:0]
 	for i := range c.ranked {
 		c.best = append(c.best, c.ranked[i].name)
 	}

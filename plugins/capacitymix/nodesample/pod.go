@@ -116,16 +116,16 @@ func tolerates(pod *corev1.Pod, info fwk.NodeInfo) bool {
 func repels(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 
 // freeAfter is a rough, cheap form of the NodeResourcesFit filter, which still
-// decides, and of its score: how much the pod would leave free, in hundredths of
-// a percent.
-func freeAfter(info fwk.NodeInfo, cpu, memory int64) (free int64, fits bool) {
+// decides, and of its score: how much CPU and memory the pod would leave free, in
+// hundredths of a percent.
+func freeAfter(info fwk.NodeInfo, cpu, memory int64) (cpuShare, memoryShare int64, fits bool) {
 	allocatable, requested := info.GetAllocatable(), info.GetRequested()
 	freeCPU := allocatable.GetMilliCPU() - requested.GetMilliCPU() - cpu
 	freeMemory := allocatable.GetMemory() - requested.GetMemory() - memory
 	if freeCPU < 0 || freeMemory < 0 || len(info.GetPods()) >= allocatable.GetAllowedPodNumber() {
-		return 0, false
+		return 0, 0, false
 	}
-	return (share(freeCPU, allocatable.GetMilliCPU()) + share(freeMemory, allocatable.GetMemory())) / 2, true
+	return share(freeCPU, allocatable.GetMilliCPU()), share(freeMemory, allocatable.GetMemory()), true
 }
 
 // share is a part of a whole in hundredths of a percent.

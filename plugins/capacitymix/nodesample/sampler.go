@@ -28,9 +28,9 @@ const maxRounds = 4
 // best of it are returned, an eighth of the sample but no fewer than this.
 const minFinalists = 4
 
-// spreadWeight is what a point of Score counts for against a hundredth of a
+// SpreadWeight is what a point of Score counts for against a hundredth of a
 // percent free: the plugin's weight in the profiles that Berth ships.
-const spreadWeight = 3 * 100
+const SpreadWeight = 3 * 100
 
 // Sampler samples the nodes of a cluster. It is shared by the profiles that
 // sample in the same way, and used by scheduling cycles only, of which there is
@@ -39,19 +39,22 @@ type Sampler struct {
 	ledger *ledger.Ledger
 	size   int
 	rankBy config.RankSampleBy
+	// spreadWeight is SpreadWeight, or 0 where siblings do not matter.
+	spreadWeight int64
 	// typeLabel is the node label by which ungated pods are limited to their capacity type.
 	typeLabel string
 	caches    map[capacity.Type]*cache
 }
 
-// NewSampler returns a Sampler of up to size nodes.
-func NewSampler(l *ledger.Ledger, size int, rankBy config.RankSampleBy, typeLabel string) *Sampler {
+// NewSampler returns a Sampler of up to size nodes. The weight is that of siblings against free capacity.
+func NewSampler(l *ledger.Ledger, size int, rankBy config.RankSampleBy, spreadWeight int64, typeLabel string) *Sampler {
 	return &Sampler{
-		ledger:    l,
-		size:      size,
-		rankBy:    rankBy,
-		typeLabel: typeLabel,
-		caches:    map[capacity.Type]*cache{capacity.Spot: {}, capacity.OnDemand: {}},
+		ledger:       l,
+		size:         size,
+		rankBy:       rankBy,
+		spreadWeight: spreadWeight,
+		typeLabel:    typeLabel,
+		caches:       map[capacity.Type]*cache{capacity.Spot: {}, capacity.OnDemand: {}},
 	}
 }
 
@@ -88,7 +91,7 @@ func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, group policy
 		sample.Spread.least = sample.Spread.least.min(all[i].crowding)
 	}
 	if sample.Ranked = s.rankBy != config.RankSampleByOff && !prefersNodes(pod); sample.Ranked {
-		all = finalists(all, sample.Spread.least, s.rankBy)
+		all = s.finalists(all, sample.Spread.least)
 	}
 	sample.Names = make(sets.Set[string], len(all))
 	for i := range all {
@@ -111,14 +114,14 @@ type candidate struct {
 }
 
 // finalists are the best of a sample; of equal ones those whose turn came first.
-func finalists(all []candidate, least crowding, by config.RankSampleBy) []candidate {
+func (s *Sampler) finalists(all []candidate, least crowding) []candidate {
 	n := max(minFinalists, len(all)/8)
 	if len(all) <= n {
 		return all
 	}
 	for i := range all {
-		all[i].rank = spreadWeight * all[i].crowding.score(least)
-		if by == config.RankSampleByMostAllocated {
+		all[i].rank = s.spreadWeight * all[i].crowding.score(least)
+		if s.rankBy == config.RankSampleByMostAllocated {
 			all[i].rank -= all[i].free
 		} else {
 			all[i].rank += all[i].free
@@ -133,21 +136,19 @@ func finalists(all []candidate, least crowding, by config.RankSampleBy) []candid
 func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, t capacity.Type) []candidate {
 	cpu, memory := requests(pod)
 	all := make([]candidate, 0, s.size)
-	examine := func(name string) {
+	examine := func(name string) bool {
 		info, err := nodes.Get(name)
 		if err != nil || !tolerates(pod, info) {
-			return
+			return false
 		}
-		if free, fits := freeAfter(info, cpu, memory); fits {
-			all = append(all, candidate{name: name, free: free})
+		freeCPU, freeMemory, fits := freeAfter(info, cpu, memory)
+		if fits {
+			all = append(all, candidate{name: name, free: s.free(freeCPU, freeMemory)})
 		}
+		return fits
 	}
 	cached := s.caches[t]
-	for _, name := range cached.best {
-		if n, known := s.ledger.Node(name); known && n.Takes(t) {
-			examine(name)
-		}
-	}
+	stay := s.again(cached, t, examine)
 	for range maxRounds {
 		for _, name := range s.ledger.Sample(t, s.size-len(all)) {
 			if !slices.Contains(cached.best, name) {
@@ -159,7 +160,31 @@ func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, t capaci
 		}
 	}
 	if s.rankBy != config.RankSampleByOff {
-		cached.replace(all, s.size/2, s.rankBy)
+		cached.keep(stay, all, s.size/2, s.rankBy)
 	}
 	return all
+}
+
+// again examines the cached nodes, and returns those that stay cached although the pod does not fit.
+func (s *Sampler) again(cached *cache, t capacity.Type, examine func(string) bool) (stay []string) {
+	for _, name := range cached.best {
+		n, known := s.ledger.Node(name)
+		switch takes := known && n.Takes(t); {
+		case takes && examine(name), !takes:
+			delete(cached.missed, name)
+		case s.rankBy == config.RankSampleByMostAllocated && cached.miss(name):
+			stay = append(stay, name)
+		}
+	}
+	return stay
+}
+
+// free values what a pod would leave free: the mean or, where siblings do not matter, which is so for policies that pack, what
+// a node lacks to the highest score of their function Binpacking.
+func (s *Sampler) free(cpu, memory int64) int64 {
+	free := (cpu + memory) / 2
+	if s.rankBy == config.RankSampleByMostAllocated && s.spreadWeight == 0 {
+		free += max(cpu-memory, memory-cpu) / 4
+	}
+	return free
 }

@@ -65,11 +65,29 @@ func TestTheCacheKeepsTheBestThatWereNotRejected(t *testing.T) {
 }
 
 func TestRejectedNodesLeaveTheCacheOfTheirType(t *testing.T) {
-	s := NewSampler(nil, 4, config.RankSampleByLeastAllocated, "")
+	s := NewSampler(nil, 4, config.RankSampleByLeastAllocated, SpreadWeight, "")
 	s.caches[capacity.Spot].best, s.caches[capacity.OnDemand].best = []string{"a", "b"}, []string{"a"}
 	s.Reject(capacity.Spot, sets.New("a"))
 	assert.Equal(t, []string{"b"}, s.caches[capacity.Spot].best)
 	assert.Equal(t, []string{"a"}, s.caches[capacity.OnDemand].best)
+}
+
+// A packed node on which a large pod does not fit is nearly full, and the best one for the next small pod.
+func TestPackedNodesStayCachedForSomePodsThatDoNotFit(t *testing.T) {
+	m := &cache{}
+	all := make([]candidate, 8)
+	for i := range all {
+		all[i] = candidate{name: fmt.Sprint(i), free: int64(i)}
+	}
+	for range maxMissed {
+		require.True(t, m.miss("full"))
+		m.keep([]string{"full"}, all, 4, config.RankSampleByMostAllocated)
+		require.Equal(t, []string{"0", "1", "2", "full"}, m.best)
+	}
+	require.False(t, m.miss("full"))
+	require.Empty(t, m.missed, "it has a new start")
+	m.keep([]string{"a", "b"}, all, 2, config.RankSampleByMostAllocated)
+	require.Equal(t, []string{"a", "b"}, m.best, "no more than there may be")
 }
 
 func TestOldRejectionsAreReplacedByNewOnes(t *testing.T) {
@@ -103,7 +121,7 @@ func TestFinalistsAreTheHighestRankedAndTheFirstOfEqualOnes(t *testing.T) {
 			by, sign = config.RankSampleByMostAllocated, -1
 		}
 		value := func(c candidate) int64 { return 300*c.crowding.score(least) + sign*c.free }
-		best := finalists(slices.Clone(all), least, by)
+		best := (&Sampler{rankBy: by, spreadWeight: SpreadWeight}).finalists(slices.Clone(all), least)
 		require.Len(t, best, min(n, max(4, n/8)))
 		in := map[string]bool{}
 		worst := value(best[0])

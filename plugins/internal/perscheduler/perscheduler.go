@@ -45,3 +45,37 @@ func (s *Parts[P]) Join(ctx context.Context, handle fwk.Handle, create func() (P
 	})
 	return part, nil
 }
+
+// Values are values that the plugin of one name has for schedulers, and plugins of other names read. A profile creates its
+// plugins in any order, so a value is read when it is needed, not when a plugin is created.
+type Values[V any] struct {
+	mu        sync.Mutex
+	byFactory map[informers.SharedInformerFactory]V
+}
+
+// Set sets the value of a scheduler. It is forgotten when ctx, the scheduler's, ends.
+func (s *Values[V]) Set(ctx context.Context, handle fwk.Handle, value V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byFactory == nil {
+		s.byFactory = map[informers.SharedInformerFactory]V{}
+	}
+	id := handle.SharedInformerFactory()
+	s.byFactory[id] = value
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.byFactory, id)
+	})
+}
+
+// Get returns the value of a scheduler, and whether there is one. A nil Values has none.
+func (s *Values[V]) Get(handle fwk.Handle) (value V, ok bool) {
+	if s == nil {
+		return value, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok = s.byFactory[handle.SharedInformerFactory()]
+	return value, ok
+}

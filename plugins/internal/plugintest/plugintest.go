@@ -94,6 +94,7 @@ func (c *Cluster) options() []frameworkruntime.Option {
 		frameworkruntime.WithEventRecorder(c.Recorder),
 		frameworkruntime.WithSnapshotSharedLister(c.Snapshot),
 		frameworkruntime.WithPodActivator(c.Activated),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 	}
 }
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package overview makes an overview of the mixes of a cluster: totals, nodes, and each workload with its slots. It counts with the
+// methods of clusterstate.Group, as the status of a CapacityMix and kubectl berth status do.
+package overview
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Input is what an overview is made of.
+type Input struct {
+	State *clusterstate.State
+	// Pods, Nodes and Mixes are as the API has them.
+	Pods  []*corev1.Pod
+	Nodes []*corev1.Node
+	Mixes []*v1alpha1.CapacityMix
+	// Selector chooses workloads by the labels of their pods; nil chooses all.
+	Selector labels.Selector
+}
+
+// Overview is what is shown. All texts in it are printable ASCII of bounded length, whatever the objects contain.
+type Overview struct {
+	Totals Totals `json:"totals"`
+	// Nodes are the groups of nodes by type and zone.
+	Nodes []NodeGroup `json:"nodes"`
+	// Workloads are sorted: those that do not satisfy their mix first, then by namespace and name.
+	Workloads []Workload `json:"workloads"`
+}
+
+// Totals are the sums of the workloads.
+type Totals struct {
+	Mixes     int `json:"mixes"`
+	Workloads int `json:"workloads"`
+	Satisfied int `json:"satisfied"`
+	Replicas  int `json:"replicas"`
+	Counts    `json:",inline"`
+}
+
+// Workload is one revision of a workload.
+type Workload struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Revision  string `json:"revision,omitempty"`
+	// Source is where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
+	Source string `json:"source"`
+	Rule   string `json:"rule"`
+	// Floor is how many of the replicas always run on on-demand nodes.
+	Floor     int `json:"floor"`
+	Replicas  int `json:"replicas"`
+	Counts    `json:",inline"`
+	Satisfied bool `json:"satisfied"`
+	// Reason is why the mix is not satisfied, Message the same in a sentence.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Slots   []Slot `json:"slots"`
+	// HiddenSlots counts the slots without a pod that Slots does not list.
+	HiddenSlots int `json:"hiddenSlots,omitempty"`
+	// Bare is set for the pods of a mix that have no controller: they are one workload.
+	Bare bool   `json:"bare,omitempty"`
+	ID   string `json:"-"`
+}
+
+// Of returns the overview of a cluster.
+func Of(in Input) *Overview {
+	out := &Overview{Nodes: []NodeGroup{}, Workloads: []Workload{}}
+	b := newBuilder(in)
+	for _, namespace := range in.State.Namespaces() {
+		for _, g := range in.State.Current(namespace) {
+			if !b.selects(g) {
+				continue
+			}
+			w := b.workload(g)
+			out.Totals.add(&w)
+			out.Workloads = append(out.Workloads, w)
+		}
+	}
+	slices.SortFunc(out.Workloads, byUrgency)
+	out.Totals.Mixes = b.mixesShown()
+	out.Nodes = b.nodeGroups()
+	return out
+}
+
+func byUrgency(a, b Workload) int {
+	if a.Satisfied != b.Satisfied {
+		if b.Satisfied {
+			return -1
+		}
+		return 1
+	}
+	return ByName(a, b)
+}
+
+// ByName orders workloads by namespace and name.
+func ByName(a, b Workload) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.ID, b.ID))
+}
+
+func (t *Totals) add(w *Workload) {
+	t.Workloads++
+	if w.Satisfied {
+		t.Satisfied++
+	}
+	t.Replicas += w.Replicas
+	t.Add(w.Counts)
+}
+
+// builder has what the workloads of an overview share.
+type builder struct {
+	Input
+	mixes map[types.NamespacedName]*v1alpha1.CapacityMix
+	// waits is why pods have no node, by their UID.
+	waits map[types.UID]string
+	// governing are the mixes of the workloads that were selected.
+	governing map[types.NamespacedName]bool
+	// nodes are the nodes of the cluster, byName those with their zone, and pods the pods of selected workloads on them.
+	nodes map[string]*nodeFacts
+}
+
+func newBuilder(in Input) *builder {
+	b := &builder{
+		Input: in, mixes: make(map[types.NamespacedName]*v1alpha1.CapacityMix, len(in.Mixes)), waits: map[types.UID]string{},
+		governing: map[types.NamespacedName]bool{}, nodes: nodesOf(in),
+	}
+	for _, m := range in.Mixes {
+		b.mixes[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = m
+	}
+	for _, p := range in.Pods {
+		if p.Spec.NodeName == "" {
+			b.waits[p.UID] = waitReason(p)
+		}
+	}
+	return b
+}
+
+// waitReason is what the scheduler reported of a pod without a node.
+func waitReason(p *corev1.Pod) string {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return Inert(c.Message, maxMessage)
+		}
+	}
+	return ""
+}
+
+// selects reports whether the selector matches a pod of a group.
+func (b *builder) selects(g *clusterstate.Group) bool {
+	if b.Selector == nil || b.Selector.Empty() {
+		return true
+	}
+	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return b.Selector.Matches(labels.Set(s.Pod.Labels)) })
+}
+
+// mixesShown counts the mixes, or with a selector those that govern a selected workload.
+func (b *builder) mixesShown() int {
+	if b.Selector == nil || b.Selector.Empty() {
+		return len(b.Mixes)
+	}
+	return len(b.governing)
+}
+
+func (b *builder) workload(g *clusterstate.Group) Workload {
+	name, mix := g.Workload, g.Policy.Mix
+	w := Workload{
+		Namespace: Inert(name.Namespace, maxName), Kind: Inert(name.Kind, maxName), Name: Inert(name.Name, maxName),
+		Revision: Inert(name.Revision, maxName), Source: Inert(g.Policy.Source, maxName), Rule: mix.String(),
+		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: g.Satisfied(), Bare: name.UID == "", ID: g.Key.ID,
+		Replicas: g.Replicas, Counts: CountsOf(g),
+	}
+	w.Slots, w.HiddenSlots = b.slots(g)
+	m := b.mixOf(g)
+	if !w.Satisfied {
+		w.Reason, w.Message = reasonOf(m, g)
+	}
+	return w
+}
+
+// mixOf returns the CapacityMix that governs a group, nil for other sources.
+func (b *builder) mixOf(g *clusterstate.Group) *v1alpha1.CapacityMix {
+	name, ok := cutSource(g.Policy.Source)
+	if !ok {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: g.Key.Namespace, Name: name}
+	b.governing[key] = true
+	return b.mixes[key]
+}
+
+// slots are the slots of a group, in their order.
+func (b *builder) slots(g *clusterstate.Group) ([]Slot, int) {
+	slots := make([]Slot, 0, len(g.Assignments))
+	var taken split.Slots
+	for i := range g.Assignments {
+		taken.Take(g.Assignments[i].Slot)
+		slots = append(slots, b.slot(g.Policy, &g.Assignments[i]))
+	}
+	missing := g.Replicas - len(g.Assignments)
+	if missing <= 0 {
+		return slots, 0
+	}
+	for range min(missing, maxMissing) {
+		n := taken.Lowest()
+		taken.Take(n)
+		slots = append(slots, emptySlot(g.Policy, n))
+	}
+	slices.SortStableFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Slot, b.Slot) })
+	return slots, max(0, missing-maxMissing)
+}
+
+func emptySlot(p *policy.Policy, n int) Slot {
+	return Slot{Slot: n, Type: p.Mix.TypeOf(n).String(), Floor: isFloor(p.Mix, n), State: NoPod}
+}

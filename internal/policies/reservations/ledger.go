@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reservations
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/podphase"
+)
+
+// Ledger knows what Reservations hold, and which pods use it. Safe for concurrent use.
+//
+// The leading scheduler changes what is held, and writes it to the status of the Reservations; every other process reads it
+// there. Which pod uses what is on the pod, written by its Binding. So a process that is killed at any moment loses no more
+// than what it had not begun to bind.
+type Ledger struct {
+	mu sync.Mutex
+	// leads is set in the process that decides what is held.
+	leads bool
+	// entries are all Reservations.
+	entries map[types.NamespacedName]*entry
+	// of are the Reservations of a namespace, oldest first.
+	of map[string][]*entry
+	// nodes are the nodes that exist.
+	nodes sets.Set[string]
+	// claims are the pods that run, or are being started, with the annotation of a Reservation, users the same by Reservation.
+	claims map[types.UID]claim
+	users  map[types.NamespacedName]sets.Set[types.UID]
+	// view is what is held, nil if it has to be determined again, and active the Reservations of a namespace that hold it.
+	view   *View
+	active map[string][]*entry
+	// until is when the first active Reservation expires, the zero value for none.
+	until time.Time
+	// freed counts how often capacity was released or came to be held.
+	freed int64
+	// changed receives a value when there may be something to place or to write.
+	changed chan struct{}
+}
+
+// entry is a Reservation and what it holds.
+type entry struct {
+	r     *Reservation
+	holds []hold
+	// known is the status that holds come from or were written to.
+	known []v1alpha1.Hold
+	// message is why no node was found, and when to try again.
+	message string
+	retry   time.Time
+	tries   int
+}
+
+// hold is capacity for one pod on a node. It is free if there is no pod.
+type hold struct {
+	v1alpha1.Hold
+	// binding is set while the pod is not known to be bound.
+	binding bool
+}
+
+// claim is a pod on a node that uses the capacity of a Reservation.
+type claim struct {
+	of        types.NamespacedName
+	node, pod string
+	labels    map[string]string
+	// bound is when the pod was bound, the zero value if that is unknown.
+	bound time.Time
+}
+
+// NewLedger returns a Ledger without Reservations.
+func NewLedger() *Ledger {
+	return &Ledger{
+		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: sets.Set[string]{},
+		claims: map[types.UID]claim{}, users: map[types.NamespacedName]sets.Set[types.UID]{}, changed: make(chan struct{}, 1),
+	}
+}
+
+// Changed returns a channel that receives a value after changes.
+func (l *Ledger) Changed() <-chan struct{} { return l.changed }
+
+// touch discards the view. Guarded by mu.
+func (l *Ledger) touch() {
+	l.view = nil
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Lead has the process decide what is held from now on.
+func (l *Ledger) Lead() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = true
+	l.touch()
+}
+
+// Set adds or replaces a Reservation, which must not be changed afterwards.
+func (l *Ledger) Set(object *v1alpha1.Reservation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.touch()
+	e := l.entries[keyOf(object)]
+	if e != nil && e.r.Object.UID != object.UID {
+		l.remove(e) // its deletion was missed
+		e = nil
+	}
+	switch {
+	case e == nil:
+		e = &entry{r: Compile(object)}
+		l.entries[keyOf(object)] = e
+		l.of[object.Namespace] = insert(l.of[object.Namespace], e)
+		l.adopt(e)
+	case older(object, e.r.Object):
+		return
+	default:
+		e.r = Compile(object)
+		if !l.leads || !slices.Equal(e.known, object.Status.Holds) {
+			l.adopt(e) // a scheduler that led before wrote it
+		}
+	}
+	if e.shrink() {
+		l.freed++
+	}
+}
+
+// older reports whether an event is of an older version than one that is known, which this process wrote.
+func older(object, known *v1alpha1.Reservation) bool {
+	order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, known.ResourceVersion)
+	return err == nil && order < 0
+}
+
+// adopt takes over what the status of a Reservation has, and which pods are known to use it.
+func (l *Ledger) adopt(e *entry) {
+	e.known = e.r.Object.Status.Holds
+	before := e.holds
+	e.holds = make([]hold, 0, len(e.known)+1)
+	for _, h := range e.known {
+		e.holds = append(e.holds, hold{Hold: h})
+	}
+	if node := e.r.Object.Spec.NodeName; node != "" && len(e.holds) == 0 {
+		e.holds = append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: node}})
+	}
+	for _, h := range before {
+		if h.binding {
+			e.use(types.UID(h.PodUID), claim{node: h.NodeName, pod: h.PodName}, true)
+		}
+	}
+	for uid := range l.users[keyOf(e.r.Object)] {
+		if c := l.claims[uid]; e.r.owns(c) {
+			e.use(uid, c, false)
+		}
+	}
+	if !slices.Equal(before, e.holds) {
+		l.freed++
+	}
+}
+
+// owns reports whether a pod uses this Reservation, and neither has an annotation that was written by hand nor was bound to
+// the capacity of an older Reservation with the same name.
+func (r *Reservation) owns(c claim) bool {
+	return r.selects(c.of.Namespace, c.pod, c.labels) && (c.bound.IsZero() || !c.bound.Before(r.Object.CreationTimestamp.Time))
+}
+
+// shrink drops capacity that is free and above the number of replicas, and reports whether there was some.
+func (e *entry) shrink() (dropped bool) {
+	for i := len(e.holds) - 1; i >= 0 && len(e.holds) > e.r.Replicas; i-- {
+		if e.holds[i].PodUID == "" {
+			e.holds = slices.Delete(e.holds, i, i+1)
+			dropped = true
+		}
+	}
+	return dropped
+}
+
+// release drops the capacity that is free, and reports whether there was some.
+func (e *entry) release() bool {
+	before := len(e.holds)
+	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.PodUID == "" })
+	return len(e.holds) < before
+}
+
+// use has a pod use free capacity on its node, and reports whether there was some.
+func (e *entry) use(uid types.UID, c claim, binding bool) bool {
+	at := e.usedBy(uid)
+	if at < 0 {
+		at = slices.IndexFunc(e.holds, func(h hold) bool { return h.PodUID == "" && h.NodeName == c.node })
+	}
+	if at < 0 && !binding && len(e.holds) < e.r.Replicas { // a scheduler that was killed had not written that it held it
+		at, e.holds = len(e.holds), append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: c.node}})
+	}
+	if at < 0 || e.holds[at].NodeName != c.node {
+		return false
+	}
+	e.holds[at] = hold{Hold: v1alpha1.Hold{NodeName: c.node, PodName: c.pod, PodUID: string(uid)}, binding: binding}
+	return true
+}
+
+func (e *entry) usedBy(uid types.UID) int {
+	return slices.IndexFunc(e.holds, func(h hold) bool { return h.PodUID == string(uid) })
+}
+
+// Delete removes a Reservation.
+func (l *Ledger) Delete(namespace, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[types.NamespacedName{Namespace: namespace, Name: name}]; e != nil {
+		l.remove(e)
+		l.touch()
+	}
+}
+
+func (l *Ledger) remove(e *entry) {
+	namespace := e.r.Object.Namespace
+	delete(l.entries, keyOf(e.r.Object))
+	at, _ := slices.BinarySearchFunc(l.of[namespace], e, oldest)
+	if l.of[namespace] = slices.Delete(l.of[namespace], at, at+1); len(l.of[namespace]) == 0 {
+		delete(l.of, namespace)
+	}
+	l.freed++
+}
+
+func keyOf(r *v1alpha1.Reservation) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+// SetPod takes over what is known of a pod that has a node.
+func (l *Ledger) SetPod(pod *corev1.Pod) {
+	name := pod.Annotations[v1alpha1.ReservationAnnotation]
+	if name == "" || pod.Spec.NodeName == "" {
+		return
+	}
+	if podphase.Finished(pod) {
+		l.DeletePod(pod.UID)
+		return
+	}
+	c := claim{
+		of: types.NamespacedName{Namespace: pod.Namespace, Name: name}, node: pod.Spec.NodeName, pod: pod.Name, labels: pod.Labels,
+	}
+	for i := range pod.Status.Conditions {
+		if scheduled := &pod.Status.Conditions[i]; scheduled.Type == corev1.PodScheduled {
+			c.bound = scheduled.LastTransitionTime.Time
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.claims[pod.UID]; known {
+		return // the scheduler wrote it once; what is changed by hand later is ignored
+	}
+	l.claims[pod.UID] = c
+	if l.users[c.of] == nil {
+		l.users[c.of] = sets.Set[types.UID]{}
+	}
+	l.users[c.of].Insert(pod.UID)
+	if e := l.entries[c.of]; e != nil && e.r.owns(c) && e.use(pod.UID, c, false) {
+		l.touch()
+	}
+}
+
+// DeletePod takes over that a pod has ended.
+func (l *Ledger) DeletePod(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.claims[uid]
+	if !ok {
+		return
+	}
+	delete(l.claims, uid)
+	if l.users[c.of].Delete(uid); len(l.users[c.of]) == 0 {
+		delete(l.users, c.of)
+	}
+	if e := l.entries[c.of]; e != nil && !e.r.Once {
+		l.free(e, uid)
+	}
+}
+
+// free has capacity that a pod used held again, or released if there is enough without it.
+func (l *Ledger) free(e *entry, uid types.UID) {
+	if at := e.usedBy(uid); at >= 0 {
+		e.holds[at] = hold{Hold: v1alpha1.Hold{NodeName: e.holds[at].NodeName}}
+		e.shrink()
+		l.freed++
+		l.touch()
+	}
+}
+
+// SetNode takes over that a node exists.
+func (l *Ledger) SetNode(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes.Insert(name)
+}
+
+// DeleteNode takes over that a node is gone. What is free there is dropped with the next Updates.
+func (l *Ledger) DeleteNode(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes.Delete(name)
+	l.touch()
+}
+
+// Own returns the Reservations whose capacity a pod may use, by node, the oldest of each node; nil if there are none. freed
+// changes when capacity comes to be held or is released.
+func (l *Ledger) Own(pod *corev1.Pod, now time.Time) (own map[string]*Reservation, freed int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refresh(now)
+	for _, e := range l.active[pod.Namespace] {
+		if !e.r.Selects(pod) {
+			continue
+		}
+		for i := range e.holds {
+			h := &e.holds[i]
+			if h.PodUID != "" {
+				continue
+			}
+			if own == nil {
+				own = map[string]*Reservation{}
+			}
+			if own[h.NodeName] == nil {
+				own[h.NodeName] = e.r
+			}
+		}
+	}
+	return own, l.freed
+}
+
+// Prepared returns the names of the pods of a group for which capacity is held or used, so that they can be bound.
+func (l *Ledger) Prepared(namespace, group string, now time.Time) (pods []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refresh(now)
+	for _, e := range l.active[namespace] {
+		if e.r.Group() == group && len(e.holds) > 0 {
+			pods = append(pods, e.r.Object.Spec.PodName)
+		}
+	}
+	return pods
+}
+
+// Take has a pod use the capacity of a Reservation on a node, and reports whether it is still there. The pod is not bound yet.
+func (l *Ledger) Take(pod *corev1.Pod, r *Reservation, node string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[keyOf(r.Object)]
+	if e == nil || e.r.Object.UID != r.Object.UID || !now.Before(e.r.Expires) {
+		return false
+	}
+	if !e.use(pod.UID, claim{node: node, pod: pod.Name}, true) {
+		return false
+	}
+	l.touch()
+	return true
+}
+
+// Return gives back what a pod took that was not bound. It can be called twice, and without Take.
+func (l *Ledger) Return(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.of[pod.Namespace] {
+		if at := e.usedBy(pod.UID); at >= 0 && e.holds[at].binding {
+			l.free(e, pod.UID)
+		}
+	}
+}
+
+// finished reports whether a Reservation has expired, or all of its capacity was used for good.
+func (e *entry) finished(now time.Time) bool { return !now.Before(e.r.Expires) || e.usedUp() }
+
+func (e *entry) usedUp() bool {
+	unused := func(h hold) bool { return h.PodUID == "" || h.binding }
+	return e.r.Once && len(e.holds) >= e.r.Replicas && !slices.ContainsFunc(e.holds, unused)
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedulingpolicy
+
+import (
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/internal/policies/score"
+	"berth.dev/berth/plugins/internal/policystate"
+	"berth.dev/berth/plugins/internal/reservationstate"
+)
+
+// cycle is what the plugin knows in a pod's scheduling cycle.
+type cycle struct {
+	governor *governor
+	// table has the scores of the feasible nodes, nil before PreScore and where only one node was feasible.
+	table *table
+	// record is that of the attempt, nil before Reserve and where it is not recorded.
+	record *decision.Record
+	// unlock unlocks the node, nil if it is not locked.
+	unlock func()
+	// reserved is when a node was reserved for the pod.
+	reserved time.Time
+	// group is the group that the pod is bound with, empty for none, and preparer what prepares its bindings. prepared is the
+	// name of the Reservation that was made for the pod, empty for none.
+	group, prepared string
+	preparer        preparer
+}
+
+var _ policystate.Policy = &cycle{}
+
+// Clone implements fwk.StateData. Preemption and batching clone, and score other nodes: they get a cycle of their own.
+func (c *cycle) Clone() fwk.StateData {
+	clone := *c
+	return &clone
+}
+
+// Packs implements policystate.Policy.
+func (c *cycle) Packs() bool { return c.governor.packs }
+
+// noteReservation adds to the record the Reservation that was made for the pod, or whose capacity it uses.
+func (c *cycle) noteReservation(state fwk.CycleState) {
+	if c.record == nil {
+		return
+	}
+	name := c.prepared
+	if r := reservationstate.Read(state); name == "" && r != nil {
+		name = r.Annotations()[v1alpha1.ReservationAnnotation]
+	}
+	c.record.Reservation = name
+}
+
+func write(state fwk.CycleState, c *cycle) { state.Write(policystate.Key, c) }
+
+// read returns the cycle of a pod that is governed, nil for other pods.
+func read(state fwk.CycleState) *cycle {
+	c, _ := policystate.Read(state).(*cycle)
+	return c
+}
+
+// table has the facts and the scores of nodes, in the order of PreScore.
+type table struct {
+	facts      []score.Facts
+	candidates []score.Candidate
+	// demoted are the reasons of demoted nodes, nil if no node is demoted.
+	demoted map[string]string
+	most    score.Most
+	// selected is the index of the selected node, tied the number of nodes with its score.
+	selected, tied int
+}

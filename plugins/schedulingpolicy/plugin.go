@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package schedulingpolicy is the scheduler plugin that scores the feasible nodes of a pod by its SchedulingPolicy, selects
+// one of the best, and records what it decided.
+//
+// The framework has no extension point that selects a node: it takes one with the highest total of all plugins. So this
+// plugin scores all nodes at once in PreScore, in floating point, and selects in NormalizeScore: the selected node gets 100
+// points and every other node less. Its weight in the profile is larger than that of all other plugins together, so one point
+// of it outweighs them.
+package schedulingpolicy
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/config/validation"
+	"berth.dev/berth/internal/policies/rules"
+	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/perscheduler"
+	"berth.dev/berth/plugins/reservation"
+)
+
+// Name of the plugin in KubeSchedulerConfiguration profiles.
+const Name = "SchedulingPolicy"
+
+// SchedulingPolicy implements the extension points. The policies, what their strategies remember and the records are shared
+// by all profiles of a scheduler.
+type SchedulingPolicy struct {
+	*shared
+	handle fwk.Handle
+	// preparer returns what prepares the bindings of groups, false in a profile without the plugin Reservation.
+	preparer func() (preparer, bool)
+	// defaults governs pods without a policy, nil if none does.
+	defaults *governor
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = &SchedulingPolicy{}
+	_ fwk.PreFilterPlugin   = &SchedulingPolicy{}
+	_ fwk.PreScorePlugin    = &SchedulingPolicy{}
+	_ fwk.ScorePlugin       = &SchedulingPolicy{}
+	_ fwk.ReservePlugin     = &SchedulingPolicy{}
+	_ fwk.PermitPlugin      = &SchedulingPolicy{}
+	_ fwk.BindPlugin        = &SchedulingPolicy{}
+	_ fwk.PostBindPlugin    = &SchedulingPolicy{}
+	_ fwk.EnqueueExtensions = &SchedulingPolicy{}
+	_ fwk.SignPlugin        = &SchedulingPolicy{}
+)
+
+// Name returns the plugin's name.
+func (pl *SchedulingPolicy) Name() string { return Name }
+
+// EventsToRegister names the events after which a group of pods can be complete that was not, or a pod can have a group. The
+// plugin rejects no other pod.
+func (*SchedulingPolicy) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodLabel}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}},
+	}, nil
+}
+
+// NewFactory returns a plugin factory for one scheduler binary. The recorder records the decisions; the classifiers are those
+// that CapacityMix shares, the preparers those of the plugin Reservation.
+func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, preparers *reservation.Preparers,
+) frameworkruntime.PluginFactory {
+	schedulers := &perscheduler.Parts[*shared]{}
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, ok := obj.(*config.SchedulingPolicyArgs)
+		if !ok {
+			return nil, fmt.Errorf("want args to be of type SchedulingPolicyArgs, got %T", obj)
+		}
+		if err := validation.ValidateSchedulingPolicyArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
+			return nil, err
+		}
+		pl := &SchedulingPolicy{handle: handle, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
+		if args.DefaultPolicy != nil {
+			compiled, err := rules.Compile(args.DefaultPolicy)
+			if err != nil {
+				return nil, fmt.Errorf("pluginConfig.%s.args.defaultPolicy.%w", Name, err)
+			}
+			pl.defaults = newGovernor(compiled, "profile "+handle.ProfileName())
+		}
+		var err error
+		pl.shared, err = schedulers.Join(ctx, handle,
+			func() (*shared, error) { return newShared(ctx, handle, args, recorder, classifiers) },
+			func(*shared) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		recorder.add(handle.ProfileName(), pl)
+		return pl, nil
+	}
+}
