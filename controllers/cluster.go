@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
 	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/policies"
 	"berth.dev/berth/controllers/state"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/limits/registry"
@@ -27,17 +29,18 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// cluster is the state that the controllers mix and limits and the webhook share.
+// cluster is the state that the controllers mix, limits and policies and the webhook share.
 type cluster struct {
 	profile      *simulation.Profile
 	store        *policy.Store
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
-	// rebalancer is nil where mix does not run, limits and templates where limits does not.
+	// rebalancer is nil where mix does not run, limits and templates where limits does not, policies where policies does not.
 	rebalancer *rebalance.Controller
 	limits     *limits.Tracker
 	templates  *limits.Templates
+	policies   *policies.Controller
 	// watched counts the kinds whose handlers have received the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.
@@ -111,6 +114,9 @@ func (p *parts) groupChanged(key policy.GroupKey) {
 	if p.limits != nil {
 		p.limits.Changed(key.Namespace)
 	}
+	if p.policies != nil {
+		p.policies.PodsChanged(key.Namespace)
+	}
 }
 
 func (p *parts) nodeLeft(name string, t capacity.Type, staying int) {
@@ -125,8 +131,8 @@ func (p *parts) outage(at time.Time) {
 	}
 }
 
-// addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the informers
-// does, and reconciles a namespace when its disruption budgets change.
+// addWatches keeps the store of mixes and the registries of limits and policies up to date, on every replica as the
+// informers do, and reconciles a namespace when its disruption budgets change.
 func (p *parts) addWatches() error {
 	return p.mgr.Add(everywhere(func(ctx context.Context) error {
 		if err := p.handle(ctx, &policyv1.PodDisruptionBudget{}, p.budgetHandler()); err != nil {
@@ -136,6 +142,11 @@ func (p *parts) addWatches() error {
 			return err
 		}
 		p.limitsRead.Store(true)
+		if p.policies != nil {
+			if err := p.handle(ctx, &v1alpha1.SchedulingPolicy{}, p.policyHandler()); err != nil {
+				return err
+			}
+		}
 		return p.handle(ctx, &v1alpha1.CapacityMix{}, p.mixHandler())
 	}))
 }
@@ -156,15 +167,21 @@ func (p *parts) handle(ctx context.Context, kind client.Object, handler toolscac
 	return nil
 }
 
-// watchedKinds is how many kinds addWatches watches.
-const watchedKinds = 3
-
 // synced reports whether everything is known that a decision depends on.
 func (p *parts) synced() (waitingFor string, ok bool) {
-	if p.watched.Load() < watchedKinds {
-		return "capacitymixes, poddisruptionbudgets, resourcelimits", false
+	kinds := []string{"capacitymixes", "poddisruptionbudgets", "resourcelimits"}
+	if p.policies != nil {
+		kinds = append(kinds, "schedulingpolicies")
+	}
+	if int(p.watched.Load()) < len(kinds) {
+		return strings.Join(kinds, ", "), false
 	}
 	return p.informers.Synced()
+}
+
+func (p *parts) hasSynced() bool {
+	_, ok := p.synced()
+	return ok
 }
 
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers adds the controllers that a configuration names to a manager: mix, limits, records and environments,
-// the cluster state that mix and limits share, and the admission webhook.
+// Package controllers adds the controllers that a configuration names to a manager: mix, limits, policies, records and
+// environments, the cluster state that mix, limits and policies share, and the admission webhook.
 package controllers
 
 import (
@@ -20,7 +20,7 @@ type parts struct {
 	mgr  ctrl.Manager
 	cfg  *controller.Configuration
 	kube kubernetes.Interface
-	// cluster is set where mix or limits runs.
+	// cluster is set where mix, limits or policies runs.
 	cluster
 	// retunes apply the fields that take effect without a restart.
 	retunes []func(*controller.Configuration)
@@ -34,15 +34,18 @@ func Add(mgr ctrl.Manager, cfg *controller.Configuration) (retune func(*controll
 		return nil, err
 	}
 	mix, limits := cfg.Runs(controller.ControllerMix), cfg.Runs(controller.ControllerLimits)
+	policies := cfg.Runs(controller.ControllerPolicies)
+	state := mix || limits || policies
 	for _, part := range []struct {
 		wanted bool
 		add    func() error
 	}{
-		{mix || limits, p.addProfile},
+		{state, p.addProfile},
 		{limits, p.addLimits}, // before the cluster state, which fills its templates
-		{mix || limits, p.addState},
+		{state, p.addState},
 		{mix, p.addMix},
-		{mix || limits, p.addWatches},
+		{policies, p.addPolicies},
+		{state, p.addWatches},
 		{cfg.Webhook.Enabled, p.addWebhook},
 		{cfg.Runs(controller.ControllerRecords), p.addRecords},
 		{cfg.Runs(controller.ControllerEnvironments), p.addEnvironments},

@@ -22,10 +22,7 @@ func (p *parts) addLimits() error {
 	p.templates = limits.NewTemplates(p.limits.Changed)
 	p.limits.Templates, p.limits.Limits, p.limits.List = p.templates, p.registry, p.limitsOf
 	p.limits.DefaultNamespace = p.cfg.Limits.DefaultNamespace
-	p.limits.Synced = func() bool {
-		_, ok := p.synced()
-		return ok
-	}
+	p.limits.Synced = p.hasSynced
 	return limits.New(limits.Options{
 		Client:     p.mgr.GetClient(),
 		Recorder:   p.recorder(limits.FieldOwner),

@@ -40,10 +40,7 @@ func (p *parts) addMixes(h *podwebhook.Handler) error {
 		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			return controllerref.Read(ctx, p.kube, namespace, ref)
 		},
-		Synced: func() bool {
-			_, ok := p.synced()
-			return ok
-		},
+		Synced: p.hasSynced,
 	})
 	if h.Gates && p.profile.Label.Key == "" {
 		return errors.New("webhook.gates: the scheduler's configuration has no capacityTypeLabel and no node rules that say one: " +

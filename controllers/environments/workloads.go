@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/podphase"
 )
 
 // observed returns the state of each component. A workload that is not as desired is not current; before it is decided what is
@@ -122,8 +123,7 @@ func ofJob(o *batchv1.Job) render.Observed {
 func (v *observation) addPods(component string, o *render.Observed) {
 	for i := range v.pods {
 		p := &v.pods[i]
-		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if p.Labels[v1alpha1.EnvironmentComponentLabel] != component || ended {
+		if p.Labels[v1alpha1.EnvironmentComponentLabel] != component || podphase.Finished(p) {
 			continue
 		}
 		o.Pods++

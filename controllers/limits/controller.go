@@ -6,7 +6,6 @@ package limits
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -29,6 +28,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/writelimit"
 	"berth.dev/berth/internal/limits/registry"
 )
 
@@ -60,11 +60,8 @@ type Controller struct {
 	Options
 	differs chan event.GenericEvent
 
-	writes *rate.Limiter
-
-	mu sync.Mutex
-	// written is when the status of a limit was last written.
-	written map[types.NamespacedName]time.Time
+	statuses *writelimit.Limiter
+	writes   *rate.Limiter
 }
 
 var _ reconcile.Reconciler = &Controller{}
@@ -72,10 +69,9 @@ var _ reconcile.Reconciler = &Controller{}
 // New returns a controller. SetupWithManager adds it to a manager.
 func New(o Options) *Controller {
 	c := &Controller{
-		Options: o,
-		differs: make(chan event.GenericEvent, 1024),
-		writes:  rate.NewLimiter(writesPerSecond, writesAtOnce),
-		written: map[types.NamespacedName]time.Time{},
+		Options:  o,
+		differs:  make(chan event.GenericEvent, 1024),
+		statuses: writelimit.New(writeEvery), writes: rate.NewLimiter(writesPerSecond, writesAtOnce),
 	}
 	o.Tracker.Differs = func(key types.NamespacedName) {
 		l := &v1alpha1.ResourceLimit{}
@@ -101,7 +97,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	limit := &v1alpha1.ResourceLimit{}
 	if err := c.Client.Get(ctx, req.NamespacedName, limit); err != nil {
-		c.forget(req.NamespacedName)
+		c.statuses.Forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if limit.DeletionTimestamp == nil && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, limit.Namespace) {
@@ -128,12 +124,6 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return c.writeStatus(ctx, limit, compose(limit, registry.Compile(limit).Err, usage, c.Clock.Now()))
 }
 
-func (c *Controller) forget(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.written, key)
-}
-
 // setFinalizer adds our finalizer to the limit that was read, or removes it, and writes nothing else of it.
 func (c *Controller) setFinalizer(ctx context.Context, limit *v1alpha1.ResourceLimit, set func(client.Object, string) bool) error {
 	// If the limit was stale, the update of the cache requeues it.
@@ -151,8 +141,7 @@ func (c *Controller) writeStatus(
 	if equality.Semantic.DeepEqual(limit.Status, status) {
 		return reconcile.Result{}, nil
 	}
-	key := client.ObjectKeyFromObject(limit)
-	if wait := c.wait(key); wait > 0 {
+	if wait := c.wait(client.ObjectKeyFromObject(limit)); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	kind := v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")
@@ -167,17 +156,7 @@ func (c *Controller) writeStatus(
 
 // wait returns how long the write of a status has to wait, 0 if it is its turn.
 func (c *Controller) wait(key types.NamespacedName) time.Duration {
-	now := c.Clock.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if wait := c.written[key].Add(writeEvery).Sub(now); wait > 0 {
-		return wait
-	}
-	if !c.writes.AllowN(now, 1) {
-		return writeEvery
-	}
-	c.written[key] = now
-	return 0
+	return c.statuses.Wait(key, c.Clock.Now(), c.writes, writeEvery)
 }
 
 // eventIfBlocked records once that a deletion waits, and for which workloads.

@@ -31,6 +31,6 @@ func TestWritesAreBoundedForOneAndForAll(t *testing.T) {
 	assert.InDelta(t, writesAtOnce, 1+granted(), 10, "of all")
 	clock.SetTime(began.Add(time.Minute))
 	assert.InDelta(t, writesAtOnce, granted(), 0, "no more than at once, however long nothing was written")
-	r.forget(one)
+	r.statuses.Forget(one)
 	assert.Equal(t, writeEvery, r.wait(one), "it waits for its turn, too")
 }

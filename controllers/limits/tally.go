@@ -5,7 +5,6 @@ package limits
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +89,7 @@ func tally(
 		if registry.Named(o) != "" {
 			continue // it chose
 		}
-		for _, loser := range rivals.of(p.Labels) {
+		for _, loser := range rivals.of(p) {
 			if loser.Name != r.Limit.Limit.Name {
 				of(loser).Older.Insert(r.Limit.Limit.Name)
 			}
@@ -113,11 +112,11 @@ func tally(
 type rivals struct {
 	limits    []*v1alpha1.ResourceLimit
 	selectors []labels.Selector
-	known     map[uintptr][]*v1alpha1.ResourceLimit
+	known     map[clusterstate.LabelSet][]*v1alpha1.ResourceLimit
 }
 
 func newRivals(all []*v1alpha1.ResourceLimit) *rivals {
-	r := &rivals{known: map[uintptr][]*v1alpha1.ResourceLimit{}}
+	r := &rivals{known: map[clusterstate.LabelSet][]*v1alpha1.ResourceLimit{}}
 	for _, l := range all {
 		if l.Spec.Selector == nil {
 			continue
@@ -129,15 +128,15 @@ func newRivals(all []*v1alpha1.ResourceLimit) *rivals {
 	return r
 }
 
-func (r *rivals) of(set map[string]string) []*v1alpha1.ResourceLimit {
+func (r *rivals) of(p *clusterstate.Pod) []*v1alpha1.ResourceLimit {
 	if len(r.limits) < 2 {
 		return nil
 	}
-	key := reflect.ValueOf(set).Pointer()
+	key := p.LabelSet()
 	found, known := r.known[key]
 	if !known {
 		for i, s := range r.selectors {
-			if s.Matches(labels.Set(set)) {
+			if s.Matches(labels.Set(p.Labels)) {
 				found = append(found, r.limits[i])
 			}
 		}

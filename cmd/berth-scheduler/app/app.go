@@ -15,8 +15,11 @@ import (
 	// The arguments of Berth's plugins, so that a wrong field stops the scheduler at start.
 	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/internal/kube/leaderguard"
+	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
 )
 
@@ -24,10 +27,21 @@ import (
 func NewCommand(name string, more ...app.Option) *cobra.Command {
 	leads := make(chan struct{})
 	guard := leaderguard.New(clock.RealClock{})
+	store := decision.NewStore(clock.RealClock{})
+	recorder := schedulingpolicy.NewRecorder(store)
+	placer := reservation.NewPlacer()
+	preparers := &reservation.Preparers{}
+	classifiers := &capacitymix.Classifiers{}
 	plugins := append([]app.Option{
-		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut))),
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut),
+			capacitymix.WithClassifiers(classifiers))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
+		app.WithPlugin(reservation.Name, reservation.NewFactory(placer, preparers)),
+		app.WithPlugin(schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers)),
 		app.WithPlugin(topologyspread.Name, topologyspread.New),
 	}, more...)
-	return newCommand(name, func() { close(leads) }, guard, plugins...)
+	return newCommand(name, &program{
+		leads: func() { close(leads) }, guard: guard, decisions: &decisions{store: store}, recorder: recorder, placer: placer,
+		plugins: plugins,
+	})
 }
