@@ -16,8 +16,12 @@ import (
 	"berth.dev/berth/internal/cli/environments"
 	"berth.dev/berth/internal/cli/imports"
 	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/cli/policies"
 	"berth.dev/berth/internal/cli/proxy"
 	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/internal/cli/reservations"
+	"berth.dev/berth/internal/cli/top"
+	"berth.dev/berth/internal/cli/ui"
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
@@ -46,8 +50,9 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 		"The KubeSchedulerConfiguration file of berth-scheduler. Default: the ConfigMap that its Deployment mounts, "+
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
-	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o),
-		environments.New(o), imports.New(o), proxy.New(o), newVersion(o))
+	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
+		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o), top.New(o),
+		newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

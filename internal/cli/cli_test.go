@@ -91,6 +91,43 @@ func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	}
 }
 
+func TestPoliciesSayWhatIsWrongWithTheirArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "web" for "kubectl berth policies"`:                  {"web"},
+		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
+		`[all-namespaces pod] were all set`:                                   {"-A", "--pod", "web"},
+		`[pod selector] were all set`:                                         {"-l", "app=web", "--pod", "web"},
+		`--selector is "a in b": `:                                            {"-l", "a in b"},
+	} {
+		_, err := run(t, append([]string{"policies"}, args...)...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}
+
+func TestReservationsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "web" for "kubectl berth reservations"`:              {"web"},
+		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
+		`[all-namespaces placeholder] were all set`:                           {"-A", "--placeholder", "web"},
+		`[placeholder selector] were all set`:                                 {"-l", "app=web", "--placeholder", "web"},
+		`[output placeholder] were all set`:                                   {"-o", "json", "--placeholder", "web"},
+		`--selector is "a in b": `:                                            {"-l", "a in b"},
+	} {
+		_, err := run(t, append([]string{"reservations"}, args...)...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}
+
+func TestExplainSaysWhatIsWrongWithItsFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--attempts requires --scores":            {"web-0", "--attempts", "2"},
+		"--attempts is 9: it must be from 1 to 8": {"web-0", "--scores", "--attempts", "9"},
+	} {
+		_, err := run(t, append([]string{"explain"}, args...)...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}
+
 func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
 	out, err := run(t, "env", "create", "store", "--stack", "postgres", "--display-name", "The Store", "--dry-run=client", "-o", "yaml", "-n", "shop")
 	require.NoError(t, err)

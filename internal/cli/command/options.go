@@ -166,11 +166,7 @@ func (o *Options) Load(ctx context.Context, namespace string) (client.Client, *l
 	if err != nil {
 		return nil, nil, err
 	}
-	settings, err := o.Settings(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
-	cluster, err := live.Load(ctx, c, settings, namespace)
+	cluster, err := o.LoadWith(ctx, c, namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,6 +174,15 @@ func (o *Options) Load(ctx context.Context, namespace string) (client.Client, *l
 		o.Warn("%s", p)
 	}
 	return c, cluster, nil
+}
+
+// LoadWith reads a namespace, or all with "", by a client. The configuration of the scheduler is read each time: it may change.
+func (o *Options) LoadWith(ctx context.Context, c client.Client, namespace string) (*live.Cluster, error) {
+	settings, err := o.Settings(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return live.Load(ctx, c, settings, namespace)
 }
 
 // Warn writes a warning to stderr.

@@ -30,17 +30,20 @@ func (a right) attributes(namespace string) *authv1.ResourceAttributes {
 // nothing. The full lists are in manifests/rbac.
 var (
 	ownNeeds = []right{
-		"list pods", listNodes, "list capacitymixes.berth.dev", "list resourcelimits.berth.dev", "list replicasets.apps",
-		"list deployments.apps", "list statefulsets.apps", "list jobs.batch", "list poddisruptionbudgets.policy",
+		"list pods", listNodes, "list capacitymixes.berth.dev", "list resourcelimits.berth.dev", "list schedulingpolicies.berth.dev",
+		"list reservations.berth.dev", "list replicasets.apps", "list deployments.apps", "list statefulsets.apps", "list jobs.batch", "list poddisruptionbudgets.policy",
 	}
 	schedulerNeeds = []right{
 		"list capacitymixes.berth.dev", "watch capacitymixes.berth.dev", "list resourcelimits.berth.dev", "watch resourcelimits.berth.dev",
-		"watch pods", "watch nodes", "watch replicasets.apps", "watch statefulsets.apps", "watch deployments.apps", "watch jobs.batch",
+		"list schedulingpolicies.berth.dev", "watch schedulingpolicies.berth.dev", "list reservations.berth.dev",
+		"watch reservations.berth.dev", "update reservations/status.berth.dev", "delete reservations.berth.dev", "watch pods", "watch nodes",
+		"watch replicasets.apps", "watch statefulsets.apps", "watch deployments.apps", "watch jobs.batch",
 		"create pods/binding", "patch pods/status", "watch poddisruptionbudgets.policy", "watch devicetaintrules.resource.k8s.io",
 	}
 	controllerNeeds = []right{
 		"watch capacitymixes.berth.dev", "patch capacitymixes/status.berth.dev", "watch resourcelimits.berth.dev",
-		"patch resourcelimits.berth.dev", "patch resourcelimits/status.berth.dev", "watch pods", "watch nodes", "create pods/eviction",
+		"patch resourcelimits.berth.dev", "patch resourcelimits/status.berth.dev", "watch schedulingpolicies.berth.dev",
+		"patch schedulingpolicies/status.berth.dev", "watch pods", "watch nodes", "create pods/eviction",
 		"list poddisruptionbudgets.policy", "list replicasets.apps",
 	}
 )

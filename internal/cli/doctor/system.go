@@ -65,6 +65,9 @@ var resources = []struct {
 }{
 	{"CapacityMix", "capacitymixes", "", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
 	{"ResourceLimit", "resourcelimits", "", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
+	{"SchedulingPolicy", "schedulingpolicies", "", [][]string{{"spec", "decisions"}, {"status", "podCount"}}},
+	{"Reservation", "reservations", "", [][]string{{"spec", "allocateOnce"}, {"status", "heldCount"}}},
+	{"SchedulingDecision", "schedulingdecisions", "", [][]string{{"attempt", "outcome"}, {"expirationTime"}}},
 	{"DeploymentRecord", "deploymentrecords", "DeploymentRecords", [][]string{{"spec", "enforcement"}, {"status", "nfrWindows"}}},
 	{"DeploymentTemplate", "deploymenttemplates", "DeploymentRecords", [][]string{{"spec", "selection"}, {"status", "recordCount"}}},
 	{"Environment", "environments", "Environments", [][]string{{"spec", "forceStop"}, {"status", "openStages"}}},

@@ -60,6 +60,9 @@ type Cluster struct {
 	Budgets map[string][]rebalance.DisruptionBudget
 	// Limits are the ResourceLimits that LoadLimits read.
 	Limits []*v1alpha1.ResourceLimit
+	// Policies and Reservations are what LoadPolicies read.
+	Policies     []*v1alpha1.SchedulingPolicy
+	Reservations []*v1alpha1.Reservation
 	// Problems are the lists that are missing.
 	Problems []Problem
 	// above is what stands above ReplicaSets, by their UID.

@@ -3,8 +3,6 @@
 package live
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,50 +42,6 @@ func (c *Cluster) WorkloadOf(p *clusterstate.Pod) clusterstate.Workload {
 		w.Kind, w.Name, w.UID, w.Revision = ref.Kind, ref.Name, ref.UID, p.Owner.Name
 	}
 	return w
-}
-
-// Split is a number of replicas per type.
-type Split struct {
-	Spot     int `json:"spot"`
-	OnDemand int `json:"onDemand"`
-	Unknown  int `json:"unknown,omitempty"`
-}
-
-// String is "14/6": spot and on-demand, and where there are some, unknown.
-func (s Split) String() string {
-	if s.Unknown > 0 {
-		return fmt.Sprintf("%d/%d/%d?", s.Spot, s.OnDemand, s.Unknown)
-	}
-	return fmt.Sprintf("%d/%d", s.Spot, s.OnDemand)
-}
-
-// Plus adds two splits.
-func (s Split) Plus(t Split) Split {
-	return Split{Spot: s.Spot + t.Spot, OnDemand: s.OnDemand + t.OnDemand, Unknown: s.Unknown + t.Unknown}
-}
-
-// Words is "14 spot, 6 on-demand".
-func (s Split) Words() string {
-	text := fmt.Sprintf("%d spot, %d on-demand", s.Spot, s.OnDemand)
-	if s.Unknown > 0 {
-		text += fmt.Sprintf(", %d on nodes of unknown type", s.Unknown)
-	}
-	return text
-}
-
-// Actual is where the replicas of a group run.
-func Actual(g *clusterstate.Group) Split {
-	return Split(g.Actual())
-}
-
-// PendingByType is which types the pending replicas of a group wait for.
-func PendingByType(g *clusterstate.Group) Split {
-	return Split(g.PendingByType())
-}
-
-// Desired is where the replicas of a group should run.
-func Desired(g *clusterstate.Group) Split {
-	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
 }
 
 // EventTime is when an event of either API was recorded.

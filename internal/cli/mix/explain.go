@@ -16,15 +16,22 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/internal/policies/decision"
 )
 
 const aboutExplain = `Shows why a pod is on its node: the mix that governs it, its slot and the type of that slot, the type of its node and the label that
 determines it, why it is borrowed, what would move it, and when a scale-down removes it; also its ResourceLimit, whether the pod is within it, and
-how many nodes match it. The reason follows in a sentence.`
+how many nodes match it. The reason follows in a sentence.
+
+With --scores it also shows how berth-scheduler decided in its last attempts to schedule the pod, as far as the SchedulingPolicy of the pod records
+them (spec.decisions.record): the scores of the best nodes, or why all nodes were rejected. It forwards a port to the leading berth-scheduler, which
+requires the verbs get on leases and create on pods/portforward in the namespace of Berth. The scheduler serves the records of pods that you may get.`
 
 // Explanation is what `explain` shows.
 type Explanation struct {
@@ -46,6 +53,8 @@ type Explanation struct {
 	Limit *LimitFacts `json:"limit,omitempty"`
 	// Deletion says when a scale-down removes the pod.
 	Deletion string `json:"deletion,omitempty"`
+	// Decisions are records of scheduling attempts, newest first, if they were requested.
+	Decisions []*decision.Record `json:"decisions,omitempty"`
 }
 
 // Facts are where a pod's mix comes from.
@@ -58,11 +67,11 @@ type Facts struct {
 
 // WorkloadFacts are how the pod's group stands.
 type WorkloadFacts struct {
-	Name      string     `json:"name"`
-	Replicas  int        `json:"replicas"`
-	Desired   live.Split `json:"desired"`
-	Actual    live.Split `json:"actual"`
-	Satisfied bool       `json:"satisfied"`
+	Name      string         `json:"name"`
+	Replicas  int            `json:"replicas"`
+	Desired   overview.Split `json:"desired"`
+	Actual    overview.Split `json:"actual"`
+	Satisfied bool           `json:"satisfied"`
 	// state is why it is not satisfied.
 	state string
 }
@@ -117,22 +126,28 @@ type MoveFacts struct {
 
 // NewExplain returns the command explain.
 func NewExplain(o *command.Options) *cobra.Command {
+	scores := &decisions.Flags{}
 	cmd := &cobra.Command{
-		Use:               "explain POD",
-		Short:             "Explain why a pod is on its node",
-		Long:              aboutExplain,
-		Example:           "  kubectl berth explain web-7dd8c6474c-x2x4z\n  kubectl berth explain web-0 -n shop -o json",
+		Use:   "explain POD",
+		Short: "Explain why a pod is on its node",
+		Long:  aboutExplain,
+		Example: "  kubectl berth explain web-7dd8c6474c-x2x4z\n  kubectl berth explain web-0 -n shop -o json\n" +
+			"  kubectl berth explain web-0 --scores --attempts 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.CompleteFirst(&corev1.PodList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"))
+			if err := scores.Validate(cmd); err != nil {
+				return err
+			}
+			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"), scores)
 		},
 	}
+	scores.Add(cmd)
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
-func explain(ctx context.Context, o *command.Options, name string) error {
+func explain(ctx context.Context, o *command.Options, name string, scores *decisions.Flags) error {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err
@@ -164,10 +179,23 @@ func explain(ctx context.Context, o *command.Options, name string) error {
 	if err != nil {
 		return err
 	}
-	if done, err := o.Print(out); done {
+	if scores.Scores {
+		if out.Decisions, err = scores.Read(ctx, o, c, cluster, pod); err != nil {
+			return err
+		}
+	}
+	return out.show(o)
+}
+
+// show prints the explanation in the requested format.
+func (e *Explanation) show(o *command.Options) error {
+	if done, err := o.Print(e); done {
 		return err
 	}
-	return out.write(o.Out, o.Now())
+	if err := e.write(o.Out, o.Now()); err != nil {
+		return err
+	}
+	return decisions.Write(o.Out, e.Decisions, o.Now())
 }
 
 // takeSnapshot takes a snapshot for the scheduler's own filters to judge.

@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -61,8 +62,8 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
 	out.Workload = &WorkloadFacts{
-		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g),
-		Actual: live.Actual(&g), Satisfied: g.Satisfied(),
+		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
+		Actual: overview.Actual(&g), Satisfied: g.Satisfied(),
 	}
 	out.Workload.state, _ = stateOf(&g)
 	slot := e.slotOf(&g, assignment)
@@ -228,7 +229,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 		return nil, err
 	}
 	in := plan.Input(*g, settings, e.cluster.Budgets[e.pod.Namespace], e.cluster.Profile.SchedulerNames, e.now)
-	remember(&in.History, reportFor(m, g))
+	remember(&in.History, overview.Report(m, g))
 	whole := rebalance.Choose(in)
 	out := &MoveFacts{WorkloadReason: string(whole.Reason), WorkloadMessage: whole.Message}
 	if m != nil {

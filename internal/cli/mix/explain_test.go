@@ -15,9 +15,11 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
+	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/internal/policies/decision"
 )
 
 // explained returns the explanation of every pod, as text, with capacity for all.
@@ -72,4 +74,19 @@ func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 
 func TestExplainOfThePodsWithTheGate(t *testing.T) {
 	clitest.Golden(t, "explain-gates.txt", explained(t, clitest.GatedShop().Cluster(t), nil))
+}
+
+func TestExplainShowsTheDecisionsThatWereRead(t *testing.T) {
+	e := &Explanation{Namespace: "shop", Pod: "web-0", Decisions: []*decision.Record{
+		{ID: "1a2b3c4d-2", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Bound, Node: "s1"},
+		{ID: "1a2b3c4d-1", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Unschedulable},
+	}}
+	text, _ := clitest.Printed(t, printers.Text, e.show)
+	assert.Regexp(t, `(?s)Name: +web-0.*\n\nAttempt: +1a2b3c4d-2\n.*\n\nAttempt: +1a2b3c4d-1\n`, text)
+	asJSON, _ := clitest.Printed(t, printers.JSON, e.show)
+	var got Explanation
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &got))
+	assert.Equal(t, e.Decisions, got.Decisions)
+	without, _ := clitest.Printed(t, printers.JSON, (&Explanation{}).show)
+	assert.NotContains(t, without, "decisions")
 }

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -144,11 +145,11 @@ func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRo
 }
 
 // before remembers the workloads of the mixes as they are now, by workload.
-func before(c *live.Cluster, wanted []*wantedMix) map[string]live.Split {
-	out := map[string]live.Split{}
+func before(c *live.Cluster, wanted []*wantedMix) map[string]overview.Split {
+	out := map[string]overview.Split{}
 	for _, w := range wanted {
 		for _, g := range c.State.Groups(w.mix.Namespace) {
-			out[groupName(&g)] = live.Desired(&g)
+			out[groupName(&g)] = overview.Desired(&g)
 		}
 	}
 	return out

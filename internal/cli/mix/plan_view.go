@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -38,21 +39,21 @@ type PlannedMix struct {
 
 // PlannedWorkload is one revision of a workload before and after.
 type PlannedWorkload struct {
-	Namespace string     `json:"namespace"`
-	Kind      string     `json:"kind"`
-	Name      string     `json:"name"`
-	Revision  string     `json:"revision,omitempty"`
-	Source    string     `json:"source"`
-	Replicas  int        `json:"replicas"`
-	Actual    live.Split `json:"actual"`
+	Namespace string         `json:"namespace"`
+	Kind      string         `json:"kind"`
+	Name      string         `json:"name"`
+	Revision  string         `json:"revision,omitempty"`
+	Source    string         `json:"source"`
+	Replicas  int            `json:"replicas"`
+	Actual    overview.Split `json:"actual"`
 	// DesiredBefore is by the mix of now, nil for a workload without one.
-	DesiredBefore *live.Split `json:"desiredBefore,omitempty"`
-	Desired       live.Split  `json:"desired"`
+	DesiredBefore *overview.Split `json:"desiredBefore,omitempty"`
+	Desired       overview.Split  `json:"desired"`
 	// WrongSide is how many replicas have to move, Moves how many would.
-	WrongSide int        `json:"wrongSide"`
-	Moves     int        `json:"moves"`
-	Blocked   int        `json:"blocked"`
-	After     live.Split `json:"after"`
+	WrongSide int            `json:"wrongSide"`
+	Moves     int            `json:"moves"`
+	Blocked   int            `json:"blocked"`
+	After     overview.Split `json:"after"`
 	bare      bool
 }
 
@@ -79,7 +80,7 @@ type BlockedPod struct {
 	Message   string `json:"message"`
 }
 
-func planOf(before map[string]live.Split, c *live.Cluster, wanted []*wantedMix, r *plan.Result) *Plan {
+func planOf(before map[string]overview.Split, c *live.Cluster, wanted []*wantedMix, r *plan.Result) *Plan {
 	p := &Plan{Mixes: []PlannedMix{}, Workloads: []PlannedWorkload{}, Moves: []PlannedMove{}, Blocked: []BlockedPod{}}
 	for _, w := range wanted {
 		p.Mixes = append(p.Mixes, plannedMix(w))
@@ -114,13 +115,13 @@ func plannedMix(w *wantedMix) PlannedMix {
 	return out
 }
 
-func (p *Plan) addOutcome(before map[string]live.Split, o *plan.Outcome) {
+func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
 	g := &o.Before
 	w := PlannedWorkload{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source:   g.Policy.Source,
-		Replicas: g.Replicas, Actual: live.Actual(g), Desired: live.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
-		Blocked: len(o.Blocked), After: live.Actual(&o.After), bare: g.Workload.UID == "",
+		Replicas: g.Replicas, Actual: overview.Actual(g), Desired: overview.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
+		Blocked: len(o.Blocked), After: overview.Actual(&o.After), bare: g.Workload.UID == "",
 	}
 	if d, ok := before[groupName(g)]; ok {
 		w.DesiredBefore = &d

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -40,22 +41,13 @@ type Status struct {
 
 // Counts are the replicas of a workload, or of all workloads of a mix.
 type Counts struct {
-	Desired  live.Split `json:"desired"`
-	Actual   live.Split `json:"actual"`
-	Borrowed int        `json:"borrowed"`
-	Pending  int        `json:"pending"`
-	// PendingByType are those by the type that they wait for.
-	PendingByType live.Split `json:"pendingByType"`
-	Departing     int        `json:"departing"`
-	Satisfied     bool       `json:"satisfied"`
+	overview.Counts `json:",inline"`
+	Satisfied       bool `json:"satisfied"`
 }
 
 // add adds the replicas of a group.
 func (c *Counts) add(g *clusterstate.Group) {
-	pending, departing, _ := g.Counts()
-	c.Desired, c.Actual = c.Desired.Plus(live.Desired(g)), c.Actual.Plus(live.Actual(g))
-	c.Borrowed, c.Pending, c.Departing = c.Borrowed+g.Borrowed(), c.Pending+pending, c.Departing+departing
-	c.PendingByType = c.PendingByType.Plus(live.PendingByType(g))
+	c.Add(overview.CountsOf(g))
 	c.Satisfied = c.Satisfied && g.Satisfied()
 }
 
@@ -283,7 +275,7 @@ func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 		return w
 	}
 	m := c.MixOf(w.Namespace, g.Policy)
-	report := reportFor(m, g)
+	report := overview.Report(m, g)
 	if report == nil {
 		return w
 	}
@@ -295,20 +287,6 @@ func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 		w.State = stateMoving
 	}
 	return w
-}
-
-// reportFor is the controller's line about a workload, nil if there is none that counts.
-func reportFor(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMix {
-	if m == nil || live.ReportOf(m) != live.ReportCurrent {
-		return nil
-	}
-	i := slices.IndexFunc(m.Status.Workloads, func(w v1alpha1.WorkloadMix) bool {
-		return w.Kind == g.Workload.Kind && w.Name == g.Workload.Name && w.Revision == g.Workload.Revision
-	})
-	if i < 0 {
-		return nil
-	}
-	return &m.Status.Workloads[i]
 }
 
 // stateOf says how a group stands by its pods alone.

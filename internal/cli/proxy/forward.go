@@ -6,16 +6,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/streaming/pkg/httpstream"
+
+	"berth.dev/berth/internal/cli/portforward"
 )
 
 // newTransport returns a transport that speaks HTTP/2 with the targets, as gRPC requires.
@@ -71,21 +67,7 @@ func (f *forwarder) dial(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	u := f.kube.CoreV1().RESTClient().Get().Resource("pods").Namespace(t.namespace).Name(pod).SubResource("portforward").URL()
-	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(u, f.config)
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-	if err != nil {
-		return nil, fmt.Errorf("forward a port to pod %s/%s: %w", t.namespace, pod, err)
-	}
-	s, err := open(c, port)
-	if err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("forward a port to pod %s/%s: %w", t.namespace, pod, err)
-	}
-	return &tunnel{Stream: s, connection: c}, nil
+	return portforward.Dial(f.config, f.kube, portforward.Pod{Namespace: t.namespace, Name: pod}, port)
 }
 
 // podOf returns a ready pod of a Service and the number of its port.
@@ -133,55 +115,3 @@ func portOf(service *corev1.Service, pod *corev1.Pod) (int, error) {
 	}
 	return 0, fmt.Errorf("pod %s has no port %q", pod.Name, to.StrVal)
 }
-
-// open opens the two streams of a forwarded connection. What the kubelet reports on the first ends the second.
-func open(c httpstream.Connection, port int) (httpstream.Stream, error) {
-	h := http.Header{}
-	h.Set(corev1.PortHeader, strconv.Itoa(port))
-	h.Set(corev1.PortForwardRequestIDHeader, "0")
-	h.Set(corev1.StreamType, corev1.StreamTypeError)
-	failures, err := c.CreateStream(h)
-	if err != nil {
-		return nil, err
-	}
-	if err := failures.Close(); err != nil { // nothing is written to it
-		return nil, err
-	}
-	h.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := c.CreateStream(h)
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		if n, _ := failures.Read(make([]byte, 1)); n > 0 {
-			_ = c.Close()
-		}
-	}()
-	return data, nil
-}
-
-// tunnel is a forwarded connection. It has no deadlines; the calls in it have theirs.
-type tunnel struct {
-	httpstream.Stream
-	connection httpstream.Connection
-	closed     atomic.Bool
-}
-
-func (t *tunnel) Close() error {
-	if t.closed.Swap(true) {
-		return net.ErrClosed
-	}
-	return errors.Join(t.Reset(), t.connection.Close())
-}
-
-func (*tunnel) LocalAddr() net.Addr              { return address{} }
-func (*tunnel) RemoteAddr() net.Addr             { return address{} }
-func (*tunnel) SetDeadline(time.Time) error      { return nil }
-func (*tunnel) SetReadDeadline(time.Time) error  { return nil }
-func (*tunnel) SetWriteDeadline(time.Time) error { return nil }
-
-// address is that of either end of a tunnel.
-type address struct{}
-
-func (address) Network() string { return "portforward" }
-func (address) String() string  { return "portforward" }

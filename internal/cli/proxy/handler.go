@@ -3,6 +3,8 @@
 package proxy
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -11,6 +13,8 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+
+	"berth.dev/berth/internal/kube/grpcweb"
 )
 
 // The targets of calls.
@@ -40,8 +44,9 @@ func targetOf(path string) int {
 	return berth
 }
 
-// newHandler passes calls on with other credentials than those they have, and with a namespace if they have none.
-func newHandler(targets [2]target, transport http.RoundTripper, namespace string) http.Handler {
+// newHandler passes calls on with other credentials than those they have, and with a namespace if they have none. origins are those of web
+// pages that may call, nil for none.
+func newHandler(targets [2]target, transport http.RoundTripper, namespace string, origins *grpcweb.Origins) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1, // streams
@@ -50,6 +55,7 @@ func newHandler(targets [2]target, transport http.RoundTripper, namespace string
 			r.SetURL(to)
 			r.Out.Host = to.Host
 			r.Out.Header.Del("Authorization")
+			r.Out.Header.Del("Origin") // the services have other origins
 			if namespace != "" && r.Out.Header.Get(namespaceHeader) == "" {
 				r.Out.Header.Set(namespaceHeader, namespace)
 			}
@@ -63,12 +69,37 @@ func newHandler(targets [2]target, transport http.RoundTripper, namespace string
 		case !local(r.Host):
 			// A page of another site whose name resolves to this machine.
 			refuse(w, r, http.StatusForbidden, "the proxy is called as "+r.Host+", which is not an address of this machine")
-		case r.Header.Get("Origin") != "":
-			refuse(w, r, http.StatusForbidden, "the proxy takes no calls from web pages")
-		default:
+		case r.Header.Get("Origin") == "":
 			proxy.ServeHTTP(w, r)
+		case origins == nil:
+			refuse(w, r, http.StatusForbidden, "the proxy takes no calls from web pages: --allowed-origin is not set")
+		case !origins.Has(r):
+			refuse(w, r, http.StatusForbidden, fmt.Sprintf("the proxy takes no calls from pages of %.256q: --allowed-origin does not have it",
+				r.Header.Get("Origin")))
+		default:
+			serveBrowser(proxy, origins, w, r)
 		}
 	})
+}
+
+// serveBrowser answers a preflight, and passes a call of a page on, one of gRPC-Web as one of gRPC.
+func serveBrowser(proxy http.Handler, origins *grpcweb.Origins, w http.ResponseWriter, r *http.Request) {
+	if grpcweb.IsPreflight(r) {
+		origins.Preflight(w, r)
+		return
+	}
+	origins.Call(w, r)
+	if !grpcweb.Is(r) {
+		proxy.ServeHTTP(w, r)
+		return
+	}
+	web, call, err := grpcweb.Translate(w, r)
+	if unsupported, ok := errors.AsType[*grpcweb.UnsupportedError](err); ok {
+		http.Error(w, err.Error(), unsupported.Status)
+		return
+	}
+	proxy.ServeHTTP(web, call)
+	web.Finish()
 }
 
 // local reports whether a host is this machine.

@@ -5,23 +5,25 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/kube/grpcweb"
 )
 
 const about = `Listens on this machine and passes gRPC and REST calls on to Berth's services, with your Kubernetes credentials. Clients that cannot send a
 Kubernetes token, such as those of the systems that Berth takes over, can call Berth through it unchanged. Each call is authorized as yours.
 
 The proxy accepts calls from this machine only, without authentication: every user and program of the machine can act as you while it
-runs.
+runs. It refuses calls from web pages, unless --allowed-origin names their origin. These can call by gRPC-Web, whether or not the services
+serve it.
 
 By default the proxy forwards connections to the pods of the Services berth and berth-environments-api, as kubectl port-forward does. That
 requires the verbs get on services, list on pods and create on pods/portforward. With --server-url and --environments-server-url it connects to an
@@ -39,11 +41,8 @@ const examples = `  # Call the services as the ServiceAccount editor of the name
   # Connect to services that run on this machine
   kubectl berth proxy --server-url http://127.0.0.1:9444 --environments-server-url http://127.0.0.1:9445`
 
-const (
-	// headerTimeout is the timeout for reading a request's header, drainTimeout the time for calls in flight to finish at the end.
-	headerTimeout = 10 * time.Second
-	drainTimeout  = 2 * time.Second
-)
+// headerTimeout is the timeout for reading a request's header.
+const headerTimeout = 10 * time.Second
 
 type flags struct {
 	address              string
@@ -51,6 +50,7 @@ type flags struct {
 	servers              [2]string // of berth and environments
 	serviceAccount       string
 	certificateAuthority string
+	origins              []string
 }
 
 // New returns the command proxy.
@@ -74,11 +74,17 @@ func New(o *command.Options) *cobra.Command {
 		"Call as this ServiceAccount, of the namespace of -n or the kubeconfig.")
 	flags.StringVar(&f.certificateAuthority, "services-ca", "",
 		"A file with the certificate authority of the services. Default: the authorities of this machine.")
+	flags.StringSliceVar(&f.origins, "allowed-origin", nil,
+		"The origins of web pages that may call, such as http://localhost:5173, also by gRPC-Web. Default: none.")
 	return cmd
 }
 
 func (f *flags) run(ctx context.Context, o *command.Options) error {
 	listen, err := f.listenAddress()
+	if err != nil {
+		return err
+	}
+	origins, err := f.allowedOrigins()
 	if err != nil {
 		return err
 	}
@@ -108,28 +114,30 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 		return err
 	}
 	o.Sentence(fmt.Sprintf("Calls to %s are passed on as those of %s", listener.Addr(), as))
-	return serve(ctx, listener, newHandler(targets, authenticate(transport), namespace))
+	return command.Serve(ctx, listener, newServer(newHandler(targets, authenticate(transport), namespace, origins)))
 }
 
-// serve serves until the context ends.
-func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+// newServer returns a server of HTTP/1 and of HTTP/2 without TLS.
+func newServer(handler http.Handler) *http.Server {
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, Protocols: new(http.Protocols)}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
-	stopped := make(chan struct{})
-	context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		if s.Shutdown(drain) != nil {
-			_ = s.Close() // ends what is still in flight, such as a stream of logs
-		}
-	})
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	return s
+}
+
+// allowedOrigins are the origins of web pages that may call, nil for none.
+func (f *flags) allowedOrigins() (*grpcweb.Origins, error) {
+	if len(f.origins) == 0 {
+		return nil, nil
 	}
-	<-stopped
-	return nil
+	if slices.Contains(f.origins, grpcweb.AnyOrigin) {
+		return nil, fmt.Errorf("--allowed-origin is %q: name each origin, since every page that may call can act as you", grpcweb.AnyOrigin)
+	}
+	origins, err := grpcweb.NewOrigins(f.origins)
+	if err != nil {
+		return nil, fmt.Errorf("--allowed-origin: %w", err)
+	}
+	return origins, nil
 }
 
 // listenAddress is the address of --address and --port.

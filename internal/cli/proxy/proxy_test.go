@@ -66,15 +66,17 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func call(t *testing.T, host string, header http.Header) (*http.Request, *http.Response) {
+func call(t *testing.T, host string, header http.Header, allowed ...string) (*http.Request, *http.Response) {
 	t.Helper()
+	origins, err := (&flags{origins: allowed}).allowedOrigins()
+	require.NoError(t, err)
 	targets, err := (&flags{}).targets("system")
 	require.NoError(t, err)
 	u := &upstream{}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/scheduler.v1.SchedulerService/X", nil)
 	r.Header = header
 	w := httptest.NewRecorder()
-	newHandler(targets, u, "shop").ServeHTTP(w, r)
+	newHandler(targets, u, "shop", origins).ServeHTTP(w, r)
 	return u.got, w.Result()
 }
 
@@ -106,6 +108,36 @@ func TestCallsOfWebPagesAreRefused(t *testing.T) {
 		got, answer = call(t, c.host, c.header)
 		assert.Nil(t, got, name)
 		assert.Equal(t, "7", answer.Header.Get("Grpc-Status"), name)
+	}
+}
+
+// A page that --allowed-origin names calls by gRPC-Web, and the services get gRPC.
+func TestPagesOfAllowedOriginsCall(t *testing.T) {
+	const page = "http://localhost:5173"
+	header := func(origin string) http.Header {
+		return http.Header{"Origin": {origin}, "Authorization": {"Bearer other"}, "Content-Type": {"application/grpc-web+proto"}}
+	}
+	got, answer := call(t, "127.0.0.1:50051", header(page), page)
+	require.NotNil(t, got)
+	assert.Equal(t, "application/grpc+proto", got.Header.Get("Content-Type"))
+	assert.Empty(t, got.Header.Values("Origin"))
+	assert.Empty(t, got.Header.Values("Authorization"))
+	assert.Equal(t, "trailers", got.Header.Get("Te"))
+	assert.Equal(t, page, answer.Header.Get("Access-Control-Allow-Origin"))
+
+	// The proxy adds credentials, so that it is stricter than the services: pages of its own origin, and any page by GET, may not call.
+	for _, origin := range []string{"http://localhost:5174", "https://localhost:5173", "null", "http://127.0.0.1:50051"} {
+		got, answer = call(t, "127.0.0.1:50051", header(origin), page)
+		assert.Nil(t, got, origin)
+		assert.Equal(t, "7", answer.Header.Get("Grpc-Status"), origin)
+		assert.Empty(t, answer.Header.Get("Access-Control-Allow-Origin"), origin)
+	}
+	got, _ = call(t, "evil.example:50051", header(page), page)
+	assert.Nil(t, got, "another host")
+
+	for _, wrong := range [][]string{{"*"}, {page, "*"}, {"localhost:5173"}, {"http://*.example"}, {page + "/path"}} {
+		_, err := (&flags{origins: wrong}).allowedOrigins()
+		assert.ErrorContains(t, err, "--allowed-origin", "%v", wrong)
 	}
 }
 

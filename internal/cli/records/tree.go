@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -34,9 +34,9 @@ type RecordNode struct {
 	// Replicas are those of a workload, absent for all else.
 	Replicas *ReplicaCount `json:"replicas,omitempty"`
 	// Pods are those of a workload by the type of their node, Pending those without one; absent where they could not be read.
-	Pods    *live.Split `json:"pods,omitempty"`
-	Pending int         `json:"pending,omitempty"`
-	Detail  string      `json:"detail,omitempty"`
+	Pods    *overview.Split `json:"pods,omitempty"`
+	Pending int             `json:"pending,omitempty"`
+	Detail  string          `json:"detail,omitempty"`
 	// Missing is set where the controller has made it and it is not there any more.
 	Missing  bool         `json:"missing,omitempty"`
 	Children []RecordNode `json:"children,omitempty"`
@@ -211,7 +211,7 @@ func (p *recordParts) place(n *RecordNode, labels map[string]string) {
 			n.Pending++
 		}
 	}
-	n.Pods = new(live.Split(placed))
+	n.Pods = new(overview.Split(placed))
 }
 
 // sizeText is "cpu 200m, memory 256Mi, memory at most 512Mi".

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ui has the command that serves the console to a browser on this machine.
+package ui
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cli/browser"
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/console"
+)
+
+const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, and the nodes. The pages
+follow the cluster while they are open. They only read it, with your Kubernetes credentials: you see what you may list.
+
+The command listens on the loopback address of this machine, and lets in only the browser that is opened with the URL that it prints. Keep
+this URL to yourself: whoever opens it on this machine reads the cluster as you, until the command ends.`
+
+const examples = `  # Open the console for all namespaces
+  kubectl berth ui -A
+
+  # Serve the namespace shop on port 8500, and open no browser
+  kubectl berth ui -n shop --port 8500 --no-browser`
+
+const (
+	minInterval = time.Second
+	maxInterval = time.Hour
+	// headerTimeout is the timeout for reading a request's header.
+	headerTimeout = 10 * time.Second
+	// maxHeader bounds the header of a request.
+	maxHeader = 64 << 10
+)
+
+type flags struct {
+	port      uint16
+	noBrowser bool
+	interval  time.Duration
+	// open opens a URL in the browser.
+	open func(url string) error
+}
+
+// New returns the command ui.
+func New(o *command.Options) *cobra.Command {
+	f := &flags{open: browser.OpenURL}
+	cmd := &cobra.Command{
+		Use:     "ui",
+		Short:   "Show mixes, workloads and nodes in the browser",
+		Long:    about,
+		Example: examples,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.Uint16VarP(&f.port, "port", "p", 0, "The port to listen on; 0 is any free port.")
+	flags.BoolVar(&f.noBrowser, "no-browser", false, "Print the URL, and open no browser.")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second,
+		"The time between two readings of the cluster while a page is open, from 1s to 1h. Reading takes at most a fifth of the time, so in a "+
+			"large cluster it is longer.")
+	o.AllNamespacesFlag(cmd)
+	return cmd
+}
+
+func (f *flags) run(ctx context.Context, o *command.Options) error {
+	if f.interval < minInterval || f.interval > maxInterval {
+		return fmt.Errorf("--interval is %s: it must be from %s to %s", f.interval, minInterval, maxInterval)
+	}
+	s, err := newSource(o)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))))
+	if err != nil {
+		return err
+	}
+	c := console.New(console.Options{Source: s, Interval: f.interval, Log: slog.New(slog.DiscardHandler)})
+	local := console.NewLocal(c, listener.Addr())
+	// No full stop: terminals take it for a part of the URL.
+	if _, err := fmt.Fprintln(o.Out, "The console is at "+local.URL()); err != nil {
+		return err
+	}
+	if !f.noBrowser {
+		if err := f.open(local.URL()); err != nil {
+			o.Warn("the browser cannot be opened (%v): open the URL yourself", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go c.Run(ctx)
+	return command.Serve(ctx, listener, newServer(ctx, local))
+}
+
+// newServer returns a server whose streams to open pages end with the context.
+func newServer(ctx context.Context, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+}

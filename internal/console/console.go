@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package console serves web pages about the mixes of a cluster and its resource limits: an overview, each workload with its slots, the
+// nodes, and the limits. The pages
+// are complete HTML without JavaScript; with it, the parts that change are replaced while a page is open.
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// Reading is what a Source has read.
+type Reading struct {
+	Overview *overview.Overview
+	Limits   []*v1alpha1.ResourceLimit
+	// Problems are the lists that could not be read, a sentence each.
+	Problems []string
+}
+
+// Source reads the cluster as the user of the pages may.
+type Source interface {
+	Read(ctx context.Context) (*Reading, error)
+}
+
+// Options configure a Console.
+type Options struct {
+	Source Source
+	// Interval is the time between two readings while a page is open.
+	Interval time.Duration
+	// Log gets what users cannot see.
+	Log *slog.Logger
+	// Now is the clock of ages; nil is time.Now.
+	Now func() time.Time
+}
+
+// Console serves the pages. Its Run must run.
+type Console struct {
+	hub     *hub
+	log     *slog.Logger
+	handler http.Handler
+}
+
+// New returns a Console.
+func New(o Options) *Console {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Console{hub: newHub(o.Source, o.Interval, o.Now), log: o.Log}
+	mux := http.NewServeMux()
+	c.handler = compressed(mux)
+	mux.HandleFunc("GET /{$}", c.page)
+	mux.HandleFunc("GET /nodes", c.page)
+	mux.HandleFunc("GET /limits", c.page)
+	mux.HandleFunc("GET /limits/{namespace}/{name}", c.page)
+	mux.HandleFunc("GET /workloads/{namespace}/{kind}/{name}", c.page)
+	mux.HandleFunc("GET /stream", c.stream)
+	mux.Handle("GET /static/", staticFiles())
+	mux.HandleFunc("GET /", c.notFound)
+	return c
+}
+
+// Run reads the cluster until the context ends: at the interval while a page is open, and not at all while none is.
+func (c *Console) Run(ctx context.Context) { c.hub.run(ctx) }
+
+// ServeHTTP implements http.Handler.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	c.handler.ServeHTTP(w, r)
+}
+
+// secure sets the headers of all responses: nothing is loaded from elsewhere, and no other page can contain, read or refer to these.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// page serves a page.
+func (c *Console) page(w http.ResponseWriter, r *http.Request) {
+	s, err := c.hub.current(r.Context())
+	if err != nil {
+		return // the client is gone
+	}
+	p, err := pageOf(r.URL, s)
+	status := http.StatusOK
+	if err != nil {
+		p, status = failed(err), http.StatusNotFound
+	}
+	c.write(w, status, p, r.URL)
+}
+
+func (c *Console) notFound(w http.ResponseWriter, r *http.Request) {
+	c.write(w, http.StatusNotFound, failed(errNoPage), r.URL)
+}

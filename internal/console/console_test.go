@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// cluster is a Source whose overview a test changes.
+type cluster struct {
+	mu    sync.Mutex
+	o     *overview.Overview
+	err   error
+	reads int
+}
+
+func (c *cluster) Read(ctx context.Context) (*Reading, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads++
+	return &Reading{Overview: c.o, Problems: []string{"you may not list nodes"}}, errors.Join(c.err, ctx.Err())
+}
+
+func (c *cluster) set(o *overview.Overview, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.o, c.err = o, err
+}
+
+func (c *cluster) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads
+}
+
+// workload has 7 spot and 3 on-demand slots, two of the floor, all in place.
+func workload(namespace, name string) overview.Workload {
+	w := overview.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Source: "capacitymix/" + name, Rule: "70% spot, at least 2 on-demand", Floor: 2, Satisfied: true}
+	w.Replicas, w.Desired = 10, overview.Split{Spot: 7, OnDemand: 3}
+	w.Actual = w.Desired
+	for i := range 10 {
+		s := overview.Slot{Slot: i, Type: "spot", State: overview.InPlace, Pod: fmt.Sprint(name, "-", i), Node: fmt.Sprint("spot-", i), NodeType: "spot"}
+		if i < 3 {
+			s.Type, s.NodeType, s.Node, s.Floor = "on-demand", "on-demand", fmt.Sprint("on-demand-", i), i < 2
+		}
+		w.Slots = append(w.Slots, s)
+	}
+	return w
+}
+
+func overviewOf(workloads ...overview.Workload) *overview.Overview {
+	o := &overview.Overview{Workloads: workloads, Nodes: []overview.NodeGroup{{Type: "spot", Zone: "a", Nodes: 7, Accepting: 6, Departing: 1, Pods: 7}}}
+	o.Totals.Mixes, o.Totals.Workloads = len(workloads), len(workloads)
+	return o
+}
+
+const interval = 5 * time.Millisecond
+
+func start(t testing.TB, o *overview.Overview) (*cluster, *Console) {
+	source := &cluster{o: o}
+	c := New(Options{Source: source, Interval: interval, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var g sync.WaitGroup
+	g.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		g.Wait()
+	})
+	return source, c
+}
+
+func get(t testing.TB, h http.Handler, path string) (*httptest.ResponseRecorder, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	return w, w.Body.String()
+}
+
+// elements are the elements of a page by their name.
+func elements(t testing.TB, page string) map[string][]*html.Node {
+	root, err := html.Parse(strings.NewReader(page))
+	require.NoError(t, err)
+	all := map[string][]*html.Node{}
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode {
+			all[n.Data] = append(all[n.Data], n)
+		}
+	}
+	return all
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func text(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return b.String()
+}
+
+func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
+	bare := workload("shop", "")
+	bare.Kind = ""
+	borrowed := workload("shop", "cart")
+	borrowed.Satisfied, borrowed.Reason, borrowed.Message, borrowed.Revision = false, "NoCapacity", "no spot node has capacity", "6f7c9d"
+	borrowed.Slots[4].State, borrowed.Slots[4].NodeType, borrowed.Slots[4].Reason = overview.Borrowed, "on-demand", "the slot requires spot"
+	_, c := start(t, overviewOf(borrowed, workload("shop", "web"), bare))
+
+	w, page := get(t, c, "/")
+	require.Equal(t, http.StatusOK, w.Code)
+	all := elements(t, page)
+	assert.Len(t, all["tr"], 1+3)
+	assert.Len(t, all["i"], 3*10+7, "a cell for each slot, and the legend")
+	for _, want := range []string{"✗ NoCapacity", "no spot node has capacity", "✓ Satisfied", "7/7", "pods without a controller", "you may not list nodes", "As of "} {
+		assert.Contains(t, page, want)
+	}
+	var links []string
+	for _, a := range all["a"] {
+		if href := attribute(a, "href"); strings.HasPrefix(href, "/workloads") {
+			links = append(links, href)
+		}
+	}
+	require.Equal(t, []string{"/workloads/shop/Deployment/cart?revision=6f7c9d", "/workloads/shop/Deployment/web", "/workloads/shop/-/-"}, links)
+	for _, link := range links {
+		w, page := get(t, c, link)
+		require.Equal(t, http.StatusOK, w.Code, link)
+		rows := elements(t, page)["tr"][1:]
+		require.Len(t, rows, 10, "a row for each slot")
+	}
+	_, page = get(t, c, links[0])
+	assert.Contains(t, page, `aria-label="Slot 4 requires spot: borrowed, pod cart-4 on node spot-4"`)
+	assert.Contains(t, page, `<td data-label="State">borrowed <span class="dim">the slot requires spot</span></td>`)
+	_, page = get(t, c, "/nodes")
+	assert.Equal(t, "S spot", text(elements(t, page)["th"][6]))
+
+	for path, want := range map[string]string{"/workloads/shop/Deployment/gone": "there is no shop Deployment gone with a mix", "/else": "there is no such page", "/workloads/a/%3Cb%3E/x": "&lt;b&gt;"} {
+		w, page := get(t, c, path)
+		assert.Equal(t, http.StatusNotFound, w.Code, path)
+		assert.Contains(t, page, want, path)
+	}
+}
+
+func TestTheFilterAndThePagesOfALongList(t *testing.T) {
+	var many []overview.Workload
+	for i := range 250 {
+		many = append(many, workload(fmt.Sprint("team-", i%5), fmt.Sprint("web-", i)))
+	}
+	_, c := start(t, overviewOf(many...))
+	rows := func(path string) int {
+		_, page := get(t, c, path)
+		return len(elements(t, page)["tr"]) - 1
+	}
+	assert.Equal(t, []int{100, 100, 50, 50, 100}, []int{rows("/"), rows("/?page=2"), rows("/?page=3"), rows("/?page=99"), rows("/?page=x")})
+	assert.Equal(t, 50, rows("/?filter=TEAM-3"))
+	assert.Equal(t, 3, rows("/?filter=team-3+web-3+deployment&page=7"), "web-3, web-33 and web-38")
+	_, page := get(t, c, "/?filter=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
+	assert.Len(t, elements(t, page)["script"], 1, "the text of the filter is inert")
+	assert.Contains(t, page, "0 workloads of 250 match")
+	_, page = get(t, c, "/?page=2&filter=web")
+	assert.Contains(t, page, `href="/?filter=web" rel="prev"`)
+	assert.Contains(t, page, `href="/?filter=web&amp;page=3" rel="next"`)
+}
+
+// Names and messages of tenants are text, wherever they are shown.
+func TestTextsOfTenantsAreInert(t *testing.T) {
+	for _, evil := range []string{
+		`<script>alert(1)</script>`, `" onmouseover="alert(1)`, `javascript:alert(1)`, `</tr></table><iframe src=//evil.example>`, `{{.}}`, `'><img src=x onerror=alert(1)>`,
+	} {
+		w := workload(evil, evil)
+		w.Satisfied, w.Kind, w.Revision, w.Reason, w.Message, w.Source, w.Rule = false, evil, evil, evil, evil, evil, evil
+		for i := range w.Slots {
+			w.Slots[i] = overview.Slot{Slot: i, Type: evil, Pod: evil, Node: evil, NodeType: evil, State: overview.State(evil), Reason: evil}
+		}
+		o := overviewOf(w)
+		o.Nodes[0].Zone, o.Nodes[0].Type = evil, evil
+		source, c := start(t, o)
+		source.set(o, errors.New(evil))
+		for _, path := range []string{"/", workloadURL(&o.Workloads[0]), "/nodes"} {
+			s := &state{Reading: &Reading{Overview: o, Problems: []string{evil}}, failure: evil, rows: &sync.Map{}}
+			at, err := url.Parse(path)
+			require.NoError(t, err)
+			p, err := pageOf(at, s)
+			require.NoError(t, err)
+			recorder := httptest.NewRecorder()
+			c.write(recorder, http.StatusOK, p, at)
+			all := elements(t, recorder.Body.String())
+			assert.Len(t, all["script"], 1)
+			assert.Empty(t, all["iframe"])
+			assert.Empty(t, all["img"])
+			for _, list := range all {
+				for _, n := range list {
+					for _, a := range n.Attr {
+						assert.False(t, strings.HasPrefix(a.Key, "on"), "%s of %s", a.Key, n.Data)
+						assert.NotContains(t, []string{"href", "src"}, strings.TrimPrefix(a.Val, "javascript:"))
+						if a.Key == "href" || a.Key == "src" {
+							assert.True(t, strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "#"), a.Val)
+							assert.False(t, strings.HasPrefix(a.Val, "//"), a.Val)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestEveryResponseIsGuarded(t *testing.T) {
+	_, c := start(t, overviewOf())
+	for _, path := range []string{"/", "/nodes", "/else", "/static/console.css", "/static/console.js"} {
+		w, _ := get(t, c, path)
+		policy := w.Header().Get("Content-Security-Policy")
+		assert.Contains(t, policy, "default-src 'none'")
+		assert.Contains(t, policy, "frame-ancestors 'none'")
+		assert.NotContains(t, policy, "unsafe")
+		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
+		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+		assert.NotContains(t, w.Body.String(), "style=")
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+// listen opens the stream of a page as its script does, and returns what it receives, one part at a time.
+func listen(t *testing.T, c *Console, path string) (next func() replacement) {
+	t.Helper()
+	_, page := get(t, c, path)
+	return follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
+}
+
+func follow(t *testing.T, c *Console, stream string) (next func() replacement) {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.CloseClientConnections)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+stream, http.NoBody)
+	require.NoError(t, err)
+	response, err := server.Client().Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() (part replacement) {
+		t.Helper()
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				require.NoError(t, json.Unmarshal([]byte(data), &part))
+				if part.ID != "age" {
+					return part
+				}
+			}
+		}
+		require.NoError(t, lines.Err())
+		require.Fail(t, "the stream ended")
+		return part
+	}
+}
+
+func TestOnlyWhatChangesIsSent(t *testing.T) {
+	before := []overview.Workload{workload("shop", "cart"), workload("shop", "web")}
+	source, c := start(t, overviewOf(before...))
+	next := listen(t, c, "/")
+	pending := workload("shop", "web")
+	pending.Slots[9].State, pending.Pending = overview.Pending, 1
+	source.set(overviewOf(before[0], pending), nil)
+	part := next()
+	assert.True(t, strings.HasPrefix(part.HTML, `<tr id="`+part.ID+`">`), "one row: %s", part.HTML)
+	assert.Contains(t, part.HTML, "pending")
+	assert.Less(t, len(part.HTML), 5<<10, "bytes for one workload")
+
+	source.set(overviewOf(before[0]), nil)
+	assert.Equal(t, []string{"totals", "workloads"}, []string{next().ID, next().ID}, "a workload is gone, so the list is another one")
+	source.set(overviewOf(before[0]), errors.New("connection refused"))
+	part = next()
+	assert.Equal(t, "status", part.ID)
+	assert.Contains(t, part.HTML, "Not up to date: connection refused")
+	source.set(overviewOf(before[0]), nil)
+	assert.NotContains(t, next().HTML, "Not up to date")
+}
+
+// What changed between the page and its stream, or while the stream was broken, is sent at its beginning.
+func TestAStreamBeginsWithWhatThePageLacks(t *testing.T) {
+	source, c := start(t, overviewOf(workload("shop", "web")))
+	_, page := get(t, c, "/")
+	source.set(overviewOf(), nil)
+	require.Eventually(t, func() bool { return len(c.hub.peek().Overview.Workloads) == 0 }, 5*time.Second, interval)
+	next := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
+	assert.Equal(t, []string{"status", "totals", "workloads"}, []string{next().ID, next().ID, next().ID})
+}
+
+func TestNothingIsReadWithoutAPage(t *testing.T) {
+	source, c := start(t, overviewOf())
+	assert.Never(t, func() bool { return source.count() > 0 }, 10*interval, interval)
+	c.hub.mu.Lock()
+	c.hub.now = func() time.Time { return time.Now().Add(time.Hour) } // the visit was long ago
+	c.hub.mu.Unlock()
+	get(t, c, "/")
+	assert.Eventually(t, func() bool { return source.count() > 0 }, 5*time.Second, interval)
+}
+
+func TestAPageIsCompressed(t *testing.T) {
+	var many []overview.Workload
+	for i := range 100 {
+		many = append(many, workload("shop", fmt.Sprint("web-", i)))
+	}
+	_, c := start(t, overviewOf(many...))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	sent := w.Body.Len()
+	z, err := gzip.NewReader(w.Body)
+	require.NoError(t, err)
+	page, err := io.ReadAll(z)
+	require.NoError(t, err)
+	t.Log(len(page), "bytes,", sent, "compressed")
+	assert.Less(t, sent, 300<<10)
+}

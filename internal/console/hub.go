@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"berth.dev/berth/internal/mix/overview"
+)
+
+const (
+	// readTimeout bounds a reading, and slowAfter is when a page reports that it takes long.
+	readTimeout = 30 * time.Second
+	slowAfter   = 4 * time.Second
+	// share is the part of the time that is spent reading, at most: in a large cluster, a reading takes longer than the interval.
+	share = 4
+	// idleAfter is how long the cluster is read after the last page was closed.
+	idleAfter = 10 * time.Second
+)
+
+// state is the newest reading, and what failed since.
+type state struct {
+	*Reading
+	// at is when the reading began, zero before the first.
+	at time.Time
+	// failure is why there is no newer reading, empty if the last one succeeded.
+	failure string
+	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
+	rows *sync.Map
+}
+
+// row is a workload of the reading in a list.
+func (s *state) row(w *overview.Workload) row {
+	if r, ok := s.rows.Load(w); ok {
+		return r.(row) //nolint:forcetypeassert // nothing else is stored
+	}
+	r := workloadRow(w)
+	s.rows.Store(w, r)
+	return r
+}
+
+// hub reads for all pages together.
+type hub struct {
+	source   Source
+	interval time.Duration
+	now      func() time.Time
+
+	mu sync.Mutex
+	// last is nil before the first reading. changed is closed when it is replaced.
+	last    *state
+	changed chan struct{}
+	// viewers are open streams and requests that wait. wanted is when there was one last; wake has a reading begin.
+	viewers int
+	wanted  time.Time
+	wake    chan struct{}
+}
+
+func newHub(source Source, interval time.Duration, now func() time.Time) *hub {
+	return &hub{source: source, interval: interval, now: now, changed: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// run reads until the context ends.
+func (h *hub) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !h.inUse() {
+			select {
+			case <-h.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		began := h.now()
+		h.read(ctx)
+		pause := time.NewTimer(max(h.interval, share*h.now().Sub(began)))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+	}
+}
+
+func (h *hub) inUse() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.viewers > 0 || h.now().Sub(h.wanted) < idleAfter
+}
+
+// read replaces the state. While a reading takes long, the pages report it.
+func (h *hub) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	began := h.now()
+	slow := time.AfterFunc(slowAfter, func() {
+		h.failed(fmt.Sprintf("the API server has not responded for %s", slowAfter))
+	})
+	r, err := h.source.Read(ctx)
+	slow.Stop()
+	if err != nil {
+		h.failed(err.Error())
+		return
+	}
+	h.replace(func(s *state) { s.Reading, s.at, s.failure, s.rows = r, began, "", &sync.Map{} })
+}
+
+// failed keeps the reading, with why there is no newer one.
+func (h *hub) failed(why string) {
+	h.replace(func(s *state) { s.failure = why })
+}
+
+func (h *hub) replace(change func(*state)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := &state{}
+	if h.last != nil {
+		*next = *h.last
+	}
+	change(next)
+	h.last = next
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// current returns the state, after the first reading if there is none, or if the last one is of an earlier visit.
+func (h *hub) current(ctx context.Context) (*state, error) {
+	h.enter()
+	defer h.leave()
+	s := h.peek()
+	for s == nil || h.now().Sub(s.at) > idleAfter && s.failure == "" {
+		var err error
+		if s, err = h.after(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (h *hub) peek() *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// after returns the state when it is another one.
+func (h *hub) after(ctx context.Context, s *state) (*state, error) {
+	for {
+		h.mu.Lock()
+		last, changed := h.last, h.changed
+		h.mu.Unlock()
+		if last != s {
+			return last, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// enter and leave count the viewers. Each enter has its leave.
+func (h *hub) enter() {
+	h.mu.Lock()
+	h.viewers++
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.viewers--
+	h.wanted = h.now()
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// errNoPage is what a path leads to that is no page's.
+var errNoPage = errors.New("there is no such page")
+
+const (
+	// ribbonSlots is the number of slots in a row of the overview, and maxSlots that on the page of a workload.
+	ribbonSlots, maxSlots = 60, 2000
+	// maxFilter bounds the text of the filter.
+	maxFilter = 256
+)
+
+// pageOf returns the page at a URL, which is a function of the state.
+func pageOf(at *url.URL, s *state) (*page, error) {
+	if s.Reading == nil {
+		return &page{title: "Mixes", parts: status(s)}, nil
+	}
+	path, err := pathOfURL(at)
+	if err != nil {
+		return nil, err
+	}
+	found := routes[route{path[0], len(path)}]
+	if found == nil {
+		return nil, errNoPage
+	}
+	return found(path[1:], at.Query(), s)
+}
+
+// route is the first part of a path, and the number of parts.
+type route struct {
+	first string
+	parts int
+}
+
+// routes are the pages by their paths, of which they get the other parts.
+var routes = map[route]func([]string, url.Values, *state) (*page, error){
+	{"", 1}:          overviewPage,
+	{"nodes", 1}:     nodesPage,
+	{"workloads", 4}: workloadPage,
+	{"limits", 1}:    limitsPage,
+	{"limits", 3}:    limitPage,
+}
+
+// pathOfURL are the parts of a path, one at least.
+func pathOfURL(at *url.URL) (parts []string, err error) {
+	for part := range strings.SplitSeq(strings.Trim(at.EscapedPath(), "/"), "/") {
+		part, err := url.PathUnescape(part)
+		if err != nil {
+			return nil, errNoPage
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// failed is the page of an error.
+func failed(err error) *page {
+	return &page{title: "Not found", parts: []*part{{id: "error", before: render("error", err.Error())}}}
+}
+
+// status are the parts that report what is missing, and how old the data is.
+func status(s *state) []*part {
+	v := struct {
+		Failure  string
+		Problems []string
+	}{Failure: inert(s.failure)}
+	if s.Reading != nil {
+		for _, problem := range s.Problems {
+			v.Problems = append(v.Problems, inert(problem))
+		}
+	}
+	return []*part{{id: "status", before: render("status", v)}, {id: ageID, before: render("age", s.at)}}
+}
+
+// overviewPage is the page of all workloads.
+func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
+	text := q.Get("filter")
+	text = text[:min(len(text), maxFilter)]
+	filter := url.Values{}
+	if text != "" {
+		filter.Set("filter", text)
+	}
+	var shown []*overview.Workload
+	for i := range s.Overview.Workloads {
+		if w := &s.Overview.Workloads[i]; matches(w, text) {
+			shown = append(shown, w)
+		}
+	}
+	v := struct {
+		*overview.Overview
+		Filter   string
+		Shown    int
+		Paging   paging
+		Problems []string
+	}{s.Overview, text, len(shown), pagingOf("Pages of workloads", "/", filter, q.Get("page"), len(shown)), s.Problems}
+	list := &part{id: "workloads", before: render("workloads-before", v), after: render("workloads-after", v)}
+	for _, w := range rowsOf(v.Paging, shown) {
+		list.rows = append(list.rows, s.row(w))
+	}
+	return &page{title: "Mixes", parts: append(status(s),
+		&part{id: "totals", before: render("totals", v)}, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
+}
+
+// matches reports whether a workload has a text in its namespace and name, kind, mix or reason. Parts that are separated by spaces must
+// all be there.
+func matches(w *overview.Workload, text string) bool {
+	if text == "" {
+		return true
+	}
+	all := strings.ToLower(w.Namespace + "/" + w.Name + " " + w.Kind + " " + w.Source + " " + w.Reason)
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		if !strings.Contains(all, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// workloadRow is a workload in the list.
+func workloadRow(w *overview.Workload) row {
+	id := "w" + strconv.FormatUint(hash(w.Namespace, w.Kind, w.Name, w.Revision, w.ID), 36)
+	v := struct {
+		*overview.Workload
+		RowID, URL string
+		Ribbon     ribbon
+	}{w, id, workloadURL(w), ribbonOf(w, ribbonSlots)}
+	return newRow(id, render("workload-row", v))
+}
+
+func workloadURL(w *overview.Workload) string {
+	parts := []string{"/workloads"}
+	for _, part := range pathOf(w) {
+		parts = append(parts, url.PathEscape(part))
+	}
+	at := strings.Join(parts, "/")
+	if w.Revision != "" {
+		at += "?" + url.Values{"revision": {w.Revision}}.Encode()
+	}
+	return at
+}
+
+// pathOf is where the page of a workload is. Pods without a controller have neither kind nor name.
+func pathOf(w *overview.Workload) []string {
+	return []string{w.Namespace, cmp.Or(w.Kind, "-"), cmp.Or(w.Name, "-")}
+}
+
+// workloadPage is the page of a workload.
+func workloadPage(path []string, q url.Values, s *state) (*page, error) {
+	revision := q.Get("revision")
+	for i := range s.Overview.Workloads {
+		w := &s.Overview.Workloads[i]
+		if slices.Equal(pathOf(w), path) && (revision == "" || w.Revision == revision) {
+			return slotsPage(w, s), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no %s with a mix, or you may not read it", inert(strings.Join(path, " ")))
+}
+
+func slotsPage(w *overview.Workload, s *state) *page {
+	v := struct {
+		*overview.Workload
+		Ribbon ribbon
+	}{w, ribbonOf(w, maxSlots)}
+	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
+	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
+		slot := slotOf(&w.Slots[i])
+		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
+	}
+	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
+}
+
+// nodesPage is the page of the nodes.
+func nodesPage(_ []string, _ url.Values, s *state) (*page, error) {
+	return &page{title: "Nodes", parts: append(status(s), &part{id: "nodes", before: render("nodes", s.Overview.Nodes)})}, nil
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"hash/maphash"
+	"html/template"
+	"slices"
+	"strings"
+)
+
+// page is a page as it is now.
+type page struct {
+	title string
+	parts []*part
+}
+
+// part is an element of a page that is replaced as a whole when it changes, or, if it has rows that stay the same rows, row by row.
+type part struct {
+	id string
+	// before and after stand around the rows.
+	before, after template.HTML
+	rows          []row
+	// fixed is set for a part that is not replaced: what the user types would be lost.
+	fixed bool
+}
+
+// row is a part of a part.
+type row struct {
+	id   string
+	html template.HTML
+	// of is the hash of the HTML.
+	of uint64
+}
+
+func newRow(id string, html template.HTML) row { return row{id, html, hash(string(html))} }
+
+// replacement is sent to a browser: the new HTML of an element.
+type replacement struct {
+	ID   string `json:"id"`
+	HTML string `json:"html"`
+}
+
+// ageID is the part that every reading changes.
+const ageID = "age"
+
+// hash identifies what a page shows, but for its age.
+func (p *page) hash() uint64 {
+	var all uint64
+	for _, part := range p.parts {
+		if part.id != ageID && !part.fixed {
+			all = all*31 + hash(string(part.before), string(part.after))
+			for _, r := range part.rows {
+				all = all*31 + r.of
+			}
+		}
+	}
+	return all
+}
+
+// HTML is the whole part.
+func (p *part) HTML() template.HTML {
+	var b strings.Builder
+	b.WriteString(string(p.before))
+	for _, r := range p.rows {
+		b.WriteString(string(r.html))
+	}
+	b.WriteString(string(p.after))
+	return template.HTML(b.String()) //nolint:gosec // parts are made by templates, which escape
+}
+
+// changed returns what a browser lacks, and remembers that it has it. Of a part that was not sent before, it lacks all, unless it has
+// the part from the page.
+func (p *part) changed(sent sentParts, fromPage bool) []replacement {
+	frame := hash(string(p.before), string(p.after))
+	for _, r := range p.rows {
+		frame = frame*31 + hash(r.id)
+	}
+	old, known := sent[p.id]
+	sent[p.id] = frame
+	var rows []replacement
+	for _, r := range p.rows {
+		if p.replaced(sent, r) {
+			rows = append(rows, replacement{r.id, string(r.html)})
+		}
+	}
+	switch {
+	case !known && fromPage:
+		return nil
+	case old != frame || !known:
+		return []replacement{{p.id, string(p.HTML())}}
+	}
+	return slices.Clip(rows)
+}
+
+// replaced reports whether a row has changed, and remembers it.
+func (p *part) replaced(sent sentParts, r row) bool {
+	changed := sent[r.id] != r.of
+	sent[r.id] = r.of
+	return changed
+}
+
+var seed = maphash.MakeSeed()
+
+func hash(texts ...string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, t := range texts {
+		_, _ = h.WriteString(t)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}

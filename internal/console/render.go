@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"berth.dev/berth/internal/mix/overview"
+)
+
+//go:embed templates static
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"plural": plural,
+	"int":    func(n int32) int { return int(n) },
+	"of":     func(actual, desired int) string { return strconv.Itoa(actual) + "/" + strconv.Itoa(desired) },
+}).ParseFS(files, "templates/*.html"))
+
+// maxText bounds a text of others: of an object, or of an error, which can contain whatever a server responds.
+const maxText = 512
+
+func inert(s string) string { return overview.Inert(s, maxText) }
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
+
+// render executes a template. The templates are part of the program, and a test executes each: an error is a defect.
+func render(name string, v any) template.HTML {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
+		panic(err)
+	}
+	return template.HTML(b.String()) //nolint:gosec // html/template escapes
+}
+
+// write writes a page.
+func (c *Console) write(w http.ResponseWriter, status int, p *page, at *url.URL) {
+	stream := url.Values{"page": {at.RequestURI()}, "has": {strconv.FormatUint(p.hash(), 36)}}
+	v := struct {
+		Title, Path, Stream string
+		Parts               []*part
+	}{p.title, at.Path, "/stream?" + stream.Encode(), p.parts}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := templates.ExecuteTemplate(w, "page", v); err != nil {
+		c.log.Debug("Write a page", "path", at.Path, "err", err) // the client is gone
+	}
+}
+
+// staticFiles serves the style and the script.
+func staticFiles() http.Handler { return http.FileServerFS(files) }
+
+// compressed compresses pages. Events are small, and are not held back.
+func compressed(next http.Handler) http.Handler {
+	wrap, err := gzhttp.NewWrapper(gzhttp.ExceptContentTypes([]string{"text/event-stream"}))
+	if err != nil {
+		panic(err) // constants
+	}
+	return wrap(next)
+}

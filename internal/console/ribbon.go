@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// ribbon are the slots of a workload, a cell each.
+type ribbon struct {
+	Label string
+	Cells []cell
+	// More counts the slots that are not shown.
+	More int
+}
+
+// cell is a slot. Its letter and its class show the same, so that no colour is needed to read it.
+type cell struct {
+	ID, Letter, Class, Title, Words string
+	overview.Slot
+}
+
+// ribbonOf has the first slots of a workload.
+func ribbonOf(w *overview.Workload, most int) ribbon {
+	r := ribbon{Label: fmt.Sprintf("%d slots: %s", len(w.Slots)+w.HiddenSlots, states(w))}
+	n := min(len(w.Slots), most)
+	r.More = len(w.Slots) - n + w.HiddenSlots
+	for i := range w.Slots[:n] {
+		r.Cells = append(r.Cells, slotOf(&w.Slots[i]))
+	}
+	return r
+}
+
+// states counts the slots by state, in the order of the legend.
+func states(w *overview.Workload) string {
+	counts := map[string]int{}
+	for i := range w.Slots {
+		counts[phrase(&w.Slots[i])]++
+	}
+	counts[phrases[overview.NoPod]] += w.HiddenSlots
+	var parts []string
+	for _, what := range order {
+		if counts[what] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+var phrases = map[overview.State]string{
+	overview.InPlace: "in place", overview.Borrowed: "borrowed", overview.Pending: "pending", overview.Departing: "departing",
+	overview.NoPod: "without a pod",
+}
+
+var order = []string{
+	"on spot", "on on-demand", "on unknown", phrases[overview.Borrowed], phrases[overview.Pending], phrases[overview.Departing],
+	phrases[overview.NoPod],
+}
+
+// phrase is the state of a slot in words.
+func phrase(s *overview.Slot) string {
+	if s.State == overview.InPlace {
+		return "on " + s.NodeType
+	}
+	return phrases[s.State]
+}
+
+func slotOf(s *overview.Slot) cell {
+	c := cell{ID: fmt.Sprintf("slot-%d-%s", s.Slot, s.Pod), Slot: *s, Letter: letter(s)}
+	c.Class = strings.ToLower(string(s.State)) + " " + nodeClass(s)
+	title := fmt.Sprintf("Slot %d requires %s", s.Slot, s.Type)
+	if s.Floor {
+		c.Class += " floor"
+		title += ", of the floor"
+	}
+	c.Words = phrases[s.State]
+	title += ": " + phrase(s)
+	if s.Pod != "" {
+		title += ", pod " + s.Pod
+	}
+	if s.Node != "" {
+		title += " on node " + s.Node
+	}
+	c.Title = title
+	return c
+}
+
+// nodeClass is the class of the type that colours a cell: that of the node or, without one, that of the slot.
+func nodeClass(s *overview.Slot) string {
+	t := s.NodeType
+	if t == "" {
+		t = s.Type
+	}
+	return "type-" + t
+}
+
+// letter is S for spot, O for on-demand and ? for unknown, or a sign for a slot that is not in place.
+func letter(s *overview.Slot) string {
+	switch s.State {
+	case overview.Borrowed:
+		return "!"
+	case overview.Pending:
+		return "·"
+	case overview.Departing:
+		return "×"
+	case overview.NoPod:
+		return "–"
+	}
+	switch s.NodeType {
+	case capacity.Spot.String():
+		return "S"
+	case capacity.OnDemand.String():
+		return "O"
+	}
+	return "?"
+}

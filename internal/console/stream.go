@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// beat is the longest time between two events: a browser that hears nothing for longer reports that the connection is lost.
+const beat = 5 * time.Second
+
+// stream sends the parts of an open page that change, as server-sent events.
+func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
+	at, err := url.Parse(r.URL.Query().Get("page"))
+	if err != nil || at.Host != "" || at.Scheme != "" {
+		http.Error(w, "page must be the path of a page", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	c.hub.enter()
+	defer c.hub.leave()
+	sent := sentParts{}
+	var s *state
+	has := r.URL.Query().Get("has")
+	for {
+		ctx, cancel := context.WithTimeout(r.Context(), beat)
+		next, err := c.hub.after(ctx, s)
+		cancel()
+		if r.Context().Err() != nil {
+			return
+		}
+		event := []byte("event: beat\ndata:\n\n")
+		if err == nil {
+			s = next
+			event = c.changes(at, s, sent, has)
+		}
+		if len(event) == 0 {
+			continue
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(2 * beat))
+		if _, err := w.Write(event); err != nil { //nolint:gosec // JSON of HTML that the templates made, which escape
+			return
+		}
+		if err := out.Flush(); err != nil {
+			return
+		}
+	}
+}
+
+// sentParts are the hashes of what a browser has, by the id of the element.
+type sentParts map[string]uint64
+
+// changes are the events for what changed on a page since the last call or, at first, all that differs from the page with the hash
+// that the browser has. A page that is gone shows why.
+func (c *Console) changes(at *url.URL, s *state, sent sentParts, has string) (events []byte) {
+	p, err := pageOf(at, s)
+	if err != nil {
+		p = failed(err)
+	}
+	loaded := len(sent) == 0 && strconv.FormatUint(p.hash(), 36) == has
+	for _, part := range p.parts {
+		if part.fixed {
+			continue
+		}
+		for _, changed := range part.changed(sent, loaded) {
+			data, err := json.Marshal(changed)
+			if err != nil {
+				c.log.Error("Encode a part of a page", "id", changed.ID, "err", err)
+				continue
+			}
+			events = append(append(append(events, "event: part\ndata: "...), data...), "\n\n"...)
+		}
+	}
+	return events
+}
