@@ -149,6 +149,10 @@ test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,0
 	go test -timeout 60m -count=1 -v ./test/scale/...
 	BERTH_TEST_LIMITS=1 go test -timeout 20m -count=1 -v -run RL18 ./test/integration/limits/wire
 
+.PHONY: test-web
+test-web: ## Call the services with generated gRPC-Web clients, in Node.js and Chromium (installs npm packages in out/web; a minute; not in `make test`)
+	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestP9GeneratedClients ./test/integration/limits/wire
+
 .PHONY: test-karpenter
 test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/karpenter/...
@@ -219,6 +223,11 @@ bench-report: ## Write docs/measurements from the last measurements
 .PHONY: bench-plugins
 bench-plugins: ## Run the Go benchmarks of the hot path and of the controller
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix/split ./internal/mix/capacity ./plugins/... ./test/perf/controller
+
+.PHONY: presets-picture
+presets-picture: ## Draw docs/images/presets.svg: 200 pods on 20 nodes of a local control plane, by each preset (a minute)
+	mkdir -p docs/images
+	BERTH_PICTURE=$(CURDIR)/docs/images/presets.svg go test -count=1 -run TestPresetsFillNodesInTheirWay ./test/integration/policies/scheduling
 
 .PHONY: bench-limits
 bench-limits: ## Measure pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)

@@ -152,7 +152,8 @@ func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 	eventually(t, "it says what is missing", func(ctx context.Context) (bool, error) {
 		ready, text, _ := c.Ready(ctx) // an error: it does not listen yet
 		require.False(t, ready)
-		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed; crd: resourcelimits.berth.dev is not installed"), nil
+		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed; crd: resourcelimits.berth.dev is not installed; "+
+			"crd: schedulingpolicies.berth.dev is not installed"), nil
 	})
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
 	require.NoError(t, c.WaitReady(t.Context()))

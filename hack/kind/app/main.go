@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	unready := flag.Bool("unready", false, "Never become ready.")
+	unready := flag.Bool("unready", os.Getenv("UNREADY") != "", "Never become ready.")
 	end := flag.Int("end", -1, "End at once, with this code.")
 	get := flag.String("get", "", "Print what is behind a URL, of http, file, or tcp, which is only connected to; fail if it can't be had.")
 	load := flag.String("load", "", "Ask for an HTTP URL, 50 times a second on a connection of its own each, until told to end; then say how often it failed.")

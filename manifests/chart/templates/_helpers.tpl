@@ -147,6 +147,11 @@ services:
   {{- if .Values.services.clientCertificates }}
   clientCAFile: /etc/berth/services-tls/ca.crt
   {{- end }}
+  {{- with .Values.services.grpcWeb }}
+  {{- if .enabled }}
+  grpcWeb: {{ dict "enabled" true "allowedOrigins" .allowedOrigins | toJson }}
+  {{- end }}
+  {{- end }}
 {{- end }}
 {{- end }}
 

@@ -104,13 +104,20 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	schedulerConfig := filepath.Join(l.root, "manifests/scheduler/second-scheduler.yaml")
-	if _, err := c.StartScheduler(ctx, cluster.ProgramOptions{Binary: scheduler, ConfigFile: schedulerConfig}); err != nil {
+	decisions, err := cluster.FreeAddress()
+	if err != nil {
+		return err
+	}
+	if _, err := c.StartScheduler(ctx, cluster.ProgramOptions{
+		Binary: scheduler, ConfigFile: schedulerConfig, Args: []string{"--decisions-bind-address=" + decisions},
+	}); err != nil {
 		return err
 	}
 	if err := publish(ctx, c, schedulerConfig); err != nil {
 		return err
 	}
-	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
+	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler). It serves its decisions at %s:\n"+
+		"  kubectl berth explain POD --scores --scheduler-address %s", decisions, decisions)
 	if err := c.StartControllers(ctx, cluster.ControllersOptions{
 		Root: l.root, Binary: controller, Config: filepath.Join(l.root, "manifests/controller/config.yaml"),
 		Args: []string{"--scheduler-config=" + schedulerConfig}, Features: s.features, Serve: l.serve,
