@@ -3,6 +3,8 @@
 package builders
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +70,33 @@ func OfSize(name string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }
 }
 
+// SchedulingPolicy makes a policy for all pods of a namespace, with the defaults of a policy.
+func SchedulingPolicy(name string, changes ...func(*v1alpha1.SchedulingPolicySpec)) *v1alpha1.SchedulingPolicy {
+	p := &v1alpha1.SchedulingPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "SchedulingPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+	for _, change := range changes {
+		change(&p.Spec)
+	}
+	return p
+}
+
+// Reservation makes a Reservation of CPU for the pods of an app.
+func Reservation(name, app, cpu string, changes ...func(*v1alpha1.ReservationSpec)) *v1alpha1.Reservation {
+	r := &v1alpha1.Reservation{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Reservation"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.ReservationSpec{
+			PodSelector: &v1alpha1.PodSelector{MatchLabels: Labels(app)}, CPU: new(resource.MustParse(cpu)),
+		},
+	}
+	for _, change := range changes {
+		change(&r.Spec)
+	}
+	return r
+}
+
 // DeploymentRecord makes a record with functions, and without an ODGM.
 func DeploymentRecord(name string, functions ...string) *v1alpha1.DeploymentRecord {
 	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -102,4 +131,15 @@ func EnvironmentContainer(image string, port int32) v1alpha1.EnvironmentContaine
 		Image: image, Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}}, RestartPolicy: v1alpha1.RestartUnlessStopped,
 		Resources: &v1alpha1.EnvironmentResources{CPU: "100m", Memory: "64Mi"},
 	}
+}
+
+// SchedulingDecision makes the record of an attempt that bound a pod, which expires at a time.
+func SchedulingDecision(pod string, expires time.Time) *v1alpha1.SchedulingDecision {
+	d := &v1alpha1.SchedulingDecision{
+		TypeMeta:       metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "SchedulingDecision"},
+		ObjectMeta:     metav1.ObjectMeta{Name: pod},
+		ExpirationTime: new(metav1.NewTime(expires)),
+	}
+	d.Attempt = v1alpha1.SchedulingAttempt{ID: "1", Time: metav1.NowMicro(), Outcome: v1alpha1.AttemptBound}
+	return d
 }

@@ -44,6 +44,37 @@ func TestEveryPromiseNamesATestAndItsTarget(t *testing.T) {
 	assert.Greater(t, rows, 200)
 }
 
+var (
+	suite = regexp.MustCompile("`([a-z]+/[a-z]+)`")
+	link  = regexp.MustCompile(`\]\([a-z-]*(\.md)?(#[a-z-]+)?\)`)
+)
+
+// Each property of the scheduling domain names tests that exist, a suite, or the page that describes it.
+func TestEveryPropertyOfTheSchedulingDomainHasATestOrAPage(t *testing.T) {
+	tests, rows := testsOf(t, "../.."), 0
+	for line := range strings.Lines(read(t, "docs/scheduling-domain.md")) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 5 || strings.Contains(line, "---|") || strings.TrimSpace(cells[1]) == "property" {
+			continue
+		}
+		rows++
+		evidence := cells[3]
+		for _, name := range matches(named, evidence) {
+			assert.Contains(t, tests, name, line)
+		}
+		for _, name := range matches(suite, evidence) {
+			if name != "internal/policies" && name != "plugins/schedulingpolicy" {
+				assert.DirExists(t, "../integration/"+name, line)
+			}
+		}
+		if strings.TrimSpace(cells[2]) != "out of scope" {
+			assert.True(t, named.MatchString(evidence) || suite.MatchString(evidence) || link.MatchString(evidence) ||
+				strings.Contains(evidence, "internal/policies/decision"), "no test and no page: %s", line)
+		}
+	}
+	assert.Greater(t, rows, 35)
+}
+
 // testsOf returns the names of all tests of a repository.
 func testsOf(t *testing.T, root string) []string {
 	t.Helper()

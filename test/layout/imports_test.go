@@ -117,7 +117,8 @@ var rules = map[string]rule{
 
 // commandGroups are the folders of the commands of kubectl berth.
 var commandGroups = []string{
-	"internal/cli/mix", "internal/cli/imports", "internal/cli/records", "internal/cli/environments", "internal/cli/doctor",
+	"internal/cli/mix", "internal/cli/imports", "internal/cli/policies", "internal/cli/reservations", "internal/cli/records",
+	"internal/cli/environments", "internal/cli/doctor", "internal/cli/top", "internal/cli/ui",
 }
 
 // capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.

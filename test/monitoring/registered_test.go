@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
 	_ "berth.dev/berth/controllers/podwebhook" // likewise
+	_ "berth.dev/berth/controllers/policies"   // likewise
 	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/hack/codegen/metricsource"
 	"berth.dev/berth/internal/mix/clusterstate"

@@ -68,6 +68,21 @@ func sizesOf(s Scenario) (all v1alpha1.ResourceLimitList) {
 	return all
 }
 
+// policiesOf are policies of the namespaces: none, or one whose pods can be signed or not.
+func policiesOf(t *rapid.T) (all v1alpha1.SchedulingPolicyList) {
+	for _, ns := range []string{namespace, other} {
+		if rapid.Bool().Draw(t, "policy") {
+			continue
+		}
+		preset := rapid.SampledFrom([]v1alpha1.ScorePreset{
+			v1alpha1.ScorePresetBalanced, v1alpha1.ScorePresetPack, v1alpha1.ScorePresetSpread, v1alpha1.ScorePresetCost,
+		}).Draw(t, "preset")
+		tie := rapid.SampledFrom([]v1alpha1.TieBreaker{v1alpha1.TieBreakerName, v1alpha1.TieBreakerLeastLoaded}).Draw(t, "tie")
+		all.Items = append(all.Items, policy(ns, &v1alpha1.ScoreRules{Preset: preset}, &v1alpha1.SelectRules{TieBreaker: tie}))
+	}
+	return all
+}
+
 // totals are the scores that a pod's feasible nodes have in the snapshot, by name.
 func (r *runner) totals(t require.TestingT, pod *corev1.Pod) map[string]int64 {
 	state := framework.NewCycleState()
@@ -104,7 +119,7 @@ func TestBatchedPodsGetTheBestNodes(t *testing.T) {
 		c := drawn(rt)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		r, err := runnerIn(ctx, BerthBatching, c, sizesOf(c.scenario))
+		r, err := runnerIn(ctx, BerthBatching, c, custom{limits: sizesOf(c.scenario), policies: policiesOf(rt)})
 		require.NoError(rt, err)
 		var want map[string]int64
 		r.before = func(pod *corev1.Pod) {

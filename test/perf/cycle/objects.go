@@ -205,3 +205,12 @@ func (s Scenario) limits() (list v1alpha1.ResourceLimitList) {
 	}
 	return list
 }
+
+// policy governs all pods of a namespace.
+func policy(namespace string, score *v1alpha1.ScoreRules, tie *v1alpha1.SelectRules) v1alpha1.SchedulingPolicy {
+	p := v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "all", UID: types.UID(namespace + "-policy"), Generation: 1,
+	}}
+	p.Spec.Score, p.Spec.Select = score, tie
+	return p
+}

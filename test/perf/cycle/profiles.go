@@ -20,11 +20,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
 	_ "berth.dev/berth/apis/config/scheme" // decodes the plugins' arguments
+	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
@@ -37,10 +41,18 @@ const manifest = "manifests/scheduler/second-scheduler.yaml"
 func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, error) {
 	if size, ok := samples[peer]; ok {
 		p, err := shipped(size)
-		if err == nil && peer == BerthBatching {
-			withoutDefaultConstraints(p)
+		if err != nil {
+			return nil, err
 		}
-		return p, err
+		switch peer {
+		case BerthBatching:
+			withoutDefaultConstraints(p)
+		case BerthNoPolicies:
+			withoutPlugin(p, schedulingpolicy.Name)
+		case BerthNoReservations:
+			withoutPlugin(p, reservation.Name)
+		}
+		return p, nil
 	}
 	defaults, err := latest.Default()
 	if err != nil {
@@ -64,7 +76,17 @@ func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, erro
 }
 
 // samples are the peers that are Berth, with their nodeSampleSize.
-var samples = map[string]int32{Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0, BerthBatching: 16}
+var samples = map[string]int32{
+	Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0, BerthBatching: 16, BerthPolicy: 16, BerthNoPolicies: 16, BerthNoReservations: 16,
+}
+
+// withoutPlugin takes a plugin out of the shipped profile.
+func withoutPlugin(p *schedconfig.KubeSchedulerProfile, name string) {
+	for _, at := range []*schedconfig.PluginSet{&p.Plugins.MultiPoint, &p.Plugins.PostFilter, &p.Plugins.Bind} {
+		at.Enabled = slices.DeleteFunc(at.Enabled, func(e schedconfig.Plugin) bool { return e.Name == name })
+	}
+	p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c schedconfig.PluginConfig) bool { return c.Name == name })
+}
 
 // withoutDefaultConstraints takes the default constraints out of a profile, and the plugin that stands for
 // PodTopologySpread while it has them: either signs no pod with them.
@@ -107,11 +129,14 @@ func shipped(sampleSize int32) (*schedconfig.KubeSchedulerProfile, error) {
 }
 
 func registry() frameworkruntime.Registry {
+	recorder := schedulingpolicy.NewRecorder(decision.NewStore(clock.RealClock{}))
 	return frameworkruntime.Registry{
-		capacitymix.Name:    capacitymix.NewFactory(),
-		resourcelimit.Name:  resourcelimit.NewFactory(),
-		topologyspread.Name: topologyspread.New,
-		oneNodeName:         newOneNode,
+		capacitymix.Name:      capacitymix.NewFactory(),
+		resourcelimit.Name:    resourcelimit.NewFactory(),
+		reservation.Name:      reservation.NewFactory(nil, nil),
+		schedulingpolicy.Name: schedulingpolicy.NewFactory(recorder, nil, nil),
+		topologyspread.Name:   topologyspread.New,
+		oneNodeName:           newOneNode,
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/reservation"
+	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
 )
 
@@ -35,6 +38,19 @@ func TestEveryPeerPlacesThePods(t *testing.T) {
 				assert.Positive(t, good["mix_error_pods"], "a scheduler without a mix is off, or nothing is measured")
 			}
 		})
+	}
+}
+
+// Peers without a plugin do not have it at any extension point, and the others do.
+func TestPeersWithoutAPluginHaveNoneOfIt(t *testing.T) {
+	for peer, without := range map[string]string{BerthNoPolicies: schedulingpolicy.Name, BerthNoReservations: reservation.Name} {
+		r, err := newRunner(t.Context(), peer, Scenario{Nodes: 10, OnDemandPerMille: 200, Groups: 1, Pods: 5})
+		require.NoError(t, err)
+		assert.NotContains(t, r.framework.ListPlugins().Names(), without, peer)
+		assert.Contains(t, r.framework.ListPlugins().Names(), capacitymix.Name, peer)
+		v, err := r.turn(5, time.Minute)
+		require.NoError(t, err)
+		assert.Zero(t, v["pods_without_node"])
 	}
 }
 

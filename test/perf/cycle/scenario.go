@@ -2,7 +2,10 @@
 
 package cycle
 
-import "berth.dev/berth/internal/mix/split"
+import (
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/split"
+)
 
 // Scenario is the cluster and the pods that a peer has to place.
 type Scenario struct {
@@ -28,6 +31,8 @@ type Scenario struct {
 	// pods of the cluster to spread them over zones and nodes, its default. The
 	// others are those of a Job, for which it does not.
 	Replicated bool `json:"replicated,omitempty"`
+	// Policy is the preset of the SchedulingPolicy that governs all pods, for peers that have one.
+	Policy v1alpha1.ScorePreset `json:"policy,omitempty"`
 	// Varied pods request between 100m and 1 CPU, not all for the same.
 	Varied bool `json:"varied,omitempty"`
 }
@@ -64,4 +69,9 @@ const (
 	BerthAll = "berth-all"
 	// BerthBatching is Berth16 without default spreading constraints, as Batching.
 	BerthBatching = "berth-16-batching"
+	// BerthPolicy is Berth16 with a SchedulingPolicy, if the scenario has one.
+	BerthPolicy = "berth-16-policy"
+	// BerthNoPolicies and BerthNoReservations are Berth16 without the plugin SchedulingPolicy or Reservation in its profile.
+	BerthNoPolicies     = "berth-16-no-policies"
+	BerthNoReservations = "berth-16-no-reservations"
 )

@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -55,21 +56,37 @@ type runner struct {
 // newRunner starts a scheduler up to where it would take the first pod from its
 // queue: caches and the plugins' memories are filled. It ends with ctx.
 func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
-	return runnerIn(ctx, peer, newCluster(s, peer), s.limits())
+	custom := custom{limits: s.limits()}
+	if peer == BerthPolicy && s.Policy != "" {
+		custom.policies.Items = []v1alpha1.SchedulingPolicy{policy(namespace, &v1alpha1.ScoreRules{Preset: s.Policy}, nil)}
+	}
+	return runnerIn(ctx, peer, newCluster(s, peer), custom)
 }
 
-// runnerIn is newRunner for a cluster and ResourceLimits of its own.
-func runnerIn(ctx context.Context, peer string, c *cluster, limits v1alpha1.ResourceLimitList) (*runner, error) {
-	schedulermetrics.Register()
-	ctx = klog.NewContext(ctx, klog.Logger{})
-	r := &runner{ctx: ctx, cluster: c, placed: map[int]string{}}
+// custom are objects of Berth's kinds, besides the mixes.
+type custom struct {
+	limits   v1alpha1.ResourceLimitList
+	policies v1alpha1.SchedulingPolicyList
+}
+
+// runnerIn is newRunner for a cluster and objects of its own.
+func runnerIn(ctx context.Context, peer string, c *cluster, custom custom) (*runner, error) {
 	profile, err := profileOf(peer, c.scenario)
 	if err != nil {
 		return nil, err
 	}
+	return runnerWith(ctx, profile, c, custom)
+}
+
+// runnerWith is runnerIn for a profile of its own.
+func runnerWith(ctx context.Context, profile *schedconfig.KubeSchedulerProfile, c *cluster, custom custom) (*runner, error) {
+	schedulermetrics.Register()
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	r := &runner{ctx: ctx, cluster: c, placed: map[int]string{}}
 	factory := scheduler.NewInformerFactory(r.cluster.client(), 0, nil)
+	var err error
 	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorderLogger { return nobody{} },
-		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, limits)),
+		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, custom)),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry()))
 	if err != nil {
 		return nil, err
@@ -132,10 +149,13 @@ func (c *cluster) client() *fake.Clientset {
 }
 
 // serve is the API of Berth's own resources, which do not change.
-func serve(ctx context.Context, l v1alpha1.ResourceLimitList) *rest.Config {
-	m := mixes()
+func serve(ctx context.Context, c custom) *rest.Config {
+	m, l, p := mixes(), c.limits, c.policies
 	m.Kind, m.APIVersion, m.ResourceVersion = "CapacityMixList", v1alpha1.SchemeGroupVersion.String(), "1"
 	l.Kind, l.APIVersion, l.ResourceVersion = "ResourceLimitList", v1alpha1.SchemeGroupVersion.String(), "1"
+	p.Kind, p.APIVersion, p.ResourceVersion = "SchedulingPolicyList", v1alpha1.SchemeGroupVersion.String(), "1"
+	var none v1alpha1.ReservationList
+	none.Kind, none.APIVersion, none.ResourceVersion = "ReservationList", v1alpha1.SchemeGroupVersion.String(), "1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
@@ -146,8 +166,14 @@ func serve(ctx context.Context, l v1alpha1.ResourceLimitList) *rest.Config {
 			<-r.Context().Done()
 		case strings.HasSuffix(r.URL.Path, "/capacitymixes"):
 			_ = json.NewEncoder(w).Encode(&m)
-		default:
+		case strings.HasSuffix(r.URL.Path, "/schedulingpolicies"):
+			_ = json.NewEncoder(w).Encode(&p)
+		case strings.HasSuffix(r.URL.Path, "/resourcelimits"):
 			_ = json.NewEncoder(w).Encode(&l)
+		case strings.HasSuffix(r.URL.Path, "/reservations"):
+			_ = json.NewEncoder(w).Encode(&none)
+		default:
+			http.NotFound(w, r)
 		}
 	}))
 	context.AfterFunc(ctx, server.CloseClientConnections)

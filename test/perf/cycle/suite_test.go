@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -102,6 +103,24 @@ func questions() (list []question) {
 			name: fmt.Sprintf("replicated/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
 			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 100, Existing: 2 * nodes, Replicated: true},
 			peers:    []string{Stock, HardSpread, FewNodes, Berth16, Berth32}, gate: pair(nodes == 5_000),
+		})
+	}
+	// A policy scores all feasible nodes that the scheduler finds, as many as the stock scheduler finds and scores.
+	for _, preset := range []v1alpha1.ScorePreset{v1alpha1.ScorePresetBalanced, v1alpha1.ScorePresetPack, v1alpha1.ScorePresetSpread} {
+		add(question{
+			name: "policy/" + string(preset), peers: []string{Stock, Berth16, BerthPolicy}, gate: []string{Stock, BerthPolicy},
+			scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Ungoverned: true, Replicated: true, Existing: 10_000, Policy: preset},
+		})
+		add(question{
+			name: "policy with a mix/" + string(preset), peers: []string{Stock, Berth16, BerthPolicy}, gate: []string{Berth16, BerthPolicy},
+			scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Policy: preset},
+		})
+	}
+	// What the plugins cost where there are no objects of their kind.
+	for name, without := range map[string]string{"no policies": BerthNoPolicies, "no reservations": BerthNoReservations} {
+		add(question{
+			name: name, scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100},
+			peers: []string{Berth16, without}, gate: []string{Berth16, without}, fresh: true,
 		})
 	}
 	add(question{name: "with resource limits", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Limits: 1000}, peers: []string{Stock, Berth16}})

@@ -106,3 +106,45 @@ func TestAMixErrorIsARegressionWhateverTheRoundsAre(t *testing.T) {
 		}
 	}
 }
+
+func TestGoalsOfPoliciesAreHeldOrMissed(t *testing.T) {
+	suite := func(takes, more float64) *bench.Suite {
+		s := bench.NewSuite("cycle", "go test …")
+		add := func(name, who, peer string) {
+			r := bench.Result{Name: name}
+			for range 3 {
+				r.Rounds = append(r.Rounds, bench.Round{Peers: map[string]bench.Values{
+					peer: {cpu: 1000, "allocs_per_pod": 400}, who: {cpu: 1000 * takes, "allocs_per_pod": 400 + more},
+				}})
+			}
+			s.Add(r)
+		}
+		for _, preset := range []string{"Balanced", "Pack", "Spread"} {
+			add("policy/"+preset, "berth-16-policy", "P0")
+			add("policy with a mix/"+preset, "berth-16-policy", "berth-16")
+		}
+		add("no policies", "berth-16", "berth-16-no-policies")
+		add("no reservations", "berth-16", "berth-16-no-reservations")
+		return s
+	}
+	for name, tc := range map[string]struct {
+		takes, more float64
+		want        map[outcome]int
+	}{
+		"all are met":                    {1, 0, map[outcome]int{met: 9}},
+		"plugins without objects cost":   {1.05, 1, map[outcome]int{met: 6, withinBound: 2, regression: 1}},
+		"policies without a mix, too":    {1.2, 0, map[outcome]int{met: 4, regression: 5}},
+		"with a mix, too":                {1.4, 0, map[outcome]int{met: 1, regression: 8}},
+		"fewer allocations are no error": {1, -5, map[outcome]int{met: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[outcome]int{}
+			for _, v := range judge(map[string]*bench.Suite{"cycle": suite(tc.takes, tc.more)}) {
+				if v.outcome != notMeasured {
+					got[v.outcome]++
+				}
+			}
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}

@@ -31,6 +31,13 @@ const berth = "berth-16"
 // batching is the same without default spreading constraints, with which kube-scheduler batches nothing.
 const batching = "berth-16-batching"
 
+// policy is the same with a SchedulingPolicy, noPolicies and noReservations without the plugin in the profile.
+const (
+	policy         = "berth-16-policy"
+	noPolicies     = "berth-16-no-policies"
+	noReservations = "berth-16-no-reservations"
+)
+
 // ratio of Berth to a peer in one case.
 func ratio(name, peer, metric string) func(*bench.Suite) []float64 {
 	return ratioOf(name, berth, peer, metric)
@@ -91,7 +98,7 @@ func worst(metric string, except ...string) func(*bench.Suite) float64 {
 			if slices.Contains(except, s.Results[i].Name) {
 				continue
 			}
-			for _, peer := range []string{"berth-16", "berth-32", "berth-100", "berth-all", batching} {
+			for _, peer := range []string{"berth-16", "berth-32", "berth-100", "berth-all", batching, policy} {
 				for _, v := range s.Results[i].Of(peer, metric) {
 					if math.IsNaN(most) || v > most {
 						most = v
@@ -147,7 +154,7 @@ func goals() []goal {
 		g.atLeast = true
 		return g
 	}
-	return []goal{
+	return slices.Concat([]goal{
 		c("cycle CPU against hard topology spread (P1), 5,000 nodes", 0.04, ratio("basic/nodes=5000", "P1", cpu)).knownTo(0.05, requests),
 		c("the same, 15,000 nodes", 0.02, ratio("basic/nodes=15000", "P1", cpu)).knownTo(0.03, requests),
 		c("against kube-scheduler with no ratio at all (P0), 5,000 nodes", 0.10, ratio("basic/nodes=5000", "P0", cpu)).knownTo(0.15, requests),
@@ -196,5 +203,22 @@ func goals() []goal {
 		{what: "mix error in the end", suite: "drain", value: worst("mix_error_end_pods"), limit: 0, unit: "pods"},
 		least("upstream", "scheduler_perf, pods a second against P0", 1.15, ratio(upstream, "P0", "pods_per_s")),
 		least("upstream", "scheduler_perf, pods a second against P1", 3, ratio(upstream, "P1", "pods_per_s")),
+	}, policyGoals(c))
+}
+
+// policyGoals are those of the plugins SchedulingPolicy and Reservation. c makes a goal of the cycle.
+func policyGoals(c func(what string, limit float64, rounds func(*bench.Suite) []float64) goal) (list []goal) {
+	for _, preset := range []string{"Balanced", "Pack", "Spread"} {
+		list = append(list,
+			c("policy "+preset+" without a mix, against P0 with as many scored nodes", 1.1, ratioOf("policy/"+preset, policy, "P0", cpu)),
+			c("policy "+preset+" with a mix, against no policy", 1.3, ratioOf("policy with a mix/"+preset, policy, berth, cpu)))
 	}
+	for _, without := range []struct{ what, name, peer string }{
+		{"no policy: with the plugin against without", "no policies", noPolicies},
+		{"no Reservation: with the plugin against without", "no reservations", noReservations},
+	} {
+		list = append(list, c(without.what+", CPU", 1.02, ratio(without.name, without.peer, cpu)).knownTo(1.12, processes))
+	}
+	return append(list, c("no policy: more allocations with the plugin", 0.5,
+		more("no policies", noPolicies, "allocs_per_pod")).in("allocations"))
 }

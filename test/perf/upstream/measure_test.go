@@ -93,8 +93,10 @@ func newRunner(t *testing.T) *runner {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "etcd"), []byte(script), 0o700))
 	plugins, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/scheduler-plugins").Output()
 	require.NoError(t, err)
+	modules, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	require.NoError(t, err)
 	gangs := filepath.Join(strings.TrimSpace(string(plugins)), "manifests", "coscheduling", "crd.yaml")
-	return &runner{module: module, repository: repository, etcd: dir, gangs: gangs}
+	return &runner{module: module, repository: repository, etcd: dir, gangs: gangs, modules: strings.TrimSpace(string(modules))}
 }
 
 func (r *runner) question(t *testing.T, w workload) bench.Case {

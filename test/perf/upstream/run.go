@@ -50,6 +50,8 @@ type runner struct {
 	etcd string
 	// gangs is the definition of PodGroup.
 	gangs string
+	// modules is the module cache.
+	modules string
 }
 
 // run measures one peer with a workload, in a process of its own.
@@ -94,6 +96,8 @@ func (r *runner) spec(w workload, p peer, out string) spec {
 		s.CRDs = []string{
 			filepath.Join(r.repository, "manifests/crds/berth.dev_capacitymixes.yaml"),
 			filepath.Join(r.repository, "manifests/crds/berth.dev_resourcelimits.yaml"),
+			filepath.Join(r.repository, "manifests/crds/berth.dev_schedulingpolicies.yaml"),
+			filepath.Join(r.repository, "manifests/crds/berth.dev_reservations.yaml"),
 		}
 	case p.gangs:
 		s.CRDs, s.Gangs = []string{r.gangs}, int(w.at["pods"])/podsPerGang
@@ -144,7 +148,8 @@ func (r *runner) benchmark(ctx context.Context, dir string, w workload, args []s
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), append(env, "PATH="+r.etcd+string(os.PathListSeparator)+os.Getenv("PATH"), "ARTIFACTS="+logs,
-		bench.EnvDepth+"=")...)
+		// Built with -trimpath, the test API server finds its own directory by these.
+		"TEST_SRCDIR="+filepath.Dir(r.modules), "TEST_WORKSPACE="+filepath.Base(r.modules), bench.EnvDepth+"=")...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// A process that is told to go takes its etcd along.

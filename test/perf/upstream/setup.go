@@ -22,12 +22,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
 )
 
@@ -41,12 +45,15 @@ var (
 
 // registry are the plugins that the profiles name. A plugin that is in no profile is not built.
 func registry(r *recorder, s spec) frameworkruntime.Registry {
+	decisions := schedulingpolicy.NewRecorder(decision.NewStore(clock.RealClock{}))
 	return frameworkruntime.Registry{
-		recorderName:        r.build,
-		capacitymix.Name:    after(s.CRDs, capacitymix.NewFactory()),
-		resourcelimit.Name:  after(s.CRDs, resourcelimit.NewFactory()),
-		topologyspread.Name: topologyspread.New,
-		coscheduling.Name:   after(s.CRDs, coscheduling.New),
+		recorderName:          r.build,
+		schedulingpolicy.Name: after(s.CRDs, schedulingpolicy.NewFactory(decisions, nil, nil)),
+		reservation.Name:      after(s.CRDs, reservation.NewFactory(nil, nil)),
+		capacitymix.Name:      after(s.CRDs, capacitymix.NewFactory()),
+		resourcelimit.Name:    after(s.CRDs, resourcelimit.NewFactory()),
+		topologyspread.Name:   topologyspread.New,
+		coscheduling.Name:     after(s.CRDs, coscheduling.New),
 	}
 }
 

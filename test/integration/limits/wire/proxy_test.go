@@ -27,7 +27,7 @@ import (
 )
 
 // proxy runs kubectl berth proxy as a service account until the test ends. Connections of the scene then lead to it.
-func (s *scene) proxy(serviceAccount string) {
+func (s *scene) proxy(serviceAccount string, args ...string) {
 	s.T.Helper()
 	// The only right that the command needs for itself, where it does not forward ports.
 	s.Create(builders.Grant("proxy", builders.User("proxy"), builders.Rule("", []string{"serviceaccounts/token"}, "create"))...)
@@ -43,10 +43,10 @@ func (s *scene) proxy(serviceAccount string) {
 	require.NoError(s.T, err)
 	out, in := io.Pipe()
 	cmd := cli.New(genericiooptions.IOStreams{In: strings.NewReader(""), Out: in, ErrOut: io.Discard})
-	cmd.SetArgs([]string{
+	cmd.SetArgs(append([]string{
 		"proxy", "--kubeconfig", kubeconfig, "-n", s.Namespace, "--port", "0", "--service-account", serviceAccount,
 		"--server-url", "http://" + s.Address,
-	})
+	}, args...))
 	ctx, stop := context.WithCancel(s.Ctx)
 	ended := make(chan error, 1)
 	go func() {

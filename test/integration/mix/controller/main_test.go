@@ -77,11 +77,12 @@ func TestRightsThatTakeAnOccasion(t *testing.T) {
 	w.WaitEvictions(1)
 	w.ReadMetricsAsSomebody(c.URL)
 	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	w.Create(builders.ResourceLimit("size")) // it is given a finalizer and a status
+	w.Create(builders.ResourceLimit("size"), builders.SchedulingPolicy("all")) // the one is given a finalizer and a status, the other a status
 	young := w.Slots(w.Live("web"))[replicas-1]
 	testenv.Patch(w, young, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = "0" })
 	w.Eventually("the finalizer and the annotation are written", func() (bool, string) {
 		used, _ := w.RightsUsedBy(cluster.BerthControllerUser)
-		return used["patch berth.dev/resourcelimits"] && used["patch berth.dev/resourcelimits/status"] && used["patch /pods"], ""
+		return used["patch berth.dev/resourcelimits"] && used["patch berth.dev/resourcelimits/status"] &&
+			used["patch berth.dev/schedulingpolicies/status"] && used["patch /pods"], ""
 	})
 }

@@ -17,6 +17,7 @@ import (
 func TestAResizeThatFreesCapacityWakesAReplica(t *testing.T) {
 	w := newWorld(t, nil, node("spot-0", "spot", "4"), node("on-demand-0", "on-demand", "4"))
 	w.Create(builders.Pod("other", "other", builders.CPU("3500m"), builders.OnNode("spot-0")))
+	w.WaitBound("other", 1)
 	w.Create(builders.CapacityMix("web", 100, 0, spotOnly), builders.Deployment("web", 1, builders.CPU("2")))
 	w.WaitUnschedulable("web", 1)
 	report(w, "other")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -157,38 +156,12 @@ func TestARefusedEvictionBacksOffForAllReplicas(t *testing.T) {
 // of their names, and waits until it does. It returns what ends that.
 func forbidEvictions(w *testenv.World, prefix string) (allow func()) {
 	w.T.Helper()
-	return forbid(w, prefix, "pods/eviction", func() error {
+	return w.Forbid(prefix, "pods/eviction", func() error {
 		pod := w.Live(strings.TrimSuffix(prefix, "-"))[0]
 		return w.Kube.PolicyV1().Evictions(w.Namespace).Evict(w.Ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
 		})
 	})
-}
-
-// forbid makes the API server refuse to create a resource of pods by a prefix of
-// their names, and waits until an attempt is refused. It returns what ends that.
-func forbid(w *testenv.World, prefix, resource string, try func() error) (allow func()) {
-	w.T.Helper()
-	name := w.Namespace
-	match := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-	}}}}
-	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: match,
-		Validations:      []admissionv1.Validation{{Expression: fmt.Sprintf("request.namespace != %q || !request.name.startsWith(%q)", w.Namespace, prefix), Message: "not now"}},
-	}}
-	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
-	w.CreateForTest(p, b)
-	w.Fails("requests are refused", func(err error) bool { return err != nil && strings.Contains(err.Error(), "not now") }, try)
-	return func() {
-		w.T.Helper()
-		w.Delete(b)
-		w.Delete(p)
-		w.Succeeds("requests are allowed", try)
-	}
 }
 
 // L6: a namespace whose quota was lowered below what runs makes no replacements.
@@ -207,7 +180,7 @@ func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
 // for good.
 func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 	w := astray(t)
-	allow := forbid(w, "web-", "pods", func() error { return w.DryRun(builders.Pod("other", "web-try")) })
+	allow := w.Forbid("web-", "pods", func() error { return w.DryRun(builders.Pod("other", "web-try")) })
 	c := w.Controller(testenv.Impatient, hasty(3))
 	w.Reaches("a move has timed out", 1, func() int {
 		return w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})

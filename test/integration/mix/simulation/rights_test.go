@@ -26,7 +26,7 @@ var needed = map[string][]string{
 	"":                {"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"},
 	"storage.k8s.io":  {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"},
 	"resource.k8s.io": {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"},
-	"berth.dev":       {"resourcelimits"},
+	"berth.dev":       {"resourcelimits", "reservations"},
 }
 
 // userWith makes a user who may list what is needed, but for one resource.
@@ -83,7 +83,7 @@ func TestListIsTheOnlyRightAndEachKindIsListedOnce(t *testing.T) {
 
 func TestAMissingRightIsAnErrorThatNamesIt(t *testing.T) {
 	w := testenv.New(t)
-	for _, resource := range []string{"pods", "nodes", "csinodes", "resourcelimits"} {
+	for _, resource := range []string{"pods", "nodes", "csinodes", "resourcelimits", "reservations"} {
 		cfg := userWith(w, "replay-without-"+resource, resource)
 		w.Eventually("the one right that is missing is named", func() (bool, string) {
 			_, err := simulation.Take(w.Ctx, cfg, simulation.DefaultProfile())

@@ -14,9 +14,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -57,7 +57,7 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 		s := decode[mix.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
 		require.Len(t, s.Mixes, 3)
 		assert.Equal(t, []string{"big", "stuck", "web"}, []string{s.Mixes[0].Name, s.Mixes[1].Name, s.Mixes[2].Name})
-		assert.Equal(t, live.Split{Spot: 1, OnDemand: 1}, s.Mixes[0].Actual)
+		assert.Equal(t, overview.Split{Spot: 1, OnDemand: 1}, s.Mixes[0].Actual)
 		assert.Equal(t, 1, s.Mixes[0].Borrowed)
 		assert.Equal(t, 1, s.Mixes[1].Pending)
 		assert.True(t, s.Mixes[2].Satisfied)
@@ -177,7 +177,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
 	require.Len(t, p.Workloads, 1)
 	assert.Equal(t, 4, p.Workloads[0].WrongSide)
-	assert.Equal(t, live.Split{Spot: 3, OnDemand: 7}, p.Workloads[0].Desired)
+	assert.Equal(t, overview.Split{Spot: 3, OnDemand: 7}, p.Workloads[0].Desired)
 	require.Len(t, p.Moves, 1)
 	assert.Equal(t, "on-demand-0", p.Moves[0].Node)
 	require.Len(t, p.Blocked, 3)

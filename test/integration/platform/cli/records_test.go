@@ -19,8 +19,8 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -110,8 +110,8 @@ func recordTree(t *testing.T, w *testenv.World, me string) {
 	assert.Equal(t, "24% spot, at least 2 on-demand", below(t, add, "CapacityMix", "cart-fn-0").Detail)
 	workload := below(t, add, "Deployment", "cart-fn-0")
 	assert.Equal(t, &records.ReplicaCount{Ready: 10, Wanted: 10}, workload.Replicas)
-	assert.Equal(t, &live.Split{Spot: 2, OnDemand: 8}, workload.Pods)
-	assert.Equal(t, &live.Split{OnDemand: 3}, below(t, below(t, d.Tree, "Function", "remove").Children, "Deployment", "cart-fn-1").Pods)
+	assert.Equal(t, &overview.Split{Spot: 2, OnDemand: 8}, workload.Pods)
+	assert.Equal(t, &overview.Split{OnDemand: 3}, below(t, below(t, d.Tree, "Function", "remove").Children, "Deployment", "cart-fn-1").Pods)
 	require.Len(t, d.Endpoints, 2)
 	assert.True(t, strings.HasPrefix(d.Endpoints[0].URL, "http://cart-fn-0."+ns), d.Endpoints[0].URL)
 

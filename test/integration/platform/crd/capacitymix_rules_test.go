@@ -77,13 +77,17 @@ var otherCases = ruleCases{
 	},
 }
 
-// tolerationCases has the rules of the tolerations that the pods of a capacity type get. What these refuse, the API
+// mixTolerationCases has the rules of the tolerations that the pods of a capacity type get. What these refuse, the API
 // server would refuse of pods: their gate would stay, and the webhook would be in the way of their creation.
-func tolerationCases(capacityType string) ruleCases {
-	in := func(toleration string) string {
+func mixTolerationCases(capacityType string) ruleCases {
+	return tolerationCases("spec.tolerations."+capacityType, func(toleration string) string {
 		return "{selector: {}, spotPercent: 50, tolerations: {" + capacityType + ": [" + toleration + "]}}"
-	}
-	path := "spec.tolerations." + capacityType + "[0]"
+	})
+}
+
+// tolerationCases has the rules of a list of tolerations. In makes the spec around one.
+func tolerationCases(list string, in func(toleration string) string) ruleCases {
+	path := list + "[0]"
 	broken := func(field, message string) string {
 		return fmt.Sprintf(`%s.%s: Invalid value: %s`, path, field, message)
 	}

@@ -75,8 +75,11 @@ func install(ctx context.Context) error {
 type kind struct{ name, resource string }
 
 var (
-	capacityMix   = kind{"CapacityMix", "capacitymixes"}
-	resourceLimit = kind{"ResourceLimit", "resourcelimits"}
+	capacityMix      = kind{"CapacityMix", "capacitymixes"}
+	resourceLimit    = kind{"ResourceLimit", "resourcelimits"}
+	schedulingPolicy = kind{"SchedulingPolicy", "schedulingpolicies"}
+	reservation      = kind{"Reservation", "reservations"}
+	decision         = kind{"SchedulingDecision", "schedulingdecisions"}
 )
 
 // objects returns a client that sends what it is given, whatever the Go types would make of it.

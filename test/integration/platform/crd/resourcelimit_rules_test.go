@@ -16,6 +16,7 @@ var resourceLimitCases = merged(
 	quantityCases("memoryLimit", "spec.memoryLimit", "512Mi or 2Gi", func(v string) string { return "{memoryLimit: " + v + "}" }),
 	quantityCases("ephemeralStorage", "spec.ephemeralStorage", "512Mi or 2Gi", func(v string) string { return "{ephemeralStorage: " + v + "}" }),
 	quantityCases("size", "spec.volumes[data].size", "512Mi or 2Gi", func(v string) string { return "{volumes: {data: {size: " + v + "}}}" }),
+	nodeSelectorCases(func(selector string) string { return "{nodeSelector: " + selector + "}" }),
 	ruleCases{
 		"metadata.name must be at most 63 characters, so that it is a valid label value": {
 			accepted: []string{"{metadata: {name: " + longestName + "}, spec: {}}"},
@@ -59,20 +60,6 @@ var resourceLimitCases = merged(
 			accepted: []string{"{volumes: {data: {size: 1Gi, mountPath: /var/lib/data}}}"},
 			rejected: refuses(func(path string) string { return "{volumes: {data: {size: 1Gi, mountPath: " + path + "}}}" }, mountPath,
 				"data", "/", "", "/a:/b"),
-		},
-		"nodeSelector must have label keys: " + labelKey: {
-			accepted: []string{
-				"{nodeSelector: {disk: ssd, node.kubernetes.io/Name_1: web}}",
-				"{nodeSelector: {" + longestPrefix + "/" + longestName + ": web}}",
-			},
-			rejected: refuses(func(key string) string { return "{nodeSelector: {" + key + ": ssd}}" },
-				badLabel("spec.nodeSelector", "object", "nodeSelector must have label keys", labelKey),
-				"my disk", "", "a/b/c", "Example.com/disk", "a"+longestPrefix+"/a", "n"+longestName),
-		},
-		"nodeSelector must have label values: " + labelValue: {
-			accepted: []string{"{nodeSelector: {disk: '', kind: Ssd_1.a-b, name: " + longestName + "}}"},
-			rejected: refuses(func(value string) string { return "{nodeSelector: {disk: " + value + "}}" },
-				badLabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", labelValue), "fast ssd", "ssd-"),
 		},
 		"nodeSelectorTerms must have at least one term": {
 			accepted: []string{"{nodeAffinity: " + required.in("{matchExpressions: [{key: disk, operator: Exists}]}") + "}", "{nodeAffinity: {}}"},

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/hack/cluster"
@@ -21,10 +23,14 @@ import (
 // rejected is a spec that the server refuses, with all that it says: path, value and message.
 type rejected struct{ spec, want string }
 
-// ruleCase is what a rule accepts and what it rejects.
+// change is a spec in place of another, with all that the server says if it refuses it.
+type change struct{ from, to, want string }
+
+// ruleCase is what a rule accepts and what it rejects. Changes are the cases of a rule about what must stay.
 type ruleCase struct {
 	accepted []string
 	rejected []rejected
+	changes  []change
 }
 
 // ruleCases are cases of CEL rules by the message of the rule.
@@ -38,6 +44,7 @@ func merged(all ...ruleCases) ruleCases {
 			sum := out[message]
 			sum.accepted = append(sum.accepted, tc.accepted...)
 			sum.rejected = append(sum.rejected, tc.rejected...)
+			sum.changes = append(sum.changes, tc.changes...)
 			out[message] = sum
 		}
 	}
@@ -47,12 +54,19 @@ func merged(all ...ruleCases) ruleCases {
 
 // rulesOf has the cases of every kind.
 var rulesOf = map[kind]ruleCases{
-	capacityMix: merged(capacityMixCases, tolerationCases("spot"), tolerationCases("onDemand"), selectorCases(func(selector string) string {
+	capacityMix: merged(capacityMixCases, mixTolerationCases("spot"), mixTolerationCases("onDemand"), selectorCases("selector", func(selector string) string {
 		return "{selector: " + selector + ", spotPercent: 50}"
 	})),
-	resourceLimit: merged(resourceLimitCases, nodeTermCases(required), nodeTermCases(preferred), selectorCases(func(selector string) string {
+	schedulingPolicy: merged(schedulingPolicyCases, selectorCases("podSelector", func(selector string) string {
+		return "{podSelector: " + selector + "}"
+	})),
+	resourceLimit: merged(resourceLimitCases, nodeTermCases(required), nodeTermCases(preferred), selectorCases("selector", func(selector string) string {
 		return "{selector: " + selector + "}"
 	})),
+	reservation: merged(reservationCases, immutableCases(), tolerationCases("spec.tolerations", func(toleration string) string {
+		return held("tolerations: [" + toleration + "]")
+	}), nodeSelectorCases(func(selector string) string { return held("nodeSelector: " + selector) }),
+		selectorCases("podSelector", func(selector string) string { return "{podSelector: " + selector + ", cpu: 1}" })),
 }
 
 const (
@@ -102,9 +116,14 @@ func TestRules(t *testing.T) {
 		for message, tc := range cases {
 			t.Run(k.name+"/"+message, func(t *testing.T) {
 				t.Parallel()
+				about, _, _ := strings.Cut(message, ":")
+				if len(tc.changes) > 0 {
+					checkChanges(t, k, about, tc.changes)
+
+					return
+				}
 				require.NotEmpty(t, tc.accepted)
 				require.NotEmpty(t, tc.rejected)
-				about, _, _ := strings.Cut(message, ":")
 				for _, spec := range tc.accepted {
 					_, err := create(t, k, spec)
 					assert.NoError(t, err, spec)
@@ -122,6 +141,39 @@ func TestRules(t *testing.T) {
 			})
 		}
 	}
+}
+
+// checkChanges makes changes of stored objects, as dry runs. A change that is accepted must be among them.
+func checkChanges(t *testing.T, k kind, about string, changes []change) {
+	t.Helper()
+	accepted := false
+	for _, c := range changes {
+		stored, err := objects(t, k).Create(t.Context(), unnamed(object(t, k, "", c.from)), metav1.CreateOptions{})
+		require.NoError(t, err, c.from)
+		changed := object(t, k, stored.GetName(), c.to)
+		changed.SetResourceVersion(stored.GetResourceVersion())
+		_, err = objects(t, k).Update(t.Context(), changed, metav1.UpdateOptions{
+			DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+		})
+		switch {
+		case c.want == "":
+			accepted = true
+			assert.NoError(t, err, "%s in place of %s", c.to, c.from)
+		case otherServer:
+			assert.ErrorContains(t, err, about, "%s in place of %s", c.to, c.from)
+		default:
+			require.Contains(t, c.want, about, "a case of another rule")
+			assert.EqualError(t, err, fmt.Sprintf("%s.berth.dev %q is invalid: %s", k.name, stored.GetName(), c.want), "%s in place of %s", c.to, c.from)
+		}
+	}
+	assert.True(t, accepted, "no change that is accepted")
+}
+
+// unnamed leaves the name to the server.
+func unnamed(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object.SetGenerateName("changed-")
+
+	return object
 }
 
 func TestEveryRuleHasCases(t *testing.T) {
@@ -174,8 +226,15 @@ var (
 
 // hasCase reports whether one of the cases breaks the rule at its path: the same message may stand at several.
 func (r rule) hasCase(tc ruleCase) bool {
+	texts := make([]string, 0, len(tc.rejected)+len(tc.changes))
 	for _, c := range tc.rejected {
-		for _, at := range whereBroken.FindAllStringSubmatch(c.want, -1) {
+		texts = append(texts, c.want)
+	}
+	for _, c := range tc.changes {
+		texts = append(texts, c.want)
+	}
+	for _, text := range texts {
+		for _, at := range whereBroken.FindAllStringSubmatch(text, -1) {
 			if index.ReplaceAllString(at[1], "[]") == r.path {
 				return true
 			}
@@ -214,9 +273,30 @@ func rules(schema map[string]any, path string) []rule {
 	return found
 }
 
-// selectorCases has the rules of a PodSelector, which several kinds have as spec.selector. In makes the rest of a spec
-// around a selector.
-func selectorCases(in func(selector string) string) ruleCases {
+// nodeSelectorCases has the rules of spec.nodeSelector, which several kinds have. In makes the rest of a spec around it.
+func nodeSelectorCases(in func(selector string) string) ruleCases {
+	return ruleCases{
+		"nodeSelector must have label keys: " + labelKey: {
+			accepted: []string{
+				in("{disk: ssd, node.kubernetes.io/Name_1: web}"),
+				in("{" + longestPrefix + "/" + longestName + ": web}"),
+			},
+			rejected: refuses(func(key string) string { return in("{" + key + ": ssd}") },
+				badLabel("spec.nodeSelector", "object", "nodeSelector must have label keys", labelKey),
+				"my disk", "", "a/b/c", "Example.com/disk", "a"+longestPrefix+"/a", "n"+longestName),
+		},
+		"nodeSelector must have label values: " + labelValue: {
+			accepted: []string{in("{disk: '', kind: Ssd_1.a-b, name: " + longestName + "}")},
+			rejected: refuses(func(value string) string { return in("{disk: " + value + "}") },
+				badLabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", labelValue), "fast ssd", "ssd-"),
+		},
+	}
+}
+
+// selectorCases has the rules of a PodSelector, which several kinds have in a field of spec. In makes the rest of a spec around
+// a selector.
+func selectorCases(field string, in func(selector string) string) ruleCases {
+	path := "spec." + field
 	return ruleCases{
 		"matchLabels must have label keys: " + labelKey: {
 			accepted: []string{
@@ -224,13 +304,13 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchLabels: {" + longestPrefix + "/" + longestName + ": web}}"),
 			},
 			rejected: refuses(func(key string) string { return in("{matchLabels: {" + key + ": web}}") },
-				badLabel("spec.selector.matchLabels", "object", "matchLabels must have label keys", labelKey),
+				badLabel(path+".matchLabels", "object", "matchLabels must have label keys", labelKey),
 				"my app", "", "a/b/c", "a"+longestPrefix+"/a"),
 		},
 		"matchLabels must have label values: " + labelValue: {
 			accepted: []string{in("{matchLabels: {app: '', tier: Front_1.a-b, name: " + longestName + "}}")},
 			rejected: refuses(func(value string) string { return in("{matchLabels: {app: " + value + "}}") },
-				badLabel("spec.selector.matchLabels[app]", "string", "matchLabels must have label values", labelValue), "my app", "web-"),
+				badLabel(path+".matchLabels[app]", "string", "matchLabels must have label values", labelValue), "my app", "web-"),
 		},
 		"key must be a label key: " + labelKey: {
 			accepted: []string{
@@ -238,12 +318,12 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchExpressions: [{key: " + longestPrefix + "/" + longestName + ", operator: Exists}]}"),
 			},
 			rejected: refuses(func(key string) string { return in("{matchExpressions: [{key: " + key + ", operator: Exists}]}") },
-				badLabel("spec.selector.matchExpressions[0].key", "string", "key must be a label key", labelKey), "my app", "/app"),
+				badLabel(path+".matchExpressions[0].key", "string", "key must be a label key", labelKey), "my app", "/app"),
 		},
 		"values must hold label values: " + labelValue: {
 			accepted: []string{in("{matchExpressions: [{key: app, operator: In, values: ['', web, Web_1.a-b]}]}")},
 			rejected: []rejected{
-				{in("{matchExpressions: [{key: app, operator: In, values: [web, 'my app']}]}"), notALabel("spec.selector.matchExpressions[0].values[1]", "string", "values must hold label values", "my app", labelValue)},
+				{in("{matchExpressions: [{key: app, operator: In, values: [web, 'my app']}]}"), notALabel(path+".matchExpressions[0].values[1]", "string", "values must hold label values", "my app", labelValue)},
 			},
 		},
 		"values must not be empty when operator is In or NotIn": {
@@ -252,8 +332,8 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchExpressions: [{key: app, operator: NotIn, values: [web]}]}"),
 			},
 			rejected: []rejected{
-				{in("{matchExpressions: [{key: app, operator: In}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
-				{in("{matchExpressions: [{key: app, operator: NotIn, values: []}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
+				{in("{matchExpressions: [{key: app, operator: In}]}"), path + `.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
+				{in("{matchExpressions: [{key: app, operator: NotIn, values: []}]}"), path + `.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
 			},
 		},
 		"values must be empty when operator is Exists or DoesNotExist": {
@@ -262,8 +342,8 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchExpressions: [{key: app, operator: DoesNotExist, values: []}]}"),
 			},
 			rejected: []rejected{
-				{in("{matchExpressions: [{key: app, operator: Exists, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
-				{in("{matchExpressions: [{key: app, operator: DoesNotExist, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
+				{in("{matchExpressions: [{key: app, operator: Exists, values: [web]}]}"), path + `.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
+				{in("{matchExpressions: [{key: app, operator: DoesNotExist, values: [web]}]}"), path + `.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
 			},
 		},
 	}

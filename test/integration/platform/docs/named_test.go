@@ -33,6 +33,8 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^kubectl annotate pod -n shop cache-3 `), "needs a workload of a custom kind: test/integration/mix/moves writes the same annotation"},
 	{regexp.MustCompile(`^kubectl annotate (deployment web|replicaset -l app=web) berth.dev/spot-percent-`), "needs a Deployment with annotations; it is kubectl's own command"},
 	{regexp.MustCompile(`^kubectl berth proxy `), "ends when it is stopped: test/integration/limits/wire runs it, and calls the services through it"},
+	{regexp.MustCompile(`^kubectl berth ui `), "ends when it is stopped: test/integration/platform/cli opens its pages"},
+	{regexp.MustCompile(`^kubectl berth explain \S+ --scores`), "needs a pod of that name: test/integration/policies/scheduling shows the scores of one"},
 	{regexp.MustCompile(`^kubectl berth env (backup|restore)-database `), "test/integration/environments/lifecycle runs them on a database; here none gets ready"},
 }
 

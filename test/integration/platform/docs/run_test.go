@@ -34,7 +34,7 @@ func meanings(pod string) *strings.Replacer {
 }
 
 // explained is a pod of an example.
-var explained = regexp.MustCompile(`^(kubectl berth explain) (-n \S+ )?[a-z][-a-z0-9]*$`)
+var explained = regexp.MustCompile(`^(kubectl berth (?:explain|policies --pod)) (-n \S+ )?[a-z][-a-z0-9]*$`)
 
 // fails are commands that end with an error, as their page shows.
 var fails = map[string]string{
@@ -69,6 +69,11 @@ apiVersion: berth.dev/v1alpha1
 kind: ResourceLimit
 metadata: {name: small, namespace: shop}
 spec: {cpu: "1"}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Reservation
+metadata: {name: checkout, namespace: shop}
+spec: {podSelector: {matchLabels: {app: checkout}}, cpu: 500m}
 ---
 apiVersion: berth.dev/v1alpha1
 kind: DeploymentRecord

@@ -80,6 +80,7 @@ func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"image.pullPolicy=Sometimes":       {"pullPolicy", "IfNotPresent"},
 		"scheduler.image.digest=v9":        {"digest", "sha256"},
 		"controller.extraArgs[0]=dry-run":  {"extraArgs"},
+		"scheduler.decisionsBindAddress=x": {"decisionsBindAddress"},
 		"monitoring.serviceMonitor=true":   {"serviceMonitor"},
 		"webhook.enabled=yes":              {"enabled", "boolean"},
 		"scheduler.serviceAccount.name=my": {"serviceAccount"},
@@ -116,6 +117,11 @@ func TestValuesReachThePrograms(t *testing.T) {
 	scheduler := container(t, objects, "berth-scheduler")
 	assert.Equal(t, "registry.example/berth/berth-scheduler:v9", scheduler["image"])
 	assert.Contains(t, scheduler["args"], "--v=4")
+	assert.Contains(t, scheduler["args"], "--decisions-bind-address=127.0.0.1:10260")
+	other := container(t, normalise(t, template(w, namespace, "scheduler.decisionsBindAddress=127.0.0.1:4711")), "berth-scheduler")
+	assert.Contains(t, other["args"], "--decisions-bind-address=127.0.0.1:4711")
+	disabled := container(t, normalise(t, template(w, namespace, "scheduler.decisionsBindAddress=")), "berth-scheduler")
+	assert.Equal(t, []any{"--config=/etc/berth/scheduler/second-scheduler.yaml"}, disabled["args"])
 	assert.NotContains(t, spec, "priorityClassName")
 	for key := range objects {
 		kind, _, _ := strings.Cut(key, "/")

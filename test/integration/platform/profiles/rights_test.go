@@ -3,10 +3,14 @@
 package profiles_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -16,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -62,11 +67,15 @@ const (
 func TestRightsThatTakeAnOccasion(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	readDeployments(w)
+	expired := builders.SchedulingDecision("expired", time.Now().Add(-time.Minute))
+	w.Create(expired)
 	s := asShipped(w, testenv.SecondScheduler, "berth-system", "berth-scheduler")
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	w.RequireExact("web", split.New(70, 2), 10)
 	preempt(w)
 	bindVolumes(w)
+	followPolicies(w)
+	w.WaitDeleted(expired)
 	w.ReadMetricsAsSomebody(s.URL)
 }
 
@@ -181,4 +190,31 @@ func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 			require.NoError(t, s.WaitReady(w.Ctx))
 		})
 	}
+}
+
+// followPolicies has pods bound under a lock and in two phases, capacity held, and decisions written.
+func followPolicies(w *testenv.World) {
+	w.T.Helper()
+	policy := func(app string, bind v1alpha1.BindRules) *v1alpha1.SchedulingPolicy {
+		return builders.SchedulingPolicy(app, func(s *v1alpha1.SchedulingPolicySpec) {
+			s.PodSelector.MatchLabels, s.Bind = builders.Labels(app), &bind
+			s.Decisions = &v1alpha1.DecisionRules{Record: v1alpha1.RecordAlways, Objects: true}
+		})
+	}
+	w.Create(
+		policy("locked", v1alpha1.BindRules{Mode: v1alpha1.BindPessimistic}),
+		policy("together", v1alpha1.BindRules{Mode: v1alpha1.BindTwoPhase, GroupSize: new(int32(2))}),
+		builders.Reservation("later", "later", "10m"),
+	)
+	testenv.WaitFor(w, "later", "it is held", func(r *v1alpha1.Reservation) bool { return r.Status.HeldCount == 1 })
+	w.Create(builders.Pod("locked", "locked-0"), builders.StatefulSet("together", 2, appsv1.ParallelPodManagement))
+	w.WaitBound("locked", 1)
+	w.WaitBound("together", 2)
+	testenv.WaitFor(w, "locked-0", "its decision is written", func(d *v1alpha1.SchedulingDecision) bool { return d.Attempt.NodeName != "" })
+	d := testenv.WaitFor(w, "together-0", "its decision is written", func(d *v1alpha1.SchedulingDecision) bool { return d.Attempt.NodeName != "" })
+	assert.Regexp(w.T, "^prepared-", d.Attempt.ReservationName)
+	w.Eventually("what was prepared is deleted", func() (bool, string) {
+		left := w.Names(&v1alpha1.ReservationList{})
+		return len(left) == 1, fmt.Sprint(left)
+	})
 }

@@ -15,11 +15,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,6 +112,58 @@ func TestTheSampleOfASizeIsPlacedAsItsCommentsSay(t *testing.T) {
 	assert.Contains(t, testenv.Unschedulable(&w.WaitUnschedulable("large", 1)[0]), "cpu request 1100m is above 1")
 }
 
+// policySample is the one sample that is about how nodes are scored.
+const policySample = "scheduling-policy.yaml"
+
+func TestTheSampleOfPoliciesIsPlacedAsItsCommentsSay(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Controller(testenv.Impatient)
+	apply(w, policySample)
+	nodes := map[string]sets.Set[string]{}
+	for policy, workload := range map[string]struct {
+		app  string
+		pods int
+	}{"batch": {"report", 6}, "service": {"storefront", 4}} {
+		nodes[policy] = sets.New[string]()
+		for _, p := range w.WaitReady(workload.app, workload.pods) {
+			assert.Equal(t, corev1.PodRunning, p.Status.Phase, p.Name)
+			nodes[policy].Insert(p.Spec.NodeName)
+		}
+		testenv.WaitFor(w, policy, "it is accepted and governs the pods", func(p *v1alpha1.SchedulingPolicy) bool {
+			return p.Status.ObservedGeneration == p.Generation && int(p.Status.PodCount) == workload.pods &&
+				meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionAccepted)
+		})
+	}
+	assert.Len(t, nodes["service"], 4, "each pod of the service has a node of its own")
+	// One for all, but for a batch pod that was placed before a pod of the service used another node more.
+	assert.LessOrEqual(t, nodes["batch"].Len(), 2, "batch pods share nodes")
+}
+
+// reservationSample is the one sample that holds capacity before there are pods.
+const reservationSample = "reservation.yaml"
+
+func TestTheSampleOfAReservationHoldsTheNodesOfItsPods(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	apply(w, reservationSample)
+	held := testenv.WaitFor(w, "checkout", "capacity for two pods is held", func(r *v1alpha1.Reservation) bool {
+		return r.Status.HeldCount == 2 && meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionReserved)
+	})
+	w.Scale(testenv.Read(w, "checkout", &appsv1.Deployment{}), 2)
+	var nodes, of []string
+	for _, h := range held.Status.Holds {
+		nodes = append(nodes, h.NodeName)
+	}
+	for _, p := range w.WaitBound("checkout", 2) {
+		of = append(of, p.Spec.NodeName)
+		assert.Equal(t, "checkout", p.Annotations[v1alpha1.ReservationAnnotation], p.Name)
+	}
+	assert.ElementsMatch(t, nodes, of, "the pods are on the nodes that were held")
+	testenv.WaitFor(w, "checkout", "the capacity is used", func(r *v1alpha1.Reservation) bool {
+		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReserved)
+		return r.Status.UsedCount == 2 && c.Reason == v1alpha1.ReasonUsed
+	})
+}
+
 func TestNoSampleIsLeftOut(t *testing.T) {
 	entries, err := os.ReadDir(testenv.Path(dir))
 	require.NoError(t, err)
@@ -117,7 +171,7 @@ func TestNoSampleIsLeftOut(t *testing.T) {
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	tested := []string{sizeSample, recordSample, "environment.yaml", "backup-schedule.yaml", "record-with-addon.yaml"} // the last three by other suites
+	tested := []string{sizeSample, policySample, reservationSample, recordSample, "environment.yaml", "backup-schedule.yaml", "record-with-addon.yaml"} // the last three by other suites
 	for file := range samples {
 		tested = append(tested, file)
 	}

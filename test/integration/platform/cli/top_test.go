@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/test/builders"
+)
+
+// topRights are all that the documentation names for kubectl berth top.
+var topRights = []rbacv1.PolicyRule{
+	builders.Rule("", []string{"pods", "nodes"}, "list"),
+	builders.Rule("apps", []string{"deployments", "replicasets", "statefulsets"}, "list"),
+	builders.Rule("batch", []string{"jobs"}, "list"),
+	builders.Rule("berth.dev", []string{"capacitymixes"}, "list"),
+}
+
+// counts are the numbers of a workload or of a sum of them that both commands show.
+type counts struct {
+	replicas int
+	overview.Counts
+	satisfied bool
+}
+
+func countsOf(replicas int, c mix.Counts) counts { return counts{replicas, c.Counts, c.Satisfied} }
+
+func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
+	w := begin(t)
+	scenario(w)
+	me, reader := user(w, "top", topRights), user(w, "top-reader", viewer)
+	s := decode[mix.Status](t, kubectl(w, reader, "", "status", "-n", w.Namespace, "-o", "json"))
+	r := kubectl(w, me, "", "top", "--once", "-n", w.Namespace, "-o", "json")
+	o := decode[overview.Overview](t, r)
+	assert.Empty(t, r.errOut, "the rights are enough")
+
+	want, got := map[string]counts{}, map[string]counts{}
+	satisfied := 0
+	for _, g := range s.Workloads {
+		want[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = countsOf(g.Replicas, g.Counts)
+		if g.Satisfied {
+			satisfied++
+		}
+	}
+	sum := counts{}
+	for _, g := range o.Workloads {
+		got[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = counts{g.Replicas, g.Counts, g.Satisfied}
+		sum.replicas += g.Replicas
+		sum.Add(g.Counts)
+	}
+	require.Len(t, want, 5)
+	assert.Equal(t, want, got)
+	assert.Equal(t, sum, counts{o.Totals.Replicas, o.Totals.Counts, false})
+	assert.Equal(t, []int{len(s.Mixes), len(s.Workloads), satisfied}, []int{o.Totals.Mixes, o.Totals.Workloads, o.Totals.Satisfied})
+	assert.False(t, o.Workloads[0].Satisfied, "those that do not satisfy their mix are first")
+
+	// Only a workload that exists is a row of mixes: their sums are those of their workloads.
+	for _, m := range s.Mixes {
+		of := counts{satisfied: m.Satisfied}
+		for _, g := range o.Workloads {
+			if g.Source == "capacitymix/"+m.Name {
+				of.Add(g.Counts)
+			}
+		}
+		assert.Equal(t, countsOf(0, m.Counts), of, m.Name)
+	}
+	topNodes(t, decode[mix.Nodes](t, kubectl(w, reader, "", "nodes", "-o", "json")), &o)
+
+	t.Run("text", func(t *testing.T) {
+		once := kubectl(w, me, "", "top", "--once", "-n", w.Namespace).ok(t).out
+		assert.Contains(t, once, "mixes 3  workloads 5 (3 satisfied)")
+		assert.Contains(t, once, "1 pending")
+		assert.NotContains(t, once, "\x1b")
+		assert.Equal(t, once, kubectl(w, me, "", "top", "-n", w.Namespace).ok(t).out, "stdout is no terminal")
+		assert.Contains(t, kubectl(w, me, "", "top", "-A").ok(t).out, w.Namespace+"/web-")
+	})
+	t.Run("selector", func(t *testing.T) {
+		only := decode[overview.Overview](t, kubectl(w, me, "", "top", "-n", w.Namespace, "-l", "app=big", "-o", "json"))
+		require.Len(t, only.Workloads, 1)
+		assert.Equal(t, got["Deployment/big/"+only.Workloads[0].Revision+" capacitymix/big "+only.Workloads[0].Rule],
+			counts{only.Totals.Replicas, only.Totals.Counts, only.Totals.Satisfied == 1})
+	})
+	t.Run("without rights", func(t *testing.T) {
+		r := kubectl(w, user(w, "top-nobody", nil), "", "top", "-n", w.Namespace).ok(t)
+		assert.Contains(t, r.errOut, "Warning: not allowed: list pods in namespace "+w.Namespace)
+		assert.Contains(t, r.out, "No governed workloads found")
+	})
+	t.Run("completion", func(t *testing.T) {
+		assert.Contains(t, kubectl(w, me, "", "__complete", "top", "-o", "").out, "json\n")
+	})
+}
+
+// topNodes compares the sums of zones with those of kubectl berth nodes.
+func topNodes(t *testing.T, n mix.Nodes, o *overview.Overview) {
+	t.Helper()
+	for _, total := range n.Totals {
+		nodes, accepting, departing := 0, 0, 0
+		for _, g := range o.Nodes {
+			if g.Type == total.Type {
+				nodes, accepting, departing = nodes+g.Nodes, accepting+g.Accepting, departing+g.Departing
+			}
+		}
+		assert.Equal(t, []int{total.Nodes, total.Accepting, total.Departing}, []int{nodes, accepting, departing}, total.Type)
+	}
+}

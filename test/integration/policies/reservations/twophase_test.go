@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reservations_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// group makes a policy by which so many pods of an app are bound together.
+func group(app string, size, seconds int32) *v1alpha1.SchedulingPolicy {
+	return builders.SchedulingPolicy("together", func(s *v1alpha1.SchedulingPolicySpec) {
+		s.PodSelector.MatchLabels = builders.Labels(app)
+		s.Bind = &v1alpha1.BindRules{Mode: v1alpha1.BindTwoPhase, GroupSize: &size, ReservationSeconds: &seconds}
+	})
+}
+
+func prepared(w *testenv.World) []string { return w.Names(&v1alpha1.ReservationList{}) }
+
+// A group that does not fit is not bound in part, gives its nodes back in time, and is bound when there is room for all of it.
+func TestAGroupIsBoundTogetherOrNotAtAll(t *testing.T) {
+	w := testenv.New(t, two()...)
+	start(w)
+	other := builders.Deployment("other", 1, builders.CPU("1"))
+	w.Create(group("train", 4, 3), other)
+	w.WaitBound("other", 1)
+	w.Create(builders.StatefulSet("train", 4, appsv1.ParallelPodManagement, builders.CPU("2")))
+	bound := func(app string) int { return len(testenv.Where(w.Live(app), testenv.Bound)) }
+	w.Eventually("all are tried", func() (bool, string) { n := len(w.Live("train")); return n == 4, fmt.Sprint(n) })
+	w.Always(2*testenv.Short, "none is bound", func() (bool, string) { return bound("train") == 0, fmt.Sprint(bound("train")) })
+
+	// The three that have a node do not keep others off it for longer than reservationSeconds.
+	w.Create(builders.Deployment("small", 6, builders.CPU("1")))
+	w.WaitBound("small", 6)
+	assert.Empty(t, prepared(w))
+
+	w.Delete(testenv.Read(w, "small", &appsv1.Deployment{}))
+	w.Scale(other, 0)
+	w.WaitBound("train", 4)
+	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
+
+	// A member that is replaced waits for no others: the group is complete with it.
+	w.Delete(testenv.Read(w, "train-2", &corev1.Pod{}))
+	w.WaitBound("train", 4)
+}
+
+// A scheduler that is killed when some of a group are bound leaves the capacity for the rest to the next one.
+func TestAKilledSchedulerLeavesNoGroupBoundInPart(t *testing.T) {
+	w := testenv.New(t, two()...)
+	o := w.Variant(testenv.SecondScheduler)
+	o.LeaderElection = &cluster.LeaderElection{Enabled: new(false)}
+	s := w.StartScheduler(o)
+	allow := refuseBinding(w, "train-3")
+	w.Create(group("train", 4, 300), builders.StatefulSet("train", 4, appsv1.ParallelPodManagement, builders.CPU("2")))
+	bound := func() int { return len(testenv.Where(w.Live("train"), testenv.Bound)) }
+	w.Eventually("three are bound", func() (bool, string) { return bound() == 3, fmt.Sprint(bound()) })
+	testenv.Kill(s)
+	last := testenv.Read(w, "train-3", &corev1.Pod{})
+	w.Eventually("what was prepared for the fourth is left", func() (bool, string) {
+		return strings.Contains(strings.Join(prepared(w), " "), "prepared-"+string(last.UID)), fmt.Sprint(prepared(w))
+	})
+
+	s = w.StartScheduler(o)
+	t.Cleanup(func() { testenv.Kill(s) })
+	w.Create(builders.Deployment("other", 2, builders.CPU("1")))
+	waitBoundOf(w, "other", 0)
+	allow()
+	w.WaitBound("train", 4)
+	assert.Equal(t, last.UID, testenv.Read(w, "train-3", &corev1.Pod{}).UID, "the same pod")
+	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
+}
+
+// refuseBinding has the API server refuse to bind a pod, and waits until it does. It returns what ends that.
+func refuseBinding(w *testenv.World, pod string) (allow func()) {
+	w.T.Helper()
+	probe := builders.Pod("probe", pod+"-probe", builders.SchedulerName("none"))
+	w.Create(probe)
+	return w.Forbid(pod, "pods/binding", func() error {
+		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: probe.Name}}
+		b.Target = corev1.ObjectReference{Kind: "Node", Name: "node-0"}
+		return w.Client.SubResource("binding").Create(w.Ctx, probe.DeepCopy(), b, client.DryRunAll)
+	})
+}
+
+// A pod that belongs to no group is not bound, and its condition reports why.
+func TestAPodWithoutAGroupIsNotBoundInTwoPhases(t *testing.T) {
+	w := testenv.New(t, two()...)
+	start(w)
+	w.Create(group("train", 2, 60), builders.Pod("train", "alone"))
+	w.Eventually("the reason is reported", func() (bool, string) {
+		why := testenv.Unschedulable(testenv.Read(w, "alone", &corev1.Pod{}))
+		return strings.Contains(why, "the pod has no controller, and the policy no groupLabelKey"), why
+	})
+}
