@@ -2,6 +2,8 @@
 
 package v1alpha1
 
+import corev1 "k8s.io/api/core/v1"
+
 // EnvironmentContainer is the container of a component.
 type EnvironmentContainer struct {
 	// name is the name that the client chose for the container. It is informational: the container has the name of its
@@ -204,7 +206,10 @@ type EnvironmentResources struct {
 	Disk string `json:"disk,omitempty"`
 }
 
-// EnvironmentHealthCheck is a command whose exit code reports the health of a container.
+// EnvironmentHealthCheck checks the health of a container: by the exit code of a command, the status of an HTTP response
+// (200 to 399), a TCP connection, or the gRPC health service.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.command), has(self.httpGet), has(self.tcpSocket), has(self.grpc)].exists_one(c, c)",message="healthCheck must have exactly one of command, httpGet, tcpSocket and grpc"
 type EnvironmentHealthCheck struct {
 	// command is the command that runs in the container, at most 64 words. As in Docker, a first word CMD is omitted,
 	// CMD-SHELL runs the second word in /bin/sh, and NONE disables the check.
@@ -213,8 +218,23 @@ type EnvironmentHealthCheck struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +listType=atomic
-	// +required
-	Command []string `json:"command"`
+	// +optional
+	Command []string `json:"command,omitempty"`
+
+	// httpGet defines the HTTP request that the kubelet sends to the pod.
+	//
+	// +optional
+	HTTPGet *EnvironmentHTTPGet `json:"httpGet,omitempty"`
+
+	// tcpSocket defines the port of the pod that the kubelet connects to.
+	//
+	// +optional
+	TCPSocket *EnvironmentTCPSocket `json:"tcpSocket,omitempty"`
+
+	// grpc defines the gRPC health service (grpc.health.v1) that the kubelet calls.
+	//
+	// +optional
+	GRPC *EnvironmentGRPCCheck `json:"grpc,omitempty"`
 
 	// intervalSeconds is the time between two runs, in seconds, at most 86400. 0 or unset means 30.
 	//
@@ -245,4 +265,55 @@ type EnvironmentHealthCheck struct {
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	StartPeriodSeconds int32 `json:"startPeriodSeconds,omitempty"`
+}
+
+// EnvironmentHTTPGet is an HTTP request to a container. Its host is that of the pod.
+type EnvironmentHTTPGet struct {
+	// path is the path of the request, with its query, at most 1024 characters. Defaults to /.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="path must begin with '/'"
+	// +kubebuilder:default="/"
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// port is the port of the container, from 1 to 65535.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+
+	// scheme is HTTP or HTTPS, whose certificate is not verified. Defaults to HTTP.
+	//
+	// +kubebuilder:validation:Enum=HTTP;HTTPS
+	// +kubebuilder:default=HTTP
+	// +optional
+	Scheme corev1.URIScheme `json:"scheme,omitempty"`
+}
+
+// EnvironmentTCPSocket is a port of a container.
+type EnvironmentTCPSocket struct {
+	// port is the port of the container, from 1 to 65535.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+}
+
+// EnvironmentGRPCCheck is a service of a gRPC server that serves grpc.health.v1 without TLS.
+type EnvironmentGRPCCheck struct {
+	// port is the port of the container, from 1 to 65535.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+
+	// service is the name of the service in the health request, at most 253 characters. Defaults to that of the server.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Service string `json:"service,omitempty"`
 }

@@ -186,10 +186,12 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 	stored.Spec.Stack.Backend.Container.SecurityContext = &v1alpha1.EnvironmentSecurityContext{ReadOnlyRootFilesystem: true}
 	stored.Spec.Stack.Backend.Container.Volumes = append(stored.Spec.Stack.Backend.Container.Volumes,
 		v1alpha1.EnvironmentVolume{Name: "tmp", MountPath: "/tmp", Ephemeral: true})
+	stored.Spec.Stack.Backend.Container.HealthCheck = &v1alpha1.EnvironmentHealthCheck{HTTPGet: &v1alpha1.EnvironmentHTTPGet{Port: 3000}}
 	stored.Spec.Network = &v1alpha1.EnvironmentNetwork{Egress: &v1alpha1.EnvironmentEgress{Networks: []string{"10.0.0.0/8"}}}
 
 	backend := proto.CloneOf(smoke().GetApplicationStack().GetBackend())
 	backend.Container.Resources.MemoryMb, backend.DatabaseConnectionString, backend.ApiKeys = 1024, "", nil
+	backend.Container.HealthCheck = nil
 	backend.Container.Volumes = append(backend.Container.Volumes, &schedulerv1.VolumeMount{Name: "tmp", MountPath: "/tmp"})
 	network := &schedulerv1.NetworkConfig{Isolated: true}
 	e, err := update(t, c, &schedulerv1.EnvironmentSpecification{
@@ -199,6 +201,7 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 
 	want := withoutSecrets(smoke())
 	want.ApplicationStack.Backend.Container.Volumes, want.Network = backend.GetContainer().GetVolumes(), network
+	want.ApplicationStack.Backend.Container.HealthCheck = nil
 	want.ApplicationStack.Version, want.ApplicationStack.Backend.Container.Resources.MemoryMb = "1.1.0", 1024
 	assert.True(t, proto.Equal(want, e.GetSpec()), "%v", e.GetSpec())
 	assert.True(t, e.GetUpdatedAt().AsTime().After(first.GetUpdatedAt().AsTime()))
@@ -209,6 +212,7 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 	assert.Equal(t, smokeID+"-credentials", stored.Spec.Stack.Backend.SecretRef.Name)
 	assert.True(t, stored.Spec.Stack.Backend.Container.SecurityContext.ReadOnlyRootFilesystem)
 	assert.True(t, stored.Spec.Stack.Backend.Container.Volumes[len(backend.GetContainer().GetVolumes())-1].Ephemeral)
+	assert.EqualValues(t, 3000, stored.Spec.Stack.Backend.Container.HealthCheck.HTTPGet.Port)
 	assert.Equal(t, []string{"10.0.0.0/8"}, stored.Spec.Network.Egress.Networks)
 	assert.Len(t, w.secrets["default/"+smokeID+"-credentials"].Data, 3)
 

@@ -15,7 +15,7 @@ import (
 )
 
 // merge makes a spec what an update requests. What clients do not know stays: replicas, autoscaling, placement, Secrets,
-// security contexts, egress, exposure, whether it runs.
+// security contexts, health checks over the network, egress, exposure, whether it runs.
 //
 // A component of the stack that the update has not got stays as it is, and so do the network, the description, the labels,
 // and the name and version of the stack: in all of them, absent says nothing. What is there replaces what was, as a whole:
@@ -89,6 +89,9 @@ func mergeServices(before, update []v1alpha1.AdditionalService) {
 // keepFields keeps the fields of a container that clients do not know.
 func keepFields(before, after *v1alpha1.EnvironmentContainer) {
 	after.SecurityContext, after.TerminationGracePeriodSeconds = before.SecurityContext, before.TerminationGracePeriodSeconds
+	if h := before.HealthCheck; after.HealthCheck == nil && h != nil && len(h.Command) == 0 {
+		after.HealthCheck = h
+	}
 	for i := range after.Volumes {
 		v := &after.Volumes[i]
 		same := func(b v1alpha1.EnvironmentVolume) bool { return b.MountPath == v.MountPath && b.Name == v.Name }

@@ -81,7 +81,7 @@ func containerToWire(c *v1alpha1.EnvironmentContainer) *schedulerv1.ContainerCon
 	if r := c.Resources; r != nil {
 		out.Resources = &schedulerv1.ResourceLimits{MemoryMb: mebibytesOf(r.Memory), CpuCores: coresOf(r.CPU), DiskMb: mebibytesOf(r.Disk)}
 	}
-	if h := c.HealthCheck; h != nil {
+	if h := c.HealthCheck; h != nil && len(h.Command) > 0 { // the proto has no other check
 		out.HealthCheck = &schedulerv1.HealthCheck{
 			Command: h.Command, IntervalSeconds: h.IntervalSeconds, TimeoutSeconds: h.TimeoutSeconds, Retries: h.Retries,
 			StartPeriodSeconds: h.StartPeriodSeconds,

@@ -31,7 +31,7 @@ func app() v1alpha1.EnvironmentContainer {
 	return v1alpha1.EnvironmentContainer{
 		Image: "example.com/app:1", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 8080}},
 		Resources:   &v1alpha1.EnvironmentResources{CPU: "50m", Memory: "32Mi"},
-		HealthCheck: &v1alpha1.EnvironmentHealthCheck{Command: []string{"/app", "-get", "http://localhost:8080/ready"}, IntervalSeconds: 2},
+		HealthCheck: &v1alpha1.EnvironmentHealthCheck{HTTPGet: &v1alpha1.EnvironmentHTTPGet{Path: "/ready", Port: 8080}, IntervalSeconds: 2},
 	}
 }
 

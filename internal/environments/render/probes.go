@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -22,7 +23,6 @@ const (
 // database without one is requested whether it takes connections.
 func (in *Input) probes(c *Component, out *corev1.Container) {
 	check := c.Container.HealthCheck
-	command := commandOf(check)
 	if c.Workload == OfJob {
 		return // it does its work and ends; nothing waits for it to be ready
 	}
@@ -30,42 +30,65 @@ func (in *Input) probes(c *Component, out *corev1.Container) {
 		d := in.Environment.Spec.Stack.Database
 		// Over TCP: while the image makes its database, a server that is ended again afterwards answers on the socket.
 		ready := []string{"pg_isready", "-U", userOf(d), "-d", DatabaseName(d), "-h", "localhost", "-p", fmt.Sprint(portOf(d))}
-		out.ReadinessProbe = probe(ready, startEvery, defaultTimeout, defaultRetries)
+		out.ReadinessProbe = probe(run(ready), startEvery, defaultTimeout, defaultRetries)
 	}
-	if command == nil {
+	handler, found := handlerOf(check)
+	if !found {
 		return
 	}
 	interval, timeout := cmp.Or(check.IntervalSeconds, defaultInterval), cmp.Or(check.TimeoutSeconds, defaultTimeout)
 	retries := cmp.Or(check.Retries, defaultRetries)
-	out.LivenessProbe = probe(command, interval, timeout, retries)
+	out.LivenessProbe = probe(handler, interval, timeout, retries)
 	if out.ReadinessProbe == nil {
-		out.ReadinessProbe = probe(command, min(interval, startEvery), timeout, retries)
+		out.ReadinessProbe = probe(handler, min(interval, startEvery), timeout, retries)
 	}
 	if check.StartPeriodSeconds > 0 {
 		every := min(interval, startEvery)
-		out.StartupProbe = probe(command, every, timeout, (check.StartPeriodSeconds+every-1)/every+retries)
+		out.StartupProbe = probe(handler, every, timeout, (check.StartPeriodSeconds+every-1)/every+retries)
 	}
 }
 
-// commandOf is what a health check runs, nil for nothing.
-func commandOf(h *v1alpha1.EnvironmentHealthCheck) []string {
-	if h == nil || len(h.Command) == 0 {
+// handlerOf returns what the kubelet does for a health check, false for nothing.
+func handlerOf(h *v1alpha1.EnvironmentHealthCheck) (corev1.ProbeHandler, bool) {
+	switch {
+	case h == nil:
+		return corev1.ProbeHandler{}, false
+	case h.HTTPGet != nil:
+		g := h.HTTPGet
+		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: cmp.Or(g.Path, "/"), Port: intstr.FromInt32(g.Port), Scheme: cmp.Or(g.Scheme, corev1.URISchemeHTTP),
+		}}, true
+	case h.TCPSocket != nil:
+		return corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(h.TCPSocket.Port)}}, true
+	case h.GRPC != nil:
+		return corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: h.GRPC.Port, Service: new(h.GRPC.Service)}}, true
+	}
+	command := commandOf(h.Command)
+	return run(command), command != nil
+}
+
+// commandOf returns the command that a check of Docker's form runs, nil for none.
+func commandOf(command []string) []string {
+	if len(command) == 0 {
 		return nil
 	}
-	switch h.Command[0] {
+	switch command[0] {
 	case "NONE":
 		return nil
 	case "CMD":
-		return h.Command[1:]
+		return command[1:]
 	case "CMD-SHELL":
-		return append([]string{"/bin/sh", "-c"}, h.Command[1:]...)
+		return append([]string{"/bin/sh", "-c"}, command[1:]...)
 	}
-	return h.Command
+	return command
 }
 
-func probe(command []string, interval, timeout, failures int32) *corev1.Probe {
+func run(command []string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}}
+}
+
+func probe(handler corev1.ProbeHandler, interval, timeout, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
-		PeriodSeconds: interval, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
+		ProbeHandler: handler, PeriodSeconds: interval, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
 	}
 }

@@ -8,15 +8,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
 
 func exec(interval, timeout, failures int32, command ...string) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
-		PeriodSeconds: interval, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
-	}
+	return probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}}, interval, timeout, failures)
+}
+
+// pair returns the liveness and readiness probes of a check with default times.
+func pair(handler corev1.ProbeHandler) (liveness, readiness *corev1.Probe) {
+	return probe(handler, 30, 5, 3), probe(handler, 5, 5, 3)
 }
 
 func TestProbes(t *testing.T) {
@@ -49,6 +52,40 @@ func TestProbes(t *testing.T) {
 			assert.Equal(t, c.liveness, got.LivenessProbe)
 			assert.Equal(t, c.readiness, got.ReadinessProbe)
 			assert.Equal(t, c.startup, got.StartupProbe)
+		})
+	}
+}
+
+func TestProbesOverTheNetwork(t *testing.T) {
+	type check = v1alpha1.EnvironmentHealthCheck
+	for name, c := range map[string]struct {
+		check check
+		want  corev1.ProbeHandler
+	}{
+		"HTTP": {
+			check{HTTPGet: &v1alpha1.EnvironmentHTTPGet{Port: 3000}},
+			corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(3000), Scheme: "HTTP"}},
+		},
+		"HTTPS": {
+			check{HTTPGet: &v1alpha1.EnvironmentHTTPGet{Path: "/ready?full=1", Port: 8443, Scheme: "HTTPS"}},
+			corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready?full=1", Port: intstr.FromInt32(8443), Scheme: "HTTPS"}},
+		},
+		"TCP": {
+			check{TCPSocket: &v1alpha1.EnvironmentTCPSocket{Port: 6379}},
+			corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(6379)}},
+		},
+		"gRPC": {
+			check{GRPC: &v1alpha1.EnvironmentGRPCCheck{Port: 9090, Service: "shop.v1.Orders"}},
+			corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9090, Service: new("shop.v1.Orders")}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.HealthCheck = &c.check })))
+			require.Empty(t, Validate(&in.Environment.Spec))
+			got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+			liveness, readiness := pair(c.want)
+			assert.Equal(t, liveness, got.LivenessProbe)
+			assert.Equal(t, readiness, got.ReadinessProbe)
 		})
 	}
 }

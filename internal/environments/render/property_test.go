@@ -176,7 +176,9 @@ func wellFormed(t assert.TestingT, template *corev1.PodTemplateSpec, secrets, cl
 	}
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		if probe != nil {
-			assert.NotEmpty(t, probe.Exec.Command)
+			if probe.Exec != nil {
+				assert.NotEmpty(t, probe.Exec.Command)
+			}
 			assert.True(t, probe.PeriodSeconds > 0 && probe.TimeoutSeconds > 0 && probe.FailureThreshold > 0, "%v", probe)
 		}
 	}
@@ -300,6 +302,9 @@ func drawContainer(t *rapid.T, host *int32) v1alpha1.EnvironmentContainer {
 			Command:         pick(t, "command", []string{"true"}, []string{"NONE"}, []string{"CMD", "true"}, []string{"CMD-SHELL", "true || false"}),
 			IntervalSeconds: rapid.Int32Range(0, 86400).Draw(t, "interval"), TimeoutSeconds: rapid.Int32Range(0, 86400).Draw(t, "timeout"),
 			Retries: rapid.Int32Range(0, 1000).Draw(t, "retries"), StartPeriodSeconds: rapid.Int32Range(0, 86400).Draw(t, "start"),
+		}
+		if maybe(t, "over HTTP") {
+			c.HealthCheck.Command, c.HealthCheck.HTTPGet = nil, &v1alpha1.EnvironmentHTTPGet{Port: 80}
 		}
 	}
 	return c

@@ -4,11 +4,13 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	pathpkg "path"
 	"regexp"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -252,13 +254,7 @@ func validateQuantity(path *field.Path, value string) field.ErrorList {
 }
 
 func validateHealthCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.ErrorList {
-	var all field.ErrorList
-	if len(h.Command) == 0 {
-		all = append(all, field.Required(path.Child("command"), "must have at least one word"))
-	}
-	if len(h.Command) > 0 && h.Command[0] == "CMD-SHELL" && len(h.Command) != 2 || len(h.Command) == 1 && h.Command[0] == "CMD" {
-		all = append(all, field.Invalid(path.Child("command"), h.Command, "must have a command after "+h.Command[0]))
-	}
+	all := validateCheck(path, h)
 	for _, n := range []struct {
 		name  string
 		value int32
@@ -274,4 +270,47 @@ func validateHealthCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) f
 		}
 	}
 	return all
+}
+
+// validateCheck takes exactly one way to check.
+func validateCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.ErrorList {
+	ways := map[string]bool{"command": len(h.Command) > 0, "httpGet": h.HTTPGet != nil, "tcpSocket": h.TCPSocket != nil, "grpc": h.GRPC != nil}
+	maps.DeleteFunc(ways, func(_ string, set bool) bool { return !set })
+	if len(ways) == 0 {
+		return field.ErrorList{field.Required(path.Child("command"), "or httpGet, tcpSocket or grpc must be set")}
+	}
+	if len(ways) > 1 {
+		set := slices.Sorted(maps.Keys(ways))
+		return field.ErrorList{field.Invalid(path, strings.Join(set, ", "), "must have exactly one of command, httpGet, tcpSocket and grpc")}
+	}
+	switch {
+	case h.HTTPGet != nil:
+		return validateHTTPGet(path.Child("httpGet"), h.HTTPGet)
+	case h.TCPSocket != nil:
+		return validateCheckPort(path.Child("tcpSocket", "port"), h.TCPSocket.Port)
+	case h.GRPC != nil:
+		return validateCheckPort(path.Child("grpc", "port"), h.GRPC.Port)
+	}
+	if h.Command[0] == "CMD-SHELL" && len(h.Command) != 2 || len(h.Command) == 1 && h.Command[0] == "CMD" {
+		return field.ErrorList{field.Invalid(path.Child("command"), h.Command, "must have a command after "+h.Command[0])}
+	}
+	return nil
+}
+
+func validateHTTPGet(path *field.Path, g *v1alpha1.EnvironmentHTTPGet) field.ErrorList {
+	all := validateCheckPort(path.Child("port"), g.Port)
+	if g.Path != "" && !strings.HasPrefix(g.Path, "/") {
+		all = append(all, field.Invalid(path.Child("path"), g.Path, "must begin with '/'"))
+	}
+	if g.Scheme != "" && g.Scheme != corev1.URISchemeHTTP && g.Scheme != corev1.URISchemeHTTPS {
+		all = append(all, field.NotSupported(path.Child("scheme"), g.Scheme, []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}))
+	}
+	return all
+}
+
+func validateCheckPort(path *field.Path, port int32) field.ErrorList {
+	if port < 1 || port > 65535 {
+		return field.ErrorList{field.Invalid(path, port, "must be from 1 to 65535")}
+	}
+	return nil
 }

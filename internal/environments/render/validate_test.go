@@ -83,6 +83,22 @@ func TestValidateStack(t *testing.T) {
 	})
 }
 
+func checkHTTP(g v1alpha1.EnvironmentHTTPGet) func(*v1alpha1.EnvironmentHealthCheck) {
+	return func(h *v1alpha1.EnvironmentHealthCheck) { *h = v1alpha1.EnvironmentHealthCheck{HTTPGet: &g} }
+}
+
+func checkTCP(port int32) func(*v1alpha1.EnvironmentHealthCheck) {
+	return func(h *v1alpha1.EnvironmentHealthCheck) {
+		*h = v1alpha1.EnvironmentHealthCheck{TCPSocket: &v1alpha1.EnvironmentTCPSocket{Port: port}}
+	}
+}
+
+func checkGRPC(port int32) func(*v1alpha1.EnvironmentHealthCheck) {
+	return func(h *v1alpha1.EnvironmentHealthCheck) {
+		*h = v1alpha1.EnvironmentHealthCheck{GRPC: &v1alpha1.EnvironmentGRPCCheck{Port: port}}
+	}
+}
+
 func TestValidateContainer(t *testing.T) {
 	type container = v1alpha1.EnvironmentContainer
 	const at = "spec.stack.backend.container."
@@ -123,13 +139,21 @@ func TestValidateContainer(t *testing.T) {
 		"a long name of a volume":     {volume(v1alpha1.EnvironmentVolume{Name: strings.Repeat("b", 41), MountPath: "/b"}), at + "volumes[1].name", "40"},
 		"a directory that climbs":     {volume(v1alpha1.EnvironmentVolume{MountPath: "/b", HostPath: "/srv/../etc"}), at + "volumes[1].hostPath", "'..'"},
 		"a check of nothing":          {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = nil }), at + "healthCheck.command", "Required"},
-		"a check of CMD alone":        {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD"} }), at + "healthCheck.command", "after CMD"},
-		"a check of the shell alone":  {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL"} }), at + "healthCheck.command", "after CMD-SHELL"},
-		"two commands for the shell":  {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL", "a", "b"} }), at + "healthCheck.command", "CMD-SHELL"},
-		"a negative interval":         {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.IntervalSeconds = -1 }), at + "healthCheck.intervalSeconds", "from 0 to 86400"},
-		"a long timeout":              {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.TimeoutSeconds = 86401 }), at + "healthCheck.timeoutSeconds", "from 0 to 86400"},
-		"many retries":                {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Retries = 1001 }), at + "healthCheck.retries", "from 0 to 1000"},
-		"a negative start":            {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.StartPeriodSeconds = -1 }), at + "healthCheck.startPeriodSeconds", "from 0 to 86400"},
+		"two checks in one": {check(func(h *v1alpha1.EnvironmentHealthCheck) {
+			h.TCPSocket = &v1alpha1.EnvironmentTCPSocket{Port: 1}
+		}), at + "healthCheck", "command, tcpSocket"},
+		"a check of port 0":               {check(checkHTTP(v1alpha1.EnvironmentHTTPGet{})), at + "healthCheck.httpGet.port", "from 1 to 65535"},
+		"a check of a relative path":      {check(checkHTTP(v1alpha1.EnvironmentHTTPGet{Port: 1, Path: "a"})), at + "healthCheck.httpGet.path", "begin with '/'"},
+		"a check of an unknown scheme":    {check(checkHTTP(v1alpha1.EnvironmentHTTPGet{Port: 1, Scheme: "ftp"})), at + "healthCheck.httpGet.scheme", `"HTTP"`},
+		"a check of a port above all":     {check(checkTCP(65536)), at + "healthCheck.tcpSocket.port", "from 1 to 65535"},
+		"a check of a negative gRPC port": {check(checkGRPC(-1)), at + "healthCheck.grpc.port", "from 1 to 65535"},
+		"a check of CMD alone":            {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD"} }), at + "healthCheck.command", "after CMD"},
+		"a check of the shell alone":      {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL"} }), at + "healthCheck.command", "after CMD-SHELL"},
+		"two commands for the shell":      {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL", "a", "b"} }), at + "healthCheck.command", "CMD-SHELL"},
+		"a negative interval":             {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.IntervalSeconds = -1 }), at + "healthCheck.intervalSeconds", "from 0 to 86400"},
+		"a long timeout":                  {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.TimeoutSeconds = 86401 }), at + "healthCheck.timeoutSeconds", "from 0 to 86400"},
+		"many retries":                    {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Retries = 1001 }), at + "healthCheck.retries", "from 0 to 1000"},
+		"a negative start":                {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.StartPeriodSeconds = -1 }), at + "healthCheck.startPeriodSeconds", "from 0 to 86400"},
 	})
 }
 
