@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package console serves web pages about the mixes of a cluster and its resource limits: an overview, each workload with its slots, the
-// nodes, and the limits. The pages
-// are complete HTML without JavaScript; with it, the parts that change are replaced while a page is open.
+// nodes, the limits, which can be changed, the deployment records, and the environments, which can be started and stopped. The pages are complete HTML without JavaScript; with it, the parts that change are replaced
+// while a page is open.
 package console
 
 import (
@@ -11,14 +11,18 @@ import (
 	"net/http"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
 )
 
 // Reading is what a Source has read.
 type Reading struct {
-	Overview *overview.Overview
-	Limits   []*v1alpha1.ResourceLimit
+	Overview     *overview.Overview
+	Limits       []*v1alpha1.ResourceLimit
+	Records      []*v1alpha1.DeploymentRecord
+	Environments []*v1alpha1.Environment
 	// Problems are the lists that could not be read, a sentence each.
 	Problems []string
 }
@@ -33,6 +37,10 @@ type Options struct {
 	Source Source
 	// Interval is the time between two readings while a page is open.
 	Interval time.Duration
+	// ClientOf returns the client that writes as the user of a request; nil if the pages change nothing.
+	ClientOf func(*http.Request) (client.Client, error)
+	// Environment changes an environment; required with ClientOf.
+	Environment ChangeEnvironment
 	// Log gets what users cannot see.
 	Log *slog.Logger
 	// Now is the clock of ages; nil is time.Now.
@@ -41,9 +49,11 @@ type Options struct {
 
 // Console serves the pages. Its Run must run.
 type Console struct {
-	hub     *hub
-	log     *slog.Logger
-	handler http.Handler
+	hub      *hub
+	log      *slog.Logger
+	clientOf func(*http.Request) (client.Client, error)
+	change   ChangeEnvironment
+	handler  http.Handler
 }
 
 // New returns a Console.
@@ -51,14 +61,20 @@ func New(o Options) *Console {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Console{hub: newHub(o.Source, o.Interval, o.Now), log: o.Log}
+	c := &Console{hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment}
+	c.hub.writable = o.ClientOf != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
-	mux.HandleFunc("GET /{$}", c.page)
-	mux.HandleFunc("GET /nodes", c.page)
-	mux.HandleFunc("GET /limits", c.page)
-	mux.HandleFunc("GET /limits/{namespace}/{name}", c.page)
-	mux.HandleFunc("GET /workloads/{namespace}/{kind}/{name}", c.page)
+	for _, path := range []string{
+		"/{$}", "/nodes", "/workloads/{namespace}/{kind}/{name}", "/limits", "/limits/new", "/limits/{namespace}/{name}",
+		"/limits/{namespace}/{name}/{change}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
+	} {
+		mux.HandleFunc("GET "+path, c.page)
+	}
+	mux.HandleFunc("POST /limits", c.writeLimit)
+	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)
+	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)
+	mux.HandleFunc("POST /environments/{namespace}/{name}/run", c.runEnvironment)
 	mux.HandleFunc("GET /stream", c.stream)
 	mux.Handle("GET /static/", staticFiles())
 	mux.HandleFunc("GET /", c.notFound)

@@ -28,6 +28,8 @@ type state struct {
 	at time.Time
 	// failure is why there is no newer reading, empty if the last one succeeded.
 	failure string
+	// writable is set if the pages can change the cluster.
+	writable bool
 	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
 	rows *sync.Map
 }
@@ -47,8 +49,11 @@ type hub struct {
 	source   Source
 	interval time.Duration
 	now      func() time.Time
+	writable bool
 
 	mu sync.Mutex
+	// writes counts what was written through the pages.
+	writes int
 	// last is nil before the first reading. changed is closed when it is replaced.
 	last    *state
 	changed chan struct{}
@@ -97,13 +102,44 @@ func (h *hub) read(ctx context.Context) {
 	slow := time.AfterFunc(slowAfter, func() {
 		h.failed(fmt.Sprintf("the API server has not responded for %s", slowAfter))
 	})
-	r, err := h.source.Read(ctx)
+	r, err := h.readAll(ctx)
 	slow.Stop()
 	if err != nil {
 		h.failed(err.Error())
 		return
 	}
 	h.replace(func(s *state) { s.Reading, s.at, s.failure, s.rows = r, began, "", &sync.Map{} })
+}
+
+// readAll reads until nothing was written meanwhile: a reading that began before could lack it.
+func (h *hub) readAll(ctx context.Context) (*Reading, error) {
+	for {
+		before := h.written()
+		r, err := h.source.Read(ctx)
+		if err != nil || h.written() == before {
+			return r, err
+		}
+	}
+}
+
+func (h *hub) written() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.writes
+}
+
+// wrote changes the reading as the cluster was changed, so that the next page shows it.
+func (h *hub) wrote(change func(*Reading)) {
+	h.mu.Lock()
+	h.writes++
+	h.mu.Unlock()
+	h.replace(func(s *state) {
+		if s.Reading != nil {
+			r := *s.Reading
+			change(&r)
+			s.Reading = &r
+		}
+	})
 }
 
 // failed keeps the reading, with why there is no newer one.
@@ -114,7 +150,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{}
+	next := &state{writable: h.writable}
 	if h.last != nil {
 		*next = *h.last
 	}

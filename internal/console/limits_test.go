@@ -97,7 +97,7 @@ func TestTextsOfLimitsAreInert(t *testing.T) {
 	l.Spec.Description, l.Spec.NodeSelector = evil, map[string]string{evil: evil}
 	l.Status.Workloads = []v1alpha1.WorkloadReference{{Kind: evil, Name: evil}}
 	l.Status.Conditions = []metav1.Condition{{Type: evil, Reason: evil, Message: evil}}
-	for _, path := range []string{"/limits", limitOf(l).URL} {
+	for _, path := range []string{"/limits", limitList.url(l)} {
 		status, page := show(t, path, l)
 		require.Equal(t, http.StatusOK, status)
 		assert.Len(t, elements(t, page)["script"], 1)

@@ -48,11 +48,17 @@ type route struct {
 
 // routes are the pages by their paths, of which they get the other parts.
 var routes = map[route]func([]string, url.Values, *state) (*page, error){
-	{"", 1}:          overviewPage,
-	{"nodes", 1}:     nodesPage,
-	{"workloads", 4}: workloadPage,
-	{"limits", 1}:    limitsPage,
-	{"limits", 3}:    limitPage,
+	{"", 1}:             overviewPage,
+	{"nodes", 1}:        nodesPage,
+	{"workloads", 4}:    workloadPage,
+	{"limits", 1}:       limitList.page,
+	{"limits", 2}:       limitFormPage,
+	{"limits", 3}:       limitList.detail,
+	{"limits", 4}:       limitChangePage,
+	{"records", 1}:      recordList.page,
+	{"records", 3}:      recordList.detail,
+	{"environments", 1}: environmentList.page,
+	{"environments", 3}: environmentList.detail,
 }
 
 // pathOfURL are the parts of a path, one at least.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/gzhttp"
 
@@ -20,8 +21,16 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"plural": plural,
-	"int":    func(n int32) int { return int(n) },
-	"of":     func(actual, desired int) string { return strconv.Itoa(actual) + "/" + strconv.Itoa(desired) },
+	"inert":  inert,
+	"title":  func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+	"options": func(now string, all ...string) any {
+		return struct {
+			Now string
+			All []string
+		}{now, all}
+	},
+	"int": func(n int32) int { return int(n) },
+	"of":  func(actual, desired int) string { return strconv.Itoa(actual) + "/" + strconv.Itoa(desired) },
 }).ParseFS(files, "templates/*.html"))
 
 // maxText bounds a text of others: of an object, or of an error, which can contain whatever a server responds.

@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/backup"
+	"berth.dev/berth/internal/environments/change"
 )
 
 const aboutBackup = `Prints environments as YAML that "kubectl berth env restore" reads: the named ones, or all of the namespace, or all with -A. A backup
@@ -144,7 +145,7 @@ func runRestore(ctx context.Context, o *command.Options, c client.Client, object
 		Warn:   o.Warn,
 	}
 	if f.dryRun != command.DryRunClient {
-		r.Actor = callerOf(ctx, c)
+		r.Actor = change.CallerOf(ctx, c)
 	}
 	if !r.Restore(ctx, wanted) {
 		return command.ErrFailed

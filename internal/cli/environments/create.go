@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/backup"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -138,7 +139,7 @@ func environmentOfStack(name string, f *createFlags) (*v1alpha1.Environment, err
 
 func createEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, dryRun string) error {
 	kind := env.TypeMeta
-	render.Sign(env, callerOf(ctx, c))
+	render.Sign(env, change.CallerOf(ctx, c))
 	err := command.Writer(c, dryRun, fieldOwner).Create(ctx, env)
 	switch {
 	case apierrors.IsAlreadyExists(err):

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/backup"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -196,7 +197,7 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 		e.Spec = *back
 		return nil
 	}
-	if _, err := changeEnvironment(ctx, command.Writer(c, dryRun, fieldOwner), env, once); err != nil {
+	if _, err := change.Environment(ctx, command.Writer(c, dryRun, fieldOwner), env, once); err != nil {
 		return err
 	}
 	if len(changes) == 0 {

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -119,7 +120,7 @@ func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, 
 	f *waitFlags,
 ) error {
 	var did []string
-	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
+	after, err := change.Environment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
 		if err := render.May(e, render.VerbUpdate); err != nil {
 			return err
 		}

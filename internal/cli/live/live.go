@@ -63,6 +63,9 @@ type Cluster struct {
 	// Policies and Reservations are what LoadPolicies read.
 	Policies     []*v1alpha1.SchedulingPolicy
 	Reservations []*v1alpha1.Reservation
+	// Records and Environments are what LoadProducts read.
+	Records      []*v1alpha1.DeploymentRecord
+	Environments []*v1alpha1.Environment
 	// Problems are the lists that are missing.
 	Problems []Problem
 	// above is what stands above ReplicaSets, by their UID.

@@ -14,22 +14,28 @@ import (
 
 	"github.com/cli/browser"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/console"
 )
 
-const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, and the nodes. The pages
-follow the cluster while they are open. They only read it, with your Kubernetes credentials: you see what you may list.
+const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the
+resource limits, the deployment records and the environments. There you can create, edit and delete limits, and start, stop and restart
+environments. The pages follow the cluster while they are open. They use your Kubernetes credentials: you see what you may list, and change
+what you may change.
 
 The command listens on the loopback address of this machine, and lets in only the browser that is opened with the URL that it prints. Keep
-this URL to yourself: whoever opens it on this machine reads the cluster as you, until the command ends.`
+this URL to yourself: whoever opens it on this machine acts as you, until the command ends.`
 
 const examples = `  # Open the console for all namespaces
   kubectl berth ui -A
 
   # Serve the namespace shop on port 8500, and open no browser
-  kubectl berth ui -n shop --port 8500 --no-browser`
+  kubectl berth ui -n shop --port 8500 --no-browser
+
+  # Serve pages that change nothing
+  kubectl berth ui --read-only`
 
 const (
 	minInterval = time.Second
@@ -43,6 +49,7 @@ const (
 type flags struct {
 	port      uint16
 	noBrowser bool
+	readOnly  bool
 	interval  time.Duration
 	// open opens a URL in the browser.
 	open func(url string) error
@@ -53,7 +60,7 @@ func New(o *command.Options) *cobra.Command {
 	f := &flags{open: browser.OpenURL}
 	cmd := &cobra.Command{
 		Use:     "ui",
-		Short:   "Show mixes, workloads and nodes in the browser",
+		Short:   "Show mixes, limits, records and environments in the browser",
 		Long:    about,
 		Example: examples,
 		Args:    cobra.NoArgs,
@@ -62,6 +69,7 @@ func New(o *command.Options) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Uint16VarP(&f.port, "port", "p", 0, "The port to listen on; 0 is any free port.")
 	flags.BoolVar(&f.noBrowser, "no-browser", false, "Print the URL, and open no browser.")
+	flags.BoolVar(&f.readOnly, "read-only", false, "Serve pages without forms: they change nothing.")
 	flags.DurationVar(&f.interval, "interval", 2*time.Second,
 		"The time between two readings of the cluster while a page is open, from 1s to 1h. Reading takes at most a fifth of the time, so in a "+
 			"large cluster it is longer.")
@@ -81,7 +89,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if err != nil {
 		return err
 	}
-	c := console.New(console.Options{Source: s, Interval: f.interval, Log: slog.New(slog.DiscardHandler)})
+	c := console.New(f.console(s))
 	local := console.NewLocal(c, listener.Addr())
 	// No full stop: terminals take it for a part of the URL.
 	if _, err := fmt.Fprintln(o.Out, "The console is at "+local.URL()); err != nil {
@@ -96,6 +104,15 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	defer cancel()
 	go c.Run(ctx)
 	return command.Serve(ctx, listener, newServer(ctx, local))
+}
+
+func (f *flags) console(s *source) console.Options {
+	out := console.Options{Source: s, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
+	if !f.readOnly {
+		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
+		out.Environment = s.changeEnvironment
+	}
+	return out
 }
 
 // newServer returns a server whose streams to open pages end with the context.

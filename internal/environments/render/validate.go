@@ -274,7 +274,9 @@ func validateHealthCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) f
 
 // validateCheck takes exactly one way to check.
 func validateCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.ErrorList {
-	ways := map[string]bool{"command": len(h.Command) > 0, "httpGet": h.HTTPGet != nil, "tcpSocket": h.TCPSocket != nil, "grpc": h.GRPC != nil}
+	ways := map[string]bool{
+		"command": len(h.Command) > 0, "httpGet": h.HTTPGet != nil, "tcpSocket": h.TCPSocket != nil, "grpc": h.GRPC != nil,
+	}
 	maps.DeleteFunc(ways, func(_ string, set bool) bool { return !set })
 	if len(ways) == 0 {
 		return field.ErrorList{field.Required(path.Child("command"), "or httpGet, tcpSocket or grpc must be set")}

@@ -54,7 +54,9 @@ var (
 			APIGroups: []string{"apps", "batch", "policy", "storage.k8s.io", "resource.k8s.io", "coordination.k8s.io"},
 			Resources: []string{"*"}, Verbs: []string{"get", "list"},
 		},
-		builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "schedulingpolicies", "schedulingdecisions", "reservations"}, "get", "list"),
+		builders.Rule("berth.dev", []string{
+			"capacitymixes", "resourcelimits", "schedulingpolicies", "schedulingdecisions", "reservations", "deploymentrecords", "environments",
+		}, "get", "list"),
 	}
 	editor       = append([]rbacv1.PolicyRule{builders.Rule("berth.dev", []string{"capacitymixes"}, "create", "update")}, viewer...)
 	doctorRights = append([]rbacv1.PolicyRule{

@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,8 +17,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -45,12 +51,12 @@ func openUI(w *testenv.World, kubeconfig string, args ...string) *browser {
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(w.T, err)
-	url := regexp.MustCompile(`http://[^/]+/login\?token=\w+`).FindString(line)
-	require.NotEmpty(w.T, url, line)
-	home, _, _ := strings.Cut(url, "login")
+	login := regexp.MustCompile(`http://[^/]+/login\?token=\w+`).FindString(line)
+	require.NotEmpty(w.T, login, line)
+	home, _, _ := strings.Cut(login, "login")
 	b := &browser{w: w, home: home}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	r, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, url, http.NoBody)
+	r, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, login, http.NoBody)
 	require.NoError(w.T, err)
 	response, err := client.Do(r)
 	require.NoError(w.T, err)
@@ -62,15 +68,46 @@ func openUI(w *testenv.World, kubeconfig string, args ...string) *browser {
 
 func (b *browser) get(path string) string {
 	b.w.T.Helper()
-	r, err := http.NewRequestWithContext(b.w.Ctx, http.MethodGet, b.home+path, http.NoBody)
+	_, page := b.do(http.MethodGet, path, nil)
+	return page
+}
+
+// submit sends the form of a page with some values changed, and returns where that leads, and the page otherwise.
+func (b *browser) submit(form, action string, changes map[string]string) (location, page string) {
+	b.w.T.Helper()
+	sent := url.Values{}
+	for _, field := range regexp.MustCompile(`<(?:input|select|textarea)[^>]* name="([^"]+)"[^>]*>`).FindAllStringSubmatch(b.get(form), -1) {
+		value := regexp.MustCompile(` value="([^"]*)"`).FindStringSubmatch(field[0])
+		switch {
+		case len(value) > 1:
+			sent.Add(field[1], value[1])
+		case field[1] == "description":
+			sent.Add(field[1], "")
+		default: // the options of a rule that is not used
+			sent.Add(field[1], map[string]string{"rule": "required", "of": "label", "operator": "In"}[field[1]])
+		}
+	}
+	for name, value := range changes {
+		sent[name][0] = value
+	}
+	return b.do(http.MethodPost, action, sent)
+}
+
+func (b *browser) do(method, path string, form url.Values) (location, page string) {
+	b.w.T.Helper()
+	r, err := http.NewRequestWithContext(b.w.Ctx, method, b.home+path, strings.NewReader(form.Encode()))
 	require.NoError(b.w.T, err)
 	r.AddCookie(b.cookie)
-	response, err := http.DefaultClient.Do(r)
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
 	require.NoError(b.w.T, err)
 	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	require.NoError(b.w.T, err)
-	return string(page)
+	return response.Header.Get("Location"), string(body)
 }
 
 // shows waits until a page matches.
@@ -106,4 +143,53 @@ func TestTheConsoleShowsWhatTheUserMayList(t *testing.T) {
 	testenv.Patch(w, role, func(r *rbacv1.ClusterRole) { r.Rules = viewer })
 	b.shows("", `<dt>Spot</dt><dd>7/7</dd>`)
 	assert.NotContains(t, b.get(""), "not allowed")
+}
+
+// The API server judges what is written in a form, and the user needs the rights.
+func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	b := openUI(w, user(w, "limits-editor", append(viewer, builders.Rule("berth.dev", []string{"resourcelimits"}, "create", "update", "delete"))), "-n", w.Namespace)
+	name := func(more map[string]string) map[string]string {
+		out := map[string]string{"namespace": w.Namespace, "name": "gpu"}
+		maps.Copy(out, more)
+		return out
+	}
+	location, page := b.submit("limits/new", "limits", name(map[string]string{"cpu": "2", "cpuLimit": "1"}))
+	require.Empty(t, location)
+	assert.Regexp(t, `placeholder="Defaults to CPU"></label><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
+	location, page = b.submit("limits/new", "limits", name(map[string]string{"cpu": "2", "label-key": "-disk", "label-value": "ssd"}))
+	require.Empty(t, location)
+	assert.Regexp(t, `<p class="bad">nodeSelector must have label keys`, page)
+	location, page = b.submit("limits/new", "limits", name(map[string]string{
+		"cpu": "2", "label-key": "disk", "label-value": "ssd", "key": "gpu", "values": "a100, h100",
+	}))
+	require.Equal(t, "/limits/"+w.Namespace+"/gpu", location, page)
+	at := strings.TrimPrefix(location, "/")
+	b.shows(at, "<li>disk=ssd</li>", "<li>gpu In a100, h100</li>")
+
+	var l v1alpha1.ResourceLimit
+	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKey{Namespace: w.Namespace, Name: "gpu"}, &l))
+	testenv.Patch(w, &l, func(l *v1alpha1.ResourceLimit) {
+		l.Spec.Volumes = map[string]v1alpha1.VolumeLimit{"data": {Size: resource.MustParse("1Gi")}}
+	})
+	b.shows(at, "data: 1Gi")
+	location, page = b.submit(at+"/edit", at, map[string]string{"cpu": "3"})
+	require.NotEmpty(t, location, page)
+	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(&l), &l))
+	assert.Equal(t, "3", l.Spec.CPU.String())
+	assert.Contains(t, l.Spec.Volumes, "data", "what the form does not have is kept")
+	assert.Equal(t, []string{"a100", "h100"},
+		l.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
+
+	reader := openUI(w, user(w, "limits-reader", viewer), "-n", w.Namespace)
+	location, page = reader.submit(at+"/edit", at, map[string]string{"cpu": "4"})
+	require.Empty(t, location)
+	assert.Contains(t, page, "cannot update resource &#34;resourcelimits&#34;")
+
+	location, page = b.submit(at+"/delete", at+"/delete", nil)
+	require.Equal(t, "/limits", location, page)
+	w.Eventually("the limit is deleted", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(&l), &l)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
 }

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// posted are the fields of a form of a page as a browser sends them.
+func posted(t testing.TB, page string) url.Values {
+	sent := url.Values{}
+	all := elements(t, page)
+	for _, in := range all["input"] {
+		sent.Add(attribute(in, "name"), attribute(in, "value"))
+	}
+	for _, area := range all["textarea"] {
+		sent.Add(attribute(area, "name"), text(area))
+	}
+	for _, list := range all["select"] {
+		for option := range list.Descendants() {
+			for _, a := range option.Attr {
+				if a.Key == "selected" {
+					sent.Add(attribute(list, "name"), text(option))
+				}
+			}
+		}
+	}
+	return sent
+}
+
+// editing is the page that edits a limit.
+func editing(t testing.TB, l *v1alpha1.ResourceLimit) string {
+	p := formPage(formOf(l), &state{writable: true})
+	return string(p.parts[len(p.parts)-1].HTML())
+}
+
+// A form that is sent back as it is changes nothing, whatever the limit has.
+func TestAFormThatIsNotEditedChangesNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := limit("shop", "small")
+		l.ResourceVersion = "7"
+		l.Spec = drawSpec(rt)
+		f, err := readForm(posted(t, editing(t, l)))
+		require.NoError(rt, err)
+		after := l.DeepCopy()
+		require.True(rt, f.apply(after), "%v", f.Problems)
+		assert.Equal(rt, l, after)
+	})
+}
+
+func drawSpec(t *rapid.T) (s v1alpha1.ResourceLimitSpec) {
+	word := rapid.StringMatching(`[a-z][a-z0-9]{0,5}`)
+	s.Description = rapid.StringMatching(`[a-z"<>& ]{0,20}`).Draw(t, "description")
+	s.Volumes = map[string]v1alpha1.VolumeLimit{"data": {Size: resource.MustParse("1Gi")}}
+	s.Selector = &v1alpha1.PodSelector{}
+	for _, size := range sizes {
+		if text := rapid.SampledFrom([]string{"", "1", "500m", "2Gi", "1e3", "0.50"}).Draw(t, size.name); text != "" {
+			*size.of(&s) = new(resource.MustParse(text))
+		}
+	}
+	if labels := rapid.MapOfN(word, rapid.SampledFrom([]string{"", "a", "b-c"}), 0, 3).Draw(t, "labels"); len(labels) > 0 {
+		s.NodeSelector = labels
+	}
+	term := rapid.Custom(func(t *rapid.T) (term v1alpha1.NodeTerm) {
+		for range rapid.IntRange(1, 3).Draw(t, "expressions") {
+			r := v1alpha1.NodeRequirement{Key: word.Draw(t, "key"), Operator: rapid.SampledFrom([]v1alpha1.NodeOperator{"In", "NotIn", "Exists", "DoesNotExist"}).Draw(t, "operator")}
+			if r.Operator == "In" || r.Operator == "NotIn" {
+				r.Values = rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b-c"}), 1, 3).Draw(t, "values")
+			}
+			term.MatchExpressions = append(term.MatchExpressions, r)
+		}
+		if rapid.Bool().Draw(t, "field") {
+			term.MatchFields = []v1alpha1.NodeFieldRequirement{{Key: "metadata.name", Operator: "NotIn", Values: []string{"n1"}}}
+		}
+		return term
+	})
+	required := rapid.SliceOfN(term, 0, 3).Draw(t, "required")
+	preferred := rapid.SliceOfN(term, 0, 3).Draw(t, "preferred")
+	if len(required)+len(preferred) > 0 {
+		s.NodeAffinity = &v1alpha1.NodeAffinity{}
+	}
+	if len(required) > 0 {
+		s.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &v1alpha1.NodeTerms{NodeSelectorTerms: required}
+	}
+	for i := range preferred {
+		s.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(s.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+			v1alpha1.PreferredNodeTerm{Weight: int32(i + 1), Preference: preferred[i]})
+	}
+	return s
+}
+
+// store is a Source that has what its client has written.
+type store struct{ client.Client }
+
+func (s store) Read(ctx context.Context) (*Reading, error) {
+	var list v1alpha1.ResourceLimitList
+	err := s.List(ctx, &list)
+	r := &Reading{Overview: overviewOf()}
+	for i := range list.Items {
+		r.Limits = append(r.Limits, &list.Items[i])
+	}
+	return r, err
+}
+
+// editor serves pages that change limits.
+func editor(t *testing.T, funcs interceptor.Funcs, limits ...client.Object) (client.Client, *Console) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(limits...).WithInterceptorFuncs(funcs).Build()
+	c := New(Options{
+		Source: store{k}, Interval: interval, Log: slog.New(slog.DiscardHandler),
+		ClientOf: func(*http.Request) (client.Client, error) { return k, nil },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var g sync.WaitGroup
+	g.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() { cancel(); g.Wait() })
+	return k, c
+}
+
+func post(t *testing.T, h http.Handler, path string, sent url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(sent.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestALimitIsCreatedChangedAndDeleted(t *testing.T) {
+	k, c := editor(t, interceptor.Funcs{})
+	_, page := get(t, c, "/limits/new")
+	sent := posted(t, page)
+	sent.Set("namespace", "shop")
+	sent.Set("name", "gpu")
+	sent.Set("cpu", "2")
+	sent["label-key"][0], sent["label-value"][0] = "disk", "ssd"
+	for column, value := range map[string]string{"rule": "preferred", "term": "1", "weight": "30", "key": "gpu", "values": "a100,h100"} {
+		sent[column][1] = value
+	}
+	w := post(t, c, "/limits", sent)
+	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+	require.Equal(t, "/limits/shop/gpu", w.Header().Get("Location"))
+	_, page = get(t, c, "/limits/shop/gpu")
+	assert.Contains(t, page, "<li>weight 30: gpu In a100, h100</li>", "the page shows what was written")
+	assert.Contains(t, page, "<li>disk=ssd</li>")
+
+	_, page = get(t, c, "/limits/shop/gpu/edit")
+	stale := posted(t, page)
+	sent = posted(t, page)
+	sent.Set("cpu", "3")
+	w = post(t, c, "/limits/shop/gpu", sent)
+	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+	var l v1alpha1.ResourceLimit
+	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "gpu"}, &l))
+	assert.Equal(t, "3", l.Spec.CPU.String())
+	assert.Equal(t, "ssd", l.Spec.NodeSelector["disk"])
+
+	stale.Set("cpu", "4")
+	w = post(t, c, "/limits/shop/gpu", stale)
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	assert.Contains(t, w.Body.String(), "was changed since this form was opened")
+	assert.Contains(t, w.Body.String(), `value="4"`, "what the user wrote is kept")
+
+	_, page = get(t, c, "/limits/shop/gpu/delete")
+	w = post(t, c, "/limits/shop/gpu/delete", posted(t, page))
+	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+	assert.True(t, apierrors.IsNotFound(k.Get(t.Context(), client.ObjectKeyFromObject(&l), &l)))
+	status, _ := get(t, c, "/limits/shop/gpu")
+	assert.Equal(t, http.StatusNotFound, status.Code)
+}
+
+func TestWhatTheAPIServerRefusesIsBesideItsField(t *testing.T) {
+	refusal := apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit").GroupKind(), "gpu", nil)
+	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{
+		{Field: "spec.cpuLimit", Message: "must not be below cpu"},
+		{Field: "spec.nodeAffinity.required[0]", Message: "<script>"},
+		{Field: "spec.other", Message: "is unknown"},
+	}
+	k, c := editor(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return refusal
+	}})
+	_, page := get(t, c, "/limits/new")
+	sent := posted(t, page)
+	sent.Set("name", "gpu")
+	sent.Set("cpuLimit", "1")
+	w := post(t, c, "/limits", sent)
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	page = w.Body.String()
+	assert.Contains(t, page, `placeholder="Defaults to CPU"></label><p class="bad">must not be below cpu</p>`)
+	assert.Contains(t, page, `<p class="bad">spec.nodeAffinity.required[0]: &lt;script&gt;</p>`)
+	assert.Contains(t, page, `<div role="alert"><p class="bad">spec.other: is unknown</p></div>`)
+	var list v1alpha1.ResourceLimitList
+	require.NoError(t, k.List(t.Context(), &list))
+	assert.Empty(t, list.Items)
+}
+
+func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
+	_, c := editor(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return errors.New("written")
+	}})
+	_, page := get(t, c, "/limits/new")
+	for name, change := range map[string]struct {
+		do   func(url.Values)
+		want string
+	}{
+		"a quantity":    {func(v url.Values) { v.Set("cpu", "much") }, "is not a quantity"},
+		"a label twice": {func(v url.Values) { v["label-key"] = []string{"a", "a"} }, "is there twice"},
+		"a weight":      {func(v url.Values) { v["rule"][0], v["key"][0], v["weight"][0] = "preferred", "gpu", "heavy" }, "must be a number"},
+		"a rule":        {func(v url.Values) { v["rule"][0], v["key"][0] = "wished", "gpu" }, "is not a rule"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := posted(t, page)
+			change.do(sent)
+			w := post(t, c, "/limits", sent)
+			assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+			assert.Contains(t, w.Body.String(), change.want)
+			assert.NotContains(t, w.Body.String(), "written")
+		})
+	}
+	for name, sent := range map[string]url.Values{
+		"columns of different lengths": {"label-key": {"a", "b"}, "label-value": {"c"}},
+		"too many rows":                {"label-key": make([]string, maxRows+1), "label-value": make([]string, maxRows+1)},
+	} {
+		assert.Equal(t, http.StatusBadRequest, post(t, c, "/limits", sent).Code, name)
+	}
+	large := url.Values{"description": {strings.Repeat("a", maxForm)}}
+	assert.Equal(t, http.StatusRequestEntityTooLarge, post(t, c, "/limits", large).Code)
+}
+
+func TestMoreRowsKeepWhatIsWritten(t *testing.T) {
+	_, c := editor(t, interceptor.Funcs{})
+	_, page := get(t, c, "/limits/new")
+	sent := posted(t, page)
+	sent["label-key"] = []string{"a", "b"}
+	sent.Set("rows", "more")
+	w := post(t, c, "/limits", sent)
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.Equal(t, []string{"a", "b", "", ""}, posted(t, w.Body.String())["label-key"])
+}
+
+func TestAReadOnlyConsoleHasNoForms(t *testing.T) {
+	_, c := start(t, overviewOf())
+	for _, path := range []string{"/limits/new", "/limits/shop/gpu/edit", "/limits/shop/gpu/delete"} {
+		w, _ := get(t, c, path)
+		assert.Equal(t, http.StatusNotFound, w.Code, path)
+	}
+	for _, path := range []string{"/limits", "/limits/shop/gpu", "/limits/shop/gpu/delete"} {
+		assert.Equal(t, http.StatusForbidden, post(t, c, path, url.Values{}).Code, path)
+	}
+	_, page := show(t, "/limits", limit("shop", "small"))
+	assert.NotContains(t, page, "/limits/new")
+	assert.NotContains(t, fmt.Sprint(show(t, "/limits/shop/small", limit("shop", "small"))), "/edit")
+}
+
+// A form of another site is refused by the door, before the console sees it.
+func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+	k, c := editor(t, interceptor.Funcs{}, limit("shop", "small"))
+	server := httptest.NewUnstartedServer(nil)
+	local := NewLocal(c, server.Listener.Addr())
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limits/shop/small/delete", http.NoBody)
+	r.Host = server.Listener.Addr().String()
+	r.AddCookie(&http.Cookie{Name: local.cookie, Value: local.session})
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	local.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusForbidden, w.Code)
+	require.NoError(t, server.Listener.Close())
+	var l v1alpha1.ResourceLimit
+	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "small"}, &l))
+}

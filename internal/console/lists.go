@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// listOf is a list of objects of a kind, with a page for each object. The templates have its ID: ID-before, ID-row and ID-after.
+type listOf[T client.Object] struct {
+	id, title, kind string
+	// of are the objects of a reading, and view is what the templates of an object get.
+	of   func(*Reading) []T
+	view func(T) any
+}
+
+// page is the page of all objects, by namespace and name.
+func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
+	sorted := slices.SortedFunc(slices.Values(l.of(s.Reading)), func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	v := struct {
+		All      int
+		Writable bool
+		Paging   paging
+	}{len(sorted), s.writable, pagingOf("Pages of "+strings.ToLower(l.title), "/"+l.id, url.Values{}, q.Get("page"), len(sorted))}
+	list := &part{id: l.id, before: render(l.id+"-before", v), after: render(l.id+"-after", v)}
+	for _, o := range rowsOf(v.Paging, sorted) {
+		shown := shown{Row: l.rowID(o), URL: l.url(o), Of: l.view(o)}
+		list.rows = append(list.rows, newRow(shown.Row, render(l.id+"-row", shown)))
+	}
+	return &page{title: l.title, parts: append(status(s), list)}, nil
+}
+
+// shown is an object as the templates get it.
+type shown struct {
+	Row, URL string
+	Writable bool
+	// Problem is why a change of it failed.
+	Problem string
+	Of      any
+}
+
+func (l listOf[T]) rowID(o T) string {
+	return l.id + "-" + fmt.Sprintf("%x", hash(o.GetNamespace(), o.GetName()))
+}
+
+func (l listOf[T]) url(o T) string { return objectURL(l.id, o.GetNamespace(), o.GetName()) }
+
+func objectURL(id, namespace, name string) string {
+	return "/" + id + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// find is the object at a path, whose first parts are its namespace and name.
+func (l listOf[T]) find(path []string, s *state) (found T, err error) {
+	for _, o := range l.of(s.Reading) {
+		if o.GetNamespace() == path[0] && o.GetName() == path[1] {
+			return o, nil
+		}
+	}
+	return found, fmt.Errorf("there is no %s %s, or you may not read it", l.kind, inert(path[0]+"/"+path[1]))
+}
+
+// detail is the page of an object. The template has the ID of the list without its last letter.
+func (l listOf[T]) detail(path []string, _ url.Values, s *state) (*page, error) {
+	o, err := l.find(path, s)
+	if err != nil {
+		return nil, err
+	}
+	return l.detailOf(o, s, ""), nil
+}
+
+func (l listOf[T]) detailOf(o T, s *state, problem string) *page {
+	id := strings.TrimSuffix(l.id, "s")
+	v := shown{Row: l.rowID(o), URL: l.url(o), Writable: s.writable, Problem: inert(problem), Of: l.view(o)}
+	return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(status(s), &part{id: id, before: render(id, v)})}
+}
+
+// fact is a name with a value.
+type fact struct{ Name, Value string }
+
+func conditionsOf(all []metav1.Condition) (facts []fact) {
+	for i := range all {
+		c := &all[i]
+		facts = append(facts, fact{inert(c.Type), inert(strings.TrimSpace(string(c.Status) + " " + c.Reason + " " + c.Message))})
+	}
+	return facts
+}
+
+func timeText(t metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// badge is a word that is good, bad, or neither.
+type badge struct{ Class, Word string }
+
+func (b badge) HTML() template.HTML { return render("badge", b) }
