@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -63,8 +65,28 @@ func (c *Cluster) writeKubeconfig(path, user string, groups ...string) error {
 	cfg.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
 	cfg.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	cfg.CurrentContext = name
-	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
+	content, err := clientcmd.Write(*cfg)
+	if err == nil {
+		err = replaceFile(path, content)
+	}
+	if err != nil {
 		return fmt.Errorf("write kubeconfig for %s: %w", user, err)
+	}
+	return nil
+}
+
+// replaceFile writes a file at once: a program of the same user may be reading it.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/testutil"
@@ -182,14 +183,40 @@ func (w *World) FreeAddress() string {
 }
 
 // RemoveCRD removes the CustomResourceDefinition of a resource of Berth, by its
-// plural, and waits until no one serves it. It does not come back by itself.
+// plural, with all its objects, and waits until no one serves it. It does not come back by itself.
 func (w *World) RemoveCRD(resource string) {
 	w.T.Helper()
-	w.Delete(CRD(v1alpha1.Resource(resource).String()))
+	crd := CRD(v1alpha1.Resource(resource).String())
+	require.NoError(w.T, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(crd), crd))
+	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	require.NoError(w.T, err)
+	w.Delete(crd)
 	version := v1alpha1.SchemeGroupVersion.Version
 	w.Fails("nobody serves the resource", apierrors.IsNotFound, func() error {
+		if err := w.dropFinalizers(v1alpha1.SchemeGroupVersion.WithKind(kind + "List")); err != nil {
+			return err
+		}
 		return w.Kube.CoreV1().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, version, resource).Do(w.Ctx).Error()
 	})
+}
+
+// dropFinalizers takes the finalizers off the objects of a list: the controller that set them may have ended with an earlier test.
+func (w *World) dropFinalizers(kind schema.GroupVersionKind) error {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(kind)
+	if err := w.Client.List(w.Ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		before := list.Items[i].DeepCopy()
+		if list.Items[i].Finalizers = nil; len(before.Finalizers) == 0 {
+			continue
+		}
+		if err := client.IgnoreNotFound(w.Client.Patch(w.Ctx, &list.Items[i], client.MergeFrom(before))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CRD is the CustomResourceDefinition of a name.

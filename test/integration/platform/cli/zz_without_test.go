@@ -8,13 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
-	"berth.dev/berth/test/testenv"
 )
 
 // The last tests: the scheduler does not get over the loss of a resource.
@@ -42,24 +39,11 @@ func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
 	assert.ErrorContains(t, kubectl(w, me, "", "records", "-n", w.Namespace).err, "is Berth installed?")
 }
 
-// free takes off the finalizers of the ResourceLimits that tests have left: the controller that put them on is gone.
-func free(w *testenv.World) {
-	w.T.Helper()
-	var list v1alpha1.ResourceLimitList
-	require.NoError(w.T, w.Client.List(w.Ctx, &list))
-	for i := range list.Items {
-		before := list.Items[i].DeepCopy()
-		list.Items[i].Finalizers = nil
-		require.NoError(w.T, client.IgnoreNotFound(w.Client.Patch(w.Ctx, &list.Items[i], client.MergeFrom(before))))
-	}
-}
-
 func TestYDoctorWithoutResourceLimits(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	me := user(w, "doctor", doctorRights)
 	found, _ := findings(w, me)
 	assert.Equal(t, doctor.OK, found["ResourceLimit resource"].Level)
-	free(w)
 	w.RemoveCRD("resourcelimits")
 	w.Eventually("doctor says that the resource is not there, and looks at all else", func() (bool, string) {
 		found, err := findings(w, me)

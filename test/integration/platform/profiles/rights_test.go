@@ -34,6 +34,7 @@ var rights = testenv.Rights{
 		"list scheduling.k8s.io/podgroups":         podGroups,
 		"watch scheduling.k8s.io/podgroups":        podGroups,
 		"patch scheduling.k8s.io/podgroups/status": podGroups,
+		"create berth.dev/schedulingdecisions":     "a server-side apply that creates an object, whose request is a patch",
 	},
 	SometimesUsed: map[string]string{
 		"get apps/replicasets":  ownerRead,
