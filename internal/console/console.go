@@ -20,6 +20,7 @@ import (
 // Reading is what a Source has read.
 type Reading struct {
 	Overview     *overview.Overview
+	Mixes        []*v1alpha1.CapacityMix
 	Limits       []*v1alpha1.ResourceLimit
 	Records      []*v1alpha1.DeploymentRecord
 	Environments []*v1alpha1.Environment
@@ -39,6 +40,8 @@ type Options struct {
 	Interval time.Duration
 	// ClientOf returns the client that writes as the user of a request; nil if the pages change nothing.
 	ClientOf func(*http.Request) (client.Client, error)
+	// Plan answers what another mix would do; nil if the pages do not.
+	Plan Planner
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
 	// Log gets what users cannot see.
@@ -53,6 +56,9 @@ type Console struct {
 	log      *slog.Logger
 	clientOf func(*http.Request) (client.Client, error)
 	change   ChangeEnvironment
+	planner  Planner
+	// planning is full while a plan is made.
+	planning chan struct{}
 	handler  http.Handler
 }
 
@@ -61,8 +67,11 @@ func New(o Options) *Console {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Console{hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment}
-	c.hub.writable = o.ClientOf != nil
+	c := &Console{
+		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
+		planning: make(chan struct{}, 1),
+	}
+	c.hub.writable, c.hub.plans = o.ClientOf != nil, o.Plan != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{
@@ -71,6 +80,8 @@ func New(o Options) *Console {
 	} {
 		mux.HandleFunc("GET "+path, c.page)
 	}
+	mux.HandleFunc("GET /mixes/{namespace}/{name}", c.plan)
+	mux.HandleFunc("POST /mixes/{namespace}/{name}", c.applyMix)
 	mux.HandleFunc("POST /limits", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)

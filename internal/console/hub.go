@@ -28,8 +28,8 @@ type state struct {
 	at time.Time
 	// failure is why there is no newer reading, empty if the last one succeeded.
 	failure string
-	// writable is set if the pages can change the cluster.
-	writable bool
+	// writable is set if the pages can change the cluster, and plans if they answer what a change of a mix would do.
+	writable, plans bool
 	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
 	rows *sync.Map
 }
@@ -49,7 +49,8 @@ type hub struct {
 	source   Source
 	interval time.Duration
 	now      func() time.Time
-	writable bool
+	// writable and plans are those of each state.
+	writable, plans bool
 
 	mu sync.Mutex
 	// writes counts what was written through the pages.
@@ -150,7 +151,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{writable: h.writable}
+	next := &state{writable: h.writable, plans: h.plans}
 	if h.last != nil {
 		*next = *h.last
 	}

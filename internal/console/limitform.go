@@ -26,7 +26,7 @@ const (
 // limitForm is a ResourceLimit as the texts that a user edits. Unlike on other pages, the texts are not made printable: they are written
 // back.
 type limitForm struct {
-	// Namespace, Name and Version identify what is edited. Version is the resourceVersion, empty for a new one.
+	// Namespace, Name and Version identify what is edited. Version is empty for a new limit.
 	Namespace, Name, Version string
 	Description              string
 	Sizes                    []sizeField
@@ -64,7 +64,10 @@ var sizes = []struct {
 
 // formOf is the form that edits a ResourceLimit.
 func formOf(l *v1alpha1.ResourceLimit) *limitForm {
-	f := &limitForm{Namespace: l.Namespace, Name: l.Name, Version: l.ResourceVersion, Description: l.Spec.Description}
+	f := &limitForm{Namespace: l.Namespace, Name: l.Name, Description: l.Spec.Description}
+	if l.Name != "" {
+		f.Version = specVersion(l)
+	}
 	for _, s := range sizes {
 		field := sizeField{Name: s.name, Label: s.label, Hint: s.hint}
 		if q := *s.of(&l.Spec); q != nil {

@@ -60,7 +60,7 @@ func editing(t testing.TB, l *v1alpha1.ResourceLimit) string {
 func TestAFormThatIsNotEditedChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := limit("shop", "small")
-		l.ResourceVersion = "7"
+		l.Generation = 7
 		l.Spec = drawSpec(rt)
 		f, err := readForm(posted(t, editing(t, l)))
 		require.NoError(rt, err)
@@ -148,8 +148,16 @@ func post(t *testing.T, h http.Handler, path string, sent url.Values) *httptest.
 	return w
 }
 
+// generations counts the changes of a spec, as the API server does.
+var generations = interceptor.Funcs{
+	Update: func(ctx context.Context, k client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+		o.SetGeneration(o.GetGeneration() + 1)
+		return k.Update(ctx, o, options...)
+	},
+}
+
 func TestALimitIsCreatedChangedAndDeleted(t *testing.T) {
-	k, c := editor(t, interceptor.Funcs{})
+	k, c := editor(t, generations)
 	_, page := get(t, c, "/limits/new")
 	sent := posted(t, page)
 	sent.Set("namespace", "shop")

@@ -113,7 +113,7 @@ func (c *Console) saveLimit(ctx context.Context, k client.Client, f *limitForm, 
 			f.refused(err)
 			return false
 		}
-		if l.ResourceVersion != f.Version {
+		if specVersion(l) != f.Version {
 			f.problem("", "the limit was changed since this form was opened. Open it again to see the change")
 			return false
 		}

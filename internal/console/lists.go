@@ -84,6 +84,9 @@ func (l listOf[T]) detailOf(o T, s *state, problem string) *page {
 	return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(status(s), &part{id: id, before: render(id, v)})}
 }
 
+// specVersion identifies the spec of an object. Its status, which controllers write all the time, is not part of it.
+func specVersion(o client.Object) string { return fmt.Sprintf("%s/%d", o.GetUID(), o.GetGeneration()) }
+
 // fact is a name with a value.
 type fact struct{ Name, Value string }
 

@@ -51,6 +51,7 @@ var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"", 1}:             overviewPage,
 	{"nodes", 1}:        nodesPage,
 	{"workloads", 4}:    workloadPage,
+	{"mixes", 3}:        mixPage,
 	{"limits", 1}:       limitList.page,
 	{"limits", 2}:       limitFormPage,
 	{"limits", 3}:       limitList.detail,
@@ -180,7 +181,11 @@ func slotsPage(w *overview.Workload, s *state) *page {
 	v := struct {
 		*overview.Workload
 		Ribbon ribbon
-	}{w, ribbonOf(w, maxSlots)}
+		Plan   string
+	}{w, ribbonOf(w, maxSlots), ""}
+	if s.plans {
+		v.Plan = mixOf(w)
+	}
 	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
 	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
 		slot := slotOf(&w.Slots[i])

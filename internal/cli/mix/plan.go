@@ -170,6 +170,11 @@ type wantedMix struct {
 	unvalidated string
 }
 
+// without leaves out a field of the spec.
+func (w *wantedMix) without(field string) {
+	unstructured.RemoveNestedField(w.given.Object, "spec", field)
+}
+
 // fromFiles reads CapacityMixes and ignores other objects.
 func fromFiles(o *command.Options, files []string, recursive bool, namespace string) ([]*wantedMix, error) {
 	objects, err := o.Objects(namespace, recursive, files...)

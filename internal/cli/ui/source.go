@@ -46,7 +46,7 @@ func (s *source) Read(ctx context.Context) (*console.Reading, error) {
 		return nil, err
 	}
 	r := &console.Reading{
-		Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments, Overview: cluster.Overview(nil),
+		Mixes: cluster.Mixes, Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments, Overview: cluster.Overview(nil),
 	}
 	for _, p := range cluster.Problems {
 		r.Problems = append(r.Problems, p.Message)

@@ -21,9 +21,9 @@ import (
 )
 
 const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the
-resource limits, the deployment records and the environments. There you can create, edit and delete limits, and start, stop and restart
-environments. The pages follow the cluster while they are open. They use your Kubernetes credentials: you see what you may list, and change
-what you may change.
+resource limits, the deployment records and the environments. There you can plan and apply other numbers of a CapacityMix, create, edit and
+delete limits, and start, stop and restart environments. The pages follow the cluster while they are open. They use your Kubernetes
+credentials: you see what you may list, and change what you may change.
 
 The command listens on the loopback address of this machine, and lets in only the browser that is opened with the URL that it prints. Keep
 this URL to yourself: whoever opens it on this machine acts as you, until the command ends.`
@@ -50,14 +50,15 @@ type flags struct {
 	port      uint16
 	noBrowser bool
 	readOnly  bool
+	planner   console.Planner
 	interval  time.Duration
 	// open opens a URL in the browser.
 	open func(url string) error
 }
 
-// New returns the command ui.
-func New(o *command.Options) *cobra.Command {
-	f := &flags{open: browser.OpenURL}
+// New returns the command ui, whose pages show the plans of a planner.
+func New(o *command.Options, planner console.Planner) *cobra.Command {
+	f := &flags{open: browser.OpenURL, planner: planner}
 	cmd := &cobra.Command{
 		Use:     "ui",
 		Short:   "Show mixes, limits, records and environments in the browser",
@@ -107,7 +108,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 }
 
 func (f *flags) console(s *source) console.Options {
-	out := console.Options{Source: s, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
+	out := console.Options{Source: s, Plan: f.planner, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
 		out.Environment = s.changeEnvironment

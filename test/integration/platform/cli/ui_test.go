@@ -145,6 +145,37 @@ func TestTheConsoleShowsWhatTheUserMayList(t *testing.T) {
 	assert.NotContains(t, b.get(""), "not allowed")
 }
 
+// The console shows the plan of kubectl berth plan, and applies it.
+func TestAMixIsPlannedAndAppliedInTheConsole(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	me := user(w, "planner", editor)
+	b := openUI(w, me, "-n", w.Namespace)
+	b.shows("workloads/"+w.Namespace+"/Deployment/web", `<a href="/mixes/`+w.Namespace+`/web">What if\?</a>`)
+	at := "mixes/" + w.Namespace + "/web"
+	page := b.get(at + "?spotPercent=30&minOnDemand=2&maxSpot=")
+	plan := kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace).ok(t)
+	var moves int
+	for line := range strings.Lines(plan.out) {
+		if fields := strings.Fields(line); len(fields) > 5 && fields[0] != "MOVE" && strings.HasPrefix(fields[2], "web-") {
+			moves++
+			assert.Contains(t, page, ">"+fields[2]+"</td>", "the pod of the same move")
+		}
+	}
+	assert.Equal(t, 4, moves, plan.out)
+	assert.Contains(t, page, "4 moves, 0 blocked. Nothing was written.")
+	assert.EqualValues(t, 70, testenv.Read(w, "web", &v1alpha1.CapacityMix{}).Spec.SpotPercent)
+
+	page = b.get(at + "?spotPercent=130&minOnDemand=2&maxSpot=")
+	assert.Contains(t, page, "spotPercent must be between 0 and 100", "the API server's reason")
+	assert.NotContains(t, page, ">Apply to ")
+
+	location, page := b.submit(at+"?spotPercent=30&minOnDemand=2&maxSpot=", at, nil)
+	require.Equal(t, "/"+at, location, page)
+	assert.EqualValues(t, 30, testenv.Read(w, "web", &v1alpha1.CapacityMix{}).Spec.SpotPercent)
+}
+
 // The API server judges what is written in a form, and the user needs the rights.
 func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
@@ -159,7 +190,7 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 	assert.Regexp(t, `placeholder="Defaults to CPU"></label><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
 	location, page = b.submit("limits/new", "limits", name(map[string]string{"cpu": "2", "label-key": "-disk", "label-value": "ssd"}))
 	require.Empty(t, location)
-	assert.Regexp(t, `<p class="bad">nodeSelector must have label keys`, page)
+	assert.Regexp(t, `<p class="bad">[^<]*nodeSelector must have label keys`, page)
 	location, page = b.submit("limits/new", "limits", name(map[string]string{
 		"cpu": "2", "label-key": "disk", "label-value": "ssd", "key": "gpu", "values": "a100, h100",
 	}))

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// planTimeout bounds a plan.
+const planTimeout = time.Minute
+
+// Question is what a plan answers: a CapacityMix with other numbers.
+type Question struct {
+	client.ObjectKey
+	SpotPercent, MinOnDemand int32
+	// MaxSpot is nil for none.
+	MaxSpot *int32
+}
+
+// Plan is what a mix would do.
+type Plan struct {
+	Sentences []string
+	Tables    []PlanTable
+	Notes     []string
+}
+
+// PlanTable is a table of a plan.
+type PlanTable struct {
+	Header []string
+	Rows   [][]string
+}
+
+// Planner makes plans. It writes nothing.
+type Planner func(ctx context.Context, q Question) (*Plan, error)
+
+var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
+
+// mixOf is the URL of the page that plans the mix of a workload, "" if no CapacityMix governs it.
+func mixOf(w *overview.Workload) string {
+	name, found := strings.CutPrefix(w.Source, policy.SourceCapacityMix)
+	if !found {
+		return ""
+	}
+	return objectURL(mixList.id, w.Namespace, name)
+}
+
+// mixForm are the numbers of a mix as texts.
+type mixForm struct {
+	URL, Name, Version                string
+	SpotPercent, MinOnDemand, MaxSpot string
+	// Planned is set if the numbers are those of a plan, which can be applied.
+	Planned, Writable bool
+	Problem           string
+	Plan              *Plan
+}
+
+// numbers are the names of the numbers in a form.
+var numbers = []string{"spotPercent", "minOnDemand", "maxSpot"}
+
+// mixFormOf is a mix with the numbers of a form or, without them, its own.
+func mixFormOf(m *v1alpha1.CapacityMix, sent url.Values) *mixForm {
+	f := &mixForm{
+		URL: mixList.url(m), Name: inert(m.Namespace + "/" + m.Name), Version: specVersion(m),
+		SpotPercent: strconv.Itoa(int(m.Spec.SpotPercent)), MinOnDemand: strconv.Itoa(int(m.Spec.MinOnDemand)),
+	}
+	if m.Spec.MaxSpot != nil {
+		f.MaxSpot = strconv.Itoa(int(*m.Spec.MaxSpot))
+	}
+	if f.Planned = sent.Has(numbers[0]); f.Planned {
+		f.SpotPercent, f.MinOnDemand, f.MaxSpot = sent.Get(numbers[0]), sent.Get(numbers[1]), sent.Get(numbers[2])
+	}
+	return f
+}
+
+// question reads the numbers.
+func (f *mixForm) question(m *v1alpha1.CapacityMix) (q Question, err error) {
+	q.ObjectKey = client.ObjectKeyFromObject(m)
+	if q.SpotPercent, err = number(numbers[0], f.SpotPercent); err != nil {
+		return q, err
+	}
+	if q.MinOnDemand, err = number(numbers[1], f.MinOnDemand); err != nil || f.MaxSpot == "" {
+		return q, err
+	}
+	most, err := number(numbers[2], f.MaxSpot)
+	q.MaxSpot = &most
+	return q, err
+}
+
+func number(name, text string) (int32, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q: it must be a whole number", name, inert(text))
+	}
+	return int32(n), nil
+}
+
+func (f *mixForm) page(s *state) *page {
+	f.Writable = s.writable
+	return &page{title: "What if: " + f.Name, parts: append(status(s), &part{id: "plan", before: render("plan", f), fixed: true})}
+}
+
+// mixPage is the page of a mix without a plan: the parts of it that follow the cluster.
+func mixPage(path []string, _ url.Values, s *state) (*page, error) {
+	m, err := mixList.find(path, s)
+	if err != nil {
+		return nil, err
+	}
+	return mixFormOf(m, nil).page(s), nil
+}
+
+// plan serves the page of a mix, with the plan of the numbers in the URL.
+func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
+	if c.planner == nil || !r.URL.Query().Has(numbers[0]) {
+		c.page(w, r)
+		return
+	}
+	s, m, ok := c.mix(w, r)
+	if !ok {
+		return
+	}
+	f, status := mixFormOf(m, r.URL.Query()), http.StatusOK
+	q, err := f.question(m)
+	if err == nil {
+		f.Plan, err = c.planOf(r.Context(), q)
+	}
+	if err != nil {
+		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
+	}
+	c.write(w, status, f.page(s), r.URL)
+}
+
+// mix is the one of the path, or a page that it is not there.
+func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1.CapacityMix, bool) {
+	s, err := c.hub.current(r.Context())
+	if err != nil {
+		return nil, nil, false // the client is gone
+	}
+	if s.Reading == nil {
+		http.Error(w, "nothing was read yet: "+inert(s.failure), http.StatusServiceUnavailable)
+		return nil, nil, false
+	}
+	m, err := mixList.find([]string{r.PathValue("namespace"), r.PathValue("name")}, s)
+	if err != nil {
+		c.write(w, http.StatusNotFound, failed(err), r.URL)
+		return nil, nil, false
+	}
+	return s, m, true
+}
+
+// planOf makes one plan at a time: each takes a snapshot of the cluster.
+func (c *Console) planOf(ctx context.Context, q Question) (*Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	select {
+	case c.planning <- struct{}{}:
+		defer func() { <-c.planning }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("other plans take too long: %w", ctx.Err())
+	}
+	p, err := c.planner(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return p.inert(), nil
+}
+
+// inert makes the texts of a plan inert.
+func (p *Plan) inert() *Plan {
+	all := func(texts []string) (out []string) {
+		for _, t := range texts {
+			out = append(out, inert(t))
+		}
+		return out
+	}
+	out := &Plan{Sentences: all(p.Sentences), Notes: all(p.Notes)}
+	for _, t := range p.Tables {
+		shown := PlanTable{Header: all(t.Header)}
+		for _, row := range t.Rows {
+			shown.Rows = append(shown.Rows, all(row))
+		}
+		out.Tables = append(out.Tables, shown)
+	}
+	return out
+}
+
+// applyMix writes the numbers of a plan.
+func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
+	form, k, ok := c.form(w, r)
+	if !ok {
+		return
+	}
+	s, m, ok := c.mix(w, r)
+	if !ok {
+		return
+	}
+	f := mixFormOf(m, form)
+	q, err := f.question(m)
+	if err == nil {
+		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
+			c.hub.wrote(func(r *Reading) { r.Mixes = append(without(r.Mixes, m), m) })
+			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther)
+			return
+		}
+	}
+	f.Problem, f.Planned = inert(err.Error()), false
+	c.write(w, http.StatusUnprocessableEntity, f.page(s), &url.URL{Path: f.URL})
+}
+
+// writeMix changes the numbers of a mix, if it is still the one that the plan is of.
+func writeMix(ctx context.Context, k client.Client, q Question, version string) (*v1alpha1.CapacityMix, error) {
+	var m v1alpha1.CapacityMix
+	if err := k.Get(ctx, q.ObjectKey, &m); err != nil {
+		return nil, err
+	}
+	if specVersion(&m) != version {
+		return nil, errors.New("the mix was changed since it was planned: show the plan again")
+	}
+	m.Spec.SpotPercent, m.Spec.MinOnDemand, m.Spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
+	return &m, k.Update(ctx, &m)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// mixes is a Source of a workload with its mix.
+type mixes struct{ client.Client }
+
+func (m mixes) Read(ctx context.Context) (*Reading, error) {
+	var list v1alpha1.CapacityMixList
+	err := m.List(ctx, &list)
+	r := &Reading{Overview: overviewOf(workload("shop", "web"))}
+	for i := range list.Items {
+		r.Mixes = append(r.Mixes, &list.Items[i])
+	}
+	return r, err
+}
+
+// planning serves pages whose plans a function makes.
+func planning(t *testing.T, planner Planner) (client.Client, *Console) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
+	mix.Spec.SpotPercent, mix.Spec.MinOnDemand = 70, 2
+	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mix).WithInterceptorFuncs(generations).Build()
+	c := New(Options{
+		Source: mixes{k}, Interval: interval, Log: slog.New(slog.DiscardHandler), Plan: planner,
+		ClientOf: func(*http.Request) (client.Client, error) { return k, nil },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var g sync.WaitGroup
+	g.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() { cancel(); g.Wait() })
+	return k, c
+}
+
+func TestAMixIsPlannedAndApplied(t *testing.T) {
+	var asked []Question
+	k, c := planning(t, func(_ context.Context, q Question) (*Plan, error) {
+		asked = append(asked, q)
+		return &Plan{
+			Sentences: []string{"it would change <b>"}, Notes: []string{"1 move\x1b"},
+			Tables: []PlanTable{{Header: []string{"POD", "TO"}, Rows: [][]string{{"web-1", "on-demand"}}}},
+		}, nil
+	})
+	_, page := get(t, c, "/workloads/shop/Deployment/web")
+	assert.Contains(t, page, `<a href="/mixes/shop/web">What if?</a>`)
+	_, page = get(t, c, "/mixes/shop/web")
+	assert.Empty(t, asked, "nothing is planned before a question")
+	assert.Equal(t, url.Values{"spotPercent": {"70"}, "minOnDemand": {"2"}, "maxSpot": {""}}, posted(t, page))
+	assert.NotContains(t, page, "Apply to")
+
+	w, page := get(t, c, "/mixes/shop/web?spotPercent=30&minOnDemand=3&maxSpot=4")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Len(t, asked, 1)
+	assert.Equal(t, Question{ObjectKey: client.ObjectKey{Namespace: "shop", Name: "web"}, SpotPercent: 30, MinOnDemand: 3, MaxSpot: new(int32(4))}, asked[0])
+	assert.Contains(t, page, "<p>it would change &lt;b&gt;</p>")
+	assert.Contains(t, page, `<td data-label="POD">web-1</td><td data-label="TO">on-demand</td>`)
+	assert.NotContains(t, page, "\x1b")
+	sent := posted(t, page)
+
+	w = post(t, c, "/mixes/shop/web", sent)
+	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+	var m v1alpha1.CapacityMix
+	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &m))
+	assert.Equal(t, []int32{30, 3, 4}, []int32{m.Spec.SpotPercent, m.Spec.MinOnDemand, *m.Spec.MaxSpot})
+	_, page = get(t, c, w.Header().Get("Location"))
+	assert.Equal(t, "30", posted(t, page).Get("spotPercent"))
+
+	w = post(t, c, "/mixes/shop/web", sent)
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code, "the mix is another one now")
+	assert.Contains(t, w.Body.String(), "show the plan again")
+}
+
+func TestWhatIsNoPlanIsNotApplied(t *testing.T) {
+	_, c := planning(t, func(context.Context, Question) (*Plan, error) { return nil, errors.New("spotPercent must be <script>") })
+	for query, want := range map[string]string{
+		"spotPercent=x&minOnDemand=2":                     "must be a whole number",
+		"spotPercent=99999999999&minOnDemand=2":           "must be a whole number",
+		"spotPercent=1&minOnDemand=2&maxSpot=y":           "must be a whole number",
+		"spotPercent=130&minOnDemand=2&maxSpot=":          "spotPercent must be &lt;script&gt;",
+		"spotPercent=%22%3E%3Cscript%3E&minOnDemand=%00x": "must be a whole number",
+	} {
+		w, page := get(t, c, "/mixes/shop/web?"+query)
+		assert.Equal(t, http.StatusUnprocessableEntity, w.Code, query)
+		assert.Contains(t, page, want, query)
+		assert.NotContains(t, page, "Apply to", query)
+		assert.Len(t, elements(t, page)["script"], 1, query)
+	}
+	w, _ := get(t, c, "/mixes/shop/other?spotPercent=1&minOnDemand=2")
+	assert.Equal(t, http.StatusNotFound, w.Code)
+}
+
+// Plans are made one at a time, and one that is not wanted any more ends.
+func TestPlansAreMadeOneAtATime(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	_, c := planning(t, func(context.Context, Question) (*Plan, error) {
+		began <- struct{}{}
+		<-release
+		return &Plan{}, nil
+	})
+	var g sync.WaitGroup
+	g.Go(func() { _, _ = c.planOf(context.Background(), Question{}) })
+	<-began
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.planOf(gone, Question{})
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	g.Wait()
+}
