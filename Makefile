@@ -153,6 +153,10 @@ test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,0
 test-web: ## Call the services with generated gRPC-Web clients, in Node.js and Chromium (installs npm packages in out/web; a minute; not in `make test`)
 	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestP9GeneratedClients ./test/integration/limits/wire
 
+.PHONY: test-ui
+test-ui: ## Look at each page of the console in Chromium, with axe-core; screenshots in out/ui (installs npm packages there; needs Debian's chromium; 2 minutes; not in `make test`)
+	BERTH_TEST_UI=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestTheConsoleInABrowser ./test/integration/platform/cli
+
 .PHONY: test-karpenter
 test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/karpenter/...

@@ -292,6 +292,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
 		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading", "BerthRecordsDegraded", "BerthEnvironmentsFailed",
 		"BerthDatabaseBackupOverdue", "BerthEnvironmentRestarting", "BerthEnvironmentMemoryNearLimit",
+		"BerthServiceFailing", "BerthServiceRejecting", "BerthServicePanicked", "BerthResourceLimitMissing",
 	}, names)
 }
 

@@ -31,9 +31,10 @@ import (
 
 // browser reads pages of the console of a user, as a browser without a script.
 type browser struct {
-	w      *testenv.World
-	home   string
-	cookie *http.Cookie
+	w *testenv.World
+	// login is the URL that the command prints, and home is that of the first page.
+	login, home string
+	cookie      *http.Cookie
 }
 
 // openUI runs kubectl berth ui until the test ends, and opens the URL that it prints.
@@ -54,7 +55,7 @@ func openUI(w *testenv.World, kubeconfig string, args ...string) *browser {
 	login := regexp.MustCompile(`http://[^/]+/login\?token=\w+`).FindString(line)
 	require.NotEmpty(w.T, login, line)
 	home, _, _ := strings.Cut(login, "login")
-	b := &browser{w: w, home: home}
+	b := &browser{w: w, login: login, home: home}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, login, http.NoBody)
 	require.NoError(w.T, err)

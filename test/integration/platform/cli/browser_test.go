@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// seen is a page that the browser opens, with texts that it must have.
+type seen struct {
+	Name string   `json:"name"`
+	Path string   `json:"path"`
+	Has  []string `json:"has"`
+}
+
+// lookFor is how long the browser may take.
+const lookFor = 10 * time.Minute
+
+// Each page in Chromium, at three widths, light and dark, with axe-core: make test-ui. The screenshots are in out/ui.
+func TestTheConsoleInABrowser(t *testing.T) {
+	if os.Getenv("BERTH_TEST_UI") == "" {
+		t.Skip("make test-ui runs it: it installs packages of npm")
+	}
+	browser, err := exec.LookPath("chromium")
+	require.NoError(t, err, "make test-ui requires Debian's package chromium")
+	w := begin(t, append(cluster.Nodes("spot", 20), cluster.Nodes("on-demand", 20)...)...)
+	ns := w.Namespace
+	fillConsole(w)
+	b := openUI(w, user(w, "browser", consoleUser), "-n", ns)
+	pages := []seen{
+		{"mixes", "/", []string{"web", "large", "✗"}},
+		{"workload", "/workloads/" + ns + "/Deployment/web", []string{"70% spot", "What if?"}},
+		{"workload-of-3", "/workloads/" + ns + "/Deployment/small", []string{"Slots"}},
+		{"workload-of-300", "/workloads/" + ns + "/Deployment/large", []string{"Slots"}},
+		{"workload-unsatisfied", "/workloads/" + ns + "/Deployment/stuck", []string{"✗"}},
+		{"what-if", "/mixes/" + ns + "/web?spotPercent=30&minOnDemand=2&maxSpot=", []string{"Nothing was written."}},
+		{"nodes", "/nodes", []string{"spot", "on-demand"}},
+		{"limits", "/limits", []string{"gpu", "No scheduling configuration"}},
+		{"limit", "/limits/" + ns + "/gpu", []string{"gpu In a100, h100"}},
+		{"limit-new", "/limits/new", []string{"Node affinity"}},
+		{"limit-edit", "/limits/" + ns + "/gpu/edit", []string{"Node affinity"}},
+		{"limit-delete", "/limits/" + ns + "/gpu/delete", []string{"Delete the ResourceLimit"}},
+		{"records", "/records", []string{"cart", "Available"}},
+		{"record", "/records/" + ns + "/cart", []string{"add", "remove", "Ready"}},
+		{"environments", "/environments", []string{"shop", "Running"}},
+		{"environment", "/environments/" + ns + "/shop", []string{"database", "Restart"}},
+	}
+	for _, p := range pages {
+		b.shows(p.Path[1:])
+	}
+	r := look(t, map[string]any{
+		"login": b.login, "pages": pages, "browser": browser,
+		"flow": map[string]string{"workload": "/workloads/" + ns + "/Deployment/web", "namespace": ns},
+	})
+	assert.Equal(t, 6*len(pages), r.Looked)
+	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted"}, r.Steps)
+	assert.Empty(t, r.Wrong)
+}
+
+// consoleUser may do what the pages offer.
+var consoleUser = append([]rbacv1.PolicyRule{
+	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "environments"}, "create", "update", "patch", "delete"),
+	builders.Rule("berth.dev", []string{"environments", "deploymentrecords"}, "get", "list"),
+}, viewer...)
+
+// fillConsole has something on each page.
+func fillConsole(w *testenv.World) {
+	w.T.Helper()
+	tiny := builders.CPU("10m")
+	w.Create(
+		builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, tiny),
+		builders.CapacityMix("small", 50, 1), builders.Deployment("small", 3, tiny),
+		builders.CapacityMix("large", 60, 5), builders.Deployment("large", 300, tiny),
+		builders.CapacityMix("stuck", 50, 1), builders.Deployment("stuck", 4, builders.CPU("1000")),
+		builders.ResourceLimit("plain", builders.SizeCPU("1", "1")), builders.ResourceLimit("gpu", builders.SizeCPU("2", "4"), onGPUs),
+	)
+	w.ApplyFiles("manifests/rbac/environments")
+	deployed(w, controller.ControllerEnvironments)
+	w.Create(builders.Environment("shop"))
+	w.RequireExact("web", split.New(70, 2), 10)
+	w.RequireExact("large", split.New(60, 5), 300)
+	testenv.WaitFor(w, "shop", "it runs", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
+}
+
+func onGPUs(s *v1alpha1.ResourceLimitSpec) {
+	s.Description = "for training"
+	s.NodeSelector = map[string]string{"disk": "ssd"}
+	s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{
+		NodeSelectorTerms: []v1alpha1.NodeTerm{{MatchExpressions: []v1alpha1.NodeRequirement{
+			{Key: "gpu", Operator: v1alpha1.NodeOpIn, Values: []string{"a100", "h100"}},
+		}}},
+	}}
+}
+
+// looked is what the browser found.
+type looked struct {
+	Looked int      `json:"looked"`
+	Steps  []string `json:"steps"`
+	Wrong  []string `json:"wrong"`
+}
+
+// look installs the pinned packages in out/ui, and runs the browser.
+func look(t *testing.T, what map[string]any) (r looked) {
+	t.Helper()
+	dir := testenv.Path("out/ui")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "screenshots")))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "screenshots"), 0o755))
+	for _, name := range []string{"package.json", "package-lock.json", "look.js"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "ui", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	what["screenshots"] = filepath.Join(dir, "screenshots")
+	in, err := json.Marshal(what)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), lookFor)
+	defer cancel()
+	for _, args := range [][]string{{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"}, {"node", "look.js"}} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		var stdout, stderr bytes.Buffer
+		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, bytes.NewReader(in), &stdout, &stderr
+		require.NoError(t, cmd.Run(), "%v: %s%s", args, stdout.String(), stderr.String())
+		if args[0] == "node" {
+			require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), stdout.String())
+		}
+	}
+	return r
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at each page of the console in Chromium, at several widths, light and dark, and uses it as a user would. It reads what to look at
+// from standard input, and writes what is wrong to standard output.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { text } from "node:stream/consumers";
+import { chromium } from "playwright-core";
+
+const { login, pages, screenshots, browser: executablePath, flow } = JSON.parse(await text(process.stdin));
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+const home = new URL("/", login);
+const wrong = [];
+let looked = 0;
+
+const browser = await chromium.launch({
+  executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+async function open(options) {
+  const context = await browser.newContext(options);
+  context.on("request", (r) => { if (new URL(r.url()).origin !== home.origin) wrong.push(`a request to ${r.url()}`); });
+  context.on("weberror", (e) => wrong.push(`an error of a script: ${e.error()}`));
+  const page = await context.newPage();
+  page.on("console", (m) => { if (m.type() === "error" && !m.text().includes("422")) wrong.push(`${page.url()}: ${m.text()}`); });
+  await page.goto(login);
+  return page;
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [360, 1024, 2560]) {
+    const page = await open({ colorScheme, viewport: { width, height: 900 } });
+    for (const { name, path } of pages) {
+      const at = `${name} at ${width} px, ${colorScheme}`;
+      const response = await page.goto(new URL(path, home).href);
+      if (response.status() !== 200) wrong.push(`${at}: status ${response.status()}`);
+      await page.screenshot({ path: `${screenshots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      if (wide > 0) wrong.push(`${at}: ${wide} px wider than the window`);
+      await page.evaluate(`${axe};0`);
+      const { violations } = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
+      for (const v of violations) wrong.push(`${at}: ${v.id}: ${v.nodes[0].html.slice(0, 200)} (${v.nodes.length})`);
+      looked++;
+    }
+    await page.context().close();
+  }
+}
+
+// Without JavaScript, pages have the same content.
+const plain = await open({ javaScriptEnabled: false });
+for (const { name, path, has } of pages) {
+  await plain.goto(new URL(path, home).href);
+  const body = await plain.locator("main").innerText();
+  for (const t of has) if (!body.includes(t)) wrong.push(`${name} without JavaScript lacks ${JSON.stringify(t)}`);
+}
+await plain.context().close();
+
+// A user plans and applies another mix; another page that is open follows without a reload.
+const steps = [];
+const watching = await open({});
+await watching.goto(new URL(flow.workload, home).href);
+await watching.evaluate(() => { window.stays = true; });
+const page = await open({});
+await page.goto(new URL(flow.workload, home).href);
+await page.keyboard.press("Tab");
+if (await page.evaluate(() => document.activeElement.className) !== "skip") wrong.push("the first Tab does not lead to the skip link");
+await page.getByRole("link", { name: "What if?" }).click();
+await page.getByLabel("Spot, in percent").fill("50");
+await page.keyboard.press("Enter");
+await page.getByText("Nothing was written.").waitFor();
+steps.push("planned");
+await page.getByRole("button", { name: /^Apply to/ }).click();
+await watching.getByText("50% spot").first().waitFor({ timeout: 30000 });
+if (!await watching.evaluate(() => window.stays)) wrong.push("the page was loaded again");
+steps.push("followed");
+
+// A limit is created, refused, repaired, edited and deleted with the keyboard alone.
+await page.goto(new URL("/limits/new", home).href);
+await page.getByLabel("Namespace").fill(flow.namespace);
+await page.getByLabel("Name", { exact: true }).fill("small");
+await page.getByLabel("CPU", { exact: true }).fill("2");
+await page.getByLabel("CPU limit").fill("1");
+await page.keyboard.press("Enter");
+await page.getByText("must not be below cpu").waitFor();
+await page.getByLabel("CPU limit").fill("4");
+await page.getByLabel("Label key").first().fill("disk");
+await page.getByLabel("Label value").first().fill("ssd");
+await page.keyboard.press("Enter");
+await page.getByText("disk=ssd").waitFor();
+steps.push("created");
+await page.getByRole("link", { name: "Edit" }).focus();
+await page.keyboard.press("Enter");
+await page.getByLabel("Memory", { exact: true }).fill("1Gi");
+await page.keyboard.press("Enter");
+await page.getByText("1Gi").waitFor();
+steps.push("edited");
+await page.getByRole("link", { name: "Delete" }).focus();
+await page.keyboard.press("Enter");
+await page.getByRole("button", { name: "Delete" }).focus();
+await page.keyboard.press("Enter");
+await page.waitForURL(new URL("/limits", home).href);
+steps.push("deleted");
+
+await browser.close();
+process.stdout.write(JSON.stringify({ looked, steps, wrong }));
