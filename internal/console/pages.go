@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // errNoPage is what a path leads to that is no page's.
@@ -180,9 +181,10 @@ func workloadPage(path []string, q url.Values, s *state) (*page, error) {
 func slotsPage(w *overview.Workload, s *state) *page {
 	v := struct {
 		*overview.Workload
-		Ribbon ribbon
-		Plan   string
-	}{w, ribbonOf(w, maxSlots), ""}
+		Ribbon     ribbon
+		Plan       string
+		Conditions []fact
+	}{w, ribbonOf(w, maxSlots), "", s.conditions(w)}
 	if s.plans {
 		v.Plan = mixOf(w)
 	}
@@ -192,6 +194,16 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
 	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
+}
+
+// conditions are those of the mix of a workload, none if no CapacityMix governs it.
+func (s *state) conditions(w *overview.Workload) []fact {
+	for _, m := range s.Mixes {
+		if m.Namespace == w.Namespace && policy.SourceCapacityMix+m.Name == w.Source {
+			return conditionsOf(m.Status.Conditions)
+		}
+	}
+	return nil
 }
 
 // nodesPage is the page of the nodes.

@@ -40,6 +40,7 @@ func planning(t *testing.T, planner Planner) (client.Client, *Console) {
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
 	mix.Spec.SpotPercent, mix.Spec.MinOnDemand = 70, 2
+	mix.Status.Conditions = []metav1.Condition{{Type: "SpotAvailable", Status: "False", Reason: "NoNodes", Message: "3 pods wait <b>"}}
 	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mix).WithInterceptorFuncs(generations).Build()
 	c := New(Options{
 		Source: mixes{k}, Interval: interval, Log: slog.New(slog.DiscardHandler), Plan: planner,
@@ -63,6 +64,7 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	})
 	_, page := get(t, c, "/workloads/shop/Deployment/web")
 	assert.Contains(t, page, `<a href="/mixes/shop/web">What if?</a>`)
+	assert.Contains(t, page, `<dt>SpotAvailable</dt><dd>False NoNodes 3 pods wait &lt;b&gt;</dd>`)
 	_, page = get(t, c, "/mixes/shop/web")
 	assert.Empty(t, asked, "nothing is planned before a question")
 	assert.Equal(t, url.Values{"spotPercent": {"70"}, "minOnDemand": {"2"}, "maxSpot": {""}}, posted(t, page))
