@@ -58,7 +58,7 @@ func prefix(s string, keysOnly bool) etcdRange {
 func (c *Cluster) readBaseline(ctx context.Context) (baseline, error) {
 	var last baseline
 	err := settled(ctx, func() (bool, error) {
-		now, err := readKeys(ctx, c.etcdURL())
+		now, err := readKeys(ctx, c.EtcdURL())
 		same := len(now) == len(last)
 		for key, pair := range now {
 			same = same && last[key].Revision == pair.Revision
@@ -69,7 +69,7 @@ func (c *Cluster) readBaseline(ctx context.Context) (baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the data of a new control plane: %w", err)
 	}
-	return readRange(ctx, c.etcdURL(), false)
+	return readRange(ctx, c.EtcdURL(), false)
 }
 
 // settled polls until nothing has changed for a moment.

@@ -58,15 +58,16 @@ func (c *Cluster) featureGates(others ...string) []string {
 	return append(others, "--feature-gates="+strings.Join(gates, ","))
 }
 
-func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.Etcd) }
+// EtcdURL returns the address of etcd.
+func (c *Cluster) EtcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.Etcd) }
 
 func (c *Cluster) etcdArgs() []string {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdPeer)
 	return []string{
 		"--name=berth",
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
-		"--listen-client-urls=" + c.etcdURL(),
-		"--advertise-client-urls=" + c.etcdURL(),
+		"--listen-client-urls=" + c.EtcdURL(),
+		"--advertise-client-urls=" + c.EtcdURL(),
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=berth=" + peer,
@@ -79,7 +80,7 @@ func (c *Cluster) etcdArgs() []string {
 
 func (c *Cluster) apiserverArgs() []string {
 	args := []string{
-		"--etcd-servers=" + c.etcdURL(),
+		"--etcd-servers=" + c.EtcdURL(),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports.APIServer),
 		"--advertise-address=127.0.0.1",
@@ -149,7 +150,7 @@ func (c *Cluster) controllerManagerArgs() []string {
 func (c *Cluster) healthURL(name string) string {
 	switch name {
 	case Etcd:
-		return c.etcdURL() + "/health"
+		return c.EtcdURL() + "/health"
 	case APIServer:
 		return c.URL() + "/readyz"
 	case ControllerManager:

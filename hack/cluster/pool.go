@@ -199,7 +199,7 @@ func (c *pooled) restore(ctx context.Context) error {
 			return p.exitedError()
 		}
 	}
-	if err := c.fresh.restore(ctx, c.etcdURL()); err != nil {
+	if err := c.fresh.restore(ctx, c.EtcdURL()); err != nil {
 		return err
 	}
 	for _, name := range startOrder {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// prefixes are the keys that are recorded. Nodes are minions there.
+var prefixes = []string{"/registry/pods/", "/registry/minions/"}
+
+// requestTimeout bounds a request to etcd.
+const requestTimeout = 10 * time.Second
+
+// Recorder records the changes from etcd itself: the API server's watch cache is a part of what is judged.
+type Recorder struct {
+	client *clientv3.Client
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	mu      sync.Mutex
+	changes []Change
+	// seen is the last revision, by prefix.
+	seen map[string]int64
+	err  error
+}
+
+// NewRecorder begins to record. The first changes are the objects that there are.
+func NewRecorder(ctx context.Context, endpoint string) (*Recorder, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: requestTimeout})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Recorder{client: client, cancel: cancel, seen: map[string]int64{}}
+	first := int64(0) // both prefixes begin at one revision
+	for _, prefix := range prefixes {
+		response, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(first))
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		if first == 0 {
+			first = response.Header.Revision
+		}
+		for _, kv := range response.Kvs {
+			r.add(prefix, kv.ModRevision, string(kv.Key), kv.Value)
+		}
+		r.ended.Go(func() { r.watch(ctx, prefix, first+1) })
+	}
+	return r, nil
+}
+
+// watch records changes until the recorder is closed. The client goes on after etcd was away.
+func (r *Recorder) watch(ctx context.Context, prefix string, from int64) {
+	for response := range r.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
+		if err := response.Err(); err != nil {
+			r.fail(fmt.Errorf("changes of %s are missing: %w", prefix, err))
+			return
+		}
+		for _, e := range response.Events {
+			value := e.Kv.Value
+			if e.Type == clientv3.EventTypeDelete {
+				value = nil
+			}
+			r.add(prefix, e.Kv.ModRevision, string(e.Kv.Key), value)
+		}
+	}
+}
+
+func (r *Recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = cmp.Or(r.err, err)
+}
+
+// add records a change; the value of what was deleted is nil.
+func (r *Recorder) add(prefix string, revision int64, key string, value []byte) {
+	c := Change{Revision: revision, Key: key}
+	if value != nil {
+		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+		if err != nil {
+			r.fail(fmt.Errorf("revision %d of %s: %w", revision, key, err))
+			return
+		}
+		switch o := o.(type) {
+		case *corev1.Pod:
+			c.Pod = o
+		case *corev1.Node:
+			c.Node = o
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes = append(r.changes, c)
+	r.seen[prefix] = revision
+}
+
+// Close ends the recording with all that is in etcd now, and returns the changes by revision.
+func (r *Recorder) Close(ctx context.Context) ([]Change, error) {
+	for _, prefix := range prefixes {
+		if err := r.reach(ctx, prefix); err != nil {
+			return nil, err
+		}
+	}
+	r.cancel()
+	r.ended.Wait()
+	_ = r.client.Close() // it was canceled
+	slices.SortStableFunc(r.changes, func(a, b Change) int { return cmp.Compare(a.Revision, b.Revision) })
+	return r.changes, r.err
+}
+
+// reach waits for the newest change of a prefix.
+func (r *Recorder) reach(ctx context.Context, prefix string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	newest, err := r.client.Get(ctx, prefix, append(clientv3.WithLastRev(), clientv3.WithPrefix(), clientv3.WithKeysOnly())...)
+	if err != nil || len(newest.Kvs) == 0 {
+		return err
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r.mu.Lock()
+		reached := r.seen[prefix] >= newest.Kvs[0].ModRevision || r.err != nil
+		r.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("revision %d of %s was not recorded: %w", newest.Kvs[0].ModRevision, prefix, ctx.Err())
+		}
+	}
+}

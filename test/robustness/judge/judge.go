@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package judge has a validator for each promise: a pure function of the history of a run.
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/robustness/history"
+)
+
+// Verdict is what a validator found. A verdict on no facts is no verdict.
+type Verdict struct {
+	Promise    string
+	Facts      int
+	Violations []string
+}
+
+// String is a line of a report.
+func (v *Verdict) String() string {
+	return fmt.Sprintf("%s: %d facts, %d violations\n%s", v.Promise, v.Facts, len(v.Violations), strings.Join(v.Violations, "\n"))
+}
+
+func (v *Verdict) violated(c *history.Change, format string, args ...any) {
+	v.Violations = append(v.Violations, fmt.Sprintf("revision %d: ", c.Revision)+fmt.Sprintf(format, args...))
+}
+
+// Validators are those of all promises that a history of pods and nodes can be judged by.
+var Validators = []func(*history.History) *Verdict{BoundOnce, NoOvercommit, OneSlotOnePod}
+
+// terminal reports whether the containers of a pod have ended for good. It holds no capacity.
+func terminal(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// BoundOnce judges I1: a pod is bound at most once. Its node never changes.
+func BoundOnce(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I1, a pod is bound at most once"}
+	nodes := map[types.UID]string{}
+	for i := range h.Changes {
+		c := &h.Changes[i]
+		if c.Pod == nil {
+			continue
+		}
+		before, bound := nodes[c.Pod.UID]
+		switch now := c.Pod.Spec.NodeName; {
+		case !bound && now != "":
+			nodes[c.Pod.UID] = now
+			v.Facts++
+		case bound && now != before:
+			v.violated(c, "pod %s was on node %s and is on node %q", c.Key, before, now)
+		}
+	}
+	return v
+}
+
+// NoOvercommit judges I2: no binding has the pods of a node request more than the node has.
+func NoOvercommit(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I2, no binding overcommits a node"}
+	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
+	for i := range h.Changes {
+		c := &h.Changes[i]
+		name := c.Key[strings.LastIndex(c.Key, "/")+1:]
+		switch {
+		case strings.HasPrefix(c.Key, "/registry/minions/"):
+			if nodes[name] = c.Node; c.Node == nil {
+				delete(nodes, name)
+			}
+			continue
+		case c.Pod == nil:
+			delete(pods, c.Key)
+			continue
+		}
+		before := pods[c.Key]
+		pods[c.Key] = c.Pod
+		node := nodes[c.Pod.Spec.NodeName]
+		if node == nil || before != nil && before.UID == c.Pod.UID && before.Spec.NodeName != "" {
+			continue // it was bound before, or its node has just left
+		}
+		v.Facts++
+		if over := overcommitted(node, pods); over != "" {
+			v.violated(c, "pod %s overcommits node %s: %s", c.Key, node.Name, over)
+		}
+	}
+	return v
+}
+
+// overcommitted is what the pods of a node request too much of, "" for nothing.
+func overcommitted(node *corev1.Node, pods map[string]*corev1.Pod) string {
+	sum := corev1.ResourceList{}
+	n := int64(0)
+	for _, p := range pods {
+		if p.Spec.NodeName != node.Name || terminal(p) {
+			continue
+		}
+		n++
+		for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{UseStatusResources: true}) {
+			total := sum[name]
+			total.Add(q)
+			sum[name] = total
+		}
+	}
+	var over []string
+	if most := node.Status.Allocatable.Pods(); n > most.Value() {
+		over = append(over, fmt.Sprintf("%d of %s pods", n, most))
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		requested, most := sum[name], node.Status.Allocatable[name]
+		if requested.Cmp(most) > 0 {
+			over = append(over, fmt.Sprintf("%s of %s %s", &requested, &most, name))
+		}
+	}
+	return strings.Join(over, ", ")
+}
+
+// slot is a slot of a workload.
+type slot struct {
+	owner types.UID
+	text  string
+}
+
+// OneSlotOnePod judges the promise of the ledger: no two pods of a workload that are not going to end hold the same slot.
+func OneSlotOnePod(h *history.History) *Verdict {
+	v := &Verdict{Promise: "no two live pods hold one slot"}
+	held := map[string]slot{}
+	holders := map[slot]map[string]bool{}
+	release := func(key string) {
+		if s, holds := held[key]; holds {
+			delete(holders[s], key)
+			delete(held, key)
+		}
+	}
+	for i := range h.Changes {
+		c := &h.Changes[i]
+		before, had := held[c.Key]
+		release(c.Key)
+		if c.Pod == nil || terminal(c.Pod) || c.Pod.DeletionTimestamp != nil {
+			continue
+		}
+		owner := metav1.GetControllerOf(c.Pod)
+		text := c.Pod.Annotations[v1alpha1.SlotAnnotation]
+		if owner == nil || text == "" {
+			continue
+		}
+		s := slot{owner.UID, text}
+		if holders[s] == nil {
+			holders[s] = map[string]bool{}
+		}
+		held[c.Key] = s
+		holders[s][c.Key] = true
+		if had && before == s {
+			continue // judged when it took the slot
+		}
+		v.Facts++
+		if len(holders[s]) > 1 {
+			v.violated(c, "slot %s of %s %s is held by %v", text, owner.Kind, owner.Name, slices.Sorted(maps.Keys(holders[s])))
+		}
+	}
+	return v
+}
