@@ -153,6 +153,19 @@ test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,0
 test-web: ## Call the services with generated gRPC-Web clients, in Node.js and Chromium (installs npm packages in out/web; a minute; not in `make test`)
 	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestP9GeneratedClients ./test/integration/limits/wire
 
+# The seeds and steps of test-robustness and repro.
+SEEDS ?= 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20
+SEED ?= 1
+STEPS ?= 120
+
+.PHONY: test-robustness
+test-robustness: ## Take random steps of traffic and faults from many seeds, and judge the histories (SEEDS=1,2 STEPS=120; an hour; not in `make test`)
+	BERTH_SEEDS=$(SEEDS) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- go test -vet=off -timeout 180m -count=1 -v ./test/integration/robustness
+
+.PHONY: repro
+repro: ## Repeat the steps of a seed (SEED=1 STEPS=120)
+	@$(MAKE) --no-print-directory test-robustness SEEDS=$(SEED)
+
 .PHONY: test-ui
 test-ui: ## Look at each page of the console in Chromium, with axe-core; screenshots in out/ui (installs npm packages there; needs Debian's chromium; 2 minutes; not in `make test`)
 	BERTH_TEST_UI=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestTheConsoleInABrowser ./test/integration/platform/cli

@@ -345,3 +345,19 @@ func TestAPageIsCompressed(t *testing.T) {
 	t.Log(len(page), "bytes,", sent, "compressed")
 	assert.Less(t, sent, 300<<10)
 }
+
+func TestEachPageIsBelowOneLink(t *testing.T) {
+	for path, want := range map[string]string{
+		"/": "Mixes page", "/workloads/a/b/c": "Mixes true", "/mixes/a/b": "Mixes true", "/nodes": "Nodes page", "/limits": "Limits page",
+		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/other": "",
+	} {
+		var current []string
+		for _, l := range navOf(path) {
+			if l.Current != "" {
+				current = append(current, l.Name+" "+l.Current)
+			}
+		}
+		assert.Equal(t, want, strings.Join(current, ", "), path)
+	}
+	assert.Len(t, navOf("/"), 5)
+}

@@ -52,6 +52,9 @@ func environmentOf(e *v1alpha1.Environment) *environmentView {
 	if e.Status.UpdatedAt != nil {
 		v.Updated = timeText(*e.Status.UpdatedAt)
 	}
+	if v.Message == v.Phase.Word {
+		v.Message = ""
+	}
 	for i := range e.Status.Components {
 		c := &e.Status.Components[i]
 		v.Components = append(v.Components, componentView{

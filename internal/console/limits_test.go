@@ -69,7 +69,7 @@ func TestLimitsShowTheirSchedulingRules(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	for _, want := range []string{
 		"<li>disk=ssd</li><li>zone=a</li>", "<li>gpu In a100, h100 and old DoesNotExist</li><li>metadata.name In n1</li>",
-		"<li>weight 30: gpu In a100, h100</li>", "1 workload, 3 pods", "<li>Deployment shop/train</li>", "True PodsFound", "with a GPU",
+		"<li>weight 30: gpu In a100, h100</li>", "1 workload, 3 pods", "<li>Deployment shop/train</li>", "True, PodsFound", "with a GPU",
 	} {
 		assert.Contains(t, page, want)
 	}

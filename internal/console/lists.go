@@ -90,10 +90,15 @@ func specVersion(o client.Object) string { return fmt.Sprintf("%s/%d", o.GetUID(
 // fact is a name with a value.
 type fact struct{ Name, Value string }
 
+// conditionsOf are conditions as "True, Reason: message".
 func conditionsOf(all []metav1.Condition) (facts []fact) {
 	for i := range all {
 		c := &all[i]
-		facts = append(facts, fact{inert(c.Type), inert(strings.TrimSpace(string(c.Status) + " " + c.Reason + " " + c.Message))})
+		text := string(c.Status) + ", " + c.Reason
+		if c.Message != "" {
+			text += ": " + c.Message
+		}
+		facts = append(facts, fact{inert(c.Type), inert(text)})
 	}
 	return facts
 }

@@ -64,7 +64,7 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	})
 	_, page := get(t, c, "/workloads/shop/Deployment/web")
 	assert.Contains(t, page, `<a href="/mixes/shop/web">What if?</a>`)
-	assert.Contains(t, page, `<dt>SpotAvailable</dt><dd>False NoNodes 3 pods wait &lt;b&gt;</dd>`)
+	assert.Contains(t, page, `<dt>SpotAvailable</dt><dd>False, NoNodes: 3 pods wait &lt;b&gt;</dd>`)
 	_, page = get(t, c, "/mixes/shop/web")
 	assert.Empty(t, asked, "nothing is planned before a question")
 	assert.Equal(t, url.Values{"spotPercent": {"70"}, "minOnDemand": {"2"}, "maxSpot": {""}}, posted(t, page))

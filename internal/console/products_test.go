@@ -84,7 +84,7 @@ func TestRecordsAndEnvironmentsAreShown(t *testing.T) {
 		},
 		"/environments/team/shop": {
 			"for tests", "env-shop-1", "2026-11-27 08:00:00 UTC", `data-label="Restarts">7</td>`, "CrashLoopBackOff",
-			"exit code 3", "frontend: 30080 from outside to 80, TCP", "False ComponentsNotReady", "kubectl berth env logs shop --namespace team",
+			"exit code 3", "frontend: 30080 from outside to 80, TCP", "False, ComponentsNotReady", "kubectl berth env logs shop --namespace team",
 		},
 		"/records": {`<a href="/records/team/cart">cart</a>`, "shop.Cart", "k8s-deployment", `<span class="ok">✓ Available</span>`, ">1/2</td>"},
 		"/records/team/cart": {

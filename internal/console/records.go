@@ -47,6 +47,9 @@ func recordOf(r *v1alpha1.DeploymentRecord) *recordView {
 		Environment: inert(r.Spec.TargetEnvironment), Template: inert(s.Template), Message: inert(s.Message),
 		Phase: recordBadge(s.Phase), Conditions: conditionsOf(s.Conditions),
 	}
+	if v.Message == v.Phase.Word {
+		v.Message = ""
+	}
 	ready := 0
 	for i := range s.Functions {
 		f := &s.Functions[i]

@@ -4,6 +4,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"net/http"
@@ -54,13 +55,50 @@ func render(name string, v any) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // html/template escapes
 }
 
+// link is one of the links of all pages.
+type link struct {
+	Name, URL string
+	// Current is "page" for the page itself, and "true" for a page below it.
+	Current string
+}
+
+// sections are the pages of all, by the paths of those below them.
+var sections = []struct{ name, url, below string }{
+	{"Mixes", "/", "/workloads/"},
+	{"Mixes", "/", "/mixes/"},
+	{"Nodes", "/nodes", "/nodes/"},
+	{"Limits", "/limits", "/limits/"},
+	{"Records", "/records", "/records/"},
+	{"Environments", "/environments", "/environments/"},
+}
+
+// navOf are the links of a page at a path.
+func navOf(path string) (nav []link) {
+	for _, s := range sections {
+		current := ""
+		switch {
+		case path == s.url:
+			current = "page"
+		case strings.HasPrefix(path, s.below):
+			current = "true"
+		}
+		if n := len(nav) - 1; n >= 0 && nav[n].URL == s.url {
+			nav[n].Current = cmp.Or(nav[n].Current, current)
+			continue
+		}
+		nav = append(nav, link{s.name, s.url, current})
+	}
+	return nav
+}
+
 // write writes a page.
 func (c *Console) write(w http.ResponseWriter, status int, p *page, at *url.URL) {
 	stream := url.Values{"page": {at.RequestURI()}, "has": {strconv.FormatUint(p.hash(), 36)}}
 	v := struct {
-		Title, Path, Stream string
-		Parts               []*part
-	}{p.title, at.Path, "/stream?" + stream.Encode(), p.parts}
+		Title, Stream string
+		Nav           []link
+		Parts         []*part
+	}{p.title, "/stream?" + stream.Encode(), navOf(at.Path), p.parts}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := templates.ExecuteTemplate(w, "page", v); err != nil {

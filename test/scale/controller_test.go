@@ -46,7 +46,7 @@ type size struct{ namespaces, spotNodes, otherNodes, maxRSS int }
 var sizes = map[string]size{
 	"": {20, 300, 200, 110},
 	// 100 pods on a node: heartbeats of 5,000 nodes alone keep a small machine's API server busy.
-	"10": {200, 700, 500, 400},
+	"10": {200, 700, 500, 450},
 }
 
 // 1,000 workloads with 10,000 pods on 500 nodes.

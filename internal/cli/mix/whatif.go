@@ -5,7 +5,6 @@ package mix
 import (
 	"bytes"
 	"context"
-	"slices"
 	"strings"
 
 	"berth.dev/berth/internal/cli/command"
@@ -55,9 +54,14 @@ func (p *Plan) page() *console.Plan {
 		out.Sentences = append(out.Sentences, m.sentence())
 	}
 	for _, t := range []*printers.Table{p.workloadTable(), p.moveTable(), p.blockedTable()} {
-		if len(t.Rows) > 0 {
-			out.Tables = append(out.Tables, console.PlanTable{Header: slices.Clone(t.Header), Rows: t.Rows})
+		if len(t.Rows) == 0 {
+			continue
 		}
+		shown := console.PlanTable{Header: t.Header[1:]} // all are in the namespace of the mix
+		for _, row := range t.Rows {
+			shown.Rows = append(shown.Rows, row[1:])
+		}
+		out.Tables = append(out.Tables, shown)
 	}
 	for _, n := range p.Notes {
 		out.Notes = append(out.Notes, printers.Upper(n)+".")

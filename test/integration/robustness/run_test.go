@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/robustness/history"
 	"berth.dev/berth/test/robustness/judge"
 	"berth.dev/berth/test/testenv"
@@ -81,8 +82,7 @@ func judgeAll(h *history.History) (all []*judge.Verdict) {
 // run takes the steps of a seed, waits until all mixes are exact, and returns what happened.
 func run(t *testing.T, seed uint64, n int) *history.History {
 	t.Helper()
-	// Each type can run all replicas, and no node more than a few: bindings compete for the last CPU.
-	small := func(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" }
+	// Each type can run all replicas.
 	w := testenv.New(t, append(cluster.Nodes("spot", nodesOfType, small), cluster.Nodes("on-demand", nodesOfType, small)...)...)
 	recorder, err := history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
 	require.NoError(t, err)
@@ -97,6 +97,9 @@ func run(t *testing.T, seed uint64, n int) *history.History {
 	return &history.History{Run: history.Run{Seed: seed, Operations: r.operations, Faults: r.faults}, Changes: changes}
 }
 
+// small nodes take a few pods: bindings compete for the last CPU.
+func small(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" }
+
 // keep writes a history that was judged to be bad.
 func keep(t *testing.T, h *history.History) string {
 	t.Helper()
@@ -107,4 +110,31 @@ func keep(t *testing.T, h *history.History) string {
 	require.NoError(t, h.Write(f))
 	require.NoError(t, f.Close())
 	return path
+}
+
+// A scheduler that does not look at resources is caught: by the record of etcd, and by this validator alone.
+func TestASchedulerThatOvercommitsIsCaught(t *testing.T) {
+	w := testenv.New(t, append(cluster.Nodes("spot", 1, small), cluster.Nodes("on-demand", 1, small)...)...)
+	recorder, err := history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
+	require.NoError(t, err)
+	w.RunScheduler(w.Variant(testenv.SecondScheduler, func(c testenv.Config) {
+		for _, profile := range c.Profiles() {
+			plugins, ok := profile["plugins"].(map[string]any)
+			require.True(t, ok)
+			plugins["filter"] = map[string]any{"disabled": []any{map[string]any{"name": "NodeResourcesFit"}}}
+		}
+	}))
+	const pods = 12 // 4 too many, and the binding of each is one violation
+	w.Create(builders.CapacityMix("web", 50, 0), builders.Deployment("web", pods, builders.CPU("1")))
+	w.WaitBound("web", pods)
+	changes, err := recorder.Close(w.Ctx)
+	require.NoError(t, err)
+	for _, v := range judgeAll(&history.History{Changes: changes}) {
+		want := 0
+		if strings.HasPrefix(v.Promise, "I2") {
+			want = 4
+		}
+		assert.Len(t, v.Violations, want, v.Promise)
+		assert.GreaterOrEqual(t, v.Facts, pods, v.Promise)
+	}
 }

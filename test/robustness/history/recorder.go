@@ -102,7 +102,7 @@ func (r *Recorder) add(prefix string, revision int64, key string, value []byte) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes = append(r.changes, c)
-	r.seen[prefix] = revision
+	r.seen[prefix] = max(r.seen[prefix], revision) // a list is in the order of keys
 }
 
 // Close ends the recording with all that is in etcd now, and returns the changes by revision.

@@ -92,8 +92,11 @@ func fillConsole(w *testenv.World) {
 		builders.CapacityMix("stuck", 50, 1), builders.Deployment("stuck", 4, builders.CPU("1000")),
 		builders.ResourceLimit("plain", builders.SizeCPU("1", "1")), builders.ResourceLimit("gpu", builders.SizeCPU("2", "4"), onGPUs),
 	)
+	deployed(w)
 	w.ApplyFiles("manifests/rbac/environments")
-	deployed(w, controller.ControllerEnvironments)
+	w.NamedController("berth-environments", testenv.Impatient, func(c *controller.Configuration) {
+		c.Controllers = []string{controller.ControllerEnvironments}
+	})
 	w.Create(builders.Environment("shop"))
 	w.RequireExact("web", split.New(70, 2), 10)
 	w.RequireExact("large", split.New(60, 5), 300)

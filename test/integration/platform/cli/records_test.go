@@ -30,13 +30,11 @@ var recordViewer = append([]rbacv1.PolicyRule{
 	builders.Rule("autoscaling", []string{"horizontalpodautoscalers"}, "get", "list"),
 }, viewer...)
 
-// deployed waits until a record with two functions is Available. The controllers are those of records and others.
-func deployed(w *testenv.World, others ...string) *v1alpha1.DeploymentRecord {
+// deployed waits until a record with two functions is Available.
+func deployed(w *testenv.World) *v1alpha1.DeploymentRecord {
 	w.T.Helper()
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Controllers = append([]string{"*", controller.ControllerRecords}, others...)
-	})
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
 	rec := builders.DeploymentRecord("cart", "add", "remove")
 	rec.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(10))
 	rec.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
