@@ -167,7 +167,7 @@ repro: ## Repeat the steps of a seed (SEED=1 STEPS=120)
 	@$(MAKE) --no-print-directory test-robustness SEEDS=$(SEED)
 
 .PHONY: test-ui
-test-ui: ## Look at each page of the console in Chromium, with axe-core; screenshots in out/ui (installs npm packages there; needs Debian's chromium; 2 minutes; not in `make test`)
+test-ui: ## Use each page of the console in Chromium, with axe-core; screenshots in out/ui (installs npm packages there; needs Debian's chromium; 2 minutes; not in `make test`)
 	BERTH_TEST_UI=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestTheConsoleInABrowser ./test/integration/platform/cli
 
 .PHONY: test-karpenter

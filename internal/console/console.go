@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package console serves web pages about the mixes of a cluster and its resource limits: an overview, each workload with its slots, the
-// nodes, the limits, which can be changed, the deployment records, and the environments, which can be started and stopped. The pages are complete HTML without JavaScript; with it, the parts that change are replaced
-// while a page is open.
+// Package console serves web pages about the mixes of a cluster: an overview, each workload with its slots, what another mix would do, and
+// the nodes. There are also pages of the resource limits, which can be changed, the deployment records, and the environments, which can be
+// started and stopped. The pages are complete HTML without JavaScript; with it, the parts that change are replaced while a page is open.
 package console
 
 import (

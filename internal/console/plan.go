@@ -211,7 +211,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
 			c.hub.wrote(func(r *Reading) { r.Mixes = append(without(r.Mixes, m), m) })
-			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther)
+			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther) //nolint:gosec // a path of the console
 			return
 		}
 	}

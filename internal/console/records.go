@@ -73,7 +73,8 @@ func recordOf(r *v1alpha1.DeploymentRecord) *recordView {
 	for i := range s.NFRRecommendations {
 		n := &s.NFRRecommendations[i]
 		v.Recommendations = append(v.Recommendations, recommendationView{
-			inert(n.Component), inert(string(n.Dimension)), amount(n.Dimension, n.Target), inert(n.Basis), fmt.Sprintf("%d %%", n.ConfidencePercent),
+			inert(n.Component), inert(string(n.Dimension)), amount(n.Dimension, n.Target), inert(n.Basis),
+			fmt.Sprintf("%d %%", n.ConfidencePercent),
 		})
 	}
 	for i := range s.LastApplied {

@@ -46,7 +46,8 @@ func (s *source) Read(ctx context.Context) (*console.Reading, error) {
 		return nil, err
 	}
 	r := &console.Reading{
-		Mixes: cluster.Mixes, Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments, Overview: cluster.Overview(nil),
+		Mixes: cluster.Mixes, Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments,
+		Overview: cluster.Overview(nil),
 	}
 	for _, p := range cluster.Problems {
 		r.Problems = append(r.Problems, p.Message)
@@ -55,7 +56,8 @@ func (s *source) Read(ctx context.Context) (*console.Reading, error) {
 }
 
 // changeEnvironment implements console.ChangeEnvironment.
-func (s *source) changeEnvironment(ctx context.Context, c client.Client, e *v1alpha1.Environment, verb string) (*v1alpha1.Environment, error) {
+func (s *source) changeEnvironment(ctx context.Context, c client.Client, e *v1alpha1.Environment, verb string,
+) (*v1alpha1.Environment, error) {
 	return change.Environment(ctx, c, e, func(e *v1alpha1.Environment) error {
 		switch render.Verb(verb) {
 		case render.VerbStart:

@@ -38,7 +38,8 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 		}
 		render.Sign(after, who)
 		// A patch keeps fields that this version does not have.
-		err := c.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}), client.FieldOwner(render.CommandManager))
+		patch := client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{})
+		err := c.Patch(ctx, after, patch, client.FieldOwner(render.CommandManager))
 		if apierrors.IsConflict(err) {
 			fresh := &v1alpha1.Environment{}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(env), fresh); err != nil {

@@ -283,7 +283,9 @@ func validateCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.E
 	}
 	if len(ways) > 1 {
 		set := slices.Sorted(maps.Keys(ways))
-		return field.ErrorList{field.Invalid(path, strings.Join(set, ", "), "must have exactly one of command, httpGet, tcpSocket and grpc")}
+		return field.ErrorList{
+			field.Invalid(path, strings.Join(set, ", "), "must have exactly one of command, httpGet, tcpSocket and grpc"),
+		}
 	}
 	switch {
 	case h.HTTPGet != nil:

@@ -86,7 +86,7 @@ func run(t *testing.T, seed uint64, n int) *history.History {
 	w := testenv.New(t, append(cluster.Nodes("spot", nodesOfType, small), cluster.Nodes("on-demand", nodesOfType, small)...)...)
 	recorder, err := history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
 	require.NoError(t, err)
-	r := &runner{World: w, random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // to be repeated
+	r := &runner{World: w, random: rand.New(rand.NewPCG(seed, 0))}
 	r.begin()
 	for range n {
 		r.step()
