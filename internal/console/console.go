@@ -38,7 +38,8 @@ type Options struct {
 	Source Source
 	// Interval is the time between two readings while a page is open.
 	Interval time.Duration
-	// ClientOf returns the client that writes as the user of a request; nil if the pages change nothing.
+	// ClientOf returns the client that writes as the user of a request; nil if the pages change nothing. Requests of other origins must be
+	// refused before they come here.
 	ClientOf func(*http.Request) (client.Client, error)
 	// Plan answers what another mix would do; nil if the pages do not.
 	Plan Planner
