@@ -115,24 +115,36 @@ func drawSpec(t *rapid.T) (s v1alpha1.ResourceLimitSpec) {
 type store struct{ client.Client }
 
 func (s store) Read(ctx context.Context) (*Reading, error) {
-	var list v1alpha1.ResourceLimitList
-	err := s.List(ctx, &list)
-	r := &Reading{Overview: overviewOf()}
-	for i := range list.Items {
-		r.Limits = append(r.Limits, &list.Items[i])
-	}
-	return r, err
+	var limits v1alpha1.ResourceLimitList
+	var mixes v1alpha1.CapacityMixList
+	var environments v1alpha1.EnvironmentList
+	err := errors.Join(s.List(ctx, &limits), s.List(ctx, &mixes), s.List(ctx, &environments))
+	return &Reading{
+		Overview: overviewOf(workload("shop", "web")), Limits: pointers(limits.Items), Mixes: pointers(mixes.Items),
+		Environments: pointers(environments.Items),
+	}, err
 }
 
-// editor serves pages that change limits.
-func editor(t *testing.T, funcs interceptor.Funcs, limits ...client.Object) (client.Client, *Console) {
+func pointers[T any](items []T) (all []*T) {
+	for i := range items {
+		all = append(all, &items[i])
+	}
+	return all
+}
+
+// editor serves pages that change what there is.
+func editor(t *testing.T, funcs interceptor.Funcs, change func(*Options), objects ...client.Object) (client.Client, *Console) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(limits...).WithInterceptorFuncs(funcs).Build()
-	c := New(Options{
+	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+	o := Options{
 		Source: store{k}, Interval: interval, Log: slog.New(slog.DiscardHandler),
 		ClientOf: func(*http.Request) (client.Client, error) { return k, nil },
-	})
+	}
+	if change != nil {
+		change(&o)
+	}
+	c := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var g sync.WaitGroup
 	g.Go(func() { c.Run(ctx) })
@@ -157,7 +169,7 @@ var generations = interceptor.Funcs{
 }
 
 func TestALimitIsCreatedChangedAndDeleted(t *testing.T) {
-	k, c := editor(t, generations)
+	k, c := editor(t, generations, nil)
 	_, page := get(t, c, "/limits/new")
 	sent := posted(t, page)
 	sent.Set("namespace", "shop")
@@ -208,7 +220,7 @@ func TestWhatTheAPIServerRefusesIsBesideItsField(t *testing.T) {
 	}
 	k, c := editor(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 		return refusal
-	}})
+	}}, nil)
 	_, page := get(t, c, "/limits/new")
 	sent := posted(t, page)
 	sent.Set("name", "gpu")
@@ -227,7 +239,7 @@ func TestWhatTheAPIServerRefusesIsBesideItsField(t *testing.T) {
 func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 	_, c := editor(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 		return errors.New("written")
-	}})
+	}}, nil)
 	_, page := get(t, c, "/limits/new")
 	for name, change := range map[string]struct {
 		do   func(url.Values)
@@ -258,7 +270,7 @@ func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 }
 
 func TestMoreRowsKeepWhatIsWritten(t *testing.T) {
-	_, c := editor(t, interceptor.Funcs{})
+	_, c := editor(t, interceptor.Funcs{}, nil)
 	_, page := get(t, c, "/limits/new")
 	sent := posted(t, page)
 	sent["label-key"] = []string{"a", "b"}
@@ -284,7 +296,7 @@ func TestAReadOnlyConsoleHasNoForms(t *testing.T) {
 
 // A form of another site is refused by the door, before the console sees it.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
-	k, c := editor(t, interceptor.Funcs{}, limit("shop", "small"))
+	k, c := editor(t, interceptor.Funcs{}, nil, limit("shop", "small"))
 	server := httptest.NewUnstartedServer(nil)
 	local := NewLocal(c, server.Listener.Addr())
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limits/shop/small/delete", http.NoBody)

@@ -5,7 +5,6 @@ package console
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -14,43 +13,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// mixes is a Source of a workload with its mix.
-type mixes struct{ client.Client }
-
-func (m mixes) Read(ctx context.Context) (*Reading, error) {
-	var list v1alpha1.CapacityMixList
-	err := m.List(ctx, &list)
-	r := &Reading{Overview: overviewOf(workload("shop", "web"))}
-	for i := range list.Items {
-		r.Mixes = append(r.Mixes, &list.Items[i])
-	}
-	return r, err
-}
-
 // planning serves pages whose plans a function makes.
 func planning(t *testing.T, planner Planner) (client.Client, *Console) {
-	scheme := runtime.NewScheme()
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
 	mix.Spec.SpotPercent, mix.Spec.MinOnDemand = 70, 2
 	mix.Status.Conditions = []metav1.Condition{{Type: "SpotAvailable", Status: "False", Reason: "NoNodes", Message: "3 pods wait <b>"}}
-	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mix).WithInterceptorFuncs(generations).Build()
-	c := New(Options{
-		Source: mixes{k}, Interval: interval, Log: slog.New(slog.DiscardHandler), Plan: planner,
-		ClientOf: func(*http.Request) (client.Client, error) { return k, nil },
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var g sync.WaitGroup
-	g.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() { cancel(); g.Wait() })
-	return k, c
+	return editor(t, generations, func(o *Options) { o.Plan = planner }, mix)
 }
 
 func TestAMixIsPlannedAndApplied(t *testing.T) {

@@ -5,7 +5,6 @@ package console
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
@@ -15,9 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -121,39 +119,16 @@ func TestTextsOfRecordsAndEnvironmentsAreInert(t *testing.T) {
 	}
 }
 
-// products is a Source of environments.
-type products struct{ client.Client }
-
-func (p products) Read(ctx context.Context) (*Reading, error) {
-	var list v1alpha1.EnvironmentList
-	err := p.List(ctx, &list)
-	r := &Reading{Overview: overviewOf()}
-	for i := range list.Items {
-		r.Environments = append(r.Environments, &list.Items[i])
-	}
-	return r, err
-}
-
 func TestAnEnvironmentIsStopped(t *testing.T) {
-	scheme := runtime.NewScheme()
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(environment()).Build()
-	c := New(Options{
-		Source: products{k}, Interval: interval, Log: slog.New(slog.DiscardHandler),
-		ClientOf: func(*http.Request) (client.Client, error) { return k, nil },
-		Environment: func(ctx context.Context, c client.Client, e *v1alpha1.Environment, verb string) (*v1alpha1.Environment, error) {
+	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
+		o.Environment = func(ctx context.Context, c client.Client, e *v1alpha1.Environment, verb string) (*v1alpha1.Environment, error) {
 			if verb == "restart" {
 				return nil, errors.New("it is stopped <b>")
 			}
 			e.Status.Phase = v1alpha1.EnvironmentStopping
 			return e, c.Update(ctx, e)
-		},
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var g sync.WaitGroup
-	g.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() { cancel(); g.Wait() })
-
+		}
+	}, environment())
 	_, page := get(t, c, "/environments/team/shop")
 	var verbs []string
 	for _, b := range elements(t, page)["button"] {
