@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,21 +86,32 @@ func TestWhatIsNoPlanIsNotApplied(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }
 
-// Plans are made one at a time, and one that is not wanted any more ends.
+// Plans are made one at a time, and one that is not wanted any more is not made.
 func TestPlansAreMadeOneAtATime(t *testing.T) {
-	began, release := make(chan struct{}), make(chan struct{})
-	_, c := planning(t, func(context.Context, Question) (*Plan, error) {
-		began <- struct{}{}
-		<-release
+	var running, most atomic.Int32
+	_, c := planning(t, func(ctx context.Context, _ Question) (*Plan, error) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer running.Add(-1)
+		another, cancel := context.WithTimeout(ctx, 5*time.Millisecond) // for another one to come
+		defer cancel()
+		<-another.Done()
 		return &Plan{}, nil
 	})
 	var g sync.WaitGroup
-	g.Go(func() { _, _ = c.planOf(context.Background(), Question{}) })
-	<-began
+	for range 4 {
+		g.Go(func() {
+			_, err := c.planOf(context.Background(), Question{})
+			assert.NoError(t, err)
+		})
+	}
+	g.Wait()
+	assert.EqualValues(t, 1, most.Load())
+
+	c.planning <- struct{}{} // as while one is made
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.planOf(gone, Question{})
 	require.ErrorIs(t, err, context.Canceled)
-	close(release)
-	g.Wait()
 }
