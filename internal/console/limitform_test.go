@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -309,4 +310,28 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	require.NoError(t, server.Listener.Close())
 	var l v1alpha1.ResourceLimit
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "small"}, &l))
+}
+
+// readings is a Source of one reading after the other.
+type readings func() *Reading
+
+func (r readings) Read(context.Context) (*Reading, error) { return r(), nil }
+
+// What is written while the cluster is read may be missing in that reading.
+func TestAReadingThatBeganBeforeAWriteIsReadAgain(t *testing.T) {
+	var h *hub
+	n := 0
+	h = newHub(readings(func() *Reading {
+		n++
+		if n == 1 {
+			h.wrote(func(*Reading) {})
+			return &Reading{Overview: overviewOf()}
+		}
+		return &Reading{Overview: overviewOf(), Limits: []*v1alpha1.ResourceLimit{limit("shop", "small")}}
+	}), interval, time.Now)
+	h.read(t.Context())
+	assert.Equal(t, 2, n)
+	assert.Len(t, h.peek().Limits, 1)
+	h.read(t.Context())
+	assert.Equal(t, 3, n, "a reading without a write is not read again")
 }
