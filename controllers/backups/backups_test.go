@@ -3,6 +3,7 @@
 package backups
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -311,6 +312,40 @@ func TestTheDeletionOfABackupEndsWithoutItsEnvironment(t *testing.T) {
 
 // A backup that can still be restored outlives its environment; one without data does not, though there may be another environment of
 // that name.
+// stale is a client whose cache has an object as it was.
+type stale struct {
+	client.Client
+	cached *v1alpha1.DatabaseBackup
+}
+
+func (s stale) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if b, ok := o.(*v1alpha1.DatabaseBackup); ok {
+		s.cached.DeepCopyInto(b)
+		return nil
+	}
+	return s.Client.Get(ctx, key, o, options...)
+}
+
+// The deletion of a Job has a backup reconciled again, and the cache may not know yet that the backup is gone.
+func TestABackupThatIsGoneGetsNoJob(t *testing.T) {
+	b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "env-shop", Name: render.BackupsClaim}}
+	o := options(t, shop(), b, claim)
+	require.NoError(t, o.Client.Delete(t.Context(), b))
+	require.NoError(t, o.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b))
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)}
+	cached := b.DeepCopy()
+
+	b.Finalizers = nil
+	require.NoError(t, o.Client.Update(t.Context(), b))
+	o.Client = stale{o.Client, cached}
+	_, err := (&backups{o}).Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	var jobs batchv1.JobList
+	require.NoError(t, o.Client.List(t.Context(), &jobs))
+	assert.Empty(t, jobs.Items)
+}
+
 func TestABackupWithoutItsDataIsDeleted(t *testing.T) {
 	claim := render.ClaimOfBackups(shop(), nil)
 	for name, c := range map[string]struct {

@@ -110,6 +110,12 @@ func (r *backups) removeDump(ctx context.Context, b *v1alpha1.DatabaseBackup) er
 	if err != nil {
 		return err
 	}
+	// The deletion of the Job has the backup reconciled again, when the cache may still have it: it would get another Job, which nothing
+	// deletes.
+	now := &v1alpha1.DatabaseBackup{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), now); err != nil || now.UID != b.UID {
+		return client.IgnoreNotFound(err)
+	}
 	dump, removal := render.DumpJob(env, b), render.DeleteDumpJob(env, b)
 	err = errors.Join(r.deleteOurs(ctx, dump, &batchv1.Job{}), r.deleteOurs(ctx, dump, &corev1.Secret{}),
 		r.idle(ctx, &operation{object: b}, b.Status.Namespace, removal.Name))
