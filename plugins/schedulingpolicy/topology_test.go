@@ -77,7 +77,9 @@ func TestTheEvennessOfConstraints(t *testing.T) {
 	assert.Equal(t, evenness(soft, none), evenness(soft, [3]int{3, 1, 0}, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }),
 		"pods that are being deleted")
 
-	hard := func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable, c.MaxSkew = corev1.DoNotSchedule, 9 }
+	hard := func(c *corev1.TopologySpreadConstraint) {
+		c.WhenUnsatisfiable, c.LabelSelector = corev1.DoNotSchedule, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+	}
 	assert.Equal(t, uneven, evenness(pod("x", "", spread(), spread(hard)), [3]int{3, 1, 0}), "hard constraints are those of a filter")
 
 	limited := pod("x", "", spread(), inZones("zone-0", "zone-1"))
