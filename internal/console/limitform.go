@@ -19,6 +19,8 @@ import (
 const (
 	// maxRows bounds the rows of a form, which are more than a valid ResourceLimit has.
 	maxRows = 640
+	// maxQuantity bounds the text of a quantity, whose digits are all parsed.
+	maxQuantity = 64
 	// spareRows are the empty rows that a form offers.
 	spareRows = 2
 )
@@ -195,6 +197,10 @@ func (f *limitForm) apply(l *v1alpha1.ResourceLimit) bool {
 // quantity reads a quantity. One that is the same keeps its text.
 func (f *limitForm) quantity(name, text string, old *resource.Quantity) *resource.Quantity {
 	if text == "" {
+		return nil
+	}
+	if len(text) > maxQuantity {
+		f.problem("spec."+name, fmt.Sprintf("a quantity has at most %d characters", maxQuantity))
 		return nil
 	}
 	q, err := resource.ParseQuantity(text)

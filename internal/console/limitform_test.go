@@ -246,10 +246,11 @@ func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 		do   func(url.Values)
 		want string
 	}{
-		"a quantity":    {func(v url.Values) { v.Set("cpu", "much") }, "is not a quantity"},
-		"a label twice": {func(v url.Values) { v["label-key"] = []string{"a", "a"} }, "is there twice"},
-		"a weight":      {func(v url.Values) { v["rule"][0], v["key"][0], v["weight"][0] = "preferred", "gpu", "heavy" }, "must be a number"},
-		"a rule":        {func(v url.Values) { v["rule"][0], v["key"][0] = "wished", "gpu" }, "is not a rule"},
+		"a quantity":      {func(v url.Values) { v.Set("cpu", "much") }, "is not a quantity"},
+		"a long quantity": {func(v url.Values) { v.Set("cpu", strings.Repeat("1", maxQuantity+1)) }, "at most 64 characters"},
+		"a label twice":   {func(v url.Values) { v["label-key"] = []string{"a", "a"} }, "is there twice"},
+		"a weight":        {func(v url.Values) { v["rule"][0], v["key"][0], v["weight"][0] = "preferred", "gpu", "heavy" }, "must be a number"},
+		"a rule":          {func(v url.Values) { v["rule"][0], v["key"][0] = "wished", "gpu" }, "is not a rule"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := posted(t, page)

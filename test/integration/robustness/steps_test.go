@@ -28,10 +28,21 @@ const (
 	pace = 1500 * time.Millisecond
 )
 
-// workload is a Deployment with its mix.
+// workload is a Deployment or a StatefulSet with its mix.
 type workload struct {
-	deployment *appsv1.Deployment
-	mix        split.Mix
+	object client.Object
+	mix    split.Mix
+}
+
+// change changes the replicas and the template of a workload.
+func (r *runner) change(w *workload, change func(replicas **int32, template *corev1.PodTemplateSpec)) {
+	r.T.Helper()
+	switch o := w.object.(type) {
+	case *appsv1.Deployment:
+		testenv.Patch(r.World, o, func(d *appsv1.Deployment) { change(&d.Spec.Replicas, &d.Spec.Template) })
+	case *appsv1.StatefulSet:
+		testenv.Patch(r.World, o, func(s *appsv1.StatefulSet) { change(&s.Spec.Replicas, &s.Spec.Template) })
+	}
 }
 
 // runner takes the steps of a run.
@@ -67,7 +78,7 @@ var actions = []struct {
 	{1, action{true, (*runner).killAPIServer}},
 }
 
-// begin starts the programs and the workloads, half of them with the gate.
+// begin starts the programs and the workloads, half of them with the gate, and the last one a StatefulSet.
 func (r *runner) begin() {
 	r.startScheduler()
 	r.startController()
@@ -78,8 +89,11 @@ func (r *runner) begin() {
 		if i%2 == 1 {
 			template = append(template, builders.Gated)
 		}
-		w.deployment = builders.Deployment(app, r.replicas(), template...)
-		r.Create(builders.CapacityMix(app, w.mix.SpotPercent, w.mix.MinOnDemand), w.deployment)
+		w.object = builders.Deployment(app, r.replicas(), template...)
+		if i == workloads-1 {
+			w.object = builders.StatefulSet(app, r.replicas(), appsv1.ParallelPodManagement, template...)
+		}
+		r.Create(builders.CapacityMix(app, w.mix.SpotPercent, w.mix.MinOnDemand), w.object)
 		r.workloads = append(r.workloads, w)
 	}
 }
@@ -127,36 +141,34 @@ func (r *runner) step() {
 
 func (r *runner) scale() string {
 	w, n := r.any(), r.replicas()
-	r.Scale(w.deployment, n)
-	return fmt.Sprintf("scale %s to %d", w.deployment.Name, n)
+	r.change(w, func(replicas **int32, _ *corev1.PodTemplateSpec) { *replicas = &n })
+	return fmt.Sprintf("scale %s to %d", w.object.GetName(), n)
 }
 
 func (r *runner) remix() string {
 	w := r.any()
 	w.mix = r.draw()
-	m := testenv.Read(r.World, w.deployment.Name, &v1alpha1.CapacityMix{})
+	m := testenv.Read(r.World, w.object.GetName(), &v1alpha1.CapacityMix{})
 	testenv.Patch(r.World, m, func(m *v1alpha1.CapacityMix) {
 		m.Spec.SpotPercent, m.Spec.MinOnDemand = w.mix.SpotPercent, w.mix.MinOnDemand
 	})
-	return fmt.Sprintf("mix of %s: %s", w.deployment.Name, w.mix)
+	return fmt.Sprintf("mix of %s: %s", w.object.GetName(), w.mix)
 }
 
 func (r *runner) rollOut() string {
 	w, version := r.any(), fmt.Sprint(r.random.IntN(1e6))
-	testenv.Patch(r.World, w.deployment, func(d *appsv1.Deployment) {
-		d.Spec.Template.Annotations = map[string]string{"version": version}
-	})
-	return fmt.Sprintf("roll out version %s of %s", version, w.deployment.Name)
+	r.change(w, func(_ **int32, t *corev1.PodTemplateSpec) { t.Annotations = map[string]string{"version": version} })
+	return fmt.Sprintf("roll out version %s of %s", version, w.object.GetName())
 }
 
 func (r *runner) deletePods() string {
 	w, n := r.any(), 1+r.random.IntN(3)
-	pods := r.Live(w.deployment.Name)
+	pods := r.Live(w.object.GetName())
 	pods = pods[:min(n, len(pods))]
 	for i := range pods {
 		require.NoError(r.T, client.IgnoreNotFound(r.Client.Delete(r.Ctx, &pods[i])))
 	}
-	return fmt.Sprintf("delete %d pods of %s", n, w.deployment.Name)
+	return fmt.Sprintf("delete %d pods of %s", n, w.object.GetName())
 }
 
 // cordon cordons one node, and uncordons the one before.
@@ -212,7 +224,8 @@ func (r *runner) settle() {
 		r.T.Fatalf("the scheduler ended by itself: %s", log)
 	}
 	for _, w := range r.workloads {
-		d := testenv.Read(r.World, w.deployment.Name, &appsv1.Deployment{})
-		r.WaitExact(w.deployment.Name, w.mix, int(*d.Spec.Replicas), settle)
+		var n int32
+		r.change(w, func(replicas **int32, _ *corev1.PodTemplateSpec) { n = **replicas })
+		r.WaitExact(w.object.GetName(), w.mix, int(n), settle)
 	}
 }
