@@ -111,8 +111,7 @@ func TestTheRecordOfAnEarlierAttemptIsForgotten(t *testing.T) {
 	f.plugin.PostBind(f.Ctx, state, x, on)
 	_, record := f.recorder.take("", x.UID)
 	assert.Nil(t, record)
-	records := f.records(t, "x")
-	assert.Equal(t, decision.Bound, records[len(records)-1].Outcome)
+	assert.Equal(t, decision.Bound, f.records(t, "x")[0].Outcome, "the newest is the first")
 }
 
 var _ fwk.SignPlugin = &SchedulingPolicy{}
