@@ -2,7 +2,12 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // NFRRequirements defines non-functional requirements (NFRs).
 type NFRRequirements struct {
@@ -96,6 +101,22 @@ const (
 	// DimensionMemory is the memory request of all replicas together, in bytes.
 	DimensionMemory NFRDimension = "memory"
 )
+
+// Format returns a value of the dimension as people write it: replicas as a number, CPU as a quantity, memory as a
+// quantity that is rounded up to a whole number of Mi.
+func (d NFRDimension) Format(n int64) string {
+	switch d {
+	case DimensionCPU:
+		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+	case DimensionMemory:
+		const mi = 1 << 20
+		if whole := n / mi * mi; whole < n {
+			n = whole + mi
+		}
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	}
+	return strconv.FormatInt(n, 10)
+}
 
 // NFRRecommendation is a recommendation that results from a measurement.
 type NFRRecommendation struct {

@@ -42,11 +42,10 @@ func (c *Cluster) record() error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.dir, stateFile)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+	if err := replaceFile(filepath.Join(c.dir, stateFile), b); err != nil {
 		return fmt.Errorf("record processes: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	return nil
 }
 
 // processes returns the components and the programs that run or have run.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,6 +112,15 @@ func secure(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+}
+
+// again serves a page again, with what a user has sent or why it was refused. It is at a path that a browser can open.
+func (c *Console) again(w http.ResponseWriter, r *http.Request, status int, path string, of func(*state) *page) {
+	s, err := c.hub.current(r.Context())
+	if err != nil {
+		return // the client is gone
+	}
+	c.write(w, status, of(s), &url.URL{Path: path})
 }
 
 // page serves a page.

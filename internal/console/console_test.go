@@ -78,7 +78,12 @@ const interval = 5 * time.Millisecond
 
 func start(t testing.TB, o *overview.Overview) (*cluster, *Console) {
 	source := &cluster{o: o}
-	c := New(Options{Source: source, Interval: interval, Log: slog.New(slog.DiscardHandler)})
+	return source, running(t, Options{Source: source, Interval: interval, Log: slog.New(slog.DiscardHandler)})
+}
+
+// running is a Console that reads until the end of the test.
+func running(t testing.TB, o Options) *Console {
+	c := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var g sync.WaitGroup
 	g.Go(func() { c.Run(ctx) })
@@ -86,7 +91,7 @@ func start(t testing.TB, o *overview.Overview) (*cluster, *Console) {
 		cancel()
 		g.Wait()
 	})
-	return source, c
+	return c
 }
 
 func get(t testing.TB, h http.Handler, path string) (*httptest.ResponseRecorder, string) {

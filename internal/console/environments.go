@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,9 +106,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s, gone := c.hub.current(r.Context())
-	if gone != nil {
-		return // the client is gone
-	}
-	c.write(w, http.StatusUnprocessableEntity, environmentList.detailOf(e, s, err.Error()), &url.URL{Path: environmentList.url(e)})
+	c.again(w, r, http.StatusUnprocessableEntity, environmentList.url(e), func(s *state) *page {
+		return environmentList.detailOf(e, s, err.Error())
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -145,12 +144,7 @@ func editor(t *testing.T, funcs interceptor.Funcs, change func(*Options), object
 	if change != nil {
 		change(&o)
 	}
-	c := New(o)
-	ctx, cancel := context.WithCancel(context.Background())
-	var g sync.WaitGroup
-	g.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() { cancel(); g.Wait() })
-	return k, c
+	return k, running(t, o)
 }
 
 func post(t *testing.T, h http.Handler, path string, sent url.Values) *httptest.ResponseRecorder {

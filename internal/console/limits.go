@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -60,22 +58,13 @@ func limitOf(l *v1alpha1.ResourceLimit) *limitView {
 	return v
 }
 
-func sizesOf(s *v1alpha1.ResourceLimitSpec) (sizes []fact) {
-	for _, of := range []struct {
-		name string
-		q    *resource.Quantity
-	}{
-		{"CPU", s.CPU},
-		{"Memory", s.Memory},
-		{"CPU limit", s.CPULimit},
-		{"Memory limit", s.MemoryLimit},
-		{"Ephemeral storage", s.EphemeralStorage},
-	} {
-		if of.q != nil {
-			sizes = append(sizes, fact{of.name, inert(of.q.String())})
+func sizesOf(s *v1alpha1.ResourceLimitSpec) (facts []fact) {
+	for _, size := range sizes {
+		if q := *size.of(s); q != nil {
+			facts = append(facts, fact{size.label, inert(q.String())})
 		}
 	}
-	return sizes
+	return facts
 }
 
 // required are the terms of which a node must match one.

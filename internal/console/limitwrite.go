@@ -85,31 +85,27 @@ func (c *Console) writeLimit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name}}
-	at := &url.URL{Path: "/limits/" + newLimit}
-	if name := r.PathValue("name"); name != "" {
-		f.Namespace, f.Name = r.PathValue("namespace"), name
-		at.Path = objectURL(limitList.id, f.Namespace, f.Name) + "/" + editLimit
+	path, exists := "/limits/"+newLimit, r.PathValue("name") != ""
+	if exists {
+		f.Namespace, f.Name = r.PathValue("namespace"), r.PathValue("name")
+		path = objectURL(limitList.id, f.Namespace, f.Name) + "/" + editLimit
 	}
 	status := http.StatusUnprocessableEntity
 	switch {
 	case form.Has("rows"): // the user has filled the spare rows, and gets others
 		status = http.StatusOK
-	case c.saveLimit(r.Context(), k, f, l, r.PathValue("name") != ""):
-		http.Redirect(w, r, objectURL(limitList.id, l.Namespace, l.Name), http.StatusSeeOther)
+	case c.saveLimit(r.Context(), k, f, exists):
+		http.Redirect(w, r, objectURL(limitList.id, f.Namespace, f.Name), http.StatusSeeOther)
 		return
 	}
-	s, err := c.hub.current(r.Context())
-	if err != nil {
-		return // the client is gone
-	}
-	c.write(w, status, formPage(f, s), at)
+	c.again(w, r, status, path, func(s *state) *page { return formPage(f, s) })
 }
 
 // saveLimit writes a limit, and reports whether it is written. Otherwise the form has the problems.
-func (c *Console) saveLimit(ctx context.Context, k client.Client, f *limitForm, l *v1alpha1.ResourceLimit, exists bool) bool {
+func (c *Console) saveLimit(ctx context.Context, k client.Client, f *limitForm, exists bool) bool {
+	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name}}
 	if exists {
-		if err := k.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: f.Name}, l); err != nil {
+		if err := k.Get(ctx, client.ObjectKeyFromObject(l), l); err != nil {
 			f.refused(err)
 			return false
 		}
@@ -184,12 +180,9 @@ func (c *Console) removeLimit(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/limits", http.StatusSeeOther)
 		return
 	}
-	s, _ := c.hub.current(r.Context())
-	if s == nil {
-		return // the client is gone
-	}
-	at := &url.URL{Path: objectURL(limitList.id, l.Namespace, l.Name) + "/" + deleteLimit}
-	c.write(w, http.StatusUnprocessableEntity, deletionPage(l, s, err.Error()), at)
+	c.again(w, r, http.StatusUnprocessableEntity, limitList.url(l)+"/"+deleteLimit, func(s *state) *page {
+		return deletionPage(l, s, err.Error())
+	})
 }
 
 // form reads what a browser sends, and the client that writes as its user.

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 )
 
 // errNoPage is what a path leads to that is no page's.
@@ -184,9 +183,12 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		Ribbon     ribbon
 		Plan       string
 		Conditions []fact
-	}{w, ribbonOf(w, maxSlots), "", s.conditions(w)}
-	if s.plans {
-		v.Plan = mixOf(w)
+	}{Workload: w, Ribbon: ribbonOf(w, maxSlots)}
+	if m := s.mixOf(w); m != nil {
+		v.Conditions = conditionsOf(m.Status.Conditions)
+		if s.plans {
+			v.Plan = mixList.url(m)
+		}
 	}
 	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
 	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
@@ -194,16 +196,6 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
 	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
-}
-
-// conditions are those of the mix of a workload, none if no CapacityMix governs it.
-func (s *state) conditions(w *overview.Workload) []fact {
-	for _, m := range s.Mixes {
-		if m.Namespace == w.Namespace && policy.SourceCapacityMix+m.Name == w.Source {
-			return conditionsOf(m.Status.Conditions)
-		}
-	}
-	return nil
 }
 
 // nodesPage is the page of the nodes.

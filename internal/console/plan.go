@@ -48,13 +48,17 @@ type Planner func(ctx context.Context, q Question) (*Plan, error)
 
 var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
 
-// mixOf is the URL of the page that plans the mix of a workload, "" if no CapacityMix governs it.
-func mixOf(w *overview.Workload) string {
+// mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
+func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
 	name, found := strings.CutPrefix(w.Source, policy.SourceCapacityMix)
 	if !found {
-		return ""
+		return nil
 	}
-	return objectURL(mixList.id, w.Namespace, name)
+	m, err := mixList.find([]string{w.Namespace, name}, s)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // mixForm are the numbers of a mix as texts.

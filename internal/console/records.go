@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -73,13 +71,13 @@ func recordOf(r *v1alpha1.DeploymentRecord) *recordView {
 	for i := range s.NFRRecommendations {
 		n := &s.NFRRecommendations[i]
 		v.Recommendations = append(v.Recommendations, recommendationView{
-			inert(n.Component), inert(string(n.Dimension)), amount(n.Dimension, n.Target), inert(n.Basis),
+			inert(n.Component), inert(string(n.Dimension)), n.Dimension.Format(n.Target), inert(n.Basis),
 			fmt.Sprintf("%d %%", n.ConfidencePercent),
 		})
 	}
 	for i := range s.LastApplied {
 		a := &s.LastApplied[i]
-		what := fmt.Sprintf("%s of %s is %s, recommended %s", a.Dimension, a.Component, amount(a.Dimension, a.Value), amount(a.Dimension, a.Target))
+		what := fmt.Sprintf("%s of %s is %s, recommended %s", a.Dimension, a.Component, a.Dimension.Format(a.Value), a.Dimension.Format(a.Target))
 		v.Applied = append(v.Applied, fact{timeText(a.Time), inert(what)})
 	}
 	return v
@@ -111,15 +109,4 @@ func compliance(c *v1alpha1.NFRCompliance) (facts []fact) {
 		}
 	}
 	return facts
-}
-
-// amount is a number of replicas, or a quantity of millicores or bytes.
-func amount(d v1alpha1.NFRDimension, n int64) string {
-	switch d {
-	case v1alpha1.DimensionCPU:
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case v1alpha1.DimensionMemory:
-		return resource.NewQuantity(n, resource.BinarySI).String()
-	}
-	return fmt.Sprint(n)
 }

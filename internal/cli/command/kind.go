@@ -59,6 +59,17 @@ func (k *Kind[T, L]) List(o *Options, cmd *cobra.Command, show func(list L, name
 	return cmd
 }
 
+// Instead has a command do something else where a flag is given.
+func Instead(cmd *cobra.Command, flag *string, run func(cmd *cobra.Command, args []string) error) {
+	usual := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *flag != "" {
+			return run(cmd, args)
+		}
+		return usual(cmd, args)
+	}
+}
+
 // Getter reads an object by its name.
 type Getter[T client.Object] func(ctx context.Context, c client.Client, namespace, name string) (T, error)
 

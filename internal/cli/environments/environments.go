@@ -166,12 +166,10 @@ func labelled(list []v1alpha1.Environment, wanted map[string]string) []v1alpha1.
 // environmentsOf sums up environments, sorted by namespace and name.
 func environmentsOf(list []v1alpha1.Environment) *Environments {
 	out := &Environments{Environments: make([]Summary, 0, len(list))}
+	live.SortByName(list)
 	for i := range list {
 		out.Environments = append(out.Environments, environmentOf(&list[i]))
 	}
-	slices.SortFunc(out.Environments, func(a, b Summary) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	out.Notes = environmentNotes(out.Environments)
 	return out
 }

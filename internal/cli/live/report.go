@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
@@ -54,6 +55,17 @@ func (r Reports) Notes(so string) (out []string) {
 		out = append(out, "the status is older than the spec in "+printers.Listed(stale)+": "+so)
 	}
 	return out
+}
+
+// SortByName sorts objects by namespace and name.
+func SortByName[T any, P interface {
+	*T
+	client.Object
+}](list []T) {
+	slices.SortFunc(list, func(a, b T) int {
+		x, y := P(&a), P(&b)
+		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+	})
 }
 
 // Unmet are the conditions that tell of something that is not as it should be, or not yet.

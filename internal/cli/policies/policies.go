@@ -73,28 +73,19 @@ type Rules struct {
 // New returns the command policies.
 func New(o *command.Options) *cobra.Command {
 	var pod string
-	cmd := &cobra.Command{
+	cmd := policyKind.List(o, &cobra.Command{
 		Use:     "policies",
 		Short:   "Show SchedulingPolicies, and which of them governs a pod",
 		Long:    about,
 		Example: "  kubectl berth policies\n  kubectl berth policies -A -o wide\n  kubectl berth policies -n shop --pod web-5d9c7b8f6-x2x7k",
-		Args:    cobra.NoArgs,
-		RunE: o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
-			if pod != "" {
-				return runPod(ctx, o, c, namespace, pod)
-			}
-			list := policyKind.NewList()
-			if err := o.List(ctx, c, list, namespace); err != nil {
-				return policyKind.Explain(err)
-			}
-			return showPolicies(o, policiesOf(list.Items), namespace)
-		}),
-	}
+	}, func(list *v1alpha1.SchedulingPolicyList, namespace string) error {
+		return showPolicies(o, policiesOf(list.Items), namespace)
+	})
+	command.Instead(cmd, &pod, o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
+		return runPod(ctx, o, c, namespace, pod)
+	}))
 	cmd.Flags().StringVar(&pod, "pod", "", "The name of a pod: show the policy that governs it, and the others that select it.")
 	_ = cmd.RegisterFlagCompletionFunc("pod", o.CompleteFirst(&corev1.PodList{})) // fails for a flag that does not exist
-	o.AllNamespacesFlag(cmd)
-	o.SelectorFlag(cmd)
-	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	cmd.MarkFlagsMutuallyExclusive("pod", "all-namespaces")
 	cmd.MarkFlagsMutuallyExclusive("pod", "selector")
 	return cmd
@@ -104,14 +95,10 @@ func New(o *command.Options) *cobra.Command {
 func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 	out := &Policies{Policies: make([]PolicyStatus, 0, len(list))}
 	reports := live.Reports{}
+	live.SortByName(list)
 	for i := range list {
-		out.Policies = append(out.Policies, policyOf(registry.Compile(&list[i])))
-	}
-	slices.SortFunc(out.Policies, func(a, b PolicyStatus) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for i := range out.Policies {
-		s := &out.Policies[i]
+		s := policyOf(registry.Compile(&list[i]))
+		out.Policies = append(out.Policies, s)
 		reports.Add(s.Namespace+"/"+s.Name, s.Controller)
 	}
 	out.Notes = reports.Notes("berth-controller does not seem to run its controller policies (see kubectl berth doctor)")

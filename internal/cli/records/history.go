@@ -79,8 +79,8 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *History {
 		if told(h.Entries, a) {
 			continue
 		}
-		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, amount(a.Dimension, a.Value),
-			amount(a.Dimension, a.Target))
+		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, a.Dimension.Format(a.Value),
+			a.Dimension.Format(a.Target))
 		if a.Basis != "" {
 			message += ": " + a.Basis
 		}

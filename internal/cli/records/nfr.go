@@ -7,12 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -195,16 +193,16 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 func recommendationRow(o *command.Options, r *RecommendationStatus) []any {
 	now, recommended, confidence, applied := "<unknown>", "", "", ""
 	if r.Now != nil {
-		now = amount(r.Dimension, *r.Now)
+		now = r.Dimension.Format(*r.Now)
 	}
 	if r.Floor != nil {
 		now += fmt.Sprintf(" (at least %d)", *r.Floor)
 	}
 	if r.Recommended != nil {
-		recommended, confidence = amount(r.Dimension, *r.Recommended), fmt.Sprintf("%d%%", r.ConfidencePercent)
+		recommended, confidence = r.Dimension.Format(*r.Recommended), fmt.Sprintf("%d%%", r.ConfidencePercent)
 	}
 	if a := r.LastApplied; a != nil {
-		applied = fmt.Sprintf("%s, %s ago", amount(r.Dimension, a.Value), o.Age(a.Time))
+		applied = fmt.Sprintf("%s, %s ago", r.Dimension.Format(a.Value), o.Age(a.Time))
 	}
 	return []any{r.Component, r.Dimension, now, recommended, confidence, r.Window.text(r.Dimension, o.Now()), applied, r.Basis}
 }
@@ -215,26 +213,11 @@ func (w *RecommendationWindow) text(d v1alpha1.NFRDimension, now time.Time) stri
 	case w == nil:
 		return ""
 	case w.Stale:
-		return fmt.Sprintf("%s, not confirmed for %s: starts again", amount(d, w.Target), printers.Age(now, w.Seen.Time))
+		return fmt.Sprintf("%s, not confirmed for %s: starts again", d.Format(w.Target), printers.Age(now, w.Seen.Time))
 	}
 	when := "applied at the next measurement"
 	if left := w.Due.Sub(now); left > 0 {
 		when = "applied in " + printers.Age(w.Due.Time, now)
 	}
-	return fmt.Sprintf("%s for %s, %s", amount(d, w.Target), printers.Age(now, w.Since.Time), when)
-}
-
-// amount is a value of a dimension for people: memory rounded up to Mi.
-func amount(d v1alpha1.NFRDimension, n int64) string {
-	switch d {
-	case v1alpha1.DimensionCPU:
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case v1alpha1.DimensionMemory:
-		const mi = 1 << 20
-		if whole := n / mi * mi; whole < n {
-			n = whole + mi
-		}
-		return strings.TrimSpace(resource.NewQuantity(n, resource.BinarySI).String())
-	}
-	return fmt.Sprint(n)
+	return fmt.Sprintf("%s for %s, %s", d.Format(w.Target), printers.Age(now, w.Since.Time), when)
 }

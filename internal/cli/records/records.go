@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,12 +83,10 @@ func aRecord(o *command.Options, use, short, long, example string,
 // recordsOf sums up records, sorted by namespace and name.
 func recordsOf(list []v1alpha1.DeploymentRecord) *Records {
 	out := &Records{Records: make([]RecordStatus, 0, len(list))}
+	live.SortByName(list)
 	for i := range list {
 		out.Records = append(out.Records, recordOf(&list[i]))
 	}
-	slices.SortFunc(out.Records, func(a, b RecordStatus) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	out.Notes = recordNotes(out.Records)
 	return out
 }

@@ -4,7 +4,6 @@
 package reservations
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -75,30 +74,21 @@ type NodeHolds struct {
 // New returns the command reservations.
 func New(o *command.Options) *cobra.Command {
 	var placeholderOf string
-	cmd := &cobra.Command{
+	cmd := reservationKind.List(o, &cobra.Command{
 		Use:   "reservations",
 		Short: "Show Reservations, and print pods that hold the same capacity",
 		Long:  about,
 		Example: "  kubectl berth reservations\n  kubectl berth reservations -A -o wide\n" +
 			"  kubectl berth reservations -n shop --placeholder release | kubectl apply -f -",
-		Args: cobra.NoArgs,
-		RunE: o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
-			if placeholderOf != "" {
-				return runPlaceholder(ctx, o, c, namespace, placeholderOf)
-			}
-			list := reservationKind.NewList()
-			if err := o.List(ctx, c, list, namespace); err != nil {
-				return reservationKind.Explain(err)
-			}
-			return showReservations(o, reservationsOf(list.Items), namespace)
-		}),
-	}
+	}, func(list *v1alpha1.ReservationList, namespace string) error {
+		return showReservations(o, reservationsOf(list.Items), namespace)
+	})
+	command.Instead(cmd, &placeholderOf, o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
+		return runPlaceholder(ctx, o, c, namespace, placeholderOf)
+	}))
 	cmd.Flags().StringVar(&placeholderOf, "placeholder", "",
 		"The name of a Reservation: print, as YAML, a Deployment that holds the same capacity, and its PriorityClass.")
 	_ = cmd.RegisterFlagCompletionFunc("placeholder", reservationKind.Complete(o)) // fails for a flag that does not exist
-	o.AllNamespacesFlag(cmd)
-	o.SelectorFlag(cmd)
-	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	for _, other := range []string{"all-namespaces", "selector", "output"} {
 		cmd.MarkFlagsMutuallyExclusive("placeholder", other)
 	}
@@ -109,14 +99,10 @@ func New(o *command.Options) *cobra.Command {
 func reservationsOf(list []v1alpha1.Reservation) *Reservations {
 	out := &Reservations{Reservations: make([]ReservationStatus, 0, len(list))}
 	reports := live.Reports{}
+	live.SortByName(list)
 	for i := range list {
-		out.Reservations = append(out.Reservations, reservationOf(reservations.Compile(&list[i])))
-	}
-	slices.SortFunc(out.Reservations, func(a, b ReservationStatus) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for i := range out.Reservations {
-		s := &out.Reservations[i]
+		s := reservationOf(reservations.Compile(&list[i]))
+		out.Reservations = append(out.Reservations, s)
 		reports.Add(s.Namespace+"/"+s.Name, s.Scheduler)
 	}
 	out.Notes = reports.Notes("no berth-scheduler with the plugin Reservation seems to lead (see kubectl berth doctor)")
