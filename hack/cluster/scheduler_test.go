@@ -41,10 +41,13 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 	pod := waitPod(t, "for-the-scheduler", "pod is ready", isReady)
 	require.NotEmpty(t, pod.Spec.NodeName)
 
-	// A pod can be ready before the scheduler has counted the attempt.
+	// A pod can be ready before the scheduler has counted the attempt, and before the scheduler knows the authority of client certificates.
 	eventually(t, "the attempt is counted", func(ctx context.Context) (bool, error) {
 		metrics, err := s.Get(ctx, "/metrics")
-		return strings.Contains(string(metrics), "scheduler_schedule_attempts_total"), err
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil && strings.Contains(string(metrics), "scheduler_schedule_attempts_total"), nil
 	})
 }
 
