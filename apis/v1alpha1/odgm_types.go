@@ -2,6 +2,12 @@
 
 package v1alpha1
 
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
 // ODGMConfig configures the object data grid manager (ODGM).
 type ODGMConfig struct {
 	// collections are the names of the collections of the ODGM, at most 64.
@@ -53,15 +59,15 @@ type ODGMConfig struct {
 
 	// nodeID is the number of the ODGM among its peers, or of the first of its members.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854774784
+	// +kubebuilder:validation:XValidation:rule="size(self) < 20 || self <= '18446744073709551615'",message="nodeID must be at most 18446744073709551615"
 	// +optional
-	NodeID *int64 `json:"nodeID,omitempty"`
+	NodeID *NodeID `json:"nodeID,omitempty"`
 
 	// nodeIDs are the numbers of the peers by environment, at most 64 environments. The ODGM has a member for each number
 	// of the record's targetEnvironment.
 	//
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(env, self[env].all(id, size(id) < 20 || id <= '18446744073709551615'))",message="nodeIDs must be at most 18446744073709551615 each"
 	// +optional
 	NodeIDs map[string]NodeIDs `json:"nodeIDs,omitempty"`
 
@@ -72,13 +78,46 @@ type ODGMConfig struct {
 	Assignments map[string]ShardAssignments `json:"assignments,omitempty"`
 }
 
+// NodeID is the number of an ODGM node or shard: decimal digits without leading zeros, from 0 to 18446744073709551615. It is
+// text, because JSON numbers of Kubernetes objects are exact only up to 9223372036854775807.
+//
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]*)$`
+type NodeID string
+
+// NodeIDOf returns the NodeID of a number.
+func NodeIDOf(n uint64) NodeID { return NodeID(strconv.FormatUint(n, 10)) }
+
+// OptionalNodeID returns the NodeID of a number, nil for nil.
+func OptionalNodeID(n *uint64) *NodeID {
+	if n == nil {
+		return nil
+	}
+	return new(NodeIDOf(*n))
+}
+
+// Number returns the number of a NodeID. It returns an error if the NodeID is none.
+func (id NodeID) Number() (uint64, error) {
+	n, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil || NodeIDOf(n) != id {
+		return 0, fmt.Errorf("%q is not a number from 0 to %d without leading zeros", string(id), uint64(math.MaxUint64))
+	}
+	return n, nil
+}
+
 // NodeIDs are numbers of ODGM nodes.
 //
 // +kubebuilder:validation:MaxItems=64
-// +kubebuilder:validation:items:Minimum=0
-// +kubebuilder:validation:items:Maximum=9223372036854774784
 // +listType=atomic
-type NodeIDs []int64
+type NodeIDs []NodeID
+
+// NodeIDsOf returns the NodeIDs of numbers.
+func NodeIDsOf(numbers []uint64) (ids NodeIDs) {
+	for _, n := range numbers {
+		ids = append(ids, NodeIDOf(n))
+	}
+	return ids
+}
 
 // ShardAssignments are the shards of a collection.
 //
@@ -90,18 +129,19 @@ type ShardAssignments []ShardAssignment
 type ShardAssignment struct {
 	// primary is the number of the leading node.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854774784
+	// +kubebuilder:validation:XValidation:rule="size(self) < 20 || self <= '18446744073709551615'",message="primary must be at most 18446744073709551615"
 	// +optional
-	Primary *int64 `json:"primary,omitempty"`
+	Primary *NodeID `json:"primary,omitempty"`
 
 	// replica are the numbers of the nodes that have a copy.
 	//
+	// +kubebuilder:validation:XValidation:rule="self.all(id, size(id) < 20 || id <= '18446744073709551615')",message="replica must be at most 18446744073709551615 each"
 	// +optional
 	Replica NodeIDs `json:"replica,omitempty"`
 
 	// shardIDs are the numbers of the shards.
 	//
+	// +kubebuilder:validation:XValidation:rule="self.all(id, size(id) < 20 || id <= '18446744073709551615')",message="shardIDs must be at most 18446744073709551615 each"
 	// +optional
 	ShardIDs NodeIDs `json:"shardIDs,omitempty"`
 }
@@ -149,6 +189,7 @@ type FunctionRoute struct {
 
 	// activeGroup are the numbers of the ODGM nodes that call the route.
 	//
+	// +kubebuilder:validation:XValidation:rule="self.all(id, size(id) < 20 || id <= '18446744073709551615')",message="activeGroup must be at most 18446744073709551615 each"
 	// +optional
 	ActiveGroup NodeIDs `json:"activeGroup,omitempty"`
 }

@@ -2379,14 +2379,14 @@ func (in *ODGMConfig) DeepCopyInto(out *ODGMConfig) {
 	}
 	if in.NodeID != nil {
 		in, out := &in.NodeID, &out.NodeID
-		*out = new(int64)
+		*out = new(NodeID)
 		**out = **in
 	}
 	if in.NodeIDs != nil {
 		in, out := &in.NodeIDs, &out.NodeIDs
 		*out = make(map[string]NodeIDs, len(*in))
 		for key, val := range *in {
-			var outVal []int64
+			var outVal []NodeID
 			if val == nil {
 				(*out)[key] = nil
 			} else {
@@ -3267,7 +3267,7 @@ func (in *ShardAssignment) DeepCopyInto(out *ShardAssignment) {
 	*out = *in
 	if in.Primary != nil {
 		in, out := &in.Primary, &out.Primary
-		*out = new(int64)
+		*out = new(NodeID)
 		**out = **in
 	}
 	if in.Replica != nil {

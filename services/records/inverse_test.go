@@ -70,7 +70,7 @@ func drawValue(t *rapid.T, f protoreflect.FieldDescriptor, newMessage func() pro
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOfFloat64(rapid.Float64Range(0, 1).Draw(t, name))
 	case protoreflect.Uint64Kind:
-		return protoreflect.ValueOfUint64(rapid.Uint64Range(0, 1<<62).Draw(t, name))
+		return protoreflect.ValueOfUint64(rapid.Uint64().Draw(t, name))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(rapid.Int64Range(firstSecond, lastSecond).Draw(t, name))
 	case protoreflect.Uint32Kind:
@@ -181,7 +181,20 @@ func double(text *string) *float64 {
 
 func natural(n *int32) *uint32 { return cast[uint32](n) }
 
-func node(n *int64) *uint64 { return cast[uint64](n) }
+func node(id *v1alpha1.NodeID) *uint64 {
+	if id == nil {
+		return nil
+	}
+	return new(number(*id))
+}
+
+func number(id v1alpha1.NodeID) uint64 {
+	n, err := id.Number()
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
 
 func cast[To uint32 | uint64, From int32 | int64](n *From) *To {
 	if n == nil {
@@ -192,7 +205,7 @@ func cast[To uint32 | uint64, From int32 | int64](n *From) *To {
 
 func nodes(in v1alpha1.NodeIDs) (out []uint64) {
 	for _, n := range in {
-		out = append(out, uint64(n))
+		out = append(out, number(n))
 	}
 	return out
 }

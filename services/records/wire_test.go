@@ -144,9 +144,6 @@ func TestWhatASpecCannotHoldIsRefusedByName(t *testing.T) {
 	provision := func(p *oaasdeployment.ProvisionConfig) *tolerantv1.DeploymentUnit {
 		return function(&oaasdeployment.FunctionDeploymentSpec{ProvisionConfig: p})
 	}
-	odgm := func(c *oaasdeployment.OdgmConfig) *tolerantv1.DeploymentUnit {
-		return &tolerantv1.DeploymentUnit{OdgmConfig: c}
-	}
 	for field, u := range map[string]*tolerantv1.DeploymentUnit{
 		"deployment_unit": nil,
 		"deployment_unit.nfr_requirements.min_throughput_rps": {
@@ -158,15 +155,6 @@ func TestWhatASpecCannotHoldIsRefusedByName(t *testing.T) {
 		"deployment_unit.functions[0].provision_config.port":            provision(&oaasdeployment.ProvisionConfig{Port: new(uint32(0))}),
 		"deployment_unit.functions[0].provision_config.min_scale":       provision(&oaasdeployment.ProvisionConfig{MinScale: new(uint32(big))}),
 		"deployment_unit.functions[0].provision_config.max_concurrency": provision(&oaasdeployment.ProvisionConfig{MaxConcurrency: big}),
-		"deployment_unit.odgm_config.odgm_node_id":                      odgm(&oaasdeployment.OdgmConfig{OdgmNodeId: new(uint64(math.MaxUint64))}),
-		"deployment_unit.odgm_config.env_node_ids[e].ids[1]": odgm(&oaasdeployment.OdgmConfig{
-			EnvNodeIds: map[string]*oaasdeployment.OdgmNodeIds{"e": {Ids: []uint64{1, 1 << 63}}},
-		}),
-		"deployment_unit.odgm_config.collection_assignments[c].assignments[0].shard_ids[0]": odgm(&oaasdeployment.OdgmConfig{
-			CollectionAssignments: map[string]*oaasdeployment.CollectionShardAssignments{
-				"c": {Assignments: []*oaasdeployment.ShardAssignmentSpec{{ShardIds: []uint64{1 << 63}}}},
-			},
-		}),
 	} {
 		_, err := fromWire(u)
 		requireInvalid(t, err, field)

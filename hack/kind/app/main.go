@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command app is what the pods of the tests on kind run. It serves its host name
-// on :8080, whether it is ready under /ready, and ends with code 1 when
+// on the port HTTP_PORT or 8080, whether it is ready under /ready, and ends with code 1 when
 // /exit is requested. Told to do something else, it does that and ends.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -52,8 +53,9 @@ func serve(unready bool) {
 		}
 	})
 	http.HandleFunc("/exit", func(http.ResponseWriter, *http.Request) { log.Fatal("asked to exit") })
-	fmt.Println(name, "serves on :8080")
-	log.Fatal(http.ListenAndServe(":8080", nil))
+	address := ":" + cmp.Or(os.Getenv("HTTP_PORT"), "8080")
+	fmt.Println(name, "serves on", address)
+	log.Fatal(http.ListenAndServe(address, nil))
 }
 
 // client makes a connection for every request, as many clients would.

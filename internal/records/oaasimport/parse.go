@@ -285,13 +285,13 @@ func (p *parser) odgm(in *odgm) *v1alpha1.ODGMConfig {
 	}
 	out := &v1alpha1.ODGMConfig{
 		Collections: in.Collections, PartitionCount: in.PartitionCount, ReplicaCount: in.ReplicaCount, ShardType: in.ShardType,
-		Invocations: p.invocations(in.Invocations), Options: in.Options, Log: in.Log, NodeID: in.NodeID,
+		Invocations: p.invocations(in.Invocations), Options: in.Options, Log: in.Log, NodeID: v1alpha1.OptionalNodeID(in.NodeID),
 	}
 	for env, ids := range in.NodeIDs {
 		if out.NodeIDs == nil {
 			out.NodeIDs = map[string]v1alpha1.NodeIDs{}
 		}
-		out.NodeIDs[env] = append(v1alpha1.NodeIDs{}, ids...) // a list, which null is not
+		out.NodeIDs[env] = append(v1alpha1.NodeIDs{}, v1alpha1.NodeIDsOf(ids)...) // a list, which null is not
 	}
 	for name, shards := range in.Assignments {
 		if out.Assignments == nil {
@@ -299,7 +299,10 @@ func (p *parser) odgm(in *odgm) *v1alpha1.ODGMConfig {
 		}
 		list := v1alpha1.ShardAssignments{}
 		for _, s := range shards {
-			list = append(list, v1alpha1.ShardAssignment{Primary: s.Primary, Replica: s.Replica, ShardIDs: s.ShardIDs})
+			list = append(list, v1alpha1.ShardAssignment{
+				Primary: v1alpha1.OptionalNodeID(s.Primary), Replica: v1alpha1.NodeIDsOf(s.Replica),
+				ShardIDs: v1alpha1.NodeIDsOf(s.ShardIDs),
+			})
 		}
 		out.Assignments[name] = list
 	}
@@ -319,7 +322,8 @@ func (p *parser) invocations(in *invocations) *v1alpha1.InvocationRoutes {
 			p.note("spec.odgm_config.invocations.fn_routes[%s].wasm_module_url is left out: the module of the function counts", name)
 		}
 		out.Routes[name] = v1alpha1.FunctionRoute{
-			URL: r.URL, FunctionKey: r.FunctionKey, Stateless: r.Stateless, Standby: r.Standby, ActiveGroup: r.ActiveGroup,
+			URL: r.URL, FunctionKey: r.FunctionKey, Stateless: r.Stateless, Standby: r.Standby,
+			ActiveGroup: v1alpha1.NodeIDsOf(r.ActiveGroup),
 		}
 	}
 	return out

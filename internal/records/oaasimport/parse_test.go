@@ -117,12 +117,12 @@ func TestParseOfAClassRuntime(t *testing.T) {
 			ODGMConfig: &v1alpha1.ODGMConfig{
 				Collections: []string{"carts"}, PartitionCount: new(int32(4)), ReplicaCount: new(int32(3)), ShardType: "raft",
 				Invocations: &v1alpha1.InvocationRoutes{Disabled: []string{"drop"}, Routes: map[string]v1alpha1.FunctionRoute{"add": {
-					URL: "http://cart-add", FunctionKey: "add", Stateless: new(false), Standby: new(true), ActiveGroup: v1alpha1.NodeIDs{1, 2},
+					URL: "http://cart-add", FunctionKey: "add", Stateless: new(false), Standby: new(true), ActiveGroup: v1alpha1.NodeIDs{"1", "2"},
 				}}},
-				Options: map[string]v1alpha1.AttributeValue{"retention": "7"}, Log: "info", NodeID: new(int64(1)),
-				NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {1, 2}, "cloud": {}},
+				Options: map[string]v1alpha1.AttributeValue{"retention": "7"}, Log: "info", NodeID: new(v1alpha1.NodeID("1")),
+				NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {"1", "2"}, "cloud": {}},
 				Assignments: map[string]v1alpha1.ShardAssignments{"carts": {{
-					Primary: new(int64(1)), Replica: v1alpha1.NodeIDs{1, 2}, ShardIDs: v1alpha1.NodeIDs{9},
+					Primary: new(v1alpha1.NodeID("1")), Replica: v1alpha1.NodeIDs{"1", "2"}, ShardIDs: v1alpha1.NodeIDs{"9"},
 				}}},
 			},
 			Telemetry: &v1alpha1.Telemetry{

@@ -82,15 +82,15 @@ type odgm struct {
 	Invocations    *invocations                       `json:"invocations"`
 	Options        map[string]v1alpha1.AttributeValue `json:"options"`
 	Log            string                             `json:"log"`
-	NodeID         *int64                             `json:"node_id"`
-	NodeIDs        map[string][]int64                 `json:"env_node_ids"`
+	NodeID         *uint64                            `json:"node_id"`
+	NodeIDs        map[string][]uint64                `json:"env_node_ids"`
 	Assignments    map[string][]assignment            `json:"collection_assignments"`
 }
 
 type assignment struct {
-	Primary  *int64  `json:"primary"`
-	Replica  []int64 `json:"replica"`
-	ShardIDs []int64 `json:"shard_ids"`
+	Primary  *uint64  `json:"primary"`
+	Replica  []uint64 `json:"replica"`
+	ShardIDs []uint64 `json:"shard_ids"`
 }
 
 type invocations struct {
@@ -99,12 +99,12 @@ type invocations struct {
 }
 
 type route struct {
-	URL           string  `json:"url"`
-	FunctionKey   string  `json:"function_key"`
-	WASMModuleURL string  `json:"wasm_module_url"`
-	Stateless     *bool   `json:"stateless"`
-	Standby       *bool   `json:"standby"`
-	ActiveGroup   []int64 `json:"active_group"`
+	URL           string   `json:"url"`
+	FunctionKey   string   `json:"function_key"`
+	WASMModuleURL string   `json:"wasm_module_url"`
+	Stateless     *bool    `json:"stateless"`
+	Standby       *bool    `json:"standby"`
+	ActiveGroup   []uint64 `json:"active_group"`
 }
 
 type telemetry struct {

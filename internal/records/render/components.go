@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,12 +79,21 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 			list[i].Utilization = max(1, int64(100*Number(*target)+0.5))
 		}
 		list[i].URL = "http://" + list[i].Name + "." + record.Namespace + ".svc.cluster.local/"
-		list[i].Port = cmp.Or(f.Port, t.Spec.DefaultPort, defaultPort)
+		list[i].Port = cmp.Or(f.Port, configuredPort(f), t.Spec.DefaultPort, defaultPort)
 		list[i].Metrics = cmp.Or(f.Metrics, t.Spec.Metrics)
 		list[i].MaxReplicas = max(0, ptr.Deref(f.MaxScale, 0))
 		list[i].Replicas = replicasOf(&list[i], s.Reliability)
 	}
 	return list, nil
+}
+
+// configuredPort returns the port that the configuration of a published image has it listen on, 0 for none.
+func configuredPort(f *v1alpha1.FunctionSpec) int32 {
+	port, err := strconv.ParseUint(string(f.Config["HTTP_PORT"]), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(port)
 }
 
 // replicasOf returns the replicas of a function: its minimum, else what its availability requires, within its bounds.
@@ -134,7 +144,7 @@ type Member struct {
 	// Name is that of its workload.
 	Name string
 	// ID is its number, nil for the only member of a record that sets none.
-	ID *int64
+	ID *v1alpha1.NodeID
 }
 
 // workloads returns the names of the workloads.
@@ -149,18 +159,19 @@ func (o *ODGM) workloads() (names []string) {
 // has replicas. The first keeps its name when their number changes.
 func membersOf(record *v1alpha1.DeploymentRecord) (members []Member) {
 	c := ptr.Deref(record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
-	var ids []*int64
+	var ids []*v1alpha1.NodeID
 	switch here := c.NodeIDs[record.Spec.TargetEnvironment]; {
 	case len(here) > 0:
-		for _, id := range sets.List(sets.New(here...)) {
+		for _, id := range sortedIDs(sets.New(here...)) {
 			ids = append(ids, &id)
 		}
 	case len(c.NodeIDs) > 0 || ptr.Deref(c.ReplicaCount, 1) <= 1: // the others run elsewhere, or there are none
-		ids = []*int64{c.NodeID}
+		ids = []*v1alpha1.NodeID{c.NodeID}
 	default:
-		first := ptr.Deref(c.NodeID, 1)
-		for i := range int64(*c.ReplicaCount) {
-			ids = append(ids, new(first+i))
+		first, _ := ptr.Deref(c.NodeID, "1").Number() // the API server validates it
+		for range *c.ReplicaCount {
+			ids = append(ids, new(v1alpha1.NodeIDOf(first)))
+			first++
 		}
 	}
 	for i, id := range ids {
@@ -175,7 +186,7 @@ func membersOf(record *v1alpha1.DeploymentRecord) (members []Member) {
 
 // memberIDs returns the numbers of all nodes, those of other clusters too, sorted, each once, with commas between them.
 func memberIDs(c *v1alpha1.ODGMConfig, members []Member) string {
-	ids := sets.New[int64]()
+	ids := sets.New[v1alpha1.NodeID]()
 	for _, of := range c.NodeIDs {
 		ids.Insert(of...)
 	}
@@ -185,10 +196,17 @@ func memberIDs(c *v1alpha1.ODGMConfig, members []Member) string {
 		}
 	}
 	var texts []string
-	for _, id := range sets.List(ids) {
-		texts = append(texts, strconv.FormatInt(id, 10))
+	for _, id := range sortedIDs(ids) {
+		texts = append(texts, string(id))
 	}
 	return strings.Join(texts, ",")
+}
+
+// sortedIDs sorts by number: without leading zeros, the longer one is greater.
+func sortedIDs(ids sets.Set[v1alpha1.NodeID]) []v1alpha1.NodeID {
+	return slices.SortedFunc(maps.Keys(ids), func(a, b v1alpha1.NodeID) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
 }
 
 // odgmOf returns the ODGM of a record.

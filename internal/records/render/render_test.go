@@ -104,7 +104,7 @@ func TestODGM(t *testing.T) {
 	r := recordOf("a", "b", "w")
 	r.Spec.DeploymentUnit.Functions[2].WASMModuleURL = "https://modules.example/w.wasm"
 	r.Spec.Addons = nil
-	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {7, 3}, "q": {3}}}
+	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {"7", "3"}, "q": {"3"}}}
 	out := rendered(t, r)
 	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm"}, namesOfKind(out, "Deployment"))
 	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm-svc"}, namesOfKind(out, "Service"))
@@ -188,22 +188,22 @@ func TestMembersOfTheODGM(t *testing.T) {
 		want        []member
 	}{
 		"one, without a number": {want: []member{{"web-odgm", "", ""}}},
-		"one, with a number":    {config: v1alpha1.ODGMConfig{NodeID: new(int64(7))}, want: []member{{"web-odgm", "7", ""}}},
+		"one, with a number":    {config: v1alpha1.ODGMConfig{NodeID: new(v1alpha1.NodeID("7"))}, want: []member{{"web-odgm", "7", ""}}},
 		"as many as replicas": {
 			config: v1alpha1.ODGMConfig{ReplicaCount: new(int32(3))},
 			want:   []member{{"web-odgm", "1", "1,2,3"}, {"web-odgm-1", "2", "1,2,3"}, {"web-odgm-2", "3", "1,2,3"}},
 		},
 		"from a number on": {
-			config: v1alpha1.ODGMConfig{ReplicaCount: new(int32(2)), NodeID: new(int64(9))},
+			config: v1alpha1.ODGMConfig{ReplicaCount: new(int32(2)), NodeID: new(v1alpha1.NodeID("9"))},
 			want:   []member{{"web-odgm", "9", "9,10"}, {"web-odgm-1", "10", "9,10"}},
 		},
 		"those of the environment": {
-			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {5, 4}, "cloud": {1}}},
+			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {"18446744073709551615", "4"}, "cloud": {"1"}}},
 			environment: "edge",
-			want:        []member{{"web-odgm", "4", "1,4,5"}, {"web-odgm-1", "5", "1,4,5"}},
+			want:        []member{{"web-odgm", "4", "1,4,18446744073709551615"}, {"web-odgm-1", "18446744073709551615", "1,4,18446744073709551615"}},
 		},
 		"the others run elsewhere": {
-			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"cloud": {1, 2}}, NodeID: new(int64(1))},
+			config:      v1alpha1.ODGMConfig{ReplicaCount: new(int32(3)), NodeIDs: map[string]v1alpha1.NodeIDs{"cloud": {"1", "2"}}, NodeID: new(v1alpha1.NodeID("1"))},
 			environment: "edge",
 			want:        []member{{"web-odgm", "1", "1,2"}},
 		},
@@ -395,6 +395,13 @@ func TestPublishedImagesFindWhatTheyRead(t *testing.T) {
 	}
 	assert.Equal(t, [2]int32{80, 80}, ports("web-fn-0"))
 	assert.Equal(t, [2]int32{80, 9000}, ports("web-fn-1"))
+	assert.Equal(t, "80", envOf(deployment(t, out, "web-fn-0"))["HTTP_PORT"])
+	assert.Equal(t, "9000", envOf(deployment(t, out, "web-fn-1"))["HTTP_PORT"])
+	for text, port := range map[string]int32{"8081": 8081, "0": 80, "65536": 80, "-1": 80, "http": 80} {
+		configured := recordOf("add")
+		configured.Spec.DeploymentUnit.Functions[0].Config = map[string]v1alpha1.ConfigValue{"HTTP_PORT": v1alpha1.ConfigValue(text)}
+		assert.Equal(t, port, rendered(t, configured).Functions[0].Port, text)
+	}
 	odgm := envOf(deployment(t, out, "web-odgm"))
 	assert.Equal(t, "example.Record", odgm["OPRC_CLS_ID"])
 	assert.Equal(t, "web", odgm["ODGM_COLLECTIONS"], "one collection, named like the record")

@@ -64,9 +64,10 @@ func (v *variables) ofFunction(f *Function) Variables {
 	return vars
 }
 
-// functionEnv returns the environment of a function: the ODGM, the router, telemetry, and its configuration, which goes before them.
+// functionEnv returns the environment of a function: the port, on which published images listen, the ODGM, the router, telemetry, and its
+// configuration, which goes before them.
 func (v *variables) functionEnv(f *Function) map[string]string {
-	env := map[string]string{}
+	env := map[string]string{"HTTP_PORT": strconv.Itoa(int(f.Port))}
 	if len(v.odgm.Members) > 0 {
 		env["ODGM_ENABLED"] = "true"
 		env["ODGM_SERVICE"] = v.odgm.Address
@@ -103,7 +104,7 @@ func (v *variables) ofODGM(m Member) Variables {
 	text, _ := json.Marshal(v.collections(&c)) // texts, numbers, lists and maps of them
 	env["ODGM_COLLECTION"] = string(text)
 	if m.ID != nil {
-		env["ODGM_NODE_ID"] = strconv.FormatInt(*m.ID, 10)
+		env["ODGM_NODE_ID"] = string(*m.ID)
 	}
 	if ids := memberIDs(&c, v.odgm.Members); ids != "" {
 		env["ODGM_MEMBERS"] = ids
@@ -157,9 +158,9 @@ func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) 
 	for _, name := range v.collectionNames() {
 		assignments := []map[string]any{}
 		for _, a := range c.Assignments[name] {
-			one := map[string]any{"replica": append([]int64{}, a.Replica...), "shard_ids": append([]int64{}, a.ShardIDs...)}
+			one := map[string]any{"replica": numbers(a.Replica), "shard_ids": numbers(a.ShardIDs)}
 			if a.Primary != nil {
-				one["primary"] = *a.Primary
+				one["primary"] = json.Number(*a.Primary)
 			}
 			assignments = append(assignments, one)
 		}
@@ -207,7 +208,7 @@ func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]
 			"url":          url,
 			"stateless":    ptr.Deref(route.Stateless, false),
 			"standby":      ptr.Deref(route.Standby, false),
-			"active_group": append([]int64{}, route.ActiveGroup...),
+			"active_group": numbers(route.ActiveGroup),
 		}
 		if module := modules[url]; module != "" {
 			one["wasm_module_url"] = module
@@ -215,6 +216,15 @@ func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]
 		written[method] = one
 	}
 	return map[string]any{"fn_routes": written, "disabled_fn": append([]string{}, requested.Disabled...)}
+}
+
+// numbers returns IDs as JSON numbers, which ODGM images read.
+func numbers(ids v1alpha1.NodeIDs) []json.Number {
+	list := make([]json.Number, len(ids))
+	for i, id := range ids {
+		list[i] = json.Number(id)
+	}
+	return list
 }
 
 // setShared adds the router and telemetry to the environment of a component. The SDKs of OpenTelemetry read which exporter there

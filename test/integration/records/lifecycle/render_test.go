@@ -116,7 +116,7 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 		return false, fmt.Sprint(list.Items)
 	})
 	assert.Equal(t, map[string]string{
-		"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8080", "ODGM_COLLECTIONS": "carts",
+		"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8080", "ODGM_COLLECTIONS": "carts", "HTTP_PORT": "80",
 	}, s.env("cart"))
 }
 
@@ -188,9 +188,9 @@ func TestWhatOthersAddStays(t *testing.T) {
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Config = map[string]v1alpha1.ConfigValue{"KEPT": "1", "LEAVING": "1"}
 	})
-	testenv.Becomes(s.World, "both are there", "KEPT LEAVING", variables)
+	testenv.Becomes(s.World, "both are there", "HTTP_PORT KEPT LEAVING", variables)
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { delete(r.Spec.DeploymentUnit.Functions[0].Config, "LEAVING") })
-	testenv.Becomes(s.World, "one has gone", "KEPT", variables)
+	testenv.Becomes(s.World, "one has gone", "HTTP_PORT KEPT", variables)
 	assert.Len(t, s.deployment("cart").Spec.Template.Spec.Containers, 2)
 }
 

@@ -206,6 +206,10 @@ func TestADegradedRecordCanBeDeleted(t *testing.T) {
 	s.delete("cart")
 }
 
+func odgmConfig(c *v1alpha1.ODGMConfig) func(*v1alpha1.DeploymentRecord) {
+	return func(r *v1alpha1.DeploymentRecord) { r.Spec.ODGMConfig = c }
+}
+
 func TestInvalidSpecsAreRefusedByField(t *testing.T) {
 	s := share(t)
 	for want, change := range map[string]func(*v1alpha1.DeploymentRecord){
@@ -229,6 +233,19 @@ func TestInvalidSpecsAreRefusedByField(t *testing.T) {
 		"cpu must be a quantity above 0, such as 500m or 2, not 'lots'": func(r *v1alpha1.DeploymentRecord) {
 			r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "lots"}
 		},
+		"nodeID must be at most 18446744073709551615": odgmConfig(&v1alpha1.ODGMConfig{NodeID: new(v1alpha1.NodeID("18446744073709551616"))}),
+		"nodeIDs must be at most 18446744073709551615 each": odgmConfig(&v1alpha1.ODGMConfig{
+			NodeIDs: map[string]v1alpha1.NodeIDs{"edge": {"1", "99999999999999999999"}},
+		}),
+		"assignments.c[0].primary: Invalid value: \"007\"": odgmConfig(&v1alpha1.ODGMConfig{
+			Assignments: map[string]v1alpha1.ShardAssignments{"c": {{Primary: new(v1alpha1.NodeID("007"))}}},
+		}),
+		"shardIDs must be at most 18446744073709551615 each": odgmConfig(&v1alpha1.ODGMConfig{
+			Assignments: map[string]v1alpha1.ShardAssignments{"c": {{ShardIDs: v1alpha1.NodeIDs{"18446744073709551616"}}}},
+		}),
+		"activeGroup must be at most 18446744073709551615 each": odgmConfig(&v1alpha1.ODGMConfig{
+			Invocations: &v1alpha1.InvocationRoutes{Routes: map[string]v1alpha1.FunctionRoute{"add": {ActiveGroup: v1alpha1.NodeIDs{"18446744073709551616"}}}},
+		}),
 		"Duplicate value": func(r *v1alpha1.DeploymentRecord) {
 			r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, r.Spec.DeploymentUnit.Functions[0])
 		},
