@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
@@ -26,15 +27,13 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// proxied is a client that sends no token, as those of other systems. kubectl berth proxy passes its calls on, by connections that the
-// API server forwards to the pods, as those of a ServiceAccount that may edit Environments of the test's namespace.
-func proxied(w *testenv.World) schedulerv1.SchedulerServiceClient {
+// proxied is a connection of a client that sends no token, as those of other systems. kubectl berth proxy passes its calls on, by
+// connections that the API server forwards to the pods, as those of a ServiceAccount with some rights in the test's namespace.
+func proxied(w *testenv.World, rules ...rbacv1.PolicyRule) *grpc.ClientConn {
 	w.T.Helper()
 	const account = "editor"
 	w.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
-	w.Create(builders.Grant("edits", builders.ServiceAccount(w.Namespace, account),
-		builders.Rule(v1alpha1.GroupName, []string{"environments"}, "create", "get", "delete"),
-		builders.Rule(v1alpha1.GroupName, []string{"environments/log"}, "get"))...)
+	w.Create(builders.Grant("edits", builders.ServiceAccount(w.Namespace, account), rules...)...)
 
 	cmd := command(w, "proxy", "--port", "0", "--service-account", account, "--services-ca", testenv.Path(".kind/services/tls.crt"))
 	said, err := cmd.StdoutPipe()
@@ -53,13 +52,16 @@ func proxied(w *testenv.World) schedulerv1.SchedulerServiceClient {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() { _ = conn.Close() })
-	return schedulerv1.NewSchedulerServiceClient(conn)
+	return conn
 }
 
 // What a client of the published service sees of real containers: their logs, what they use, and that one was restarted.
 func TestAnEnvironmentByGRPC(t *testing.T) {
 	w := testenv.New(t)
-	c, ctx := proxied(w), w.Ctx
+	ctx := w.Ctx
+	c := schedulerv1.NewSchedulerServiceClient(proxied(w,
+		builders.Rule(v1alpha1.GroupName, []string{"environments"}, "create", "get", "delete"),
+		builders.Rule(v1alpha1.GroupName, []string{"environments/log"}, "get")))
 	created, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: &schedulerv1.EnvironmentSpecification{
 		Name: shop, ApplicationStack: &schedulerv1.ApplicationStack{Name: shop, Version: "1", Backend: &schedulerv1.BackendConfig{
 			Container: &schedulerv1.ContainerConfig{
