@@ -50,7 +50,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 		"The KubeSchedulerConfiguration file of berth-scheduler. Default: the ConfigMap that its Deployment mounts, "+
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
-	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
+	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
 		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, mix.Planner(o)), top.New(o),
 		newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist

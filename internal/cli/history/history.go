@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history shows what happened to an object: its events, and what else is known of it.
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+)
+
+// History is what happened to an object, the newest last.
+type History struct {
+	Namespace string  `json:"namespace"`
+	Kind      string  `json:"kind,omitempty"`
+	Name      string  `json:"name"`
+	Entries   []Entry `json:"entries"`
+}
+
+// Entry is an event, or a change that the object itself records.
+type Entry struct {
+	// Time is when it happened last; First when it first did, if it has Count times.
+	Time  metav1.Time  `json:"time"`
+	First *metav1.Time `json:"first,omitempty"`
+	Count int32        `json:"count,omitempty"`
+	// From is Event, Status for what the object keeps, or the pod of an event about one.
+	From    string `json:"from"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// EntryOf returns the entry of an event.
+func EntryOf(e *corev1.Event) Entry {
+	entry := Entry{Time: live.EventTime(e), From: "Event", Type: e.Type, Reason: e.Reason, Message: e.Message}
+	switch {
+	case e.Series != nil:
+		entry.Time, entry.Count, entry.First = metav1.NewTime(e.Series.LastObservedTime.Time), e.Series.Count, new(live.EventTime(e))
+	case e.Count > 1:
+		entry.Count, entry.First = e.Count, new(e.FirstTimestamp)
+	}
+	return entry
+}
+
+// Show prints a history as a table, or none if it has no entries.
+func (h *History) Show(o *command.Options, none string) error {
+	slices.SortStableFunc(h.Entries, func(a, b Entry) int { return a.Time.Compare(b.Time.Time) })
+	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}
+	for i := range h.Entries {
+		e := &h.Entries[i]
+		ago := o.Age(e.Time)
+		if e.Count > 1 {
+			ago += fmt.Sprintf(" (x%d over %s)", e.Count, o.Age(*e.First))
+		}
+		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
+	}
+	return o.PrintList(h, t, none)
+}
