@@ -4,12 +4,18 @@
 package cli
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins of cloud providers
+	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
@@ -22,6 +28,7 @@ import (
 	"berth.dev/berth/internal/cli/reservations"
 	"berth.dev/berth/internal/cli/top"
 	"berth.dev/berth/internal/cli/ui"
+	"berth.dev/berth/internal/console"
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
@@ -29,9 +36,33 @@ Only import, env and the calls through proxy change anything; all other commands
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
+	return root(streams, genericclioptions.NewConfigFlags(true))
+}
+
+// Run runs a command with the configuration of its clients, which reads no kubeconfig. Warnings are written to out too.
+func Run(ctx context.Context, config *rest.Config, out io.Writer, args ...string) error {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.KubeConfig, flags.APIServer = new(os.DevNull), &config.Host
+	flags.WrapConfigFn = func(*rest.Config) *rest.Config { return rest.CopyConfig(config) }
+	cmd := root(genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}, flags)
+	cmd.SetArgs(args)
+	return cmd.ExecuteContext(ctx)
+}
+
+// runner runs the commands of the console as this one runs: with its clients and global flags.
+func runner(o *command.Options) console.Command {
+	return func(ctx context.Context, _ *http.Request, out io.Writer, args ...string) error {
+		config, err := o.RestConfig()
+		if err != nil {
+			return err
+		}
+		return Run(ctx, config, out, append(args, "--system-namespace", o.SystemNamespace, "--scheduler-config", o.SchedulerConfig)...)
+	}
+}
+
+func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
 	o := &command.Options{
-		IOStreams: streams, Now: time.Now,
-		Flags: genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50),
+		IOStreams: streams, Now: time.Now, Flags: flags.WithDiscoveryBurst(300).WithDiscoveryQPS(50),
 	}
 	root := &cobra.Command{
 		Use:         "kubectl-berth",
@@ -51,8 +82,8 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
-		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, mix.Planner(o)), top.New(o),
-		newVersion(o))
+		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, mix.Planner(o), runner(o)),
+		top.New(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

@@ -44,6 +44,8 @@ type Options struct {
 	ClientOf func(*http.Request) (client.Client, error)
 	// Plan answers what another mix would do; nil if the pages do not.
 	Plan Planner
+	// Command runs a command of kubectl berth; nil if the pages have no texts of commands.
+	Command Command
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
 	// Log gets what users cannot see.
@@ -61,7 +63,10 @@ type Console struct {
 	planner  Planner
 	// planning is full while a plan is made.
 	planning chan struct{}
-	handler  http.Handler
+	command  Command
+	// commands has an element for each command that runs, and followers for each log that is followed.
+	commands, followers chan struct{}
+	handler             http.Handler
 }
 
 // New returns a Console.
@@ -71,9 +76,10 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		planning: make(chan struct{}, 1),
+		planning: make(chan struct{}, 1), command: o.Command,
+		commands: make(chan struct{}, commandsAtATime), followers: make(chan struct{}, mostFollowers),
 	}
-	c.hub.writable, c.hub.plans = o.ClientOf != nil, o.Plan != nil
+	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Command != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{
@@ -82,6 +88,13 @@ func New(o Options) *Console {
 	} {
 		mux.HandleFunc("GET "+path, c.page)
 	}
+	for _, path := range []string{
+		"/pods/{namespace}/{name}", "/pods/{namespace}/{name}/{report}", "/workloads/{namespace}/{kind}/{name}/{report}", "/records/{namespace}/{name}/{report}",
+		"/environments/{namespace}/{name}/{report}",
+	} {
+		mux.HandleFunc("GET "+path, c.report)
+	}
+	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", c.follow)
 	mux.HandleFunc("GET /mixes/{namespace}/{name}", c.plan)
 	mux.HandleFunc("POST /mixes/{namespace}/{name}", c.applyMix)
 	mux.HandleFunc("POST /limits", c.writeLimit)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,9 @@ import (
 // environmentVerbs are what a user can do with an environment, in the order of the buttons.
 var environmentVerbs = []string{"start", "stop", "restart"}
 
+// databaseComponent is the component that has one replica.
+const databaseComponent = "database"
+
 // environmentView is an Environment as it is shown. All texts are inert.
 type environmentView struct {
 	Namespace, Name, DisplayName, Description, Stack, RunsIn, Ready, Message, Updated string
@@ -26,6 +30,9 @@ type environmentView struct {
 	Ports                                                                             []fact
 	Conditions                                                                        []fact
 	Verbs                                                                             []string
+	// Scalable are the components whose replicas can be set.
+	Scalable []string
+	Database bool
 }
 
 // componentView is a component.
@@ -61,6 +68,12 @@ func environmentOf(e *v1alpha1.Environment) *environmentView {
 			IsReady: c.Ready, Stage: c.Stage, Restarts: c.Restarts,
 		})
 	}
+	v.Database = e.Spec.Stack.Database != nil
+	for _, c := range v.Components {
+		if c.Name != databaseComponent {
+			v.Scalable = append(v.Scalable, c.Name)
+		}
+	}
 	for _, p := range e.Status.Ports {
 		v.Ports = append(v.Ports, fact{
 			inert(p.Component), fmt.Sprintf("%d from outside to %d, %s", p.HostPort, p.ContainerPort, p.Protocol),
@@ -92,21 +105,45 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verb := form.Get("verb")
-	if !slices.Contains(environmentVerbs, verb) {
-		http.Error(w, fmt.Sprintf("verb is %q: it must be one of %q", inert(verb), environmentVerbs), http.StatusBadRequest)
+	if !slices.Contains(environmentVerbs, verb) && (environmentCommands[verb] == nil || c.command == nil) {
+		http.Error(w, fmt.Sprintf("verb is %q: the pages have no such form", inert(verb)), http.StatusBadRequest)
 		return
 	}
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}}
 	err := k.Get(r.Context(), client.ObjectKeyFromObject(e), e)
+	did, after := "", e
 	if err == nil {
-		var after *v1alpha1.Environment
-		if after, err = c.change(r.Context(), k, e, verb); err == nil {
-			c.hub.wrote(func(r *Reading) { r.Environments = append(without(r.Environments, after), after) })
-			http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther)
-			return
-		}
+		did, after, err = c.changed(r, k, e, verb, form)
 	}
-	c.again(w, r, http.StatusUnprocessableEntity, environmentList.url(e), func(s *state) *page {
-		return environmentList.detailOf(e, s, err.Error())
-	})
+	if err != nil {
+		c.again(w, r, http.StatusUnprocessableEntity, environmentList.url(e), func(s *state) *page {
+			return environmentList.detailOf(e, s, "", err.Error())
+		})
+		return
+	}
+	c.hub.wrote(func(r *Reading) { r.Environments = append(without(r.Environments, after), after) })
+	if did == "" {
+		http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther) //nolint:gosec // a path of the console
+		return
+	}
+	c.again(w, r, http.StatusOK, environmentList.url(e), func(s *state) *page { return environmentList.detailOf(after, s, did, "") })
+}
+
+// changed returns an environment after a change, and what the change did if that is not its state.
+func (c *Console) changed(r *http.Request, k client.Client, e *v1alpha1.Environment, verb string, form url.Values,
+) (did string, after *v1alpha1.Environment, err error) {
+	args := environmentCommands[verb]
+	if args == nil {
+		after, err = c.change(r.Context(), k, e, verb)
+		return "", after, err
+	}
+	line, err := args(e, form)
+	if err != nil {
+		return "", nil, err
+	}
+	if did, err = c.run(r, append(line, "--namespace", e.Namespace)...); err != nil {
+		return "", nil, err
+	}
+	after = &v1alpha1.Environment{}
+	return did, after, k.Get(r.Context(), client.ObjectKeyFromObject(e), after)
 }

@@ -28,8 +28,9 @@ type state struct {
 	at time.Time
 	// failure is why there is no newer reading, empty if the last one succeeded.
 	failure string
-	// writable is set if the pages can change the cluster, and plans if they answer what a change of a mix would do.
-	writable, plans bool
+	// writable is set if the pages can change the cluster, plans if they answer what a change of a mix would do, and reports if they have
+	// texts of commands.
+	writable, plans, reports bool
 	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
 	rows *sync.Map
 }
@@ -49,8 +50,8 @@ type hub struct {
 	source   Source
 	interval time.Duration
 	now      func() time.Time
-	// writable and plans are those of each state.
-	writable, plans bool
+	// writable, plans and reports are those of each state.
+	writable, plans, reports bool
 
 	mu sync.Mutex
 	// writes counts what was written through the pages.
@@ -151,7 +152,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{writable: h.writable, plans: h.plans}
+	next := &state{writable: h.writable, plans: h.plans, reports: h.reports}
 	if h.last != nil {
 		*next = *h.last
 	}

@@ -42,11 +42,11 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 
 // shown is an object as the templates get it.
 type shown struct {
-	Row, URL string
-	Writable bool
-	// Problem is why a change of it failed.
-	Problem string
-	Of      any
+	Row, URL          string
+	Writable, Reports bool
+	// Problem is why a change of it failed, and Done what a change did.
+	Problem, Done string
+	Of            any
 }
 
 func (l listOf[T]) rowID(o T) string {
@@ -75,12 +75,14 @@ func (l listOf[T]) detail(path []string, _ url.Values, s *state) (*page, error) 
 	if err != nil {
 		return nil, err
 	}
-	return l.detailOf(o, s, ""), nil
+	return l.detailOf(o, s, "", ""), nil
 }
 
-func (l listOf[T]) detailOf(o T, s *state, problem string) *page {
+func (l listOf[T]) detailOf(o T, s *state, done, problem string) *page {
 	id := strings.TrimSuffix(l.id, "s")
-	v := shown{Row: l.rowID(o), URL: l.url(o), Writable: s.writable, Problem: inert(problem), Of: l.view(o)}
+	v := shown{
+		Row: l.rowID(o), URL: l.url(o), Writable: s.writable, Reports: s.reports, Done: done, Problem: inert(problem), Of: l.view(o),
+	}
 	return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(status(s), &part{id: id, before: render(id, v)})}
 }
 

@@ -60,6 +60,11 @@ var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"records", 3}:      recordList.detail,
 	{"environments", 1}: environmentList.page,
 	{"environments", 3}: environmentList.detail,
+	{"pods", 3}:         reportPage("pods"),
+	{"pods", 4}:         reportPage("pods"),
+	{"workloads", 5}:    reportPage("workloads"),
+	{"records", 4}:      reportPage("records"),
+	{"environments", 4}: reportPage("environments"),
 }
 
 // pathOfURL are the parts of a path, one at least.
@@ -148,12 +153,16 @@ func workloadRow(w *overview.Workload) row {
 	return newRow(id, render("workload-row", v))
 }
 
-func workloadURL(w *overview.Workload) string {
+func workloadPath(w *overview.Workload) string {
 	parts := []string{"/workloads"}
 	for _, part := range pathOf(w) {
 		parts = append(parts, url.PathEscape(part))
 	}
-	at := strings.Join(parts, "/")
+	return strings.Join(parts, "/")
+}
+
+func workloadURL(w *overview.Workload) string {
+	at := workloadPath(w)
 	if w.Revision != "" {
 		at += "?" + url.Values{"revision": {w.Revision}}.Encode()
 	}
@@ -182,20 +191,37 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		*overview.Workload
 		Ribbon     ribbon
 		Plan       string
+		History    string
+		Reports    bool
 		Conditions []fact
-	}{Workload: w, Ribbon: ribbonOf(w, maxSlots)}
+	}{Workload: w, Ribbon: ribbonOf(w, maxSlots), Reports: s.reports}
+	if s.reports && w.Name != "" {
+		v.History = workloadPath(w) + "/history"
+	}
 	if m := s.mixOf(w); m != nil {
 		v.Conditions = conditionsOf(m.Status.Conditions)
 		if s.plans {
 			v.Plan = mixList.url(m)
 		}
 	}
+	for i := range v.Ribbon.Cells {
+		v.Ribbon.Cells[i].URL = podURL(w, &v.Ribbon.Cells[i].Slot, s)
+	}
 	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
 	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
 		slot := slotOf(&w.Slots[i])
+		slot.URL = podURL(w, &slot.Slot, s)
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
 	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
+}
+
+// podURL is the page of the pod of a slot, "" if there is none.
+func podURL(w *overview.Workload, slot *overview.Slot, s *state) string {
+	if !s.reports || slot.Pod == "" {
+		return ""
+	}
+	return objectURL("pods", w.Namespace, slot.Pod)
 }
 
 // nodesPage is the page of the nodes.

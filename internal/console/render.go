@@ -66,6 +66,7 @@ type link struct {
 var sections = []struct{ name, url, below string }{
 	{"Mixes", "/", "/workloads/"},
 	{"Mixes", "/", "/mixes/"},
+	{"Mixes", "/", "/pods/"},
 	{"Nodes", "/nodes", "/nodes/"},
 	{"Limits", "/limits", "/limits/"},
 	{"Records", "/records", "/records/"},

@@ -21,6 +21,8 @@ type ribbon struct {
 // cell is a slot. Its letter and its class show the same, so that no colour is needed to read it.
 type cell struct {
 	ID, Letter, Class, Title, Words string
+	// URL is the page of its pod, "" if there is none.
+	URL string
 	overview.Slot
 }
 

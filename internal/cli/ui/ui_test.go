@@ -30,7 +30,7 @@ func options(out, errOut io.Writer) *command.Options {
 
 func TestTheIntervalIsBounded(t *testing.T) {
 	for _, value := range []string{"0s", "999ms", "61m"} {
-		cmd := New(options(io.Discard, io.Discard), nil)
+		cmd := New(options(io.Discard, io.Discard), nil, nil)
 		cmd.SetArgs([]string{"--interval", value})
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		assert.ErrorContains(t, cmd.ExecuteContext(t.Context()), "it must be from 1s to 1h0m0s")

@@ -29,3 +29,29 @@ events.addEventListener("open", heard);
 events.addEventListener("beat", heard);
 events.addEventListener("part", (e) => { heard(); replace(JSON.parse(e.data)); });
 events.addEventListener("error", () => { lost.hidden = false; });
+
+// follow adds the lines of a log to those that the page was loaded with, which the stream sends again.
+const following = document.getElementById("following");
+if (following) follow(following, document.getElementById("text"));
+
+function follow(note, text) {
+  const most = 2000;
+  const lines = new EventSource(note.dataset.follow);
+  let all = [];
+  lines.addEventListener("open", () => { all = []; note.hidden = false; });
+  lines.addEventListener("line", (e) => {
+    const box = text.parentElement;
+    const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+    all.push(JSON.parse(e.data));
+    if (all.length > most) all = all.slice(-most);
+    text.textContent = all.join("\n");
+    if (atEnd) box.scrollTop = box.scrollHeight;
+  });
+  const stop = (e) => {
+    if (e.data) note.textContent = "The log is not followed any more: " + JSON.parse(e.data);
+    else note.textContent = "The log has ended.";
+    lines.close();
+  };
+  lines.addEventListener("problem", stop);
+  lines.addEventListener("end", stop);
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -45,6 +46,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	ns := w.Namespace
 	fillConsole(w)
 	b := openUI(w, user(w, "browser", consoleUser), "-n", ns)
+	pod := w.Pods(client.MatchingLabels{"app": "web"})[0].Name
 	pages := []seen{
 		{"mixes", "/", []string{"web", "large", "✗"}},
 		{"workload", "/workloads/" + ns + "/Deployment/web", []string{"70% spot", "What if?"}},
@@ -61,24 +63,30 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"records", "/records", []string{"cart", "Available"}},
 		{"record", "/records/" + ns + "/cart", []string{"add", "remove", "Ready"}},
 		{"environments", "/environments", []string{"shop", "Running"}},
-		{"environment", "/environments/" + ns + "/shop", []string{"database", "Restart"}},
+		{"environment", "/environments/" + ns + "/shop", []string{"database", "Restart", "Revisions", "Scale"}},
+		{"environment-revisions", "/environments/" + ns + "/shop/history", []string{"REVISION", "1*"}},
+		{"environment-rollback", "/environments/" + ns + "/shop/history?revision=1", []string{"already has the spec of revision 1"}},
+		{"environment-backups", "/environments/" + ns + "/shop/backups", []string{"Back up now"}},
+		{"pod", "/pods/" + ns + "/" + pod, []string{"Desired:", "7 spot, 3 on-demand"}},
+		{"workload-history", "/workloads/" + ns + "/Deployment/web/history", []string{"Scheduled", pod}},
+		{"record-history", "/records/" + ns + "/cart/history", []string{"REASON"}},
 	}
 	for _, p := range pages {
 		b.shows(p.Path[1:])
 	}
 	r := look(t, map[string]any{
 		"login": b.login, "pages": pages, "browser": browser,
-		"flow": map[string]string{"workload": "/workloads/" + ns + "/Deployment/web", "namespace": ns},
+		"flow": map[string]string{"workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
 	assert.Equal(t, 6*len(pages), r.Looked)
-	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted"}, r.Steps)
+	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "scaled", "explained"}, r.Steps)
 	assert.Empty(t, r.Wrong)
 }
 
 // consoleUser may do what the pages offer.
 var consoleUser = append([]rbacv1.PolicyRule{
-	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "environments"}, "create", "update", "patch", "delete"),
-	builders.Rule("berth.dev", []string{"environments", "deploymentrecords"}, "get", "list"),
+	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "environments", "databasebackups"}, "create", "update", "patch", "delete"),
+	builders.Rule("berth.dev", []string{"environments", "databasebackups", "deploymentrecords"}, "get", "list"),
 }, viewer...)
 
 // fillConsole has something on each page.

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
@@ -72,7 +73,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 	t.Run("get", func(t *testing.T) { recordTree(t, w, me) })
 	t.Run("recommendations", func(t *testing.T) { recordRecommendations(t, w, me, rec) })
 	t.Run("history", func(t *testing.T) {
-		h := decode[records.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
+		h := decode[history.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
 		var reasons []string
 		for i, e := range h.Entries {
 			reasons = append(reasons, e.From+" "+e.Reason)

@@ -5,20 +5,25 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -133,7 +138,7 @@ func TestTheConsoleShowsWhatTheUserMayList(t *testing.T) {
 	b.shows("", `<dt>Spot</dt><dd>7/7</dd>`, `<dt>On-demand</dt><dd>3/3</dd>`, `<dt>Workloads satisfied</dt><dd>1/1</dd>`, "✓ Satisfied")
 	page := b.get("workloads/" + w.Namespace + "/Deployment/web")
 	for i := range pods {
-		assert.Contains(t, page, fmt.Sprintf("<td data-label=\"Pod\">%s</td><td data-label=\"Node\">%s</td>", pods[i].Name, pods[i].Spec.NodeName))
+		assert.Contains(t, page, fmt.Sprintf(">%s</a></td><td data-label=\"Node\">%s</td>", pods[i].Name, pods[i].Spec.NodeName))
 	}
 	b.shows("nodes", "on-demand</th>")
 
@@ -224,4 +229,56 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(&l), &l)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
+}
+
+// The pages of a pod and of a workload have the texts of the commands, with the rights of the user, and their numbers are those of the
+// commands.
+func TestTextsOfCommandsInTheConsole(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	w.Create(eventOf(w, "Deployment", "web", "ReplicaMoved", "Evicted web-x from spot-1: its replacement fits on on-demand-2"))
+	pod := w.Pods()[0].Name
+	w.Create(eventOf(w, "Pod", pod, "Borrowed", "no spot node has free capacity"), eventOf(w, "Pod", "other", "Borrowed", "of another workload"))
+	me := user(w, "reader", viewer)
+	b := openUI(w, me, "-n", w.Namespace)
+	at := "workloads/" + w.Namespace + "/Deployment/web"
+
+	page := b.get("pods/" + w.Namespace + "/" + pod)
+	explained := kubectl(w, me, "", "explain", pod, "-n", w.Namespace).ok(t)
+	for line := range strings.Lines(explained.out) {
+		assert.Contains(t, page, html.EscapeString(strings.TrimSpace(line)))
+	}
+	page = b.get(at + "/history")
+	told := kubectl(w, me, "", "history", "deploy/web", "-n", w.Namespace).ok(t)
+	for _, want := range []string{"Evicted web-x from spot-1: its replacement fits on on-demand-2", pod, "no spot node has free capacity"} {
+		assert.Contains(t, told.out, want)
+		assert.Contains(t, page, want)
+	}
+	assert.NotContains(t, told.out+page, "of another workload")
+	unknown := kubectl(w, me, "", "history", "wombat/web", "-n", w.Namespace)
+	assert.ErrorContains(t, unknown.err, `KIND is "wombat"`)
+
+	var status struct {
+		Workloads []struct{ Desired, Actual struct{ Spot, OnDemand int } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json").ok(t).out), &status))
+	require.Len(t, status.Workloads, 1)
+	of := status.Workloads[0]
+	b.shows(at, fmt.Sprintf("<dt>Spot</dt><dd>%d/%d</dd>", of.Actual.Spot, of.Desired.Spot),
+		fmt.Sprintf("<dt>On-demand</dt><dd>%d/%d</dd>", of.Actual.OnDemand, of.Desired.OnDemand))
+
+	noEvents := slices.Clone(viewer)
+	noEvents[0] = builders.Rule("", []string{"pods", "nodes", "configmaps", "namespaces", "replicationcontrollers"}, "get", "list")
+	stranger := openUI(w, user(w, "without-events", noEvents), "-n", w.Namespace)
+	assert.Contains(t, stranger.get(at+"/history"), "cannot list resource &#34;events&#34;")
+}
+
+// eventOf is an event about an object.
+func eventOf(w *testenv.World, kind, name, reason, message string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "-", Namespace: w.Namespace},
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, Namespace: w.Namespace},
+		Reason:         reason, Message: message, Type: corev1.EventTypeNormal, LastTimestamp: metav1.Now(), FirstTimestamp: metav1.Now(), Count: 1,
+	}
 }

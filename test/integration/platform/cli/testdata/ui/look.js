@@ -101,5 +101,19 @@ await page.keyboard.press("Enter");
 await page.waitForURL(new URL("/limits", home).href);
 steps.push("deleted");
 
+// A component is scaled, and a slot leads to its pod and back.
+await page.goto(new URL(flow.environment, home).href);
+await page.getByLabel("Component").selectOption("backend");
+await page.getByLabel("Replicas").fill("2");
+await page.keyboard.press("Enter");
+await page.getByText("scaled from 1 to 2").waitFor();
+steps.push("scaled");
+await page.goto(new URL(flow.workload, home).href);
+await page.locator(".ribbon a").first().click();
+await page.getByText("Satisfied:").waitFor();
+await page.getByRole("link", { name: "Back" }).click();
+await page.getByRole("link", { name: "Moves and events" }).waitFor();
+steps.push("explained");
+
 await browser.close();
 process.stdout.write(JSON.stringify({ looked, steps, wrong }));

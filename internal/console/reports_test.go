@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// commands records the commands that pages run, and answers each with a text or an error.
+type commands struct {
+	mu   sync.Mutex
+	ran  []string
+	text string
+	err  error
+}
+
+func (c *commands) run(_ context.Context, _ *http.Request, out io.Writer, args ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = append(c.ran, strings.Join(args, " "))
+	if _, err := io.WriteString(out, c.text); err != nil {
+		return err
+	}
+	return c.err
+}
+
+func (c *commands) last() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ran) == 0 {
+		return ""
+	}
+	return c.ran[len(c.ran)-1]
+}
+
+// reporting is a console with an environment whose pages run commands.
+func reporting(t *testing.T, ran *commands) *Console {
+	t.Helper()
+	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
+		o.Command = ran.run
+		o.Environment = func(context.Context, client.Client, *v1alpha1.Environment, string) (*v1alpha1.Environment, error) {
+			return nil, errors.New("not called")
+		}
+	}, environment())
+	return c
+}
+
+// Each page of a text runs one command, whose arguments are names or numbers.
+func TestAReportRunsItsCommand(t *testing.T) {
+	ran := &commands{text: "All is well.\n"}
+	c := reporting(t, ran)
+	for path, want := range map[string]string{
+		"/pods/team/web-1":                               "explain web-1 --namespace team",
+		"/pods/team/web-1/scores":                        "explain web-1 --scores --namespace team",
+		"/workloads/team/Deployment/web/history":         "history Deployment/web --namespace team",
+		"/records/team/cart/history":                     "records history cart --namespace team",
+		"/environments/team/shop/logs":                   "env logs shop --tail 200 --namespace team",
+		"/environments/team/shop/logs?component=backend": "env logs shop --tail 200 --component backend --namespace team",
+		"/environments/team/shop/history":                "env history shop --output wide --namespace team",
+		"/environments/team/shop/history?revision=3":     "env rollback shop --to-revision 3 --dry-run=client --namespace team",
+		"/environments/team/shop/backups":                "env database-backups shop --namespace team",
+	} {
+		w, page := get(t, c, path)
+		assert.Equal(t, http.StatusOK, w.Code, path)
+		assert.Equal(t, want, ran.last(), path)
+		assert.Contains(t, page, "All is well.", path)
+	}
+	before := ran.last()
+	for _, path := range []string{
+		"/pods/team/--kubeconfig=x", "/pods/-team/web", "/workloads/team/Deployment/web/other", "/workloads/team/--output/web/history",
+		"/records/team/cart/logs", "/environments/team/shop/shell", "/environments/team/-A/logs", "/environments/team/shop/logs?component=-f",
+		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a",
+	} {
+		w, _ := get(t, c, path)
+		assert.Equal(t, http.StatusNotFound, w.Code, path)
+	}
+	assert.Equal(t, before, ran.last(), "nothing ran")
+}
+
+// What a command prints is inert, and neither an error nor a long text loses what came before it.
+func TestTextsOfCommandsAreInertAndBounded(t *testing.T) {
+	ran := &commands{text: "<script>alert(1)</script>\n\x1b[31mred \u202egnp\u00e4\n", err: errors.New("the API server is <b>away</b>")}
+	c := reporting(t, ran)
+	w, page := get(t, c, "/pods/team/web-1")
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	assert.Contains(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;\n\\x1b[31mred \\u202egnp\\u00e4\n")
+	assert.Contains(t, page, "the API server is &lt;b&gt;away&lt;/b&gt;")
+
+	ran.text, ran.err = strings.Repeat(strings.Repeat("x", 10_000)+"\n", 200), nil
+	w, page = get(t, c, "/pods/team/web-1")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, page, "Only the first part is shown")
+	assert.Less(t, len(page), maxReport+maxLine)
+	assert.NotContains(t, page, strings.Repeat("x", maxLine+1))
+}
+
+// A log is sent line by line, and a line without an end in pieces.
+func TestALogIsFollowed(t *testing.T) {
+	ran := &commands{text: "one\ntwo <b>\n" + strings.Repeat("x", maxLine+10) + "\n", err: errors.New("the pod is gone")}
+	server := httptest.NewServer(reporting(t, ran))
+	defer server.Close()
+	response, err := http.Get(server.URL + "/environments/team/shop/logs/follow?component=backend") //nolint:noctx // a test
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	assert.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	var events []string
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
+			events = append(events, data)
+		}
+	}
+	// The inert form of a piece that is as long as a line may be is the piece.
+	assert.Equal(t, []string{`"one"`, `"two \u003cb\u003e"`, `"` + strings.Repeat("x", maxLine) + `"`, `"xxxxxxxxxx"`, `"the pod is gone"`}, events)
+	assert.Equal(t, "env logs shop --tail 200 --component backend --namespace team --follow", ran.last())
+	w, _ := get(t, reporting(t, ran), "/environments/team/shop/logs/follow?component=--x")
+	assert.Equal(t, http.StatusNotFound, w.Code)
+}
+
+// No more logs are followed at once than there may be.
+func TestFollowersAreBounded(t *testing.T) {
+	begun, end := make(chan struct{}, mostFollowers), make(chan struct{})
+	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
+		o.Command = func(context.Context, *http.Request, io.Writer, ...string) error {
+			begun <- struct{}{}
+			<-end
+			return nil
+		}
+	}, environment())
+	var g sync.WaitGroup
+	for range mostFollowers {
+		g.Go(func() {
+			c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/environments/team/shop/logs/follow", http.NoBody))
+		})
+	}
+	for range mostFollowers {
+		<-begun
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/environments/team/shop/logs/follow", http.NoBody))
+	assert.Equal(t, http.StatusTooManyRequests, w.Code)
+	close(end)
+	g.Wait()
+}
+
+// The replicas of a component, the revision and a backup are changed by commands, whose texts are shown.
+func TestAnEnvironmentIsChangedByCommands(t *testing.T) {
+	ran := &commands{text: "backend scaled from 1 to 3 <b>\n"}
+	c := reporting(t, ran)
+	for want, form := range map[string]url.Values{
+		"env scale shop backend=3 --namespace team":          {"verb": {"scale"}, "component": {"backend"}, "replicas": {"3"}},
+		"env rollback shop --to-revision 2 --namespace team": {"verb": {"rollback"}, "revision": {"2"}},
+		"env backup-database shop --namespace team":          {"verb": {"backup"}},
+	} {
+		w := post(t, c, "/environments/team/shop/run", form)
+		assert.Equal(t, http.StatusOK, w.Code, w.Body)
+		assert.Equal(t, want, ran.last())
+		assert.Contains(t, w.Body.String(), "backend scaled from 1 to 3 &lt;b&gt;")
+	}
+	before := len(ran.ran)
+	for _, form := range []url.Values{
+		{"verb": {"scale"}, "component": {"--all"}, "replicas": {"3"}},
+		{"verb": {"scale"}, "component": {"backend"}, "replicas": {"3 --force"}},
+		{"verb": {"rollback"}, "revision": {"latest"}},
+		{"verb": {"rollback"}},
+	} {
+		w := post(t, c, "/environments/team/shop/run", form)
+		assert.Equal(t, http.StatusUnprocessableEntity, w.Code, form)
+	}
+	assert.Len(t, ran.ran, before)
+	ran.err = errors.New("a database has one replica")
+	w := post(t, c, "/environments/team/shop/run", url.Values{"verb": {"scale"}, "component": {"database"}, "replicas": {"2"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	assert.Contains(t, w.Body.String(), `role="alert">a database has one replica</p>`)
+}
+
+// Each slot leads to its pod, and each object to its texts, where there are commands. Elsewhere the pages name the commands.
+func TestPagesLeadToReports(t *testing.T) {
+	c := running(t, Options{
+		Source: &cluster{o: overviewOf(workload("team", "web"))}, Interval: interval, Command: (&commands{}).run, Log: slog.New(slog.DiscardHandler),
+	})
+	_, page := get(t, c, "/workloads/team/Deployment/web")
+	links := map[string]bool{}
+	for _, a := range elements(t, page)["a"] {
+		links[attribute(a, "href")] = true
+	}
+	for i := range 10 {
+		assert.True(t, links[fmt.Sprint("/pods/team/web-", i)], i)
+	}
+	assert.True(t, links["/workloads/team/Deployment/web/history"])
+	_, without := start(t, overviewOf(workload("team", "web")))
+	_, page = get(t, without, "/workloads/team/Deployment/web")
+	assert.Contains(t, page, "kubectl berth explain POD")
+	assert.NotContains(t, page, "/pods/")
+	_, page = get(t, c, "/pods/team/web-1")
+	assert.Contains(t, page, `<a href="/workloads/team/Deployment/web">Back</a> · <a href="/pods/team/web-1/scores">`)
+	w, _ := get(t, without, "/pods/team/web-1")
+	assert.Equal(t, http.StatusNotFound, w.Code)
+}
