@@ -148,6 +148,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	for _, want := range []string{"✗ NoCapacity", "no spot node has capacity", "✓ Satisfied", "7/7", "pods without a controller", "you may not list nodes", "As of "} {
 		assert.Contains(t, page, want)
 	}
+	assert.Contains(t, page, `<a href="/?filter=NoCapacity">NoCapacity</a> 1`)
 	var links []string
 	for _, a := range all["a"] {
 		if href := attribute(a, "href"); strings.HasPrefix(href, "/workloads") {

@@ -118,13 +118,40 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 		Shown    int
 		Paging   paging
 		Problems []string
-	}{s.Overview, text, len(shown), pagingOf("Pages of workloads", "/", filter, q.Get("page"), len(shown)), s.Problems}
+		Reasons  []reasonCount
+	}{
+		s.Overview, text, len(shown), pagingOf("Pages of workloads", "/", filter, q.Get("page"), len(shown)), s.Problems,
+		reasonsOf(s.Overview),
+	}
 	list := &part{id: "workloads", before: render("workloads-before", v), after: render("workloads-after", v)}
 	for _, w := range rowsOf(v.Paging, shown) {
 		list.rows = append(list.rows, s.row(w))
 	}
 	return &page{title: "Mixes", parts: append(status(s),
 		&part{id: "totals", before: render("totals", v)}, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
+}
+
+// reasonCount is the number of workloads that do not satisfy their mix for a reason.
+type reasonCount struct {
+	Reason, URL string
+	Workloads   int
+}
+
+// reasonsOf counts the workloads that do not satisfy their mix, the most frequent reason first.
+func reasonsOf(o *overview.Overview) (all []reasonCount) {
+	counts := map[string]int{}
+	for i := range o.Workloads {
+		if w := &o.Workloads[i]; !w.Satisfied {
+			counts[cmp.Or(w.Reason, "Unknown")]++
+		}
+	}
+	for reason, n := range counts {
+		all = append(all, reasonCount{reason, "/?" + url.Values{"filter": {reason}}.Encode(), n})
+	}
+	slices.SortFunc(all, func(a, b reasonCount) int {
+		return cmp.Or(cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
 }
 
 // matches reports whether a workload has a text in its namespace and name, kind, mix or reason. Parts that are separated by spaces must
