@@ -76,7 +76,7 @@ func environmentOf(e *v1alpha1.Environment) *environmentView {
 	}
 	for _, p := range e.Status.Ports {
 		v.Ports = append(v.Ports, fact{
-			inert(p.Component), fmt.Sprintf("%d from outside to %d, %s", p.HostPort, p.ContainerPort, p.Protocol),
+			inert(p.Component), fmt.Sprintf("%d from outside to %d, %s", p.HostPort, p.ContainerPort, inert(string(p.Protocol))),
 		})
 	}
 	return v

@@ -100,8 +100,7 @@ func status(s *state) []*part {
 
 // overviewPage is the page of all workloads.
 func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
-	text := q.Get("filter")
-	text = text[:min(len(text), maxFilter)]
+	text := overview.Inert(q.Get("filter"), maxFilter) // as the texts that it is compared with
 	filter := url.Values{}
 	if text != "" {
 		filter.Set("filter", text)

@@ -84,7 +84,7 @@ func mixFormOf(m *v1alpha1.CapacityMix, sent url.Values) *mixForm {
 		f.MaxSpot = strconv.Itoa(int(*m.Spec.MaxSpot))
 	}
 	if f.Planned = sent.Has(numbers[0]); f.Planned {
-		f.SpotPercent, f.MinOnDemand, f.MaxSpot = sent.Get(numbers[0]), sent.Get(numbers[1]), sent.Get(numbers[2])
+		f.SpotPercent, f.MinOnDemand, f.MaxSpot = inert(sent.Get(numbers[0])), inert(sent.Get(numbers[1])), inert(sent.Get(numbers[2]))
 	}
 	return f
 }
