@@ -44,9 +44,7 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 type shown struct {
 	Row, URL          string
 	Writable, Reports bool
-	// Problem is why a change of it failed, and Done what a change did.
-	Problem, Done string
-	Of            any
+	Of                any
 }
 
 func (l listOf[T]) rowID(o T) string {
@@ -78,12 +76,17 @@ func (l listOf[T]) detail(path []string, _ url.Values, s *state) (*page, error) 
 	return l.detailOf(o, s, "", ""), nil
 }
 
+// detailOf is the page of an object with what a change did, or why it failed.
 func (l listOf[T]) detailOf(o T, s *state, done, problem string) *page {
 	id := strings.TrimSuffix(l.id, "s")
-	v := shown{
-		Row: l.rowID(o), URL: l.url(o), Writable: s.writable, Reports: s.reports, Done: done, Problem: inert(problem), Of: l.view(o),
+	v := shown{Row: l.rowID(o), URL: l.url(o), Writable: s.writable, Reports: s.reports, Of: l.view(o)}
+	parts := status(s)
+	if done != "" || problem != "" {
+		// It stays while the object changes.
+		result := struct{ Done, Problem string }{done, inert(problem)}
+		parts = append(parts, &part{id: "result", before: render("result", result), fixed: true})
 	}
-	return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(status(s), &part{id: id, before: render(id, v)})}
+	return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(parts, &part{id: id, before: render(id, v)})}
 }
 
 // specVersion identifies the spec of an object. Its status, which controllers write all the time, is not part of it.

@@ -76,7 +76,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	}
 	r := look(t, map[string]any{
 		"login": b.login, "pages": pages, "browser": browser,
-		"flow": map[string]string{"workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
+		"flow": map[string]any{"pictures": []string{"mixes", "workload", "what-if", "environment"}, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
 	assert.Equal(t, 6*len(pages), r.Looked)
 	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "scaled", "explained"}, r.Steps)
@@ -132,14 +132,16 @@ type looked struct {
 func look(t *testing.T, what map[string]any) (r looked) {
 	t.Helper()
 	dir := testenv.Path("out/ui")
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "screenshots")))
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "screenshots"), 0o755))
+	for _, images := range []string{"screenshots", "pictures"} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, images)))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, images), 0o755))
+		what[images] = filepath.Join(dir, images)
+	}
 	for _, name := range []string{"package.json", "package-lock.json", "look.js"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "ui", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	what["screenshots"] = filepath.Join(dir, "screenshots")
 	in, err := json.Marshal(what)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), lookFor)

@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 import { chromium } from "playwright-core";
 
-const { login, pages, screenshots, browser: executablePath, flow } = JSON.parse(await text(process.stdin));
+const { login, pages, screenshots, pictures, browser: executablePath, flow } = JSON.parse(await text(process.stdin));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const home = new URL("/", login);
@@ -45,6 +45,18 @@ for (const colorScheme of ["light", "dark"]) {
     await page.context().close();
   }
 }
+
+// The pictures of the documentation, in which the namespace has another name than that of the test.
+const shown = await open({ colorScheme: "light", viewport: { width: 1024, height: 640 } });
+for (const { name, path } of pages.filter((p) => flow.pictures.includes(p.name))) {
+  await shown.goto(new URL(path, home).href);
+  await shown.evaluate((namespace) => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(namespace, "shop");
+  }, flow.namespace);
+  await shown.screenshot({ path: `${pictures}/console-${name}.png` });
+}
+await shown.context().close();
 
 // Without JavaScript, pages have the same content.
 const plain = await open({ javaScriptEnabled: false });
