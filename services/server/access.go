@@ -162,27 +162,33 @@ func (u *unavailable) Unwrap() []error {
 
 // authenticate returns the caller by the credentials of a call, within the limits for unknown tokens.
 func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
-	key, done := addressOf(c.request), func(bool, bool) {}
-	if token := bearer(c.request.Header); token != "" {
-		d := s.tokens.digest(token)
-		var err error
-		if done, err = s.tokens.begin(d, key); err != nil {
-			return nil, err
-		}
-		key = string(d[:])
-	}
-	if err := s.limits.reviewing.Take(key, 1); err != nil {
-		done(false, false)
-		return nil, err
-	}
-	defer s.limits.reviewing.Free(key, 1)
-	caller, err := s.reviews.authenticate(ctx, c.request.Header, c.request.TLS)
-	done(err == nil, err == nil || AsError(err).Code == codes.Unauthenticated)
+	caller, err := s.reviews.authenticateWithin(ctx, c.request, s.tokens, s.limits.reviewing)
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.authenticated = time.Now()
 	}
+	return caller, err
+}
+
+// authenticateWithin returns the caller by the credentials of a request, within the limits for unknown tokens and for reviews.
+func (r *reviews) authenticateWithin(ctx context.Context, request *http.Request, t *tokens, reviewing *Pool) (user.Info, error) {
+	key, done := addressOf(request), func(bool, bool) {}
+	if token := bearer(request.Header); token != "" {
+		d := t.digest(token)
+		var err error
+		if done, err = t.begin(d, key); err != nil {
+			return nil, err
+		}
+		key = string(d[:])
+	}
+	if err := reviewing.Take(key, 1); err != nil {
+		done(false, false)
+		return nil, err
+	}
+	defer reviewing.Free(key, 1)
+	caller, err := r.authenticate(ctx, request.Header, request.TLS)
+	done(err == nil, err == nil || AsError(err).Code == codes.Unauthenticated)
 	return caller, err
 }
 

@@ -271,7 +271,7 @@ type timeouts struct{ usual, most, stream time.Duration }
 // Retune applies the timeouts and limits of a configuration to new calls.
 func (s *Server) Retune(c *controller.Services) {
 	s.limits.set(&c.RequestLimits)
-	s.tokens.set(&c.RequestLimits)
+	s.tokens.set(c.RequestLimits.UnknownTokensPerSecond, c.RequestLimits.UnknownTokensPerSecondPerAddress)
 	s.setTimeouts(c)
 }
 

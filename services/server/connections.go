@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // connections limits the number of open connections. A connection above the limit closes another one without an
@@ -18,6 +20,8 @@ import (
 // has time for its first one. Only beyond that are they closed before idle ones.
 type connections struct {
 	most *Limit
+	// gauge has the number of open connections; nil for none.
+	gauge prometheus.Gauge
 
 	mu     sync.Mutex // guards the rest, and the fields of all connections
 	opened uint64
@@ -76,12 +80,18 @@ func (a *connections) admit(c net.Conn) *connection {
 	a.opened++
 	added := &connection{Conn: c, all: a, id: strconv.FormatUint(a.opened, 36)}
 	added.into(&a.unknown)
-	openConnections.Set(float64(a.open))
+	a.report()
 	a.mu.Unlock()
 	if victim != nil {
 		_ = victim.Conn.Close() // pending data of the peer is dropped
 	}
 	return added
+}
+
+func (a *connections) report() {
+	if a.gauge != nil {
+		a.gauge.Set(float64(a.open))
+	}
 }
 
 // oldest returns the connection to close for another one, nil if all have calls in flight.
@@ -116,7 +126,7 @@ func (c *connection) remove() {
 	c.closed = true
 	c.into(nil)
 	c.all.open--
-	openConnections.Set(float64(c.all.open))
+	c.all.report()
 }
 
 // Close closes the connection.

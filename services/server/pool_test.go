@@ -18,8 +18,6 @@ import (
 	"google.golang.org/grpc/codes"
 	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
-
-	"berth.dev/berth/apis/config/controller"
 )
 
 func TestAPoolNeverHoldsMoreThanItsLimits(t *testing.T) {
@@ -160,9 +158,8 @@ func TestConnectionsStayWithinTheirLimit(t *testing.T) {
 
 func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
-	c := controller.Default().Services
-	c.RequestLimits.UnknownTokensPerSecond, c.RequestLimits.UnknownTokensPerSecondPerAddress = 4, 2
-	tk := newTokens(&c, clock)
+	tk := newTokens("services.limits", 10*time.Second, clock)
+	tk.set(4, 2)
 	n := 0
 	fresh := func() digest { n++; return tk.digest(string(rune('a' + n))) }
 	refusal := func(d digest, address string) error {

@@ -82,8 +82,10 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 		config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{},
 		methods: map[string]map[string]method{}, openServices: map[string]bool{},
 	}
-	s.tokens, s.limits = newTokens(&c, clock.RealClock{}), newLimits(&c)
-	s.connections = &connections{most: s.limits.connections}
+	s.limits = newLimits(&c)
+	s.tokens = newTokens("services.limits", time.Duration(c.TokenCacheSeconds)*time.Second, clock.RealClock{})
+	s.tokens.set(c.RequestLimits.UnknownTokensPerSecond, c.RequestLimits.UnknownTokensPerSecondPerAddress)
+	s.connections = &connections{most: s.limits.connections, gauge: openConnections}
 	s.setTimeouts(&c)
 	var err error
 	if c.CertFile != "" {

@@ -16,8 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
-
-	"berth.dev/berth/apis/config/controller"
 )
 
 const (
@@ -49,22 +47,23 @@ type tokens struct {
 	underReview map[digest]int
 }
 
-func newTokens(c *controller.Services, clock clock.PassiveClock) *tokens {
+// newTokens returns tokens whose limits are fields below a path of the configuration. set sets them.
+func newTokens(path string, ttl time.Duration, clock clock.PassiveClock) *tokens {
 	t := &tokens{
-		clock: clock, ttl: time.Duration(c.TokenCacheSeconds) * time.Second,
+		clock: clock, ttl: ttl,
 		known: lru.New(knownTokens), invalid: lru.New(invalidTokens), addresses: lru.New(tokenAddresses),
-		fieldAll:     NewLimit("services.limits.unknownTokensPerSecond", 0),
-		fieldAddress: NewLimit("services.limits.unknownTokensPerSecondPerAddress", 0),
+		fieldAll:     NewLimit(path+".unknownTokensPerSecond", 0),
+		fieldAddress: NewLimit(path+".unknownTokensPerSecondPerAddress", 0),
 		underReview:  map[digest]int{},
 	}
 	_, _ = rand.Read(t.key[:]) // never fails
-	t.set(&c.RequestLimits)
 	return t
 }
 
-func (t *tokens) set(c *controller.RequestLimits) {
-	t.fieldAll.most.Store(int64(c.UnknownTokensPerSecond))
-	t.fieldAddress.most.Store(int64(c.UnknownTokensPerSecondPerAddress))
+// set sets the limits, for all addresses and for each.
+func (t *tokens) set(all, perAddress int32) {
+	t.fieldAll.most.Store(int64(all))
+	t.fieldAddress.most.Store(int64(perAddress))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = t.fieldAll.limiter()
