@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/oaas"
+	"berth.dev/berth/internal/config/program"
 )
 
 const about = `berth-controller reconciles CapacityMixes, ResourceLimits, DeploymentRecords and Environments.
@@ -27,7 +28,7 @@ file is in manifests/controller/config.yaml; some take effect when the file chan
 command "run" is the default. Start with --dry-run to see what it would do.`
 
 // newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
-func newCommand(run func(context.Context, *controller.Configuration, source) error) *cobra.Command {
+func newCommand(run func(context.Context, *controller.Configuration, program.Source) error) *cobra.Command {
 	o := newOptions()
 	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that no one
 	// calls, and they are a third of the program (hack/cluster.BuildTags).
@@ -49,13 +50,13 @@ func newCommand(run func(context.Context, *controller.Configuration, source) err
 				return err
 			}
 			if v, requested := oaas.Verbosity(os.LookupEnv); requested && !cmd.Flags().Changed("v") {
-				o.logs.verbosity = v
+				o.logs.Verbosity = v
 			}
-			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
+			if err := o.logs.Apply(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			src := source{file: o.file, load: func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }}
-			c, err := src.load()
+			src := program.Source{File: o.file, Load: func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }}
+			c, err := src.Load()
 			if err != nil {
 				return err
 			}

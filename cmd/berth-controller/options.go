@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/oaas"
+	"berth.dev/berth/internal/config/program"
 )
 
 // options is the command line.
@@ -21,14 +22,14 @@ type options struct {
 	file string
 	// validate has the command end once the configuration is known to be valid.
 	validate bool
-	logs     logOptions
+	logs     program.Logging
 	// flags holds the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
 
 // newOptions shows the defaults of the file as those of the flags: there is one set of defaults.
 func newOptions() *options {
-	return &options{flags: controller.Default(), logs: logOptions{format: formatText}}
+	return &options{flags: controller.Default()}
 }
 
 // fields returns a pointer to what each flag sets in a configuration.
@@ -91,7 +92,7 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
 		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
 
-	o.logs.addFlags(sections.FlagSet("logging"))
+	o.logs.AddFlags(sections.FlagSet("logging"))
 }
 
 // configuration returns the defaults, overridden by the file, by the variables of the class runtime manager of OaaS, and by the flags

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/config/program"
 )
 
 const header = "apiVersion: config.berth.dev/v1alpha1\nkind: ControllerConfiguration\n"
@@ -28,7 +29,7 @@ func configured(t *testing.T, file string, args ...string) (*controller.Configur
 		args = append([]string{"--config=" + path}, args...)
 	}
 	var got *controller.Configuration
-	cmd := newCommand(func(_ context.Context, c *controller.Configuration, _ source) error {
+	cmd := newCommand(func(_ context.Context, c *controller.Configuration, _ program.Source) error {
 		got = c
 		return nil
 	})
@@ -162,7 +163,7 @@ func TestValidateConfigEndsBeforeTheStart(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(header+file), 0o600))
 		var out bytes.Buffer
-		cmd := newCommand(func(context.Context, *controller.Configuration, source) error {
+		cmd := newCommand(func(context.Context, *controller.Configuration, program.Source) error {
 			t.Error("it starts")
 			return nil
 		})

@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/config/program"
 )
 
 // rereading is a reloader of a file, and what it did.
 type rereading struct {
-	*reloader
+	*program.Reloader
 	t       *testing.T
 	applied []*controller.Configuration
 	log     bytes.Buffer
@@ -30,16 +30,16 @@ func reread(t *testing.T, file string, flags ...string) *rereading {
 	t.Helper()
 	r := &rereading{t: t}
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	logger, err := (&logOptions{format: formatText}).logger(&r.log)
+	logger, err := (&program.Logging{}).Logger(&r.log)
 	require.NoError(t, err)
-	cmd := newCommand(func(_ context.Context, c *controller.Configuration, src source) error {
-		r.reloader = &reloader{source: src, running: c, apply: func(c *controller.Configuration) { r.applied = append(r.applied, c) }, log: logger}
+	cmd := newCommand(func(_ context.Context, c *controller.Configuration, src program.Source) error {
+		r.Reloader = &program.Reloader{Source: src, Running: c, Apply: func(c *controller.Configuration) { r.applied = append(r.applied, c) }, Log: logger}
 		return nil
 	})
 	cmd.SetArgs(append(flags, "--config="+path))
 	require.NoError(t, os.WriteFile(path, []byte(header+file), 0o600))
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	r.look()
+	r.Look()
 	require.Empty(t, r.applied, "nothing was changed")
 	require.Empty(t, r.logged())
 	return r
@@ -48,8 +48,8 @@ func reread(t *testing.T, file string, flags ...string) *rereading {
 // have writes the file again and has it looked at.
 func (r *rereading) have(file string) {
 	r.t.Helper()
-	require.NoError(r.t, os.WriteFile(r.file, []byte(header+file), 0o600))
-	r.look()
+	require.NoError(r.t, os.WriteFile(r.File, []byte(header+file), 0o600))
+	r.Look()
 }
 
 // logged returns what was logged since it was requested last.
@@ -58,11 +58,23 @@ func (r *rereading) logged() string {
 	return r.log.String()
 }
 
-func gauge(t *testing.T, g prometheus.Gauge) float64 {
+// Gauges of the reloader.
+const (
+	lastReloadSuccessful = "berth_config_last_reload_successful"
+	fieldsNeedRestart    = "berth_config_fields_need_restart"
+)
+
+func gauge(t *testing.T, name string) float64 {
 	t.Helper()
-	var m dto.Metric
-	require.NoError(t, g.Write(&m))
-	return m.GetGauge().GetValue()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(t, "there is no metric "+name)
+	return 0
 }
 
 func TestAChangeOfTheFileTakesEffect(t *testing.T) {
@@ -76,7 +88,7 @@ func TestAChangeOfTheFileTakesEffect(t *testing.T) {
 	assert.Contains(t, said, `"The configuration was changed" field="dryRun" from=false to=true`)
 	assert.Contains(t, said, `"The configuration was changed" field="mix.rebalance.mode" from="Evict" to="Report"`)
 
-	r.look()
+	r.Look()
 	r.have("dryRun: true\nresyncSeconds: 45\nmix: {rebalance: {mode: Report}} # as before\n")
 	assert.Len(t, r.applied, 1, "nothing was changed")
 	assert.Empty(t, r.logged())
@@ -94,7 +106,7 @@ func TestWhatNeedsARestartIsSaidAndCounted(t *testing.T) {
 	assert.Contains(t, said, `after a restart only" field="resyncSeconds" from=30 to=45`)
 	assert.Contains(t, said, `after a restart only" field="namespaces"`)
 	assert.InDelta(t, 2, gauge(t, fieldsNeedRestart), 0)
-	r.look()
+	r.Look()
 	assert.Empty(t, r.logged(), "it is said once")
 
 	r.have("resyncSeconds: 45\nnamespaces: [shop]\ndryRun: true\n")
@@ -120,7 +132,7 @@ func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 			assert.Empty(t, r.applied)
 			assert.Contains(t, r.logged(), tc.want)
 			assert.Zero(t, gauge(t, lastReloadSuccessful))
-			r.look()
+			r.Look()
 			assert.Empty(t, r.logged(), "it is said once")
 
 			r.have("dryRun: true\n")
@@ -132,13 +144,13 @@ func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 
 func TestAFileThatIsGoneForAWhile(t *testing.T) {
 	r := reread(t, "")
-	require.NoError(t, os.Rename(r.file, r.file+".away"))
-	r.look()
-	r.look()
+	require.NoError(t, os.Rename(r.File, r.File+".away"))
+	r.Look()
+	r.Look()
 	assert.Equal(t, 1, bytes.Count([]byte(r.logged()), []byte("cannot be used")))
 	assert.Zero(t, gauge(t, lastReloadSuccessful))
-	require.NoError(t, os.Rename(r.file+".away", r.file))
-	r.look()
+	require.NoError(t, os.Rename(r.File+".away", r.File))
+	r.Look()
 	assert.InDelta(t, 1, gauge(t, lastReloadSuccessful), 0)
 	assert.Empty(t, r.applied)
 }

@@ -4,15 +4,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,25 +17,22 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/internal/config/buildinfo"
+	"berth.dev/berth/internal/config/program"
 	"berth.dev/berth/internal/kube/leaderguard"
 )
 
 const (
-	defaultNamespace = "berth-system"
 	// shutdownTimeout is what work in hand has to come to its end. The lease is released after it, so it bounds how long
 	// no one acts.
 	shutdownTimeout = 3 * time.Second
@@ -48,16 +40,13 @@ const (
 	cacheProbeTimeout = 100 * time.Millisecond
 )
 
-// namespaceFile is where a pod reads the namespace that it runs in.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
 // run runs the controllers until the context ends.
-func run(ctx context.Context, c *controller.Configuration, src source) error {
-	asRead := *c // ownNamespace fills c in
+func run(ctx context.Context, c *controller.Configuration, src program.Source) error {
+	asRead := *c // OwnNamespace fills c in
 	log := ctrl.Log.WithName("berth-controller")
 	ctx = ctrl.LoggerInto(ctx, log)
 	log.Info("Starting", "version", buildinfo.Version(), "controllers", c.Controllers, "dryRun", c.DryRun, "namespaces", c.Namespaces)
-	config, err := clientConfig(c.ClientConnection)
+	config, err := program.ClientConfig(c.ClientConnection, "berth-controller")
 	if err != nil {
 		return err
 	}
@@ -75,7 +64,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 		return nil // stopped while waiting
 	default:
 	}
-	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Records.TemplateNamespace); err != nil {
+	if err := program.OwnNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Records.TemplateNamespace); err != nil {
 		return err
 	}
 	o, err := managerOptions(c)
@@ -89,7 +78,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
+	if err := addAll(mgr, c, &program.Reloader{Source: src, Running: &asRead, Log: log}); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -99,7 +88,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 }
 
 // addAll adds what the manager runs, and what changes it when the configuration file does.
-func addAll(mgr ctrl.Manager, c *controller.Configuration, r *reloader) error {
+func addAll(mgr ctrl.Manager, c *controller.Configuration, r *program.Reloader) error {
 	retuneControllers, err := addControllers(mgr, c)
 	if err != nil {
 		return fmt.Errorf("add the controllers: %w", err)
@@ -108,30 +97,14 @@ func addAll(mgr ctrl.Manager, c *controller.Configuration, r *reloader) error {
 	if err != nil {
 		return err
 	}
-	if r.file == "" {
+	if r.File == "" {
 		return nil
 	}
-	r.apply = func(c *controller.Configuration) {
+	r.Apply = func(c *controller.Configuration) {
 		retuneControllers(c)
 		retuneServices(c)
 	}
 	return mgr.Add(r)
-}
-
-func clientConfig(c controller.ClientConnection) (*rest.Config, error) {
-	var config *rest.Config
-	var err error
-	if c.Kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	} else {
-		config, err = ctrl.GetConfig()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
-	}
-	config.QPS, config.Burst = float32(c.QPS), int(c.Burst)
-	config.UserAgent = "berth-controller/" + buildinfo.Version()
-	return config, nil
 }
 
 func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
@@ -140,7 +113,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return ctrl.Options{}, fmt.Errorf("make the scheme: %w", err)
 	}
-	metrics, err := metricsOptions(c.Metrics)
+	metrics, err := program.MetricsOptions(c.Metrics)
 	if err != nil {
 		return ctrl.Options{}, err
 	}
@@ -189,55 +162,6 @@ func childrenOnly(c *controller.Configuration) map[client.Object]cache.ByObject 
 }
 
 func inSeconds(n int32) *time.Duration { return new(time.Duration(n) * time.Second) }
-
-func metricsOptions(m controller.Metrics) (metricsserver.Options, error) {
-	o := metricsserver.Options{BindAddress: m.BindAddress, SecureServing: m.Secure, CertDir: m.CertDirectory}
-	if !m.Secure {
-		return o, nil
-	}
-	o.FilterProvider = filters.WithAuthenticationAndAuthorization
-	// HTTP/2 is of no use to a scraper, and costs a server more under attack.
-	o.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.NextProtos = tls.VersionTLS12, []string{"http/1.1"}
-	}}
-	if m.CertDirectory == "" {
-		return o, nil
-	}
-	// Without this check a wrong directory would mean a self-signed certificate.
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(m.CertDirectory, name)); err != nil {
-			return o, fmt.Errorf("read metrics.certDirectory: %w", err)
-		}
-	}
-	return o, nil
-}
-
-// leaseNamespace returns the configured namespace, else the one that file names, else berth-system.
-func leaseNamespace(configured, file string) (string, error) {
-	if configured != "" {
-		return configured, nil
-	}
-	own, err := os.ReadFile(filepath.Clean(file))
-	if errors.Is(err, fs.ErrNotExist) {
-		return defaultNamespace, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the namespace that this runs in: %w", err)
-	}
-	return strings.TrimSpace(string(own)), nil
-}
-
-// ownNamespace fills in the namespace that the controller runs in where none is configured.
-func ownNamespace(configured ...*string) error {
-	for _, c := range configured {
-		namespace, err := leaseNamespace(*c, namespaceFile)
-		if err != nil {
-			return err
-		}
-		*c = namespace
-	}
-	return nil
-}
 
 func addProbes(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,22 +11,6 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 )
-
-func TestLeaseNamespace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "namespace")
-	got, err := leaseNamespace("", file)
-	require.NoError(t, err)
-	require.Equal(t, "berth-system", got, "outside of a cluster")
-
-	require.NoError(t, os.WriteFile(file, []byte("spot-tools\n"), 0o600))
-	got, err = leaseNamespace("", file)
-	require.NoError(t, err)
-	require.Equal(t, "spot-tools", got, "in a pod")
-
-	got, err = leaseNamespace("asked-for", file)
-	require.NoError(t, err)
-	require.Equal(t, "asked-for", got)
-}
 
 func TestManagerOptionsFollowTheConfiguration(t *testing.T) {
 	c := controller.Default()
@@ -46,27 +27,6 @@ func TestManagerOptionsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, ":8081", o.HealthProbeBindAddress)
 	require.True(t, o.Metrics.SecureServing)
 	require.NotNil(t, o.Metrics.FilterProvider, "who may read is requested")
-}
-
-func TestPlainMetricsAskNobody(t *testing.T) {
-	o, err := metricsOptions(controller.Metrics{BindAddress: ":8080"})
-	require.NoError(t, err)
-	require.False(t, o.SecureServing)
-	require.Nil(t, o.FilterProvider)
-}
-
-func TestAWrongCertificateDirectoryIsNoSelfSignedCertificate(t *testing.T) {
-	dir := t.TempDir()
-	m := controller.Metrics{BindAddress: ":8443", Secure: true, CertDirectory: dir}
-	_, err := metricsOptions(m)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, "metrics.certDirectory")
-
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
-	}
-	_, err = metricsOptions(m)
-	require.NoError(t, err)
 }
 
 func TestBuildInfoIsAMetric(t *testing.T) {

@@ -17,7 +17,7 @@ var programs = []struct {
 	folders []string
 }{
 	{"berth-scheduler", []string{"plugins", "cmd/berth-scheduler"}},
-	{"berth-controller", []string{"controllers", "services", "cmd/berth-controller"}},
+	{"berth-controller", []string{"controllers", "services", "internal/config/program", "cmd/berth-controller"}},
 }
 
 // metricsPage has a table of the metrics of each program.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package program
 
 import (
 	"bytes"
@@ -37,42 +37,42 @@ func init() {
 	lastReloadSuccessful.Set(1) // it was read at the start
 }
 
-// source is where the configuration comes from.
-type source struct {
-	// file is empty if there is none.
-	file string
-	// load reads the file and lets the flags override it.
-	load func() (*controller.Configuration, error)
+// Source is where a configuration comes from.
+type Source struct {
+	// File is empty if there is none.
+	File string
+	// Load reads the file and lets the flags override it.
+	Load func() (*controller.Configuration, error)
 }
 
-// reloader takes over what is changed in the configuration file, as far as it can take effect in a running controller. Every
+// Reloader takes over what is changed in the configuration file, as far as it can take effect in a running program. Every
 // replica does so.
-type reloader struct {
-	source
-	// running is what the controller uses, apply has it use another one.
-	running *controller.Configuration
-	apply   func(*controller.Configuration)
-	log     logr.Logger
+type Reloader struct {
+	Source
+	// Running is what the program uses, Apply has it use another one.
+	Running *controller.Configuration
+	Apply   func(*controller.Configuration)
+	Log     logr.Logger
 
 	// seen is what the file had when it was read last, nil if it could not be read; said is why not.
 	seen []byte
 	said string
 }
 
-var _ manager.LeaderElectionRunnable = &reloader{}
+var _ manager.LeaderElectionRunnable = &Reloader{}
 
 // Start implements manager.Runnable.
-func (r *reloader) Start(ctx context.Context) error {
-	wait.UntilWithContext(ctx, func(context.Context) { r.look() }, rereadPeriod)
+func (r *Reloader) Start(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(context.Context) { r.Look() }, rereadPeriod)
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*reloader) NeedLeaderElection() bool { return false }
+func (*Reloader) NeedLeaderElection() bool { return false }
 
-// look reads the file, and takes over what was changed.
-func (r *reloader) look() {
-	content, err := os.ReadFile(r.file)
+// Look reads the file, and takes over what was changed.
+func (r *Reloader) Look() {
+	content, err := os.ReadFile(r.File)
 	if err != nil {
 		r.seen = nil
 		r.failed(err)
@@ -82,12 +82,12 @@ func (r *reloader) look() {
 		return
 	}
 	r.seen = append([]byte{}, content...) // not nil, even of an empty file
-	read, err := r.load()
+	read, err := r.Load()
 	if err != nil {
 		r.failed(err)
 		return
 	}
-	next, err := reload.Decide(r.running, read)
+	next, err := reload.Decide(r.Running, read)
 	if err != nil {
 		r.failed(err)
 		return
@@ -96,24 +96,24 @@ func (r *reloader) look() {
 	lastReloadSuccessful.Set(1)
 	fieldsNeedRestart.Set(float64(len(next.NeedRestart)))
 	if len(next.TakeEffect) > 0 {
-		r.apply(next.Configuration)
-		r.running = next.Configuration
+		r.Apply(next.Configuration)
+		r.Running = next.Configuration
 	}
 	r.tell("The configuration was changed", next.TakeEffect)
 	r.tell("The configuration file was changed, which takes effect after a restart only", next.NeedRestart)
 }
 
-func (r *reloader) tell(message string, changes []reload.Change) {
+func (r *Reloader) tell(message string, changes []reload.Change) {
 	for _, c := range changes {
-		r.log.Info(message, "field", c.Field, "from", c.From, "to", c.To)
+		r.Log.Info(message, "field", c.Field, "from", c.From, "to", c.To)
 	}
 }
 
 // failed says once why the file cannot be used.
-func (r *reloader) failed(err error) {
+func (r *Reloader) failed(err error) {
 	lastReloadSuccessful.Set(0)
 	if r.said != err.Error() {
 		r.said = err.Error()
-		r.log.Error(err, "The configuration file cannot be used: what was read before stays in force", "file", r.file)
+		r.Log.Error(err, "The configuration file cannot be used: what was read before stays in force", "file", r.File)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package program
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 func TestJSONLinesAreForLogCollectors(t *testing.T) {
 	var out bytes.Buffer
-	logger, err := (&logOptions{format: formatJSON, verbosity: 2}).logger(&out)
+	logger, err := (&Logging{format: formatJSON, Verbosity: 2}).Logger(&out)
 	require.NoError(t, err)
 	logger.V(2).Info("Decided", "pod", klog.KRef("shop", "web-1"))
 	logger.V(3).Info("Not requested")
@@ -35,7 +35,7 @@ func TestJSONLinesAreForLogCollectors(t *testing.T) {
 
 func TestTextLinesAreTheScheduler(t *testing.T) {
 	var out bytes.Buffer
-	logger, err := (&logOptions{format: formatText, verbosity: 2}).logger(&out)
+	logger, err := (&Logging{format: formatText, Verbosity: 2}).Logger(&out)
 	require.NoError(t, err)
 	logger.V(2).Info("Decided", "pod", klog.KRef("shop", "web-1"))
 	logger.V(3).Info("Not requested")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package program
 
 import (
 	"fmt"
@@ -22,20 +22,23 @@ const (
 	mostVerbose = 10
 )
 
-type logOptions struct {
-	format    string
-	verbosity int
+// Logging is how a program logs.
+type Logging struct {
+	format string
+	// Verbosity is from 0 to 10.
+	Verbosity int
 }
 
-func (o *logOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.format, "log-format", o.format, "How log lines are written: text, as the scheduler does, or json.")
-	fs.IntVarP(&o.verbosity, "v", "v", o.verbosity,
+// AddFlags adds the flags for logging.
+func (o *Logging) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.format, "log-format", formatText, "How log lines are written: text, as the scheduler does, or json.")
+	fs.IntVarP(&o.Verbosity, "v", "v", o.Verbosity,
 		"How much is logged, 0 to 10: 0 what an operator acts on, 2 every decision, 4 and more the nodes that were evaluated. (default 0)")
 }
 
-// apply makes one logger of klog's, which client-go uses, and of controller-runtime's.
-func (o *logOptions) apply(out io.Writer) error {
-	logger, err := o.logger(out)
+// Apply makes one logger of klog's, which client-go uses, and of controller-runtime's.
+func (o *Logging) Apply(out io.Writer) error {
+	logger, err := o.Logger(out)
 	if err != nil {
 		return err
 	}
@@ -43,19 +46,20 @@ func (o *logOptions) apply(out io.Writer) error {
 	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 	// The calls of klog that know no logger have a threshold of their own.
 	var threshold klog.Level
-	return threshold.Set(strconv.Itoa(o.verbosity))
+	return threshold.Set(strconv.Itoa(o.Verbosity))
 }
 
-func (o *logOptions) logger(out io.Writer) (logr.Logger, error) {
-	if o.verbosity < 0 || o.verbosity > mostVerbose {
-		return logr.Logger{}, fmt.Errorf("-v is %d: it must be from 0 to %d", o.verbosity, mostVerbose)
+// Logger returns a logger that writes to out.
+func (o *Logging) Logger(out io.Writer) (logr.Logger, error) {
+	if o.Verbosity < 0 || o.Verbosity > mostVerbose {
+		return logr.Logger{}, fmt.Errorf("-v is %d: it must be from 0 to %d", o.Verbosity, mostVerbose)
 	}
 	switch o.format {
-	case formatText:
-		return textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out))), nil
+	case formatText, "":
+		return textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.Verbosity), textlogger.Output(out))), nil
 	case formatJSON:
 		// logr's V(n) is slog's level -n.
-		handler := slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.verbosity), ReplaceAttr: plainLevel})
+		handler := slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity), ReplaceAttr: plainLevel})
 		return logr.FromSlogHandler(handler), nil
 	default:
 		return logr.Logger{}, fmt.Errorf("--log-format is %q: it must be %s or %s", o.format, formatText, formatJSON)
