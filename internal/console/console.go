@@ -133,7 +133,7 @@ func (c *Console) again(w http.ResponseWriter, r *http.Request, status int, path
 	if err != nil {
 		return // the client is gone
 	}
-	c.write(w, status, of(s), &url.URL{Path: path})
+	c.write(w, r, status, of(s), &url.URL{Path: path})
 }
 
 // page serves a page.
@@ -147,9 +147,9 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p, status = failed(err), http.StatusNotFound
 	}
-	c.write(w, status, p, r.URL)
+	c.write(w, r, status, p, r.URL)
 }
 
 func (c *Console) notFound(w http.ResponseWriter, r *http.Request) {
-	c.write(w, http.StatusNotFound, failed(errNoPage), r.URL)
+	c.write(w, r, http.StatusNotFound, failed(errNoPage), r.URL)
 }

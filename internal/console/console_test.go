@@ -217,7 +217,7 @@ func TestTextsOfTenantsAreInert(t *testing.T) {
 			p, err := pageOf(at, s)
 			require.NoError(t, err)
 			recorder := httptest.NewRecorder()
-			c.write(recorder, http.StatusOK, p, at)
+			c.write(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody), http.StatusOK, p, at)
 			all := elements(t, recorder.Body.String())
 			assert.Len(t, all["script"], 1)
 			assert.Empty(t, all["iframe"])

@@ -110,7 +110,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 		p, err := pageOf(at, s)
 		require.NoError(t, err, path)
 		recorder := httptest.NewRecorder()
-		c.write(recorder, http.StatusOK, p, at)
+		c.write(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), http.StatusOK, p, at)
 		requireInert(t, path, recorder.Body.String())
 	}
 	for _, path := range []string{

@@ -110,7 +110,12 @@ func (h *hub) read(ctx context.Context) {
 		h.failed(err.Error())
 		return
 	}
-	h.replace(func(s *state) { s.Reading, s.at, s.failure, s.rows = r, began, "", &sync.Map{} })
+	h.replace(func(s *state) {
+		if r != s.Reading { // rows of the same reading are rendered already
+			s.rows = &sync.Map{}
+		}
+		s.Reading, s.at, s.failure = r, began, ""
+	})
 }
 
 // readAll reads until nothing was written meanwhile: a reading that began before could lack it.

@@ -35,7 +35,7 @@ func show(t *testing.T, path string, limits ...*v1alpha1.ResourceLimit) (status 
 		return http.StatusNotFound, err.Error()
 	}
 	w := httptest.NewRecorder()
-	c.write(w, http.StatusOK, p, at)
+	c.write(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), http.StatusOK, p, at)
 	return w.Code, w.Body.String()
 }
 

@@ -143,7 +143,7 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
 	}
-	c.write(w, status, f.page(s), r.URL)
+	c.write(w, r, status, f.page(s), r.URL)
 }
 
 // mix is the one of the path, or a page that it is not there.
@@ -158,7 +158,7 @@ func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1
 	}
 	m, err := mixList.find([]string{r.PathValue("namespace"), r.PathValue("name")}, s)
 	if err != nil {
-		c.write(w, http.StatusNotFound, failed(err), r.URL)
+		c.write(w, r, http.StatusNotFound, failed(err), r.URL)
 		return nil, nil, false
 	}
 	return s, m, true
@@ -220,7 +220,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	f.Problem, f.Planned = inert(err.Error()), false
-	c.write(w, http.StatusUnprocessableEntity, f.page(s), &url.URL{Path: f.URL})
+	c.write(w, r, http.StatusUnprocessableEntity, f.page(s), &url.URL{Path: f.URL})
 }
 
 // writeMix changes the numbers of a mix, if it is still the one that the plan is of.

@@ -93,13 +93,14 @@ func navOf(path string) (nav []link) {
 }
 
 // write writes a page.
-func (c *Console) write(w http.ResponseWriter, status int, p *page, at *url.URL) {
+func (c *Console) write(w http.ResponseWriter, r *http.Request, status int, p *page, at *url.URL) {
 	stream := url.Values{"page": {at.RequestURI()}, "has": {strconv.FormatUint(p.hash(), 36)}}
 	v := struct {
 		Title, Stream string
 		Nav           []link
+		Account       *Account
 		Parts         []*part
-	}{p.title, "/stream?" + stream.Encode(), navOf(at.Path), p.parts}
+	}{p.title, "/stream?" + stream.Encode(), navOf(at.Path), accountOf(r), p.parts}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := templates.ExecuteTemplate(w, "page", v); err != nil {

@@ -225,7 +225,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 		err = errNoPage
 	}
 	if err != nil {
-		c.write(w, http.StatusNotFound, failed(err), r.URL)
+		c.write(w, r, http.StatusNotFound, failed(err), r.URL)
 		return
 	}
 	s, err := c.hub.current(r.Context())
@@ -237,7 +237,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 	if err != nil && !errors.Is(err, errTooLong) {
 		status = http.StatusUnprocessableEntity
 	}
-	c.write(w, status, found.page(s, text, err), r.URL)
+	c.write(w, r, status, found.page(s, text, err), r.URL)
 }
 
 // run returns what a command prints, line by line inert.

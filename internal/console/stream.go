@@ -69,13 +69,22 @@ func (c *Console) changes(at *url.URL, s *state, sent sentParts, has string) (ev
 			continue
 		}
 		for _, changed := range part.changed(sent, loaded) {
-			data, err := json.Marshal(changed)
+			event, err := eventOf(changed)
 			if err != nil {
 				c.log.Error("Encode a part of a page", "id", changed.ID, "err", err)
 				continue
 			}
-			events = append(append(append(events, "event: part\ndata: "...), data...), "\n\n"...)
+			events = append(events, event...)
 		}
 	}
 	return events
+}
+
+// eventOf is the event that replaces an element.
+func eventOf(r replacement) ([]byte, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]byte("event: part\ndata: "), data...), "\n\n"...), nil
 }
