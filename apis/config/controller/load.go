@@ -35,6 +35,7 @@ func Default() *Configuration {
 		Mix:              defaultMix(),
 		Webhook:          defaultWebhook(),
 		Services:         defaultServices(),
+		Console:          defaultConsole(),
 		Records:          defaultRecords(),
 		Environments:     defaultEnvironments(),
 	}

@@ -183,7 +183,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 func (s *Services) validateAddresses(path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if s.Enabled() {
-		all = s.validateReach(path.Child("bindAddress"), s.BindAddress)
+		all = validateReach(path.Child("bindAddress"), s.BindAddress, s.CertFile != "" || s.Insecure)
 	}
 	seen := map[string]bool{s.BindAddress: true}
 	for i, address := range s.ExtraBindAddresses {
@@ -197,18 +197,18 @@ func (s *Services) validateAddresses(path *field.Path) field.ErrorList {
 			all = append(all, field.Duplicate(path, address))
 		default:
 			all = append(all, validateBindAddress(path, address)...)
-			all = append(all, s.validateReach(path, address)...)
+			all = append(all, validateReach(path, address, s.CertFile != "" || s.Insecure)...)
 		}
 		seen[address] = true
 	}
 	return all
 }
 
-// validateReach rejects addresses on which bearer tokens can be read by others on the network. A host name counts as
-// reachable, whatever it currently resolves to.
-func (s *Services) validateReach(path *field.Path, address string) field.ErrorList {
+// validateReach rejects addresses on which bearer tokens can be read by others on the network, unless that is allowed. A host name counts
+// as reachable, whatever it currently resolves to.
+func validateReach(path *field.Path, address string, allowed bool) field.ErrorList {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil || s.CertFile != "" || s.Insecure {
+	if err != nil || allowed {
 		return nil
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
@@ -217,3 +217,5 @@ func (s *Services) validateReach(path *field.Path, address string) field.ErrorLi
 	return field.ErrorList{field.Invalid(path, address,
 		fmt.Sprintf("other hosts can reach it without TLS: set %s and %s, or %s", "certFile", "keyFile", "insecure: true"))}
 }
+
+func isAddress(host string) bool { return net.ParseIP(host) != nil }

@@ -103,6 +103,11 @@ type Configuration struct {
 	// +optional
 	Services Services `json:"services"`
 
+	// console configures berth-console.
+	//
+	// +optional
+	Console Console `json:"console"`
+
 	// records configures how DeploymentRecords are rendered, measured and scaled.
 	//
 	// +optional

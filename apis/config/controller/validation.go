@@ -25,6 +25,7 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.Limits.validate(field.NewPath("limits"))...)
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
 	all = append(all, c.Services.validate(field.NewPath("services"))...)
+	all = append(all, c.Console.validate(field.NewPath("console"))...)
 	all = append(all, c.Records.validate(field.NewPath("records"))...)
 	if c.Webhook.Enabled && !c.Runs(ControllerMix) && !c.Runs(ControllerLimits) {
 		all = append(all, field.Invalid(field.NewPath("webhook", "enabled"), true, "requires the controller mix or limits"))

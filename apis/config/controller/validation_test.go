@@ -147,7 +147,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 49, checked)
+	require.Equal(t, 60, checked)
 }
 
 // visit calls f for every integer field.

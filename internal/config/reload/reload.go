@@ -19,6 +19,14 @@ import (
 // Fields are the fields that take effect in a running controller: what an operator turns in an incident, and what only
 // bounds times and numbers. None of them changes what is watched, where something is served, or what objects look like.
 var Fields = []string{
+	"console.limits.connections",
+	"console.limits.readings",
+	"console.limits.sessions",
+	"console.limits.sessionsPerUser",
+	"console.limits.streams",
+	"console.limits.streamsPerSession",
+	"console.limits.unknownTokensPerSecond",
+	"console.limits.unknownTokensPerSecondPerAddress",
 	"dryRun",
 	"environments.cleanUpFailedSeconds",
 	"environments.deleteOrphansAfterSeconds",
