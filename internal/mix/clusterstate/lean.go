@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// leanMessage bounds the message of a condition, in bytes. An overview shows fewer.
+const leanMessage = 1024
+
+// Lean replaces a pod, a node or a workload controller, as a cache keeps it, by one that has only what an overview reads: a state makes the
+// same of it, except the requests and the local data of a pod. Other objects lose who wrote their fields. The argument is not used
+// afterwards.
+func Lean(o any) (any, error) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return leanPod(o), nil
+	case *corev1.Node:
+		o.Status.Images, o.Status.VolumesInUse, o.Status.VolumesAttached, o.ManagedFields = nil, nil, nil, nil
+		return o, nil
+	case *appsv1.ReplicaSet:
+		o.ObjectMeta, o.Spec.Template = leanMeta(o), leanTemplate(&o.Spec.Template)
+		return o, nil
+	case *appsv1.Deployment:
+		o.ObjectMeta, o.Spec.Template = leanMeta(o), leanTemplate(&o.Spec.Template)
+		return o, nil
+	case *appsv1.StatefulSet:
+		o.ObjectMeta, o.Spec.Template, o.Spec.VolumeClaimTemplates = leanMeta(o), leanTemplate(&o.Spec.Template), nil
+		return o, nil
+	case *batchv1.Job:
+		o.ObjectMeta, o.Spec.Template = leanMeta(o), leanTemplate(&o.Spec.Template)
+		return o, nil
+	case metav1.Object:
+		o.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+func leanPod(o *corev1.Pod) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, CreationTimestamp: o.CreationTimestamp,
+		DeletionTimestamp: o.DeletionTimestamp, Labels: o.Labels, Annotations: keptAnnotations(o.Annotations),
+	}}
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		p.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	if slotByOthers(o) || CostByOthers(o) { // few
+		p.ManagedFields = o.ManagedFields
+	}
+	s := &o.Spec
+	p.Spec = corev1.PodSpec{
+		NodeName: s.NodeName, SchedulerName: s.SchedulerName, NodeSelector: s.NodeSelector, SchedulingGates: s.SchedulingGates,
+		SchedulingGroup: s.SchedulingGroup, RestartPolicy: s.RestartPolicy,
+	}
+	if s.Affinity != nil && s.Affinity.NodeAffinity != nil {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: s.Affinity.NodeAffinity}
+	}
+	p.Status.Phase = o.Status.Phase
+	for i := range o.Status.Conditions {
+		if c := o.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
+			c.Message = strings.Clone(c.Message[:min(len(c.Message), leanMessage)])
+			p.Status.Conditions = append(p.Status.Conditions, c)
+		}
+	}
+	return p
+}
+
+// leanMeta is the metadata of a workload controller that Strip keeps, and what a cache requires.
+func leanMeta(o metav1.Object) metav1.ObjectMeta {
+	m := stripMeta(o)
+	m.ResourceVersion, m.CreationTimestamp, m.DeletionTimestamp = o.GetResourceVersion(), o.GetCreationTimestamp(), o.GetDeletionTimestamp()
+	return m
+}
+
+func leanTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: t.Spec.NodeName}}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// lean is what a cache keeps of a copy of an object.
+func lean[T any](t require.TestingT, o T) T {
+	kept, err := Lean(o)
+	require.NoError(t, err)
+	return kept.(T)
+}
+
+func TestALeanPodIsTheSameInAnOverview(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawPod(t)
+		f := New(options())
+		want := *f.podOf(o, nil)
+		want.CPU, want.Memory, want.LocalData = 0, 0, ""
+		got := *f.podOf(lean(t, o.DeepCopy()), nil)
+		require.Empty(t, got.LocalData)
+		got.CPU, got.Memory = 0, 0
+		require.Equal(t, want, got)
+	})
+}
+
+func TestALeanOwnerIsTheSameInAnOverview(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawOwner(t)
+		want := Strip(o)
+		kept, err := Lean(o)
+		require.NoError(t, err)
+		require.Equal(t, want, Strip(kept.(metav1.Object)))
+		require.Equal(t, o.GetResourceVersion(), kept.(metav1.Object).GetResourceVersion())
+	})
+}
+
+func TestALeanPodIsSmall(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "web", Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 200_000)},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+	}}
+	p.Spec.Containers = []corev1.Container{{Name: "web"}}
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: strings.Repeat("x", 30_000),
+	}, {Type: corev1.PodInitialized}}
+	kept := lean(t, p)
+	assert.Empty(t, kept.Annotations)
+	assert.Empty(t, kept.ManagedFields)
+	assert.Empty(t, kept.Spec.Containers)
+	require.Len(t, kept.Status.Conditions, 1)
+	assert.Len(t, kept.Status.Conditions[0].Message, leanMessage)
+}
