@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/console"
 )
 
@@ -112,7 +113,7 @@ func (f *flags) console(s *source) console.Options {
 	out := console.Options{Source: s, Plan: f.planner, Command: f.command, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
-		out.Environment = s.changeEnvironment
+		out.Environment = live.EnvironmentChanger(s.options.Now)
 	}
 	return out
 }
