@@ -23,6 +23,9 @@ func Lean(o any) (any, error) {
 		return leanPod(o), nil
 	case *corev1.Node:
 		o.Status.Images, o.Status.VolumesInUse, o.Status.VolumesAttached, o.ManagedFields = nil, nil, nil, nil
+		for i := range o.Status.Conditions {
+			o.Status.Conditions[i].LastHeartbeatTime = metav1.Time{} // it changes when nothing else does
+		}
 		return o, nil
 	case *appsv1.ReplicaSet:
 		o.ObjectMeta, o.Spec.Template = leanMeta(o), leanTemplate(&o.Spec.Template)

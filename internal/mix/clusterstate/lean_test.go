@@ -33,6 +33,15 @@ func TestALeanPodIsTheSameInAnOverview(t *testing.T) {
 	})
 }
 
+func TestALeanNodeIsTheSameInAnOverview(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawNode(t)
+		f := New(options())
+		want := f.nodeOf(o)
+		require.Equal(t, want, f.nodeOf(lean(t, o.DeepCopy())))
+	})
+}
+
 func TestALeanOwnerIsTheSameInAnOverview(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOwner(t)
