@@ -89,10 +89,10 @@ func NewConnections(most *Limit) *Connections { return &Connections{&connections
 // Listen returns a listener whose connections count.
 func (c *Connections) Listen(l net.Listener) net.Listener { return &listener{l, c.all} }
 
-// Context is the ConnContext of an http.Server whose requests call Hold.
+// Context is the ConnContext of an http.Server whose requests call HoldConnection.
 func (*Connections) Context(ctx context.Context, c net.Conn) context.Context {
 	return withConnection(ctx, c)
 }
 
-// Hold keeps the connection of an authenticated request open until the returned function is called.
-func (*Connections) Hold(ctx context.Context) (release func()) { return connectionOf(ctx).hold() }
+// HoldConnection keeps the connection of an authenticated request open until the returned function is called.
+func HoldConnection(ctx context.Context) (release func()) { return connectionOf(ctx).hold() }

@@ -24,6 +24,15 @@ func NewLimit(name string, most int) *Limit {
 	return l
 }
 
+// Set changes the maximum. What is in use above it stays.
+func (l *Limit) Set(most int) { l.most.Store(int64(most)) }
+
+// Most is the maximum.
+func (l *Limit) Most() int { return int(l.most.Load()) }
+
+// Refuse counts a refusal and returns it: RESOURCE_EXHAUSTED, with the name of the limit. what is a plural noun.
+func (l *Limit) Refuse(what string) *Error { return l.refuse(what) }
+
 // refuse counts a refusal and returns it.
 func (l *Limit) refuse(what string) *Error {
 	refusals.WithLabelValues(l.Name).Inc()

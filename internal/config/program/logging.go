@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,15 +26,17 @@ const (
 // Logging is how a program logs.
 type Logging struct {
 	format string
-	// Verbosity is from 0 to 10.
+	// Verbosity is from 0 to Most.
 	Verbosity int
+	// Most is the highest verbosity; 0 is 10.
+	Most int
 }
 
 // AddFlags adds the flags for logging.
 func (o *Logging) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", formatText, "How log lines are written: text, as the scheduler does, or json.")
 	fs.IntVarP(&o.Verbosity, "v", "v", o.Verbosity,
-		"How much is logged, 0 to 10: 0 what an operator acts on, 2 every decision, 4 and more the nodes that were evaluated. (default 0)")
+		fmt.Sprintf("How much is logged, 0 to %d: ", cmp.Or(o.Most, mostVerbose))+"0 what an operator acts on, 2 every decision, 4 and more the nodes that were evaluated. (default 0)")
 }
 
 // Apply makes one logger of klog's, which client-go uses, and of controller-runtime's.
@@ -51,8 +54,8 @@ func (o *Logging) Apply(out io.Writer) error {
 
 // Logger returns a logger that writes to out.
 func (o *Logging) Logger(out io.Writer) (logr.Logger, error) {
-	if o.Verbosity < 0 || o.Verbosity > mostVerbose {
-		return logr.Logger{}, fmt.Errorf("-v is %d: it must be from 0 to %d", o.Verbosity, mostVerbose)
+	if most := cmp.Or(o.Most, mostVerbose); o.Verbosity < 0 || o.Verbosity > most {
+		return logr.Logger{}, fmt.Errorf("-v is %d: it must be from 0 to %d", o.Verbosity, most)
 	}
 	switch o.format {
 	case formatText, "":
