@@ -55,7 +55,8 @@ func newCommand(run func(context.Context, *controller.Configuration, program.Sou
 			if err := o.logs.Apply(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			src := program.Source{File: o.file, Load: func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }}
+			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
+			src := program.Source{File: o.file, Load: load}
 			c, err := src.Load()
 			if err != nil {
 				return err

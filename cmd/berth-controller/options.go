@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -113,6 +114,9 @@ func (o *options) configuration(given func(flag string) bool) (*controller.Confi
 		if given(flag) {
 			reflect.ValueOf(field).Elem().Set(reflect.ValueOf(set[flag]).Elem())
 		}
+	}
+	if c.Console.Enabled() {
+		return nil, errors.New("the configuration is not valid: console.bindAddress is set, but only berth-console serves the console")
 	}
 	if errs := c.Validate(); len(errs) > 0 {
 		var lines []string

@@ -178,3 +178,8 @@ func TestValidateConfigEndsBeforeTheStart(t *testing.T) {
 		require.Equal(t, "The configuration is valid.\n", out.String())
 	}
 }
+
+func TestTheConsoleIsServedByAnotherProgram(t *testing.T) {
+	_, err := configured(t, "console: {bindAddress: '127.0.0.1:9445'}\n")
+	require.ErrorContains(t, err, "only berth-console serves the console")
+}

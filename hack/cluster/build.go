@@ -160,6 +160,11 @@ func BuildController(ctx context.Context, repoRoot string, out io.Writer, race b
 	return buildCommand(ctx, repoRoot, out, "berth-controller", race)
 }
 
+// BuildConsole builds ./cmd/berth-console, as BuildScheduler does the scheduler.
+func BuildConsole(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
+	return buildCommand(ctx, repoRoot, out, "berth-console", race)
+}
+
 // inputsEnv has a hash of the sources of the programs (hack/inputs.sh). go test runs a cached test again when a variable that the
 // test has read changes.
 const inputsEnv = "BERTH_INPUTS"

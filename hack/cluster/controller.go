@@ -19,7 +19,10 @@ const BerthControllerUser = "system:serviceaccount:berth-system:berth-controller
 // BerthEnvironmentsUser is that of the process which runs Environments alone.
 const BerthEnvironmentsUser = "system:serviceaccount:berth-system:berth-environments"
 
-// Controller is a running controller.
+// BerthConsoleUser is that of the process which serves the console.
+const BerthConsoleUser = "system:serviceaccount:berth-system:berth-console"
+
+// Controller is a running controller, or a program with the same flags.
 type Controller struct {
 	*server
 	// HealthURL is the address of /healthz and /readyz.

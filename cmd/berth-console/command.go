@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/config/buildinfo"
+	"berth.dev/berth/internal/config/program"
+)
+
+const about = `berth-console serves web pages about the mixes, resource limits, deployment records and environments of a cluster. Users sign in with a bearer
+token: they see what they may list, and change what they may change.
+
+It reads a ControllerConfiguration: the sections console, clientConnection, health and metrics, and schedulerConfig. A flag has precedence over
+the file.`
+
+// mostVerbose is the highest verbosity. Above it, the client logs the bodies of requests, which have the tokens of users.
+const mostVerbose = 7
+
+// options is the command line.
+type options struct {
+	file     string
+	validate bool
+	version  bool
+	logs     program.Logging
+	// flags has the values of the flags; only those that were given count.
+	flags *controller.Configuration
+}
+
+// fields returns a pointer to what each flag sets in a configuration.
+func fields(c *controller.Configuration) map[string]*string {
+	return map[string]*string{
+		"bind-address":              &c.Console.BindAddress,
+		"health-probe-bind-address": &c.Health.BindAddress,
+		"kubeconfig":                &c.ClientConnection.Kubeconfig,
+		"metrics-bind-address":      &c.Metrics.BindAddress,
+		"scheduler-config":          &c.SchedulerConfig,
+	}
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	c := o.flags
+	fs.StringVar(&o.file, "config", "", "The configuration file.")
+	fs.BoolVar(&o.validate, "validate-config", false, "Print whether the configuration, with flags, is valid, and exit: with code 1 if it is not.")
+	fs.BoolVar(&o.version, "version", false, "Print the version and exit.")
+	fs.StringVar(&c.Console.BindAddress, "bind-address", c.Console.BindAddress, "Where the console is served.")
+	fs.StringVar(&c.SchedulerConfig, "scheduler-config", c.SchedulerConfig,
+		"The file that berth-scheduler runs with: scheduler names and rules for node types are taken from it. "+
+			"Without one the scheduler's defaults apply.")
+	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Where /metrics is served; "0" is nowhere.`)
+	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
+		`Where /healthz and /readyz are served; "0" is nowhere.`)
+	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
+		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
+	o.logs.AddFlags(fs)
+}
+
+// newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
+func newCommand(run func(context.Context, *controller.Configuration, program.Source) error) *cobra.Command {
+	o := &options{flags: controller.Default(), logs: program.Logging{Most: mostVerbose}}
+	cmd := &cobra.Command{
+		Use: "berth-console", Long: about, Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.version {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-console"))
+				return err
+			}
+			if err := o.logs.Apply(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
+			src := program.Source{File: o.file, Load: load}
+			c, err := src.Load()
+			if err != nil {
+				return err
+			}
+			if o.validate {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "The configuration is valid.")
+				return err
+			}
+			return run(cmd.Context(), c, src)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see berth-console --help)", err)
+	})
+	return cmd
+}
+
+// configuration returns the defaults, overridden by the file and by the flags that were given.
+func (o *options) configuration(given func(flag string) bool) (*controller.Configuration, error) {
+	c := controller.Default()
+	if o.file != "" {
+		var err error
+		if c, err = controller.Load(o.file); err != nil {
+			return nil, err
+		}
+	}
+	set := fields(o.flags)
+	for flag, field := range fields(c) {
+		if given(flag) {
+			*field = *set[flag]
+		}
+	}
+	if errs := c.Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("the configuration is not valid: %w", errs.ToAggregate())
+	}
+	if !c.Console.Enabled() {
+		return nil, errors.New(`the configuration is not valid: console.bindAddress is "0", so that nothing is served`)
+	}
+	return c, nil
+}

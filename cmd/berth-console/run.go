@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/config/buildinfo"
+	"berth.dev/berth/internal/config/program"
+	"berth.dev/berth/services/console"
+)
+
+// shutdownTimeout is what requests in flight have to come to their end.
+const shutdownTimeout = 3 * time.Second
+
+// run serves the console until the context ends.
+func run(ctx context.Context, c *controller.Configuration, src program.Source) error {
+	log := ctrl.Log.WithName("berth-console")
+	log.Info("Starting", "version", buildinfo.Version())
+	settings, err := settingsOf(c)
+	if err != nil {
+		return err
+	}
+	config, err := program.ClientConfig(c.ClientConnection, "berth-console")
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return fmt.Errorf("make the scheme: %w", err)
+	}
+	metrics, err := program.MetricsOptions(c.Metrics)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.Health.BindAddress, GracefulShutdownTimeout: new(shutdownTimeout),
+	})
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	namespace := c.LeaderElection.Namespace
+	if err := program.OwnNamespace(&namespace); err != nil {
+		return err
+	}
+	s, err := console.New(console.Options{
+		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.Ready), mgr.AddHealthzCheck("ping", healthz.Ping))
+	if err == nil && src.File != "" {
+		err = mgr.Add(&program.Reloader{
+			Source: src, Running: c, Log: log, Apply: func(c *controller.Configuration) { s.Retune(&c.Console) },
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("add the console: %w", err)
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("serve the console: %w", err)
+	}
+	return nil
+}
+
+// settingsOf are the settings of the scheduler, as berth-controller has them.
+func settingsOf(c *controller.Configuration) (*live.Settings, error) {
+	if c.SchedulerConfig == "" {
+		return live.Defaults()
+	}
+	return live.FromFile(c.SchedulerConfig)
+}
