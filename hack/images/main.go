@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command images builds the container images of berth-scheduler and
-// berth-controller: one static program and the certificate authorities of the
+// Command images builds the container images of berth-scheduler,
+// berth-controller and berth-console: one static program and the certificate authorities of the
 // web, no shell, no user but nonroot. It needs no container engine. The same
 // source, flags and Go version give the same digests.
 package main
@@ -25,7 +25,7 @@ import (
 )
 
 // programs are the images, and the packages of their programs.
-var programs = []string{"berth-scheduler", "berth-controller"}
+var programs = []string{"berth-scheduler", "berth-controller", "berth-console"}
 
 // gangs is the optional image of a program that is a module of its own.
 const gangs = "berth-scheduler-gangs"

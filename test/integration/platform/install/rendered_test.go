@@ -28,6 +28,7 @@ var variants = map[string][]string{
 	"replace-default":  {"scheduler.profile=replace-default"},
 	"webhook":          {"webhook.enabled=true"},
 	"services":         {"services.enabled=true", "records.enabled=true", "environments.enabled=true"},
+	"console":          {"console.enabled=true"},
 }
 
 func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
@@ -58,7 +59,7 @@ func TestTheChartHasTheMonitoringKit(t *testing.T) {
 func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 	w := testenv.New(t)
 	out := string(template(w, "spot", "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true",
-		"scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.podMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
+		"console.enabled=true", "scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.podMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
 	assert.NotContains(t, out, "berth-system")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-controller")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-environments")
@@ -203,7 +204,7 @@ var (
 	// ofRelease are the labels that only helm writes.
 	ofRelease = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
 	// hashed is what kustomize appends to the names of ConfigMaps.
-	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller|environments)-config)-[a-z0-9]{10}$`)
+	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller|environments|console)-config)-[a-z0-9]{10}$`)
 )
 
 // normalise reads objects and takes away what helm and kustomize add. Their keys

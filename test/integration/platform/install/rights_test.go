@@ -105,7 +105,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
 	since := time.Now()
-	installed(w, "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
+	installed(w, "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true", "console.enabled=true")
 	w.RunScheduler(cluster.ProgramOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w)
 	moved(w)
