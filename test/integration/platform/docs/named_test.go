@@ -34,6 +34,9 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^kubectl annotate (deployment web|replicaset -l app=web) berth.dev/spot-percent-`), "needs a Deployment with annotations; it is kubectl's own command"},
 	{regexp.MustCompile(`^kubectl berth proxy `), "ends when it is stopped: test/integration/limits/wire runs it, and calls the services through it"},
 	{regexp.MustCompile(`^kubectl berth ui `), "ends when it is stopped: test/integration/platform/cli opens its pages"},
+	{regexp.MustCompile(`^kubectl -n berth-system create secret tls berth-console-tls `), "needs a certificate: test/integration/platform/console serves with one"},
+	{regexp.MustCompile(`^kubectl -n berth-system port-forward service/berth-console `), "ends when it is stopped, and needs kubelets"},
+	{regexp.MustCompile(`^kubectl create token viewer `), "needs a ServiceAccount of that name: test/integration/platform/console signs in with tokens of some"},
 	{regexp.MustCompile(`^kubectl berth explain \S+ --scores`), "needs a pod of that name: test/integration/policies/scheduling shows the scores of one"},
 	{regexp.MustCompile(`^kubectl berth env (backup|restore)-database `), "test/integration/environments/lifecycle runs them on a database; here none gets ready"},
 }
