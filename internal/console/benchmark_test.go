@@ -37,9 +37,9 @@ func BenchmarkReadingFor100Pages(b *testing.B) {
 	_, c := start(b, thousand())
 	at := &url.URL{Path: "/"}
 	o := thousand()
-	pages := make([]sentParts, 100)
+	pages := make([]*sentParts, 100)
 	for i := range pages {
-		pages[i] = sentParts{}
+		pages[i] = newSentParts()
 	}
 	read := func() (bytes int) {
 		s := &state{Reading: &Reading{Overview: o}, rows: &sync.Map{}}

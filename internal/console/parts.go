@@ -5,7 +5,6 @@ package console
 import (
 	"hash/maphash"
 	"html/template"
-	"slices"
 	"strings"
 )
 
@@ -38,7 +37,12 @@ func newRow(id string, html template.HTML) row { return row{id, html, hash(strin
 // replacement is sent to a browser: the new HTML of an element.
 type replacement struct {
 	ID   string `json:"id"`
-	HTML string `json:"html"`
+	HTML string `json:"html,omitempty"`
+	// Gone is set for an element that is removed. Into is set for a row that comes or moves: the part that it is in, where it follows the
+	// row After, or is the first one.
+	Gone  bool   `json:"gone,omitempty"`
+	Into  string `json:"into,omitempty"`
+	After string `json:"after,omitempty"`
 }
 
 // ageID is the part that every reading changes.
@@ -71,33 +75,21 @@ func (p *part) HTML() template.HTML {
 
 // changed returns what a browser lacks, and remembers that it has it. Of a part that was not sent before, it lacks all, unless it has
 // the part from the page.
-func (p *part) changed(sent sentParts, fromPage bool) []replacement {
+func (p *part) changed(sent *sentParts, fromPage bool) []replacement {
 	frame := hash(string(p.before), string(p.after))
-	for _, r := range p.rows {
-		frame = frame*31 + hash(r.id)
+	old, known := sent.hashes[p.id]
+	before := sent.rows[p.id]
+	sent.hashes[p.id], sent.rows[p.id] = frame, p.rowIDs()
+	if known && old == frame {
+		return p.rowChanges(sent, before)
 	}
-	old, known := sent[p.id]
-	sent[p.id] = frame
-	var rows []replacement
 	for _, r := range p.rows {
-		if p.replaced(sent, r) {
-			rows = append(rows, replacement{r.id, string(r.html)})
-		}
+		sent.replaced(r)
 	}
-	switch {
-	case !known && fromPage:
+	if !known && fromPage {
 		return nil
-	case old != frame || !known:
-		return []replacement{{p.id, string(p.HTML())}}
 	}
-	return slices.Clip(rows)
-}
-
-// replaced reports whether a row has changed, and remembers it.
-func (p *part) replaced(sent sentParts, r row) bool {
-	changed := sent[r.id] != r.of
-	sent[r.id] = r.of
-	return changed
+	return []replacement{{ID: p.id, HTML: string(p.HTML())}}
 }
 
 var seed = maphash.MakeSeed()

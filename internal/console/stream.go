@@ -25,7 +25,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	c.hub.enter()
 	defer c.hub.leave()
-	sent := sentParts{}
+	sent := newSentParts()
 	var s *state
 	has := r.URL.Query().Get("has")
 	for {
@@ -53,17 +53,31 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sentParts are the hashes of what a browser has, by the id of the element.
-type sentParts map[string]uint64
+// sentParts are what a browser has: the hashes of elements and, for each part, its rows, by the id of the element.
+type sentParts struct {
+	hashes map[string]uint64
+	rows   map[string][]string
+}
+
+func newSentParts() *sentParts {
+	return &sentParts{hashes: map[string]uint64{}, rows: map[string][]string{}}
+}
+
+// replaced reports whether a row has changed, and remembers it.
+func (s *sentParts) replaced(r row) bool {
+	changed := s.hashes[r.id] != r.of
+	s.hashes[r.id] = r.of
+	return changed
+}
 
 // changes are the events for what changed on a page since the last call or, at first, all that differs from the page with the hash
 // that the browser has. A page that is gone shows why.
-func (c *Console) changes(at *url.URL, s *state, sent sentParts, has string) (events []byte) {
+func (c *Console) changes(at *url.URL, s *state, sent *sentParts, has string) (events []byte) {
 	p, err := pageOf(at, s)
 	if err != nil {
 		p = failed(err)
 	}
-	loaded := len(sent) == 0 && strconv.FormatUint(p.hash(), 36) == has
+	loaded := len(sent.hashes) == 0 && strconv.FormatUint(p.hash(), 36) == has
 	for _, part := range p.parts {
 		if part.fixed {
 			continue

@@ -10,14 +10,22 @@ function heard() {
   timer = setTimeout(() => { lost.hidden = false; }, silence);
 }
 
-function replace({ id, html }) {
+function replace({ id, html, gone, into, after }) {
   const old = document.getElementById(id);
-  if (!old) return;
-  const focused = old.contains(document.activeElement) && document.activeElement;
+  if (gone) return old?.remove();
+  if (!old && !into) return;
+  const focused = old?.contains(document.activeElement) && document.activeElement;
   const place = focused && (focused.id || focused.getAttribute("href"));
   const next = document.createElement("template");
   next.innerHTML = html;
-  old.replaceWith(next.content);
+  if (into) {
+    old?.remove();
+    const previous = after && document.getElementById(after);
+    if (previous) previous.after(next.content);
+    else document.getElementById(into)?.querySelector("tbody")?.prepend(next.content);
+  } else {
+    old.replaceWith(next.content);
+  }
   if (!place) return;
   const part = document.getElementById(id);
   const again = part && [...part.querySelectorAll("[id], [href]")].find((e) => e.id === place || e.getAttribute("href") === place);
