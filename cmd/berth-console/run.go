@@ -56,7 +56,8 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 		return err
 	}
 	s, err := console.New(console.Options{
-		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings, Log: log,
+		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings,
+		SchedulerConfig: c.SchedulerConfig, Log: log,
 	})
 	if err != nil {
 		return err

@@ -39,14 +39,39 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	return root(streams, genericclioptions.NewConfigFlags(true))
 }
 
+// Installation is what the global flags of a command name of an installation of Berth.
+type Installation struct {
+	// SystemNamespace is the namespace of Berth, and SchedulerConfig a file of its scheduler, or "" for what is installed.
+	SystemNamespace, SchedulerConfig string
+}
+
 // Run runs a command with the configuration of its clients, which reads no kubeconfig. Warnings are written to out too.
-func Run(ctx context.Context, config *rest.Config, out io.Writer, args ...string) error {
+func (i Installation) Run(ctx context.Context, config *rest.Config, out io.Writer, args ...string) error {
+	cmd := root(streamsTo(out), flagsOf(config))
+	cmd.SetArgs(append(args, "--system-namespace", i.SystemNamespace, "--scheduler-config", i.SchedulerConfig))
+	return cmd.ExecuteContext(ctx)
+}
+
+// Plan makes a plan with the configuration of its clients.
+func (i Installation) Plan(ctx context.Context, config *rest.Config, q console.Question) (*console.Plan, error) {
+	o := &command.Options{
+		IOStreams: streamsTo(io.Discard), Now: time.Now, Flags: flagsOf(config),
+		SystemNamespace: i.SystemNamespace, SchedulerConfig: i.SchedulerConfig,
+	}
+	o.Flags.Namespace = &q.Namespace
+	return mix.Planner(o)(ctx, q)
+}
+
+func streamsTo(out io.Writer) genericiooptions.IOStreams {
+	return genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}
+}
+
+// flagsOf are the flags of a command whose clients have a configuration.
+func flagsOf(config *rest.Config) *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.KubeConfig, flags.APIServer = new(os.DevNull), &config.Host
 	flags.WrapConfigFn = func(*rest.Config) *rest.Config { return rest.CopyConfig(config) }
-	cmd := root(genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}, flags)
-	cmd.SetArgs(args)
-	return cmd.ExecuteContext(ctx)
+	return flags
 }
 
 // runner runs the commands of the console as this one runs: with its clients and global flags.
@@ -56,7 +81,7 @@ func runner(o *command.Options) console.Command {
 		if err != nil {
 			return err
 		}
-		return Run(ctx, config, out, append(args, "--system-namespace", o.SystemNamespace, "--scheduler-config", o.SchedulerConfig)...)
+		return Installation{o.SystemNamespace, o.SchedulerConfig}.Run(ctx, config, out, args...)
 	}
 }
 

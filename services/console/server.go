@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/cli"
 	"berth.dev/berth/internal/cli/live"
 	pages "berth.dev/berth/internal/console"
 	"berth.dev/berth/services/server"
@@ -54,9 +56,10 @@ type Options struct {
 	API    *rest.Config
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
-	// Settings are those of the scheduler.
-	Settings *live.Settings
-	Log      logr.Logger
+	// Settings are those of the scheduler, of its file SchedulerConfig, if there is one.
+	Settings        *live.Settings
+	SchedulerConfig string
+	Log             logr.Logger
 }
 
 // Server serves the console.
@@ -78,6 +81,7 @@ type Server struct {
 	streams, requests *server.Pool
 	streamLimits      [2]*server.Limit
 	certificate       *certwatcher.CertWatcher // nil without TLS
+	installation      cli.Installation
 	handler           http.Handler
 	serving           atomic.Bool
 	clock             clock.PassiveClock
@@ -89,6 +93,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		config: c, api: o.API, scheme: o.Scheme, mapper: o.Mapper, log: o.Log, hosts: hostsOf(c.Hosts, o.Namespace),
 		cookie: cookieName(&c), clock: clock.RealClock{},
+		installation: cli.Installation{SystemNamespace: o.Namespace, SchedulerConfig: o.SchedulerConfig},
 	}
 	if err := s.authenticator(); err != nil {
 		return nil, err
@@ -161,6 +166,7 @@ func defaultNamespaces(s *live.Settings) (all []string) {
 // pages returns the pages of a key.
 func (s *Server) pages(k key, settings *live.Settings, defaults []string) *pages.Console {
 	o := pages.Options{
+		Command: s.run, Plan: s.plan,
 		Source: &source{
 			objects: s.objects, settings: settings, namespace: k.namespace,
 			granted: k.rights.of(listingsOf(k.namespace, defaults)), log: s.log,
@@ -176,17 +182,45 @@ func (s *Server) pages(k key, settings *live.Settings, defaults []string) *pages
 // clientOf returns the client that writes as the user of a request, with nothing but its token: the API server decides, and audits the
 // user.
 func (s *Server) clientOf(r *http.Request) (client.Client, error) {
-	v := visitorOf(r.Context())
-	if v == nil {
-		return nil, errNoSession
+	config, err := s.configOf(r.Context())
+	if err != nil {
+		return nil, err
 	}
-	config := rest.AnonymousClientConfig(s.api)
-	config.BearerToken, config.Timeout = v.token, writeTimeout
+	config.Timeout = writeTimeout
 	c, err := client.New(config, client.Options{Scheme: s.scheme, Mapper: s.mapper})
 	if err != nil {
 		return nil, errors.New("the API server cannot be reached")
 	}
 	return client.WithFieldOwner(c, fieldManager), nil
+}
+
+// configOf is the configuration of clients of the user of a request.
+func (s *Server) configOf(ctx context.Context) (*rest.Config, error) {
+	v := visitorOf(ctx)
+	if v == nil {
+		return nil, errNoSession
+	}
+	config := rest.AnonymousClientConfig(s.api)
+	config.BearerToken = v.token
+	return config, nil
+}
+
+// run runs a command as the user of a request.
+func (s *Server) run(ctx context.Context, _ *http.Request, out io.Writer, args ...string) error {
+	config, err := s.configOf(ctx)
+	if err != nil {
+		return err
+	}
+	return s.installation.Run(ctx, config, out, args...)
+}
+
+// plan makes a plan as the user of a request.
+func (s *Server) plan(ctx context.Context, q pages.Question) (*pages.Plan, error) {
+	config, err := s.configOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.installation.Plan(ctx, config, q)
 }
 
 // Ready is a readiness check of the process: it fails while no connection is accepted.
