@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,7 +85,7 @@ func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*c
 	}
 	file := filepath.Join(w.T.TempDir(), "config.yaml")
 	w.writeConfiguration(file, config)
-	o.Binary, o.ConfigFile, o.Groups = shared.controller, file, []string{o.Name}
+	o.Binary, o.ConfigFile, o.Groups = cmp.Or(o.Binary, shared.controller), file, []string{o.Name}
 	if config.LeaseName() == "berth-environments" {
 		o.User = cluster.BerthEnvironmentsUser
 	}

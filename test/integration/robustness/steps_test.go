@@ -3,229 +3,334 @@
 package robustness_test
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/network"
+	"berth.dev/berth/test/robustness/plan"
 	"berth.dev/berth/test/testenv"
 )
 
-const (
-	nodesOfType = 12
-	workloads   = 4
-	// maxReplicas of all workloads together fit on the nodes of one type, with one cordoned.
-	maxReplicas = 10
-	// pace is the longest pause between two steps.
-	pace = 1500 * time.Millisecond
-)
+// actions take the steps of each kind.
+var actions map[plan.Kind]func(*runner, *plan.Step)
 
-// workload is a Deployment or a StatefulSet with its mix.
-type workload struct {
-	object client.Object
-	mix    split.Mix
+func init() {
+	actions = map[plan.Kind]func(*runner, *plan.Step){
+		plan.Scale: (*runner).scale, plan.Remix: (*runner).remix, plan.RollOut: (*runner).rollOut, plan.RollBack: (*runner).rollOut,
+		plan.PauseRollout: (*runner).pauseRollout, plan.DeletePods: (*runner).deletePods, plan.RunJob: (*runner).runJob,
+		plan.Budget: (*runner).budget, plan.Cordon: (*runner).cordon, plan.Drain: (*runner).drain, plan.Taint: (*runner).taint,
+		plan.Relabel: (*runner).relabel, plan.LoseNode: (*runner).loseNode,
+		plan.Kill: (*runner).kill, plan.Stop: (*runner).stop, plan.Outage: (*runner).outage, plan.Disturb: (*runner).disturb,
+	}
 }
 
-// change changes the replicas and the template of a workload.
-func (r *runner) change(w *workload, change func(replicas **int32, template *corev1.PodTemplateSpec)) {
+// attempt makes a request of the traffic until it succeeds. What is not there any more is none.
+func (r *runner) attempt(what string, request func(ctx context.Context) error) {
 	r.T.Helper()
-	switch o := w.object.(type) {
-	case *appsv1.Deployment:
-		testenv.Patch(r.World, o, func(d *appsv1.Deployment) { change(&d.Spec.Replicas, &d.Spec.Template) })
-	case *appsv1.StatefulSet:
-		testenv.Patch(r.World, o, func(s *appsv1.StatefulSet) { change(&s.Spec.Replicas, &s.Spec.Template) })
-	}
-}
-
-// runner takes the steps of a run.
-type runner struct {
-	*testenv.World
-	random             *rand.Rand
-	scheduler          *cluster.Scheduler
-	controller         *cluster.Controller
-	workloads          []*workload
-	cordoned           string
-	operations, faults []string
-}
-
-// action is a step. It returns what it did.
-type action struct {
-	fault bool
-	do    func(*runner) string
-}
-
-// actions are drawn by weight.
-var actions = []struct {
-	weight int
-	action
-}{
-	{6, action{false, (*runner).scale}},
-	{4, action{false, (*runner).remix}},
-	{3, action{false, (*runner).rollOut}},
-	{3, action{false, (*runner).deletePods}},
-	{2, action{false, (*runner).cordon}},
-	{4, action{true, (*runner).killScheduler}},
-	{2, action{true, (*runner).killController}},
-	{2, action{true, (*runner).pauseScheduler}},
-	{1, action{true, (*runner).killAPIServer}},
-}
-
-// begin starts the programs and the workloads, half of them with the gate, and the last one a StatefulSet.
-func (r *runner) begin() {
-	r.startScheduler()
-	r.startController()
-	for i := range workloads {
-		app := fmt.Sprintf("w%d", i)
-		w := &workload{mix: r.draw()}
-		template := []func(*corev1.PodTemplateSpec){builders.CPU("1")}
-		if i%2 == 1 {
-			template = append(template, builders.Gated)
-		}
-		w.object = builders.Deployment(app, r.replicas(), template...)
-		if i == workloads-1 {
-			w.object = builders.StatefulSet(app, r.replicas(), appsv1.ParallelPodManagement, template...)
-		}
-		r.Create(builders.CapacityMix(app, w.mix.SpotPercent, w.mix.MinOnDemand), w.object)
-		r.workloads = append(r.workloads, w)
-	}
-}
-
-func (r *runner) startScheduler() {
-	r.scheduler = r.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
-}
-
-func (r *runner) startController() { r.controller = r.Controller(testenv.Impatient) }
-
-func (r *runner) draw() split.Mix {
-	return split.New(int32(r.random.IntN(101)), int32(r.random.IntN(4)))
-}
-
-func (r *runner) replicas() int32 { return int32(1 + r.random.IntN(maxReplicas)) }
-
-func (r *runner) any() *workload { return r.workloads[r.random.IntN(len(r.workloads))] }
-
-// step takes one step, and pauses for a moment that belongs to the seed.
-func (r *runner) step() {
-	r.T.Helper()
-	total := 0
-	for _, a := range actions {
-		total += a.weight
-	}
-	n := r.random.IntN(total)
-	for _, a := range actions {
-		if n -= a.weight; n < 0 {
-			done := a.do(r)
-			r.T.Log(done)
-			if a.fault {
-				r.faults = append(r.faults, done)
-			} else {
-				r.operations = append(r.operations, done)
-			}
-			break
-		}
-	}
-	pause := time.NewTimer(time.Duration(r.random.Int64N(int64(pace))))
-	select {
-	case <-pause.C:
-	case <-r.Ctx.Done():
-	}
-}
-
-func (r *runner) scale() string {
-	w, n := r.any(), r.replicas()
-	r.change(w, func(replicas **int32, _ *corev1.PodTemplateSpec) { *replicas = &n })
-	return fmt.Sprintf("scale %s to %d", w.object.GetName(), n)
-}
-
-func (r *runner) remix() string {
-	w := r.any()
-	w.mix = r.draw()
-	m := testenv.Read(r.World, w.object.GetName(), &v1alpha1.CapacityMix{})
-	testenv.Patch(r.World, m, func(m *v1alpha1.CapacityMix) {
-		m.Spec.SpotPercent, m.Spec.MinOnDemand = w.mix.SpotPercent, w.mix.MinOnDemand
+	r.Within(patience, what, func() (bool, string) {
+		ctx, cancel := context.WithTimeout(r.Ctx, 10*time.Second)
+		defer cancel()
+		err := client.IgnoreNotFound(request(ctx))
+		return err == nil, fmt.Sprint(err)
 	})
-	return fmt.Sprintf("mix of %s: %s", w.object.GetName(), w.mix)
 }
 
-func (r *runner) rollOut() string {
-	w, version := r.any(), fmt.Sprint(r.random.IntN(1e6))
-	r.change(w, func(_ **int32, t *corev1.PodTemplateSpec) { t.Annotations = map[string]string{"version": version} })
-	return fmt.Sprintf("roll out version %s of %s", version, w.object.GetName())
-}
-
-func (r *runner) deletePods() string {
-	w, n := r.any(), 1+r.random.IntN(3)
-	pods := r.Live(w.object.GetName())
-	pods = pods[:min(n, len(pods))]
-	for i := range pods {
-		require.NoError(r.T, client.IgnoreNotFound(r.Client.Delete(r.Ctx, &pods[i])))
-	}
-	return fmt.Sprintf("delete %d pods of %s", n, w.object.GetName())
-}
-
-// cordon cordons one node, and uncordons the one before.
-func (r *runner) cordon() string {
-	capacityType := []string{"spot", "on-demand"}[r.random.IntN(2)]
-	before := r.cordoned
-	r.cordoned = fmt.Sprintf("%s-%d", capacityType, r.random.IntN(nodesOfType))
-	if before != "" {
-		r.Cordon(false, before)
-	}
-	r.Cordon(true, r.cordoned)
-	return "cordon " + r.cordoned
-}
-
-func (r *runner) killScheduler() string {
-	testenv.Kill(r.scheduler)
-	r.startScheduler()
-	return "kill the scheduler"
-}
-
-func (r *runner) killController() string {
-	r.controller.Kill()
-	<-r.controller.Done()
-	r.startController()
-	return "kill the controller"
-}
-
-// pauseScheduler lets the workloads change while the scheduler sees nothing of it.
-func (r *runner) pauseScheduler() string {
-	r.scheduler.Pause()
-	first, second := r.scale(), r.deletePods()
-	r.scheduler.Resume()
-	return fmt.Sprintf("pause the scheduler, and meanwhile %s, %s", first, second)
-}
-
-func (r *runner) killAPIServer() string {
-	require.NoError(r.T, r.Cluster.StopComponent(cluster.APIServer))
-	require.NoError(r.T, r.Cluster.StartComponent(r.Ctx, cluster.APIServer))
-	// The leader may have lost its lease meanwhile, and ended. Its kubelet would start it again.
-	r.controller.Kill()
-	<-r.controller.Done()
-	r.startController()
-	return "kill the API server"
-}
-
-// settle ends the faults, and waits until all workloads are exactly in their mix.
-func (r *runner) settle() {
+// change reads an object, changes it and writes the difference.
+func (r *runner) change(o client.Object, change func()) {
 	r.T.Helper()
-	if r.cordoned != "" {
-		r.Cordon(false, r.cordoned)
+	r.attempt("change "+o.GetName(), func(ctx context.Context) error {
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		before := o.DeepCopyObject().(client.Object)
+		change()
+		return r.Client.Patch(ctx, o, client.MergeFrom(before))
+	})
+}
+
+func replicasOf(o client.Object) *int32 {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Replicas
+	case *appsv1.StatefulSet:
+		return o.Spec.Replicas
+	case *appsv1.ReplicaSet:
+		return o.Spec.Replicas
 	}
-	if runs, log := testenv.Runs(r.scheduler); !runs {
-		r.T.Fatalf("the scheduler ended by itself: %s", log)
+	return nil
+}
+
+func templateOf(o client.Object) *corev1.PodTemplateSpec {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template
+	case *appsv1.ReplicaSet:
+		return &o.Spec.Template
 	}
-	for _, w := range r.workloads {
-		var n int32
-		r.change(w, func(replicas **int32, _ *corev1.PodTemplateSpec) { n = **replicas })
-		r.WaitExact(w.object.GetName(), w.mix, int(n), settle)
+	return nil
+}
+
+func (r *runner) scale(s *plan.Step) {
+	o := r.workloads[s.Workload].object
+	r.change(o, func() { *replicasOf(o) = s.Replicas })
+}
+
+func (r *runner) remix(s *plan.Step) {
+	w := r.workloads[s.Workload]
+	w.Mix = s.Mix
+	if w.Annotated {
+		r.change(w.object, func() {
+			all := w.object.GetAnnotations() // with those of the Deployment's controller
+			maps.Copy(all, mixAnnotations(s.Mix))
+			w.object.SetAnnotations(all)
+		})
+		return
 	}
+	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: s.Workload}}
+	r.change(m, func() { m.Spec.SpotPercent, m.Spec.MinOnDemand = s.Mix.SpotPercent, s.Mix.MinOnDemand })
+}
+
+// rollOut also rolls back: to the template that had the version.
+func (r *runner) rollOut(s *plan.Step) {
+	o := r.workloads[s.Workload].object
+	r.change(o, func() {
+		t := templateOf(o)
+		if t.Annotations == nil {
+			t.Annotations = map[string]string{}
+		}
+		if t.Annotations["version"] = s.Version; s.Version == "" {
+			delete(t.Annotations, "version")
+		}
+	})
+}
+
+func (r *runner) pauseRollout(s *plan.Step) {
+	w := r.workloads[s.Workload]
+	w.paused = !w.paused
+	d := w.object.(*appsv1.Deployment)
+	r.change(d, func() { d.Spec.Paused = w.paused })
+}
+
+func (r *runner) deletePods(s *plan.Step) {
+	var pods []corev1.Pod
+	r.attempt("list the pods of "+s.Workload, func(ctx context.Context) error {
+		list := &corev1.PodList{}
+		err := r.Client.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels(builders.Labels(s.Workload)))
+		pods = list.Items
+		return err
+	})
+	for i := range pods[:min(s.Count, len(pods))] {
+		r.attempt("delete pod "+pods[i].Name, func(ctx context.Context) error { return r.Client.Delete(ctx, &pods[i]) })
+	}
+}
+
+// jobs is the app of all jobs: one mix governs them.
+const jobs = "jobs"
+
+func (r *runner) runJob(*plan.Step) {
+	j := builders.Job(jobs, 2, batchv1.NonIndexedCompletion, builders.CPU("1"), builders.SucceedsAfter(time.Second))
+	j.Name = fmt.Sprintf("job-%d", len(r.jobs))
+	j.Namespace = r.Namespace
+	j.Spec.BackoffLimit = new(int32(100)) // nodes and pods are lost
+	r.jobs = append(r.jobs, j.Name)
+	r.attempt("run "+j.Name, func(ctx context.Context) error {
+		err := r.Client.Create(ctx, j.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (r *runner) budget(s *plan.Step) {
+	w := r.workloads[s.Workload]
+	w.forbidden = !w.forbidden
+	most := intstr.FromInt32(1)
+	if w.forbidden {
+		most = intstr.FromInt32(0)
+	}
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: s.Workload}}
+	r.change(b, func() { b.Spec.MaxUnavailable = &most })
+}
+
+// onNode undoes the last step of the kind, and changes another node.
+func (r *runner) onNode(s *plan.Step, change func(n *corev1.Node)) {
+	r.undo(s.Kind)
+	r.disturbed[s.Kind] = s.Node
+	r.changeNode(s.Node, change)
+}
+
+func (r *runner) changeNode(name string, change func(n *corev1.Node)) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.change(n, func() { change(n) })
+}
+
+// undo undoes the last step of a kind, unless the node was lost meanwhile.
+func (r *runner) undo(k plan.Kind) {
+	name := r.disturbed[k]
+	if name == "" {
+		return
+	}
+	delete(r.disturbed, k)
+	switch k {
+	case plan.Cordon, plan.Drain:
+		r.changeNode(name, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+	case plan.Taint:
+		r.changeNode(name, func(n *corev1.Node) { n.Spec.Taints = nil })
+	case plan.Relabel:
+		r.changeNode(name, func(n *corev1.Node) { n.Labels[cluster.CapacityTypeLabel] = typeOf(name) })
+	case plan.LoseNode:
+		for _, spec := range nodes(plan.NodesOfType) {
+			if spec.Name == name {
+				r.attempt("add node "+name, func(ctx context.Context) error {
+					err := r.Cluster.AddNodes(ctx, spec)
+					if apierrors.IsAlreadyExists(err) {
+						return nil
+					}
+					return err
+				})
+			}
+		}
+	}
+}
+
+// typeOf is the capacity type that a node began with.
+func typeOf(node string) string { return node[:strings.LastIndex(node, "-")] }
+
+func (r *runner) cordon(s *plan.Step) {
+	r.onNode(s, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+}
+
+func (r *runner) drain(s *plan.Step) {
+	r.cordon(s)
+	for _, p := range r.podsOn(s.Node) {
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+		r.attempt("evict pod "+p.Name, func(ctx context.Context) error {
+			err := r.Kube.PolicyV1().Evictions(p.Namespace).Evict(ctx, eviction)
+			if apierrors.IsTooManyRequests(err) {
+				return nil // its budget does not allow it: it stays
+			}
+			return err
+		})
+	}
+}
+
+func (r *runner) podsOn(node string) (pods []corev1.Pod) {
+	r.attempt("list the pods of node "+node, func(ctx context.Context) error {
+		list := &corev1.PodList{}
+		err := r.Client.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingFields{"spec.nodeName": node})
+		pods = list.Items
+		return err
+	})
+	return pods
+}
+
+func (r *runner) taint(s *plan.Step) {
+	r.onNode(s, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "test.berth.dev/broken", Effect: corev1.TaintEffectNoSchedule}}
+	})
+}
+
+func (r *runner) relabel(s *plan.Step) {
+	other := map[string]string{"spot": "on-demand", "on-demand": "spot"}
+	r.onNode(s, func(n *corev1.Node) { n.Labels[cluster.CapacityTypeLabel] = other[typeOf(s.Node)] })
+}
+
+// loseNode deletes a node. Its pods are gone with it, as the garbage collector of pods finds a minute later.
+func (r *runner) loseNode(s *plan.Step) {
+	r.undo(s.Kind)
+	r.disturbed[s.Kind] = s.Node
+	r.attempt("delete node "+s.Node, func(ctx context.Context) error {
+		return r.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Node}}, client.GracePeriodSeconds(0))
+	})
+	for _, p := range r.podsOn(s.Node) {
+		r.attempt("delete pod "+p.Name, func(ctx context.Context) error { return r.Client.Delete(ctx, &p, client.GracePeriodSeconds(0)) })
+	}
+}
+
+// leader is the name of the controller that leads; the first one if none reports it.
+func (r *runner) leader() string {
+	ctx, cancel := context.WithTimeout(r.Ctx, 2*time.Second)
+	defer cancel()
+	for _, name := range replicas {
+		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
+			continue
+		}
+		text, err := r.controllers[name].Get(ctx, "/metrics")
+		if err == nil && strings.Contains(string(text), `leader_election_master_status{name="berth-controller"} 1`) {
+			return name
+		}
+	}
+	return replicas[0]
+}
+
+func (r *runner) kill(s *plan.Step) {
+	if s.Target == plan.Scheduler {
+		testenv.Kill(r.scheduler)
+		r.startScheduler()
+		return
+	}
+	name := r.leader()
+	testenv.End(r.controllers[name], true)
+	r.startController(name)
+}
+
+// stop pauses a program while there is traffic, or a component.
+func (r *runner) stop(s *plan.Step) {
+	type stopped interface {
+		Pause()
+		Resume()
+	}
+	var p stopped
+	switch s.Target {
+	case plan.Scheduler:
+		p = r.scheduler
+	case plan.Leader:
+		p = r.controllers[r.leader()]
+	case plan.APIServer:
+		p = r.Cluster.Component(cluster.APIServer)
+	case plan.Etcd:
+		p = r.Cluster.Component(cluster.Etcd)
+	}
+	p.Pause()
+	defer p.Resume()
+	r.during(s)
+}
+
+// outage kills a component, and starts it again.
+func (r *runner) outage(s *plan.Step) {
+	name := map[plan.Target]string{plan.APIServer: cluster.APIServer, plan.Etcd: cluster.Etcd}[s.Target]
+	require.NoError(r.T, r.Cluster.StopComponent(name))
+	r.wait(s.For)
+	require.NoError(r.T, r.Cluster.StartComponent(r.Ctx, name))
+}
+
+// disturb has a fault in the network of a program while there is traffic.
+func (r *runner) disturb(s *plan.Step) {
+	name := string(history.Scheduler)
+	if s.Target == plan.Leader {
+		name = r.leader()
+	}
+	r.networks[name].Set(s.Network)
+	defer r.networks[name].Set(network.Fault{})
+	r.during(s)
 }

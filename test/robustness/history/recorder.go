@@ -5,6 +5,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,11 +13,21 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
-// prefixes are the keys that are recorded. Nodes are minions there.
-var prefixes = []string{"/registry/pods/", "/registry/minions/"}
+// Prefixes of the keys that are recorded. Nodes are minions there.
+const (
+	Pods    = "/registry/pods/"
+	Nodes   = "/registry/minions/"
+	Budgets = "/registry/poddisruptionbudgets/"
+	Mixes   = "/registry/" + v1alpha1.GroupName + "/capacitymixes/"
+)
+
+var prefixes = []string{Pods, Nodes, Budgets, Mixes}
 
 // requestTimeout bounds a request to etcd.
 const requestTimeout = 10 * time.Second
@@ -42,7 +53,7 @@ func NewRecorder(ctx context.Context, endpoint string) (*Recorder, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Recorder{client: client, cancel: cancel, seen: map[string]int64{}}
-	first := int64(0) // both prefixes begin at one revision
+	first := int64(0) // all prefixes begin at one revision
 	for _, prefix := range prefixes {
 		response, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(first))
 		if err != nil {
@@ -85,24 +96,35 @@ func (r *Recorder) fail(err error) {
 
 // add records a change; the value of what was deleted is nil.
 func (r *Recorder) add(prefix string, revision int64, key string, value []byte) {
-	c := Change{Revision: revision, Key: key}
+	c := Change{Revision: revision, Key: key, At: time.Now()}
 	if value != nil {
-		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
-		if err != nil {
+		if err := c.decode(prefix, value); err != nil {
 			r.fail(fmt.Errorf("revision %d of %s: %w", revision, key, err))
 			return
-		}
-		switch o := o.(type) {
-		case *corev1.Pod:
-			c.Pod = o
-		case *corev1.Node:
-			c.Node = o
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes = append(r.changes, c)
 	r.seen[prefix] = max(r.seen[prefix], revision) // a list is in the order of keys
+}
+
+// decode reads an object as the API server stores it: custom resources in JSON, others in protobuf.
+func (c *Change) decode(prefix string, value []byte) error {
+	if prefix == Mixes {
+		c.Mix = &v1alpha1.CapacityMix{}
+		return json.Unmarshal(value, c.Mix)
+	}
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+	switch o := o.(type) {
+	case *corev1.Pod:
+		c.Pod = o
+	case *corev1.Node:
+		c.Node = o
+	case *policyv1.PodDisruptionBudget:
+		c.Budget = o
+	}
+	return err
 }
 
 // Close ends the recording with all that is in etcd now, and returns the changes by revision.

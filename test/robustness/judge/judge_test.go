@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -236,7 +237,9 @@ func TestAGoodRunIsNotFlaggedAndABrokenOneIs(t *testing.T) {
 
 func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	var s scribe
-	s.h.Run = history.Run{Seed: 7, Operations: []string{"scale web"}, Faults: []string{"kill"}}
+	s.h.Run = history.Run{Seed: 7, Grace: time.Second, Steps: []history.Step{{Text: "kill", Fault: true, Outage: true}}}
+	s.h.Requests = []history.Request{{Program: history.Controller, Verb: "create", Resource: "pods/eviction", Code: 201}}
+	s.h.Logs = []history.Line{{Program: "a", Text: "b"}}
 	s.node("n1", "2", 10)
 	s.pod(pod("a", "n1", "0"))
 	s.gone("a")
@@ -245,6 +248,8 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	read, err := history.Read(strings.NewReader(file.String()))
 	require.NoError(t, err)
 	assert.Equal(t, s.h.Run, read.Run)
+	assert.Equal(t, s.h.Requests, read.Requests)
+	assert.Equal(t, s.h.Logs, read.Logs)
 	require.Len(t, read.Changes, 3)
 	assert.Equal(t, NoOvercommit(&s.h), NoOvercommit(read))
 	_, err = history.Read(strings.NewReader(file.String() + "{"))

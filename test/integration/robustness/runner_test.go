@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/network"
+	"berth.dev/berth/test/robustness/plan"
+	"berth.dev/berth/test/testenv"
+)
+
+const (
+	// settle bounds the time until all mixes are exact after the last fault.
+	settle = 4 * time.Minute
+	// patience bounds the attempts of one operation of the traffic: components may have been away until now.
+	patience = time.Minute
+	// grace is how long the controller moves nothing after a start or an outage.
+	grace = 5 * time.Second
+)
+
+// replicas are the names of the two controllers, of which one leads.
+var replicas = []string{"controller-a", "controller-b"}
+
+// tuned is the configuration of a run: its waits are short, so that faults meet moves.
+func tuned(c *controller.Configuration) {
+	testenv.Impatient(c)
+	c.Mix.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
+	c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 2, 20
+	c.Mix.Rebalance.MoveTimeoutSeconds = 60
+	c.Mix.Rebalance.Storm.QuietSeconds = 20
+}
+
+// workload is one of the plan, as it is now.
+type workload struct {
+	*plan.Workload
+	object client.Object
+	paused bool
+	// forbidden is set while its disruption budget allows nothing.
+	forbidden bool
+}
+
+// runner takes the steps of a run.
+type runner struct {
+	*testenv.World
+	seed        uint64
+	binaries    map[history.Program]string
+	networks    map[string]*network.Proxy
+	kubeconfigs map[string]string
+	scheduler   *cluster.Scheduler
+	controllers map[string]*cluster.Controller
+	workloads   map[string]*workload
+	// order has the names of the workloads in the order of the plan.
+	order []string
+	jobs  []string
+	// disturbed are the nodes on which the last step of a kind left its effect.
+	disturbed map[plan.Kind]string
+	steps     []history.Step
+	began     time.Time
+	recorder  *history.Recorder
+}
+
+// newRunner makes the nodes and begins to record.
+func newRunner(w *testenv.World, seed uint64) *runner {
+	w.T.Helper()
+	r := &runner{
+		World: w, seed: seed, began: time.Now(), networks: map[string]*network.Proxy{}, kubeconfigs: map[string]string{},
+		controllers: map[string]*cluster.Controller{}, workloads: map[string]*workload{}, disturbed: map[plan.Kind]string{},
+		binaries: map[history.Program]string{},
+	}
+	var err error
+	r.recorder, err = history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
+	require.NoError(w.T, err)
+	return r
+}
+
+// nodes are those of both types. Small nodes take a few pods: bindings compete for the last CPU.
+func nodes(n int) []cluster.NodeSpec {
+	small := func(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" }
+	return append(cluster.Nodes("spot", n, small), cluster.Nodes("on-demand", n, small)...)
+}
+
+// connect makes the network between a program and the API server.
+func (r *runner) connect(name, user string) string {
+	r.T.Helper()
+	if path := r.kubeconfigs[name]; path != "" {
+		return path
+	}
+	config, err := r.Cluster.ConfigFor(user, name)
+	require.NoError(r.T, err)
+	transport, err := rest.TransportFor(config)
+	require.NoError(r.T, err)
+	target, err := url.Parse(config.Host)
+	require.NoError(r.T, err)
+	p := network.New(target, transport, r.seed)
+	r.T.Cleanup(p.Close)
+	path := filepath.Join(r.T.TempDir(), name+".kubeconfig")
+	require.NoError(r.T, p.WriteKubeconfig(path))
+	r.networks[name], r.kubeconfigs[name] = p, path
+	return path
+}
+
+func (r *runner) startScheduler() {
+	r.T.Helper()
+	o := testenv.SchedulerOptions(testenv.SecondScheduler)
+	o.Kubeconfig = r.connect(string(history.Scheduler), cluster.BerthSchedulerUser)
+	if binary := r.binaries[history.Scheduler]; binary != "" {
+		o.Binary = binary
+	}
+	r.scheduler = r.RunScheduler(o)
+}
+
+func (r *runner) startController(name string) {
+	r.T.Helper()
+	r.controllers[name] = r.StartControllerWith(cluster.ProgramOptions{
+		Name: name, Kubeconfig: r.connect(name, cluster.BerthControllerUser), Binary: r.binaries[history.Controller], NoWait: true,
+	}, tuned)
+}
+
+// begin starts the programs and creates the workloads.
+func (r *runner) begin(p *plan.Plan) {
+	r.T.Helper()
+	r.startScheduler()
+	for _, name := range replicas {
+		r.startController(name)
+	}
+	r.Create(builders.CapacityMix(jobs, 50, 0))
+	for i := range p.Workloads {
+		r.add(&p.Workloads[i])
+	}
+}
+
+// add creates a workload.
+func (r *runner) add(w *plan.Workload) {
+	r.T.Helper()
+	template := []func(*corev1.PodTemplateSpec){builders.CPU("1")}
+	if w.Gated {
+		template = append(template, builders.Gated)
+	}
+	now := &workload{Workload: w}
+	switch w.Owner {
+	case plan.Deployment:
+		now.object = builders.Deployment(w.Name, w.Replicas, template...)
+	case plan.StatefulSet:
+		now.object = builders.StatefulSet(w.Name, w.Replicas, appsv1.ParallelPodManagement, template...)
+	case plan.Ordered:
+		now.object = builders.StatefulSet(w.Name, w.Replicas, appsv1.OrderedReadyPodManagement, template...)
+	case plan.ReplicaSet:
+		now.object = builders.ReplicaSet(w.Name, w.Replicas, template...)
+	}
+	switch {
+	case w.NoMix:
+	case w.Annotated:
+		now.object.SetAnnotations(mixAnnotations(w.Mix))
+	default:
+		r.Create(builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand))
+	}
+	if w.Budgeted {
+		r.Create(builders.PodDisruptionBudget(w.Name, builders.MaxUnavailable("1")))
+	}
+	r.Create(now.object)
+	r.workloads[w.Name] = now
+	r.order = append(r.order, w.Name)
+}
+
+func mixAnnotations(m split.Mix) map[string]string {
+	return builders.MixAnnotations(int(m.SpotPercent), int(m.MinOnDemand))
+}
+
+// step takes one step, and pauses for the moment that the plan has.
+func (r *runner) step(s *plan.Step) {
+	r.T.Helper()
+	r.restart()
+	done := history.Step{Text: s.String(), Fault: s.Fault(), Began: time.Now(), Outage: s.Target == plan.APIServer || s.Target == plan.Etcd}
+	r.T.Log(done.Text)
+	actions[s.Kind](r, s)
+	done.Ended = time.Now()
+	r.steps = append(r.steps, done)
+	r.wait(s.Pause)
+}
+
+// during takes the steps of traffic during a fault, which lasts at least as long as the plan has it.
+func (r *runner) during(s *plan.Step) {
+	r.T.Helper()
+	until := time.Now().Add(s.For)
+	for i := range s.During {
+		inner := &s.During[i]
+		done := history.Step{Text: inner.String(), Began: time.Now()}
+		actions[inner.Kind](r, inner)
+		done.Ended = time.Now()
+		r.steps = append(r.steps, done)
+		r.wait(inner.Pause)
+	}
+	r.wait(time.Until(until))
+}
+
+func (r *runner) wait(d time.Duration) {
+	pause := time.NewTimer(max(d, 0))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-r.Ctx.Done():
+	}
+}
+
+// restart does what a kubelet does for a controller that has ended because it lost its lease. A scheduler has none, and never ends by
+// itself.
+func (r *runner) restart() {
+	r.T.Helper()
+	for _, name := range replicas {
+		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
+			r.startController(name)
+		}
+	}
+	if runs, log := testenv.Runs(r.scheduler); !runs {
+		r.T.Fatalf("the scheduler ended by itself: %s", log)
+	}
+}
+
+// settle ends the faults, and waits until all workloads are exactly in their mix.
+func (r *runner) settle() {
+	r.T.Helper()
+	for _, p := range r.networks {
+		p.Set(network.Fault{})
+	}
+	for k := range r.disturbed {
+		r.undo(k)
+	}
+	r.restart()
+	for _, name := range r.order {
+		w := r.workloads[name]
+		if w.paused {
+			r.pauseRollout(&plan.Step{Workload: name})
+		}
+		if w.forbidden {
+			r.budget(&plan.Step{Workload: name})
+		}
+	}
+	deadline := time.Now().Add(settle)
+	for _, name := range r.order {
+		r.waitSettled(r.workloads[name], deadline)
+	}
+	for _, name := range r.jobs {
+		r.Within(time.Until(deadline), name+" completes", func() (bool, string) {
+			r.restart()
+			j := testenv.Read(r.World, name, &batchv1.Job{})
+			return j.Status.Succeeded == *j.Spec.Completions, fmt.Sprintf("%+v", j.Status)
+		})
+	}
+}
+
+func (r *runner) waitSettled(w *workload, deadline time.Time) {
+	r.T.Helper()
+	var n int32
+	r.change(w.object, func() { n = *replicasOf(w.object) })
+	if w.NoMix {
+		r.Within(time.Until(deadline), w.Name+" runs", func() (bool, string) {
+			ready := testenv.Where(r.Live(w.Name), testenv.Ready)
+			return len(ready) == int(n), fmt.Sprintf("%d of %d", len(ready), n)
+		})
+		return
+	}
+	r.WaitExact(w.Name, w.Mix, int(n), time.Until(deadline))
+}
+
+// history is what happened until now.
+func (r *runner) history() *history.History {
+	r.T.Helper()
+	h := &history.History{Run: history.Run{
+		Seed: r.seed, Steps: r.steps, Grace: grace, MaxConcurrent: 1,
+		Versions: map[string]string{}, Configurations: map[string]string{},
+	}}
+	if v, err := r.Kube.Discovery().ServerVersion(); err == nil {
+		h.Versions["kube-apiserver"], h.Versions["go"] = v.GitVersion, v.GoVersion
+	}
+	var err error
+	h.Changes, err = r.recorder.Close(r.Ctx)
+	require.NoError(r.T, err)
+	r.AuditAll(func(testenv.Request) bool { return false }) // waits until the log has what was answered before
+	entries, err := r.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool { _, ok := history.RequestOf(e, r.began); return ok })
+	require.NoError(r.T, err)
+	for i := range entries {
+		if request, ok := history.RequestOf(&entries[i], r.began); ok {
+			h.Requests = append(h.Requests, request)
+		}
+	}
+	history.SortRequests(h.Requests)
+	for _, name := range replicas {
+		if c := r.controllers[name]; c != nil {
+			h.Configurations[name] = testenv.ReadFile(r.T, c.ConfigFile)
+		}
+	}
+	h.Configurations[string(history.Scheduler)] = testenv.ReadFile(r.T, testenv.Path(testenv.SecondScheduler))
+	return h
+}
+
+// keep writes a history that was judged to be bad, with the logs of the programs.
+func (r *runner) keep(h *history.History) string {
+	r.T.Helper()
+	for _, name := range append(slices.Clone(replicas), string(history.Scheduler)) {
+		log, err := os.ReadFile(filepath.Join(r.Cluster.LogDir(), name+".log"))
+		require.NoError(r.T, err)
+		for text := range strings.Lines(string(log)) {
+			h.Logs = append(h.Logs, history.Line{Program: name, Text: strings.TrimSuffix(text, "\n")})
+		}
+	}
+	path := testenv.Path(filepath.Join("out", "robustness", fmt.Sprintf("seed-%d.jsonl", h.Seed)))
+	require.NoError(r.T, os.MkdirAll(filepath.Dir(path), 0o755))
+	f, err := os.Create(path)
+	require.NoError(r.T, err)
+	require.NoError(r.T, h.Write(f))
+	require.NoError(r.T, f.Close())
+	return path
+}

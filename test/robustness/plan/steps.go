@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth.dev/berth/test/robustness/network"
+)
+
+// weighted is a kind of step with its weight.
+type weighted struct {
+	weight int
+	draw   func(*draft) Step
+}
+
+// traffic is what also happens during faults.
+var traffic = []weighted{
+	{6, (*draft).scale},
+	{4, (*draft).remix},
+	{3, (*draft).rollOut},
+	{1, (*draft).rollBack},
+	{1, (*draft).pauseRollout},
+	{3, (*draft).deletePods},
+	{2, func(*draft) Step { return Step{Kind: RunJob} }},
+	{1, (*draft).budget},
+	{1, onNode(Cordon)},
+	{1, onNode(Drain)},
+	{1, onNode(Taint)},
+	{1, onNode(Relabel)},
+	{1, (*draft).loseNode},
+}
+
+// steps are all kinds. A third of the steps are faults.
+var steps = slices.Concat(traffic, []weighted{
+	{2, func(*draft) Step { return Step{Kind: Kill, Target: Scheduler} }},
+	{2, func(*draft) Step { return Step{Kind: Kill, Target: Leader} }},
+	{1, outage(APIServer, 0, 5*time.Second)},
+	{1, outage(Etcd, 0, 2*time.Second)},
+	{2, stop(Scheduler, 0, 3*time.Second)},
+	{1, stop(Leader, 0, 12*time.Second)},
+	{1, stopComponent(APIServer, time.Second, 8*time.Second)},
+	{1, stopComponent(Etcd, time.Second, 4*time.Second)},
+	{4, (*draft).disturb},
+})
+
+func (d *draft) scale() Step {
+	return Step{Kind: Scale, Workload: d.any(func(*Workload) bool { return true }), Replicas: d.replicas()}
+}
+
+func (d *draft) remix() Step {
+	return Step{Kind: Remix, Workload: d.any(func(w *Workload) bool { return !w.NoMix }), Mix: d.mix()}
+}
+
+func (d *draft) rollOut() Step {
+	w := d.any((*Workload).HasRollouts)
+	version := fmt.Sprint(d.random.IntN(1e6))
+	d.versions[w] = append(d.versions[w], version)
+	return Step{Kind: RollOut, Workload: w, Version: version}
+}
+
+// rollBack returns to the version before the last, which is the first one, without a name, until there are two.
+func (d *draft) rollBack() Step {
+	w := d.any(func(w *Workload) bool { return w.Owner == Deployment })
+	versions := d.versions[w]
+	before := ""
+	if len(versions) > 1 {
+		before = versions[len(versions)-2]
+	}
+	d.versions[w] = append(versions, before)
+	return Step{Kind: RollBack, Workload: w, Version: before}
+}
+
+func (d *draft) pauseRollout() Step {
+	return Step{Kind: PauseRollout, Workload: d.any(func(w *Workload) bool { return w.Owner == Deployment })}
+}
+
+func (d *draft) deletePods() Step {
+	return Step{Kind: DeletePods, Workload: d.any(func(*Workload) bool { return true }), Count: 1 + d.random.IntN(3)}
+}
+
+func (d *draft) budget() Step {
+	return Step{Kind: Budget, Workload: d.any(func(w *Workload) bool { return w.Budgeted })}
+}
+
+func onNode(k Kind) func(*draft) Step {
+	return func(d *draft) Step {
+		return Step{Kind: k, Node: d.node([]string{"spot", "on-demand"}[d.random.IntN(2)])}
+	}
+}
+
+// loseNode takes a spot node three times of four, as a provider does.
+func (d *draft) loseNode() Step {
+	return Step{Kind: LoseNode, Node: d.node([]string{"spot", "spot", "spot", "on-demand"}[d.random.IntN(4)])}
+}
+
+func outage(t Target, least, most time.Duration) func(*draft) Step {
+	return func(d *draft) Step { return Step{Kind: Outage, Target: t, For: d.between(least, most)} }
+}
+
+// stopComponent stops a component without which there is no traffic.
+func stopComponent(t Target, least, most time.Duration) func(*draft) Step {
+	return func(d *draft) Step { return Step{Kind: Stop, Target: t, For: d.between(least, most)} }
+}
+
+// stop stops a program, which sees nothing of the traffic meanwhile.
+func stop(t Target, least, most time.Duration) func(*draft) Step {
+	return func(d *draft) Step {
+		return Step{Kind: Stop, Target: t, For: d.between(least, most), During: d.during()}
+	}
+}
+
+func (d *draft) disturb() Step {
+	faults := []network.Fault{
+		{Latency: 200 * time.Millisecond},
+		{Refused: 30, Code: 409},
+		{Refused: 30, Code: 429},
+		{Refused: 30, Code: 500},
+		{Lost: 30},
+		{Reset: 20},
+		{Frozen: true},
+		{Stalled: true},
+	}
+	return Step{
+		Kind: Disturb, Target: []Target{Scheduler, Leader}[d.random.IntN(2)], Network: faults[d.random.IntN(len(faults))],
+		For: d.between(2*time.Second, 8*time.Second), During: d.during(),
+	}
+}
+
+// during draws one to three steps of traffic.
+func (d *draft) during() (list []Step) {
+	for range 1 + d.random.IntN(3) {
+		list = append(list, d.step(traffic))
+	}
+	return list
+}
