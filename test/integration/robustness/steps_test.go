@@ -37,6 +37,7 @@ func init() {
 		plan.PauseRollout: (*runner).pauseRollout, plan.DeletePods: (*runner).deletePods, plan.RunJob: (*runner).runJob,
 		plan.Budget: (*runner).budget, plan.Cordon: (*runner).cordon, plan.Drain: (*runner).drain, plan.Taint: (*runner).taint,
 		plan.Relabel: (*runner).relabel, plan.LoseNode: (*runner).loseNode,
+		plan.Calm: func(r *runner, s *plan.Step) { r.wait(s.For) },
 		plan.Kill: (*runner).kill, plan.Stop: (*runner).stop, plan.Outage: (*runner).outage, plan.Disturb: (*runner).disturb,
 	}
 }

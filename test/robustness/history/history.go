@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -28,6 +29,14 @@ type Change struct {
 	Node   *corev1.Node                  `json:"node,omitempty"`
 	Budget *policyv1.PodDisruptionBudget `json:"budget,omitempty"`
 	Mix    *v1alpha1.CapacityMix         `json:"mix,omitempty"`
+	Owner  *Owner                        `json:"owner,omitempty"`
+}
+
+// Owner is what is kept of a ReplicaSet or a StatefulSet.
+type Owner struct {
+	UID         types.UID         `json:"uid"`
+	Replicas    int32             `json:"replicas"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // Request is a completed request of one of Berth's programs: a write, or one that was forbidden.
@@ -67,6 +76,8 @@ type Step struct {
 	Ended time.Time `json:"ended"`
 	// Outage is set where the API server did not answer between Began and Ended.
 	Outage bool `json:"outage,omitempty"`
+	// Rest is set where nothing happened between Began and Ended, and all mixes were exact.
+	Rest bool `json:"rest,omitempty"`
 }
 
 // Run is what a run was, and what it did.
@@ -75,10 +86,10 @@ type Run struct {
 	// Versions are those of the components, Configurations the configuration files of the programs.
 	Versions       map[string]string `json:"versions,omitempty"`
 	Configurations map[string]string `json:"configurations,omitempty"`
-	// Grace is how long the controller moves nothing after an outage or a start; MaxConcurrent how many replicas of a mix it moves at
-	// a time.
-	Grace         time.Duration `json:"grace,omitempty"`
-	MaxConcurrent int           `json:"maxConcurrent,omitempty"`
+	// Grace is how long the controller moves nothing after an outage or a start, MoveTimeout after how long a move has failed. It moves
+	// one replica of a workload at a time.
+	Grace       time.Duration `json:"grace,omitempty"`
+	MoveTimeout time.Duration `json:"moveTimeout,omitempty"`
 	// Steps are what the traffic and the nemesis did, in order.
 	Steps []Step `json:"steps"`
 }

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -25,9 +27,12 @@ const (
 	Nodes   = "/registry/minions/"
 	Budgets = "/registry/poddisruptionbudgets/"
 	Mixes   = "/registry/" + v1alpha1.GroupName + "/capacitymixes/"
+
+	replicaSets  = "/registry/replicasets/"
+	statefulSets = "/registry/statefulsets/"
 )
 
-var prefixes = []string{Pods, Nodes, Budgets, Mixes}
+var prefixes = []string{Pods, Nodes, Budgets, Mixes, replicaSets, statefulSets}
 
 // requestTimeout bounds a request to etcd.
 const requestTimeout = 10 * time.Second
@@ -123,8 +128,25 @@ func (c *Change) decode(prefix string, value []byte) error {
 		c.Node = o
 	case *policyv1.PodDisruptionBudget:
 		c.Budget = o
+	case *appsv1.ReplicaSet:
+		c.Owner = ownerOf(o, o.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		c.Owner = ownerOf(o, o.Spec.Replicas)
 	}
 	return err
+}
+
+func ownerOf(o metav1.Object, replicas *int32) *Owner {
+	owner := &Owner{UID: o.GetUID(), Annotations: map[string]string{}}
+	if replicas != nil {
+		owner.Replicas = *replicas
+	}
+	for _, key := range []string{v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation} {
+		if value, there := o.GetAnnotations()[key]; there {
+			owner.Annotations[key] = value
+		}
+	}
+	return owner
 }
 
 // Close ends the recording with all that is in etcd now, and returns the changes by revision.

@@ -5,6 +5,7 @@ package judge
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/robustness/history"
@@ -34,15 +34,25 @@ func (v *Verdict) violated(c *history.Change, format string, args ...any) {
 	v.Violations = append(v.Violations, fmt.Sprintf("revision %d: ", c.Revision)+fmt.Sprintf(format, args...))
 }
 
-// Validators are those of all promises that a history of pods and nodes can be judged by.
-var Validators = []func(*history.History) *Verdict{BoundOnce, NoOvercommit, OneSlotOnePod}
+// requested notes a violation by a request.
+func (v *Verdict) requested(r *history.Request, format string, args ...any) {
+	v.Violations = append(v.Violations, fmt.Sprintf("%s: %s %s %s %s/%s: ", r.At.UTC().Format("15:04:05.000"), r.Replica, r.Verb,
+		r.Resource, r.Namespace, r.Name)+fmt.Sprintf(format, args...))
+}
+
+// Validators are those of all promises that a history can be judged by.
+var Validators = []func(*history.History) *Verdict{
+	BoundOnce, NoOvercommit, OneSlotOnePod, PlacedByItsSlot, NoCapture,
+	FloorKept, OneMoveAtATime, BudgetsKept, TowardsTheMix, BetterPlace, NothingInTheGrace, QuietAtRest,
+	OneLeaderWrites, NothingForbidden,
+}
 
 // terminal reports whether the containers of a pod have ended for good. It holds no capacity.
 func terminal(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// BoundOnce judges I1: a pod is bound at most once. Its node never changes.
+// BoundOnce judges I1: a pod is bound at most once. Its node never changes, and at most one Binding of it succeeds.
 func BoundOnce(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I1, a pod is bound at most once"}
 	nodes := map[types.UID]string{}
@@ -59,6 +69,17 @@ func BoundOnce(h *history.History) *Verdict {
 		case bound && now != before:
 			v.violated(c, "pod %s was on node %s and is on node %q", c.Key, before, now)
 		}
+	}
+	bindings := map[string]bool{}
+	for i := range h.Requests {
+		r := &h.Requests[i]
+		if r.Resource != "pods/binding" || !r.OK() || r.UID == "" {
+			continue
+		}
+		if bindings[r.UID] {
+			v.requested(r, "a second Binding of the pod succeeded")
+		}
+		bindings[r.UID] = true
 	}
 	return v
 }
@@ -87,7 +108,7 @@ func NoOvercommit(h *history.History) *Verdict {
 			continue // it was bound before, or its node has just left
 		}
 		v.Facts++
-		if over := overcommitted(node, pods); over != "" {
+		if over := overcommitted(node, maps.Values(pods)); over != "" {
 			v.violated(c, "pod %s overcommits node %s: %s", c.Key, node.Name, over)
 		}
 	}
@@ -95,15 +116,15 @@ func NoOvercommit(h *history.History) *Verdict {
 }
 
 // overcommitted is what the pods of a node request too much of, "" for nothing.
-func overcommitted(node *corev1.Node, pods map[string]*corev1.Pod) string {
+func overcommitted(node *corev1.Node, pods iter.Seq[*corev1.Pod]) string {
 	sum := corev1.ResourceList{}
 	n := int64(0)
-	for _, p := range pods {
+	for p := range pods {
 		if p.Spec.NodeName != node.Name || terminal(p) {
 			continue
 		}
 		n++
-		for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{UseStatusResources: true}) {
+		for name, q := range requests(p) {
 			total := sum[name]
 			total.Add(q)
 			sum[name] = total

@@ -37,6 +37,7 @@ const (
 	PauseRollout Kind = "pause or resume the rollouts of"
 	DeletePods   Kind = "delete pods of"
 	RunJob       Kind = "run a job"
+	Calm         Kind = "do nothing"
 	// Budget has a PodDisruptionBudget allow no disruption, or one again.
 	Budget Kind = "change the disruption budget of"
 	// Each of the following undoes its last step on another node.

@@ -19,7 +19,7 @@ type weighted struct {
 // traffic is what also happens during faults.
 var traffic = []weighted{
 	{6, (*draft).scale},
-	{4, (*draft).remix},
+	{6, (*draft).remix},
 	{3, (*draft).rollOut},
 	{1, (*draft).rollBack},
 	{1, (*draft).pauseRollout},
@@ -35,16 +35,20 @@ var traffic = []weighted{
 
 // steps are all kinds. A third of the steps are faults.
 var steps = slices.Concat(traffic, []weighted{
+	{3, (*draft).calm},
 	{2, func(*draft) Step { return Step{Kind: Kill, Target: Scheduler} }},
 	{2, func(*draft) Step { return Step{Kind: Kill, Target: Leader} }},
 	{1, outage(APIServer, 0, 5*time.Second)},
 	{1, outage(Etcd, 0, 2*time.Second)},
 	{2, stop(Scheduler, 0, 3*time.Second)},
 	{1, stop(Leader, 0, 12*time.Second)},
-	{1, stopComponent(APIServer, time.Second, 8*time.Second)},
+	{1, stopComponent(APIServer, time.Second, 12*time.Second)},
 	{1, stopComponent(Etcd, time.Second, 4*time.Second)},
 	{4, (*draft).disturb},
 })
+
+// calm gives the programs time to act between two faults.
+func (d *draft) calm() Step { return Step{Kind: Calm, For: d.between(2*time.Second, 8*time.Second)} }
 
 func (d *draft) scale() Step {
 	return Step{Kind: Scale, Workload: d.any(func(*Workload) bool { return true }), Replicas: d.replicas()}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"berth.dev/berth/test/robustness/history"
+)
+
+// lease reports whether a request is about leader election.
+func lease(r *history.Request) bool { return r.Resource == "leases" }
+
+// Harmless are the resources that every replica writes to: reviews ask the API server about a caller, and events inform.
+var Harmless = []string{"leases", "events", "tokenreviews", "subjectaccessreviews"}
+
+// OneLeaderWrites judges I10: a controller writes only while the last renewal of the lease is its own. A request whose client ended
+// before the answer is left out: a leader that ends cancels the requests under way.
+func OneLeaderWrites(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I10, only the leader writes"}
+	for i := range h.Requests {
+		r := &h.Requests[i]
+		if r.Program != history.Controller || !r.OK() || slices.Contains(Harmless, r.Resource) {
+			continue
+		}
+		v.Facts++
+		if holder := holderAt(h, r.At); holder != r.Replica {
+			v.requested(r, "the lease was that of %q", holder)
+		}
+	}
+	return v
+}
+
+// holderAt is the replica that wrote the lease last before a time.
+func holderAt(h *history.History, t time.Time) (holder string) {
+	for i := range h.Requests {
+		r := &h.Requests[i]
+		if r.At.After(t) {
+			break
+		}
+		if r.Program == history.Controller && lease(r) && r.OK() && !r.Done.After(t) {
+			holder = r.Replica
+		}
+	}
+	return holder
+}
+
+// NothingInTheGrace judges I5 after a fault: nothing is moved until the grace after an outage of the API server, or after a change of the
+// leader, is over.
+func NothingInTheGrace(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I5, nothing moves in the grace after an outage or a start"}
+	starts := acquisitions(h)
+	for i := range h.Steps {
+		if s := &h.Steps[i]; s.Outage {
+			starts = append(starts, s.Ended)
+		}
+	}
+	v.Facts = len(starts)
+	for _, m := range moves(h) {
+		for _, start := range starts {
+			if d := m.request.At.Sub(start); d >= 0 && d < h.Grace {
+				v.requested(m.request, "%s after an outage or a start", d.Round(time.Millisecond))
+				break
+			}
+		}
+	}
+	return v
+}
+
+// acquisitions are the times at which another controller took the lease over.
+func acquisitions(h *history.History) (list []time.Time) {
+	holder := ""
+	for i := range h.Requests {
+		if r := &h.Requests[i]; r.Program == history.Controller && lease(r) && r.OK() && r.Replica != holder {
+			holder = r.Replica
+			list = append(list, r.At)
+		}
+	}
+	return list
+}
+
+// QuietAtRest judges I5: where all mixes are exact and nothing changes, nothing is written.
+func QuietAtRest(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I5, nothing is written at rest"}
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		if !s.Rest {
+			continue
+		}
+		v.Facts++
+		for j := range h.Requests {
+			r := &h.Requests[j]
+			if !r.At.Before(s.Began) && r.At.Before(s.Ended) && !slices.Contains(Harmless, r.Resource) {
+				v.requested(r, "at rest")
+			}
+		}
+	}
+	return v
+}
+
+// NothingForbidden judges I12: Berth's programs request nothing that they have no right to. An API server that has just started does not
+// know its roles yet, and forbids everything until it is ready.
+func NothingForbidden(h *history.History) *Verdict {
+	v := &Verdict{Promise: "I12, nothing is forbidden"}
+	for i := range h.Requests {
+		r := &h.Requests[i]
+		if v.Facts++; r.Code == http.StatusForbidden && !duringOutage(h, r.At) {
+			v.requested(r, "forbidden")
+		}
+	}
+	return v
+}
+
+func duringOutage(h *history.History, t time.Time) bool {
+	return slices.ContainsFunc(h.Steps, func(s history.Step) bool { return s.Outage && !t.Before(s.Began) && !t.After(s.Ended) })
+}
