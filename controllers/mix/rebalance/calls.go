@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"time"
 
+	"golang.org/x/net/http2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,16 +51,25 @@ func (c *Controller) noteOutage(err error) {
 
 // unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.
 func unanswered(err error) bool {
-	var timeout net.Error
-	switch {
-	case err == nil:
-		return false
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return true
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		// A gateway in front of the API server got no answer either.
+		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+			status.Status().Code == http.StatusBadGateway
 	}
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		utilnet.IsHTTP2ConnectionLost(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
+	return err != nil && (isTimeout(err) || isCutOff(err))
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// isCutOff reports whether the connection, or the stream of the call on it, ended before the whole answer had arrived.
+func isCutOff(err error) bool {
+	var stream http2.StreamError
+	return errors.As(err, &stream) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // replica reads the replica of a verdict. It returns a hold if that cannot be read, or is not what was decided about.
