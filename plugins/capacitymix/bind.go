@@ -42,7 +42,11 @@ func (pl *CapacityMix) bind(ctx context.Context, b *corev1.Binding) error {
 	if err := pl.WaitIfFenced(ctx); err != nil {
 		return err
 	}
-	return binding.Make(ctx, pl.handle, b)
+	err := binding.Make(ctx, pl.handle, b)
+	if err != nil && !binding.Refused(err) {
+		pl.Ledger.Doubt(b.UID)
+	}
+	return err
 }
 
 // annotations are those of the pod's Binding.

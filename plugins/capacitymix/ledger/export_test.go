@@ -4,8 +4,10 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
@@ -83,4 +85,21 @@ func (l *Ledger) Groups() []policy.GroupKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.groups))
+}
+
+// Dump returns all that the ledger has of a group: two ledgers with one dump do the same from then on.
+func (l *Ledger) Dump(key policy.GroupKey) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[key]
+	if g == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, uid := range slices.Sorted(maps.Keys(g.members)) {
+		r := g.members[uid]
+		fmt.Fprintf(&b, "%s %d %d %t %t %t %q %d %v;", uid, r.state, r.pod.Slot, r.unassigned, r.woken, r.doubt, r.node, r.seeks, r.attempt)
+	}
+	fmt.Fprintf(&b, "%d", g.topPending)
+	return b.String()
 }

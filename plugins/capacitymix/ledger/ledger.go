@@ -78,6 +78,9 @@ type record struct {
 	pending *corev1.Pod // while claimed or opened: whom to wake
 	// woken: the pod was returned by Forget, and has not claimed since.
 	woken bool
+	// doubt: a Binding of the pod had no answer, so the API server may have bound it with its slot. Until it is seen, the pod
+	// must not take another slot: its own would be given to another pod.
+	doubt bool
 	// seeks is the type that the pod's own slot is of; while it is tried ahead
 	// of its turn (StageAhead), the slot it holds is of the other type.
 	seeks   capacity.Type
@@ -158,6 +161,7 @@ func (r *record) claim(identity int, keep bool) {
 	case identity != split.NoSlot:
 		g.release(r)
 		r.identity, r.pod.Slot = true, identity
+	case r.doubt && r.pod.Slot != split.NoSlot:
 	case r.attempt.Stage == StageAhead && g.ahead(r):
 		return
 	case r.pod.Slot == split.NoSlot || !keep && g.lowest() < r.pod.Slot:
@@ -191,6 +195,15 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	r.state = reserved
 	l.place(r, node)
 	return nil
+}
+
+// Doubt notes that the result of a reserved pod's Binding is not known. It must be called before Unreserve.
+func (l *Ledger) Doubt(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.pods[uid]; r != nil && r.state == reserved {
+		r.doubt = true
+	}
 }
 
 // Unreserve takes a pod from its node and leaves it its claim. It may be called
@@ -249,7 +262,7 @@ func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	switch {
 	case b.Node != "":
 		claimedBefore = r.state == reserved
-		r.state, r.attempt = bound, Attempt{}
+		r.state, r.attempt, r.doubt = bound, Attempt{}, false
 	case r.state == reserved:
 		return false // it is being bound
 	case r.state != opened:

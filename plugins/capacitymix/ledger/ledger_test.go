@@ -435,3 +435,35 @@ func BenchmarkMemory(b *testing.B) {
 		})
 	}
 }
+
+// The answer to a Binding is lost together with the watches on the connection: until the pod is seen, it may be bound with its slot, which
+// it must not exchange for a lower one.
+func TestAPodInDoubtKeepsItsSlot(t *testing.T) {
+	group, mix := policy.GroupKey{Namespace: "shop", ID: "web"}, &policy.Policy{Mix: split.New(50, 0)}
+	for name, c := range map[string]struct {
+		doubt  bool
+		a2, a3 int // the slots of the second and the third pod
+	}{"the Binding was refused": {false, 0, 1}, "the Binding had no answer": {true, 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			claim := func(pod string) int {
+				hold, err := l.Claim(ledger.Claim{
+					Pod: podNamed(pod), Group: group, Policy: mix, Slot: split.NoSlot, Exists: func() bool { return true },
+				})
+				require.NoError(t, err)
+				return hold.Slot
+			}
+			require.Equal(t, []int{0, 1}, []int{claim("a1"), claim("a2")})
+			require.NoError(t, l.Reserve("a2", 1, "n"))
+			l.Forget("a1")
+			if c.doubt {
+				l.Doubt("a2")
+			}
+			l.Unreserve("a2")
+			assert.Equal(t, c.a2, claim("a2"))
+			assert.Equal(t, c.a3, claim("a3"))
+			l.Observe(ledger.Bound{UID: "a2", Group: group, Node: "n", Slot: c.a2})
+			assert.Equal(t, c.a3, claim("a3"), "it holds no slot of a pod that runs")
+		})
+	}
+}

@@ -5,8 +5,11 @@ package binding
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -31,4 +34,15 @@ func Make(ctx context.Context, handle fwk.Handle, b *corev1.Binding) error {
 		return err
 	}
 	return cacher.WaitOnFinish(ctx, done)
+}
+
+// Refused reports whether an error of Make means that the API server did not bind the pod. After any other error it may have: there was no
+// answer, or one that does not tell.
+func Refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
