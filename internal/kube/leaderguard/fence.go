@@ -97,7 +97,13 @@ func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (l *lock) write(ctx context.Context, r resourcelock.LeaderElectionRecord,
 	send func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
-	if r.HolderIdentity != l.Identity() { // before it is sent: another replica may lead as soon as it arrives
+	if r.HolderIdentity != l.Identity() {
+		// client-go reads the lease and gives it up, whoever holds it, unless it has observed another holder. A leader that was stopped
+		// has not: the lease that it would give up is that of the replica that leads by now, and a third replica would take it.
+		if l.fence.Shut() {
+			return ErrShut
+		}
+		// Before it is sent: another replica may lead as soon as it arrives.
 		l.fence.update(func(t *term, _ time.Duration) { t.release() })
 		return send(ctx, r)
 	}

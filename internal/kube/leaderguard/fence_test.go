@@ -191,3 +191,20 @@ func TestRunReturnsOnceTheFenceIsShut(t *testing.T) {
 	c.Step(2 * limits.RenewDeadline)
 	require.ErrorIs(t, <-ended, ErrShut)
 }
+
+// A leader that was stopped gives up no lease when it ends: another replica holds it by then, and goes on to write.
+func TestALeaderThatWasStoppedDoesNotReleaseALease(t *testing.T) {
+	f, c, l, _ := leader(t)
+	lock := f.Lock(l, limits)
+	stop(c, 20*time.Second)
+	l.record = &resourcelock.LeaderElectionRecord{HolderIdentity: "other"}
+	require.ErrorIs(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}), ErrShut)
+	assert.Equal(t, "other", l.record.HolderIdentity)
+}
+
+func TestALeaderThatEndsInTimeReleasesItsLease(t *testing.T) {
+	f, _, l, _ := leader(t)
+	require.NoError(t, f.Lock(l, limits).Update(t.Context(), resourcelock.LeaderElectionRecord{}))
+	assert.Empty(t, l.record.HolderIdentity)
+	assert.True(t, f.Shut())
+}
