@@ -154,13 +154,25 @@ test-web: ## Call the services with generated gRPC-Web clients, in Node.js and C
 	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestP9GeneratedClients ./test/integration/limits/wire
 
 # The seeds and steps of test-robustness and repro.
-SEEDS ?= 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20
+SEEDS ?= 1..20
 SEED ?= 1
 STEPS ?= 120
 
 .PHONY: test-robustness
-test-robustness: ## Take random steps of traffic and faults from many seeds, and judge the histories (SEEDS=1,2 STEPS=120; an hour; not in `make test`)
-	BERTH_SEEDS=$(SEEDS) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- go test -vet=off -timeout 180m -count=1 -v ./test/integration/robustness
+test-robustness: ## Take random steps of traffic and faults from many seeds, and judge the histories (SEEDS=1..9 STEPS=120; an hour; not in `make test`)
+	BERTH_TEST_ROBUSTNESS=1 BERTH_SEEDS=$(SEEDS) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- \
+		go test -vet=off -timeout 180m -count=1 -v -skip Mutants ./test/integration/robustness
+
+.PHONY: test-mutants
+test-mutants: ## Break each promise in a build of its own, and require that its validator notices (20 minutes; not in `make test`)
+	BERTH_TEST_ROBUSTNESS=1 $(POOL) --size 1 -- go test -vet=off -timeout 120m -count=1 -v -run Mutants ./test/integration/robustness
+
+# How long the soak takes.
+DURATION ?= 10m
+
+.PHONY: soak
+soak: ## Repeat traffic and faults, and require that memory, goroutines and writes do not grow (DURATION=10m; not in `make test`)
+	BERTH_SOAK=$(DURATION) $(POOL) --size 1 -- go test -vet=off -timeout 1440m -count=1 -v -run TestSoak ./test/integration/robustness
 
 .PHONY: repro
 repro: ## Repeat the steps of a seed (SEED=1 STEPS=120)

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -192,7 +193,7 @@ func mixAnnotations(m split.Mix) map[string]string {
 func (r *runner) step(s *plan.Step) {
 	r.T.Helper()
 	r.restart()
-	done := history.Step{Text: s.String(), Fault: s.Fault(), Began: time.Now(), Outage: isOutage(s)}
+	done := history.Step{Text: s.String(), Fault: s.Fault(), Began: time.Now(), Down: s.Target == plan.APIServer && s.Kind == plan.Outage, Outage: isOutage(s)}
 	r.T.Log(done.Text)
 	actions[s.Kind](r, s)
 	done.Ended = time.Now()
@@ -200,15 +201,17 @@ func (r *runner) step(s *plan.Step) {
 	r.wait(s.Pause)
 }
 
-// isOutage reports whether a controller has to notice that the API server is away: its connections break, or a call of 5 seconds ends.
+// isOutage reports whether a controller has to notice that the API server is away: a watch that breaks is tried again after up to two
+// seconds, and a call ends after five. After a shorter outage the watches have missed nothing.
 func isOutage(s *plan.Step) bool {
-	return s.Target == plan.APIServer && (s.Kind == plan.Outage || s.For >= 8*time.Second)
+	least := map[plan.Kind]time.Duration{plan.Outage: 3 * time.Second, plan.Stop: 8 * time.Second}[s.Kind]
+	return s.Target == plan.APIServer && s.For >= least
 }
 
 // rest waits until Berth writes nothing, and then for two resyncs, in which it must write nothing.
 func (r *runner) rest() {
 	r.T.Helper()
-	const quiet = 3 * time.Second
+	const quiet = 7 * time.Second // repairs of annotations are limited, and tried again with the next resync
 	writes := r.Count(func(q testenv.Request) bool {
 		ours := q.User == cluster.BerthControllerUser || q.User == cluster.BerthSchedulerUser
 		return ours && q.Write() && !slices.Contains(judge.Harmless, q.Resource)
@@ -295,8 +298,10 @@ func (r *runner) settle() {
 	for _, name := range r.jobs {
 		r.Within(time.Until(deadline), name+" completes", func() (bool, string) {
 			r.restart()
-			j := testenv.Read(r.World, name, &batchv1.Job{})
-			return j.Status.Succeeded == *j.Spec.Completions, fmt.Sprintf("%+v", j.Status)
+			j := &batchv1.Job{}
+			err := r.Client.Get(r.Ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, j)
+			// One that is gone has succeeded: only those that have are deleted.
+			return apierrors.IsNotFound(err) || err == nil && j.Status.Succeeded == *j.Spec.Completions, fmt.Sprintf("%v %+v", err, j.Status)
 		})
 	}
 	r.rest()

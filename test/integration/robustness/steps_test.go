@@ -151,7 +151,8 @@ func (r *runner) runJob(*plan.Step) {
 	j := builders.Job(jobs, 2, batchv1.NonIndexedCompletion, builders.CPU("1"), builders.SucceedsAfter(time.Second))
 	j.Name = fmt.Sprintf("job-%d", len(r.jobs))
 	j.Namespace = r.Namespace
-	j.Spec.BackoffLimit = new(int32(100)) // nodes and pods are lost
+	j.Spec.BackoffLimit = new(int32(100))           // nodes and pods are lost
+	j.Spec.TTLSecondsAfterFinished = new(int32(30)) // a long run keeps no more of them than a short one
 	r.jobs = append(r.jobs, j.Name)
 	r.attempt("run "+j.Name, func(ctx context.Context) error {
 		err := r.Client.Create(ctx, j.DeepCopy())

@@ -74,7 +74,9 @@ type Step struct {
 	Fault bool      `json:"fault,omitempty"`
 	Began time.Time `json:"began"`
 	Ended time.Time `json:"ended"`
-	// Outage is set where the API server did not answer between Began and Ended.
+	// Down is set where the API server was killed, and not ready again before Ended. Outage is set where it did not answer for so long
+	// that a controller has to notice.
+	Down   bool `json:"down,omitempty"`
 	Outage bool `json:"outage,omitempty"`
 	// Rest is set where nothing happened between Began and Ended, and all mixes were exact.
 	Rest bool `json:"rest,omitempty"`

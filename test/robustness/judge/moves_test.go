@@ -303,7 +303,7 @@ func TestMovesAreJudged(t *testing.T) {
 		"a request that an API server forbids before it is ready": {NothingForbidden, wrong(), func(s *stage) {
 			s.request("get", "secrets", s.pods[0], history.Controller)
 			s.h.Requests[len(s.h.Requests)-1].Code = 403
-			s.h.Steps = append(s.h.Steps, history.Step{Outage: true, Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
+			s.h.Steps = append(s.h.Steps, history.Step{Down: true, Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
 		}, ""},
 		"a new replica moves while another one has not been Ready for long": {OneMoveAtATime, wrong(), func(s *stage) {
 			s.ready(s.pods[0], corev1.ConditionFalse)

@@ -106,13 +106,13 @@ func NothingForbidden(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I12, nothing is forbidden"}
 	for i := range h.Requests {
 		r := &h.Requests[i]
-		if v.Facts++; r.Code == http.StatusForbidden && !duringOutage(h, r.At) {
+		if v.Facts++; r.Code == http.StatusForbidden && !whileDown(h, r.At) {
 			v.requested(r, "forbidden")
 		}
 	}
 	return v
 }
 
-func duringOutage(h *history.History, t time.Time) bool {
-	return slices.ContainsFunc(h.Steps, func(s history.Step) bool { return s.Outage && !t.Before(s.Began) && !t.After(s.Ended) })
+func whileDown(h *history.History, t time.Time) bool {
+	return slices.ContainsFunc(h.Steps, func(s history.Step) bool { return s.Down && !t.Before(s.Began) && !t.After(s.Ended) })
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Replacement replaces a text in a file of the repository. The file must have the text once.
+type Replacement struct{ File, Old, New string }
+
+// BuildMutant builds a program of Berth, such as berth-scheduler, with replacements into the cache, and returns its path. The tree stays as
+// it is. A text that is not there, or there more than once, is an error: the mutant would be another one than its test describes.
+func BuildMutant(ctx context.Context, repoRoot string, out io.Writer, program string, replacements ...Replacement) (string, error) {
+	root, err := filepath.Abs(repoRoot)
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "mutants", ShortHash(fmt.Sprintf("%s %s %q", root, program, replacements)))
+	lock, err := lockFile(ctx, dir+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.unlock()
+	overlay, err := writeOverlay(root, dir, replacements)
+	if err != nil {
+		return "", fmt.Errorf("build a mutant of %s: %w", program, err)
+	}
+	path := filepath.Join(dir, program)
+	return path, goCommand(ctx, out, "mutant of "+program, root, []string{"CGO_ENABLED=0"},
+		"build", "-tags="+BuildTags, "-overlay="+overlay, "-o", path, "./cmd/"+program)
+}
+
+// writeOverlay writes the changed files into a directory, and returns the file for go build -overlay.
+func writeOverlay(root, dir string, replacements []Replacement) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	texts := map[string]string{}
+	for _, r := range replacements {
+		if texts[r.File] == "" {
+			b, err := os.ReadFile(filepath.Join(root, r.File))
+			if err != nil {
+				return "", err
+			}
+			texts[r.File] = string(b)
+		}
+		if n := strings.Count(texts[r.File], r.Old); n != 1 {
+			return "", fmt.Errorf("%s has %q %d times, not once", r.File, r.Old, n)
+		}
+		texts[r.File] = strings.Replace(texts[r.File], r.Old, r.New, 1)
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		changed := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, file)] = changed
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, b, 0o600)
+}

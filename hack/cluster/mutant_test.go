@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnOverlayReplacesATextThatIsThereOnce(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two three"), 0o600))
+	path, err := writeOverlay(root, dir, []Replacement{{"a.go", "one", "1"}, {"a.go", "three", "3"}})
+	require.NoError(t, err)
+	var overlay struct{ Replace map[string]string }
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &overlay))
+	changed, err := os.ReadFile(overlay.Replace[filepath.Join(root, "a.go")])
+	require.NoError(t, err)
+	assert.Equal(t, "1 two two 3", string(changed))
+	for _, old := range []string{"two", "four"} {
+		_, err = writeOverlay(root, dir, []Replacement{{"a.go", old, ""}})
+		assert.ErrorContains(t, err, "not once", old)
+	}
+	_, err = writeOverlay(root, dir, []Replacement{{"b.go", "one", ""}})
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/judge"
+	"berth.dev/berth/test/robustness/plan"
+	"berth.dev/berth/test/testenv"
+)
+
+// envSlow runs what takes longer than make test may: make test-mutants and make test-robustness set it.
+const envSlow = "BERTH_TEST_ROBUSTNESS"
+
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv(envSlow) == "" {
+		t.Skip(envSlow + " is not set")
+	}
+}
+
+// scenario is a short run in which a program could break a promise.
+type scenario struct {
+	name string
+	// nodes of each type.
+	nodes int
+	do    func(*runner)
+}
+
+const app = "web"
+
+// create creates a workload, whose pods are placed in its mix.
+func (r *runner) create(mix split.Mix, n int32, template ...func(*corev1.PodTemplateSpec)) {
+	r.T.Helper()
+	template = append([]func(*corev1.PodTemplateSpec){builders.CPU("1")}, template...)
+	r.Create(builders.CapacityMix(app, mix.SpotPercent, mix.MinOnDemand), builders.Deployment(app, n, template...))
+	r.WaitBound(app, int(n))
+}
+
+func (r *runner) mix(m split.Mix) {
+	r.ChangeMix(app, func(cm *v1alpha1.CapacityMix) {
+		cm.Spec.SpotPercent, cm.Spec.MinOnDemand = m.SpotPercent, m.MinOnDemand
+	})
+}
+
+// untilMoved waits until pods were moved, or until a program that keeps its promises has had the time for it.
+func (r *runner) untilMoved(n int) {
+	deadline := time.Now().Add(20 * time.Second)
+	for len(r.moved()) < n && time.Now().Before(deadline) {
+		r.wait(time.Second / 4)
+	}
+	r.wait(time.Second)
+}
+
+// moved are the evictions that were granted, and the deletions.
+func (r *runner) moved() []testenv.Request {
+	return r.Audit(func(q testenv.Request) bool {
+		return q.User == cluster.BerthControllerUser && q.OK() &&
+			(q.Resource == "pods/eviction" || q.Resource == "pods" && q.Verb == "delete")
+	})
+}
+
+// unready has a pod report that it is not Ready.
+func (r *runner) unready(p *corev1.Pod) {
+	before := p.DeepCopy()
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			c.Status = corev1.ConditionFalse
+		}
+	}
+	require.NoError(r.T, r.Client.Status().Patch(r.Ctx, p, client.StrategicMergeFrom(before)))
+}
+
+// seen is longer than what a decision may be based on.
+const seen = 12 * time.Second
+
+var (
+	moving = scenario{"the mix changes, and replicas move", 4, func(r *runner) {
+		r.Create(builders.Deployment("other", 4)) // no mix governs it
+		r.create(split.New(50, 0), 4, builders.ReadyAfter(2*time.Second))
+		r.Cordon(true, "on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3")
+		r.WaitBound("other", 4)
+		r.Cordon(false, "on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3")
+		r.mix(split.New(0, 0))
+		r.untilMoved(2)
+	}}
+	refused = scenario{"a budget allows no disruption", 4, func(r *runner) {
+		r.Create(builders.PodDisruptionBudget(app, builders.MaxUnavailable("0")))
+		r.create(split.New(50, 0), 4)
+		r.wait(2 * time.Second)
+		r.mix(split.New(0, 0))
+		r.untilMoved(1)
+	}}
+	full = scenario{"the other type is full", 1, func(r *runner) {
+		r.create(split.New(50, 0), 8) // four on each node, which take four
+		r.wait(seen)
+		r.mix(split.New(0, 0))
+		r.untilMoved(1)
+	}}
+	unready = scenario{"two replicas are not Ready", 4, func(r *runner) {
+		r.create(split.New(0, 0), 4)
+		r.Eventually("all are Ready", func() (bool, string) { return len(testenv.Where(r.Live(app), testenv.Ready)) == 4, "" })
+		for _, p := range r.Live(app) {
+			if slot, ok := policy.ClaimedSlot(&p); ok && slot < 2 { // the others move first
+				r.unready(&p)
+			}
+		}
+		r.wait(seen)
+		r.mix(split.New(50, 2))
+		r.untilMoved(1)
+	}}
+	floor = scenario{"all but the floor is on spot", 4, func(r *runner) {
+		r.create(split.New(100, 2), 4)
+		r.untilMoved(2)
+	}}
+	afterOutage = scenario{"the mix changes just after an outage", 4, func(r *runner) {
+		r.create(split.New(50, 0), 4)
+		r.WaitSatisfied(app)
+		r.step(&plan.Step{Kind: plan.Outage, Target: plan.APIServer, For: 3 * time.Second})
+		r.mix(split.New(0, 0))
+		r.untilMoved(1)
+	}}
+	resting = scenario{"nothing happens", 4, func(r *runner) {
+		r.create(split.New(50, 0), 4)
+		r.WaitSatisfied(app)
+		r.wait(2 * time.Second)
+		began := time.Now()
+		r.wait(testenv.Holds)
+		r.steps = append(r.steps, history.Step{Text: "rest", Rest: true, Began: began, Ended: time.Now()})
+	}}
+	waiting = scenario{"on-demand slots wait for on-demand nodes", 1, func(r *runner) {
+		r.Cordon(true, "on-demand-0")
+		r.Create(builders.CapacityMix(app, 50, 0), builders.Deployment(app, 4, builders.CPU("1")))
+		r.Reaches("the spot slots are bound", 2, func() int {
+			return len(testenv.Where(r.Live(app), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }))
+		})
+		r.wait(5 * time.Second)
+	}}
+	placing   = scenario{"pods are placed", 4, func(r *runner) { r.create(split.New(50, 0), 6) }}
+	replacing = scenario{"pods are replaced", 4, func(r *runner) {
+		r.create(split.New(50, 0), 6)
+		for range 4 {
+			r.deletePods(&plan.Step{Workload: app, Count: 2})
+			r.WaitBound(app, 6)
+		}
+	}}
+)
+
+// scenarios are those of all mutants: what keeps its promises has no violation in any of them.
+var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, resting, waiting, placing, replacing}
+
+// mutant is a program that breaks a promise.
+type mutant struct {
+	judge    func(*history.History) *judge.Verdict
+	what     string
+	program  history.Program
+	scenario scenario
+	changes  []cluster.Replacement
+}
+
+const (
+	decisions  = "internal/mix/rebalance/decide.go"
+	evictions  = "controllers/mix/rebalance/evict.go"
+	calls      = "controllers/mix/rebalance/calls.go"
+	rebalancer = "controllers/mix/rebalance/controller.go"
+	policies   = "internal/mix/policy/store.go"
+	prefilter  = "plugins/capacitymix/prefilter.go"
+	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
+)
+
+var (
+	noFloor   = cluster.Replacement{File: decisions, Old: "return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
+	noReady   = cluster.Replacement{File: decisions, Old: "\tnotReady,\n", New: ""}
+	noGain    = cluster.Replacement{File: decisions, Old: "if v.Target == assignment.On {", New: "if false {"}
+	noBudget  = cluster.Replacement{File: decisions, Old: "if ok, reason, message := Disruptable(in.Budgets, p.Labels, p.Ready); !ok {", New: "if ok, reason, message := true, \"\", \"\"; !ok {"}
+	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
+	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
+	firstMix  = cluster.Replacement{File: policies, Old: "oldest := len(m.list)\n", New: "oldest := 0\n"}
+	moveAny   = cluster.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
+	noMinimum = cluster.Replacement{File: "internal/mix/split/mix.go", Old: "max(0, n-int(m.MinOnDemand))", New: "n"}
+)
+
+var mutants = []mutant{
+	{judge.NoOvercommit, "all pods are bound to one node", history.Scheduler, scenario{"", 1, func(r *runner) { r.create(split.New(50, 0), 6) }}, []cluster.Replacement{
+		{File: "plugins/capacitymix/bind.go", Old: "b := binding.Of(pod, nodeName, ", New: "b := binding.Of(pod, \"spot-0\", "},
+	}},
+	{judge.OneSlotOnePod, "every pod takes slot 0", history.Scheduler, placing, []cluster.Replacement{
+		{File: "plugins/capacitymix/ledger/group.go", Old: "return g.inUse().Lowest()", New: "return 0"},
+	}},
+	{judge.OneSlotOnePod, "the slots of bound pods are forgotten", history.Scheduler, replacing, []cluster.Replacement{
+		{File: "plugins/capacitymix/ledger/ledger.go", Old: "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n"},
+	}},
+	{judge.PlacedByItsSlot, "any node takes any slot", history.Scheduler, waiting, []cluster.Replacement{
+		anySlot,
+		{File: "plugins/capacitymix/filter.go", Old: "case n.Departing:", New: "case n.Type != s.slotType:\n\t\treturn nil\n\tcase n.Departing:"},
+	}},
+	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []cluster.Replacement{
+		{File: prefilter, Old: "p.Mix.TypeOf(hold.Slot), hold.Attempt", New: "p.Mix.TypeOf(hold.Slot).Other(), hold.Attempt"},
+		{File: "plugins/capacitymix/reserve.go", Old: "p == nil || p.Mix.TypeOf(s.slot) != s.slotType {", New: "p == nil {"},
+	}},
+	{judge.NoCapture, "the scheduler gives every pod the first mix", history.Scheduler, moving, []cluster.Replacement{firstMix}},
+	{judge.NoCapture, "the controller moves every pod by the first mix", history.Controller, moving, []cluster.Replacement{firstMix}},
+	{judge.FloorKept, "minOnDemand counts neither for slots nor for moves", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
+	{judge.FloorKept, "replicas that are not Ready count for the floor", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
+	{judge.OneMoveAtATime, "a mix has no limit of moves", history.Controller, moving, []cluster.Replacement{
+		{File: decisions, Old: "if in.History.InFlight >= in.Settings.MaxConcurrent {", New: "if false {"},
+	}},
+	{judge.OneMoveAtATime, "replicas that are not Ready are no reason to wait", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
+	{judge.BudgetsKept, "pods are deleted, not evicted", history.Controller, moving, []cluster.Replacement{
+		{File: evictions, Old: evictCall, New: "return c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *(&policyv1.Eviction{"},
+		{File: evictions, Old: "\t\t\t}},\n\t\t})\n", New: "\t\t\t}},\n\t\t}).DeleteOptions)\n"},
+	}},
+	{judge.BudgetsKept, "a pod is deleted where its budget refuses the eviction", history.Controller, refused, []cluster.Replacement{
+		noBudget,
+		{File: evictions, Old: evictCall, New: "_ = c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})\n\t\t" + evictCall},
+	}},
+	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
+	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
+	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []cluster.Replacement{
+		mayFit, {File: evictions, Old: "if !answer.Fits {", New: "if false {"},
+	}},
+	{judge.BetterPlace, "a node of any type is a better place", history.Controller, scenario{"", 1, func(r *runner) {
+		r.create(split.New(75, 0), 4) // the spot node has free capacity, and the on-demand node is cordoned
+		r.Cordon(true, "on-demand-0")
+		r.wait(seen)
+		r.mix(split.New(0, 0))
+		r.untilMoved(1)
+	}}, []cluster.Replacement{
+		mayFit, {File: evictions, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
+	}},
+	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []cluster.Replacement{
+		{File: decisions, Old: "\tstartupGrace,\n", New: ""},
+	}},
+	{judge.NothingInTheGrace, "an outage is not noticed", history.Controller, afterOutage, []cluster.Replacement{
+		{File: rebalancer, Old: "if end := at.Add(c.Grace); end.After(c.graceEnd) {", New: "if end := at.Add(c.Grace); c.graceEnd.IsZero() {"},
+	}},
+	{judge.QuietAtRest, "a status is written even if it is the same", history.Controller, resting, []cluster.Replacement{
+		{File: "controllers/mix/status/controller.go", Old: "if sameStatus(&cm.Status, &status) {", New: "if false {"},
+	}},
+	{judge.QuietAtRest, "every replica is wrong at rest", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
+	{judge.OneLeaderWrites, "there is no election", history.Controller, moving, []cluster.Replacement{
+		{File: "cmd/berth-controller/run.go", Old: "LeaderElection:                c.LeaderElection.Enabled,", New: "LeaderElection: false,"},
+	}},
+	{judge.OneLeaderWrites, "the standby moves replicas, too", history.Controller, moving, []cluster.Replacement{
+		{File: rebalancer, Old: "{MaxConcurrentReconciles: 1, NewQueue", New: "{NeedLeaderElection: new(false), MaxConcurrentReconciles: 1, NewQueue"},
+	}},
+	{judge.NothingForbidden, "the journal has another name", history.Controller, moving, []cluster.Replacement{
+		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
+	}},
+	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []cluster.Replacement{
+		{File: calls, Old: "\t\tfor range maxPages {\n", New: "\t\t_, _ = c.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\t\tfor range maxPages {\n"},
+	}},
+}
+
+// act runs a scenario, with a mutant as one of the programs unless it is nil.
+func (s *scenario) act(t *testing.T, m *mutant) *history.History {
+	t.Helper()
+	r := newRunner(testenv.New(t, nodes(s.nodes)...), 0)
+	if m != nil {
+		binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(m.program), m.changes...)
+		require.NoError(t, err)
+		r.binaries[m.program] = binary
+	}
+	// A mutant that deletes pods may: its roles do not allow it, and neither does a policy.
+	r.Delete(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "berth-controller-pods"}})
+	t.Cleanup(func() { r.ApplyFiles("manifests/rbac/policies.yaml") })
+	rights := builders.ClusterGrant("mutant", builders.User(cluster.BerthControllerUser), builders.Rule("", []string{"pods"}, "delete"))
+	r.CreateForTest(rights...)
+	r.startScheduler()
+	for _, name := range replicas {
+		r.startController(name)
+	}
+	r.wait(grace + 2*time.Second)
+	s.do(r)
+	h := r.history()
+	if t.Failed() {
+		t.Log(r.keep(h))
+	}
+	return h
+}
+
+// Programs that keep their promises are not blamed in the scenarios in which the mutants are caught.
+func TestNoPromiseIsBrokenInTheScenariosOfMutants(t *testing.T) {
+	slow(t)
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			for _, v := range judgeAll(s.act(t, nil)) {
+				assert.Empty(t, v.Violations, v.Promise)
+			}
+		})
+	}
+}
+
+// Each validator catches programs that break its promise: a validator that was never seen to fail is none.
+func TestMutantsOfTheProgramsAreCaught(t *testing.T) {
+	slow(t)
+	for i := range mutants {
+		m := &mutants[i]
+		t.Run(fmt.Sprintf("%s: %s", m.program, m.what), func(t *testing.T) {
+			v := m.judge(m.scenario.act(t, m))
+			require.NotEmpty(t, v.Violations, "%s: %d facts", v.Promise, v.Facts)
+			t.Logf("caught by %s, %d times: %s", v.Promise, len(v.Violations), v.Violations[0])
+		})
+	}
+}
+
+// Every validator has mutants, but for the one whose promise the API server keeps: it refuses a second Binding of a pod.
+func TestEveryValidatorHasMutants(t *testing.T) {
+	all := map[string]int{}
+	for i := range mutants {
+		all[mutants[i].judge(&history.History{}).Promise]++
+	}
+	all[judge.NoOvercommit(&history.History{}).Promise]++ // TestASchedulerThatOvercommitsIsCaught
+	for _, v := range judgeAll(&history.History{}) {
+		if v.Promise != judge.BoundOnce(&history.History{}).Promise {
+			assert.GreaterOrEqual(t, all[v.Promise], 2, v.Promise)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/judge"
+	"berth.dev/berth/test/robustness/plan"
+	"berth.dev/berth/test/robustness/trend"
+	"berth.dev/berth/test/testenv"
+)
+
+const (
+	// envSoak is how long the soak takes, such as 10m.
+	envSoak = "BERTH_SOAK"
+	// stepsOfRound are the steps of one round of a soak: its history is judged, and forgotten.
+	stepsOfRound = 40
+	// sampling is the time between two samples, fewestSamples how many of one process the last half must have.
+	sampling, fewestSamples = 5 * time.Second, 10
+	// mostGrowth is by how much memory, goroutines and writes may grow during the last half: the workloads of a round differ.
+	mostGrowth = 0.25
+)
+
+// measured are the samples of one process.
+type measured struct {
+	pid                  int
+	resident, goroutines []trend.Sample
+}
+
+// soak runs rounds with the same programs.
+type soak struct {
+	*runner
+	processes map[string]*measured
+	sampled   time.Time
+	// writes are those for each minute of a round, by program.
+	writes map[history.Program][]trend.Sample
+}
+
+// gentle leaves out the steps that end a program: one that has just started grows.
+func gentle(s plan.Step) bool {
+	const most = 4 * time.Second // the lease is valid for 7 seconds
+	return s.Kind != plan.Kill && (s.Kind != plan.Stop && s.Kind != plan.Outage || s.For < most)
+}
+
+func (s *soak) sample() {
+	if time.Since(s.sampled) < sampling {
+		return
+	}
+	s.sampled = time.Now()
+	s.measure(string(history.Scheduler), s.scheduler.PID(), s.scheduler)
+	for _, name := range replicas {
+		s.measure(name, s.controllers[name].PID(), s.controllers[name])
+	}
+}
+
+// measure samples a process. One that does not answer during a fault is sampled the next time.
+func (s *soak) measure(name string, pid int, p testenv.Measured) {
+	m := s.processes[name]
+	if m == nil || m.pid != pid {
+		m = &measured{pid: pid}
+		s.processes[name] = m
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err == nil {
+		m.resident = append(m.resident, trend.Sample{At: s.sampled, Value: field(status, "VmRSS:")})
+	}
+	if text, err := p.Get(s.Ctx, "/metrics"); err == nil {
+		m.goroutines = append(m.goroutines, trend.Sample{At: s.sampled, Value: field(text, "go_goroutines ")})
+	}
+}
+
+// field is the number after a name at the begin of a line, 0 if there is none.
+func field(text []byte, name string) float64 {
+	for line := range bytes.Lines(text) {
+		if rest, is := strings.CutPrefix(string(line), name); is {
+			n, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// round takes the steps of a seed, and judges what happened.
+func (s *soak) round(seed uint64) {
+	s.T.Helper()
+	var err error
+	s.recorder, err = history.NewRecorder(s.Ctx, s.Cluster.EtcdURL())
+	require.NoError(s.T, err)
+	s.seed, s.began, s.steps = seed, time.Now(), nil
+	for _, step := range plan.New(seed, stepsOfRound).Steps {
+		if gentle(step) {
+			s.step(&step)
+		}
+		s.sample()
+	}
+	s.settle()
+	s.sample()
+	h := s.history()
+	minutes := time.Since(s.began).Minutes()
+	counts := map[history.Program]float64{}
+	for i := range h.Requests {
+		if r := &h.Requests[i]; !slices.Contains(judge.Harmless, r.Resource) {
+			counts[r.Program]++
+		}
+	}
+	for _, program := range []history.Program{history.Scheduler, history.Controller} {
+		s.writes[program] = append(s.writes[program], trend.Sample{At: time.Now(), Value: counts[program] / minutes})
+	}
+	for _, v := range judgeAll(h) {
+		assert.Empty(s.T, v.Violations, v.Promise)
+	}
+	if s.T.Failed() {
+		s.T.Fatalf("round %d: the history is in %s", seed, s.keep(h))
+	}
+	s.T.Logf("round %d: %.0f writes of the scheduler and %.0f of the controllers a minute", seed,
+		counts[history.Scheduler]/minutes, counts[history.Controller]/minutes)
+}
+
+// Memory, goroutines and writes of each program stay as they are while the same traffic and faults go on.
+func TestSoak(t *testing.T) {
+	text := os.Getenv(envSoak)
+	if text == "" {
+		t.Skip(envSoak + " is not set")
+	}
+	during, err := time.ParseDuration(text)
+	require.NoError(t, err, envSoak)
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} { // the programs collect garbage as they do by default
+		t.Setenv(name, "")
+		require.NoError(t, os.Unsetenv(name))
+	}
+	s := &soak{
+		runner:    newRunner(testenv.New(t, nodes(plan.NodesOfType)...), 0),
+		processes: map[string]*measured{}, writes: map[history.Program][]trend.Sample{},
+	}
+	_, err = s.recorder.Close(s.Ctx)
+	require.NoError(t, err)
+	s.begin(plan.New(0, 0))
+	for seed, until := uint64(1), time.Now().Add(during); time.Now().Before(until); seed++ {
+		s.round(seed)
+	}
+	check := func(what string, samples []trend.Sample, least int) bool {
+		growth, ok := trend.Growth(samples, least)
+		t.Logf("%s: %d samples, %.1f%% growth during the last half, now %.0f", what, len(samples), 100*growth, samples[len(samples)-1].Value)
+		assert.False(t, ok && growth > mostGrowth, "%s grows", what)
+		return ok
+	}
+	judged := 0
+	for _, name := range append(slices.Clone(replicas), string(history.Scheduler)) {
+		m := s.processes[name]
+		if check("kB resident of "+name, m.resident, fewestSamples) && check("goroutines of "+name, m.goroutines, fewestSamples) {
+			judged++
+		}
+	}
+	assert.GreaterOrEqual(t, judged, 2, "processes that lived long enough")
+	for program, samples := range s.writes {
+		check("writes a minute of "+string(program), samples, 2)
+	}
+}
