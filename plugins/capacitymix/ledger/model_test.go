@@ -90,50 +90,50 @@ func (m *model) create() {
 
 // step is something that can happen next.
 type step struct {
-	name string
+	what string
+	pod  int
 	do   func()
 }
 
 // next are all that can happen next.
 func (m *model) next() (all []step) {
-	add := func(name string, do func()) { all = append(all, step{name, do}) }
 	if m.seen < len(m.events) {
-		add("deliver", m.deliver)
+		all = append(all, step{"deliver", m.events[m.seen].pod, m.deliver})
 	}
 	busy := slices.ContainsFunc(m.pods, func(p modelPod) bool { return p.phase == inCycle })
 	for i := range m.pods {
 		p := &m.pods[i]
-		name := func(what string) string { return fmt.Sprintf("%s %d", what, i) }
+		add := func(what string, do func()) { all = append(all, step{what, i, do}) }
 		switch p.phase {
 		case idle:
 			if p.known && !busy { // scheduling cycles come one after the other
-				add(name("claim"), func() { m.claim(i) })
+				add("claim", func() { m.claim(i) })
 			}
 		case inCycle:
-			add(name("reserve"), func() { m.reserve(i) })
-			add(name("no node for"), func() { p.phase = idle })
+			add("reserve", func() { m.reserve(i) })
+			add("no node for", func() { p.phase = idle })
 		case sent:
-			add(name("commit"), func() { m.commit(i) })
+			add("commit", func() { m.commit(i) })
 			if m.lost > 0 {
-				add(name("lose the request of"), func() { m.lost--; p.phase = unanswered })
-				add(name("lose the answer for"), func() { m.lost--; m.bind(i); p.phase = unanswered })
+				add("lose the request of", func() { m.lost--; p.phase = unanswered })
+				add("lose the answer for", func() { m.lost--; m.bind(i); p.phase = unanswered })
 			}
 		case committed:
-			add(name("answer"), func() { p.phase = over })
+			add("answer", func() { p.phase = over })
 		case refused:
-			add(name("refuse"), func() { m.ledger.Unreserve(uidOf(i)); p.phase = idle })
+			add("refuse", func() { m.ledger.Unreserve(uidOf(i)); p.phase = idle })
 		case unanswered:
-			add(name("give up"), func() { m.ledger.Doubt(uidOf(i)); m.ledger.Unreserve(uidOf(i)); p.phase = idle })
+			add("give up", func() { m.ledger.Doubt(uidOf(i)); m.ledger.Unreserve(uidOf(i)); p.phase = idle })
 		}
 		if p.exists && m.deletions > 0 {
-			add(name("delete"), func() { m.remove(i) })
+			add("delete", func() { m.remove(i) })
 		}
 		if p.orphan {
-			add(name("commit late"), func() { p.orphan = false; m.bind(i) })
+			add("commit late", func() { p.orphan = false; m.bind(i) })
 		}
 	}
 	if m.kills > 0 {
-		add("kill", m.kill)
+		all = append(all, step{"kill", -1, m.kill})
 	}
 	return all
 }
@@ -223,13 +223,20 @@ func (m *model) kill() {
 
 // key has all that the future of the world depends on.
 func (m *model) key() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %d %d %v %d|", m.deletions, m.kills, m.lost, m.pods, m.seen)
-	for _, e := range m.events[m.seen:] {
-		fmt.Fprintf(&b, "%d%s ", e.pod, e.kind[:1])
+	b := []byte{byte(m.deletions), byte(m.kills), byte(m.lost), byte(m.seen)}
+	bit := func(is bool) byte {
+		if is {
+			return 1
+		}
+		return 0
 	}
-	b.WriteString(m.ledger.Dump(modelGroup))
-	return b.String()
+	for _, p := range m.pods {
+		b = append(b, bit(p.exists), bit(p.bound), byte(p.slot), byte(p.phase), byte(p.claimed), bit(p.known), bit(p.orphan))
+	}
+	for _, e := range m.events[m.seen:] {
+		b = append(b, byte(e.pod), e.kind[0])
+	}
+	return string(b) + m.ledger.Dump(modelGroup)
 }
 
 // broken is the promise that does not hold, "" for none.
@@ -272,23 +279,27 @@ func explore(t require.TestingT, b bounds, most int) (states, complete int, coun
 		}
 		return m
 	}
+	// way is how a state is reached, and in how many ways it goes on.
+	type way struct {
+		path []int
+		next int
+	}
 	first := replay(nil)
-	seen, queue := map[string]bool{first.key(): true}, [][]int{nil}
+	seen, queue := map[string]bool{first.key(): true}, []way{{nil, len(first.next())}}
 	for ; len(queue) > 0; queue = queue[1:] {
-		path := queue[0]
-		n := len(replay(path).next())
-		if n == 0 {
+		from := queue[0]
+		if from.next == 0 {
 			complete++
 		}
-		for i := range n {
-			way := append(slices.Clone(path), i)
-			m := replay(way)
+		for i := range from.next {
+			path := append(slices.Clone(from.path), i)
+			m := replay(path)
 			if what := m.broken(); what != "" {
-				return len(seen), complete, append(describe(newModel(types, b), way), what)
+				return len(seen), complete, append(describe(newModel(types, b), path), what)
 			}
 			if key := m.key(); !seen[key] {
 				seen[key] = true
-				queue = append(queue, way)
+				queue = append(queue, way{path, len(m.next())})
 			}
 		}
 		require.LessOrEqual(t, len(seen), most, "the world is too large to be explored")
@@ -299,7 +310,7 @@ func explore(t require.TestingT, b bounds, most int) (states, complete int, coun
 func describe(m *model, path []int) (names []string) {
 	for _, i := range path {
 		s := m.next()[i]
-		names = append(names, s.name)
+		names = append(names, fmt.Sprintf("%s %d", s.what, s.pod))
 		s.do()
 	}
 	return names

@@ -260,9 +260,18 @@ func TestMovesAreJudged(t *testing.T) {
 		"a move after the grace": {NothingInTheGrace, wrong(), func(s *stage) { s.move(1) }, ""},
 		"a move just after an outage": {NothingInTheGrace, wrong(), func(s *stage) {
 			s.h.Steps = append(s.h.Steps, history.Step{Outage: true, Began: s.now.Add(-time.Second), Ended: s.now})
-			s.later(graceOfStage - time.Second)
+			s.later(graceOfStage - 2*time.Second)
 			s.move(1)
 		}, "after an outage or a start"},
+		"a move in time, of an API server that answered before it was ready": {NothingInTheGrace, wrong(), func(s *stage) {
+			began := s.now
+			s.later(3 * time.Second)
+			s.lease("a")
+			s.later(2 * time.Second)
+			s.h.Steps = append(s.h.Steps, history.Step{Outage: true, Began: began, Ended: s.now})
+			s.later(graceOfStage - 2*time.Second)
+			s.move(1)
+		}, ""},
 		"a move just after the leader has changed": {NothingInTheGrace, wrong(), func(s *stage) {
 			s.lease("b")
 			s.later(graceOfStage - time.Second)

@@ -51,22 +51,39 @@ func holderAt(h *history.History, t time.Time) (holder string) {
 // leader, is over.
 func NothingInTheGrace(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I5, nothing moves in the grace after an outage or a start"}
-	starts := acquisitions(h)
+	starts := map[time.Time]time.Duration{} // with the grace after them
+	for _, at := range acquisitions(h) {
+		starts[at] = h.Grace
+	}
 	for i := range h.Steps {
 		if s := &h.Steps[i]; s.Outage {
-			starts = append(starts, s.Ended)
+			starts[recovered(h, s)] = h.Grace - answers
 		}
 	}
 	v.Facts = len(starts)
 	for _, m := range moves(h) {
-		for _, start := range starts {
-			if d := m.request.At.Sub(start); d >= 0 && d < h.Grace {
+		for at, grace := range starts {
+			if d := m.request.At.Sub(at); d >= 0 && d < grace {
 				v.requested(m.request, "%s after an outage or a start", d.Round(time.Millisecond))
 				break
 			}
 		}
 	}
 	return v
+}
+
+// answers is how long before its first write a controller can have had the first answer after an outage: it renews its lease each second.
+const answers = time.Second
+
+// recovered is when a controller wrote for the first time after an outage, which can be before the API server reported that it was ready.
+func recovered(h *history.History, s *history.Step) time.Time {
+	for i := range h.Requests {
+		r := &h.Requests[i]
+		if r.Program == history.Controller && r.OK() && r.At.After(s.Began.Add(answers)) && r.At.Before(s.Ended) {
+			return r.At
+		}
+	}
+	return s.Ended
 }
 
 // acquisitions are the times at which another controller took the lease over.
