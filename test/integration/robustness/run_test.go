@@ -133,6 +133,8 @@ func TestASchedulerThatOvercommitsIsCaught(t *testing.T) {
 			want = 4
 		}
 		assert.Len(t, v.Violations, want, v.Promise)
-		assert.GreaterOrEqual(t, v.Facts, pods, v.Promise)
+		if want > 0 {
+			assert.GreaterOrEqual(t, v.Facts, pods, v.Promise)
+		}
 	}
 }

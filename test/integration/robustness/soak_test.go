@@ -102,6 +102,7 @@ func (s *soak) round(seed uint64) {
 	s.recorder, err = history.NewRecorder(s.Ctx, s.Cluster.EtcdURL())
 	require.NoError(s.T, err)
 	s.seed, s.began, s.steps = seed, time.Now(), nil
+	s.wait(grace + 2*time.Second) // who leads is known after a renewal, and may be new
 	for _, step := range plan.New(seed, stepsOfRound).Steps {
 		if gentle(step) {
 			s.step(&step)

@@ -24,6 +24,8 @@ type Change struct {
 	Key      string `json:"key"`
 	// At is when the recorder received it: never before the revision, and late while etcd does not run.
 	At time.Time `json:"at"`
+	// Listed is set where the object was there when the recording began, as it was then.
+	Listed bool `json:"listed,omitempty"`
 	// One of these is the object, none if it was deleted.
 	Pod    *corev1.Pod                   `json:"pod,omitempty"`
 	Node   *corev1.Node                  `json:"node,omitempty"`

@@ -69,7 +69,7 @@ func NewRecorder(ctx context.Context, endpoint string) (*Recorder, error) {
 			first = response.Header.Revision
 		}
 		for _, kv := range response.Kvs {
-			r.add(prefix, kv.ModRevision, string(kv.Key), kv.Value)
+			r.add(prefix, kv.ModRevision, string(kv.Key), kv.Value, true)
 		}
 		r.ended.Go(func() { r.watch(ctx, prefix, first+1) })
 	}
@@ -88,7 +88,7 @@ func (r *Recorder) watch(ctx context.Context, prefix string, from int64) {
 			if e.Type == clientv3.EventTypeDelete {
 				value = nil
 			}
-			r.add(prefix, e.Kv.ModRevision, string(e.Kv.Key), value)
+			r.add(prefix, e.Kv.ModRevision, string(e.Kv.Key), value, false)
 		}
 	}
 }
@@ -100,8 +100,8 @@ func (r *Recorder) fail(err error) {
 }
 
 // add records a change; the value of what was deleted is nil.
-func (r *Recorder) add(prefix string, revision int64, key string, value []byte) {
-	c := Change{Revision: revision, Key: key, At: time.Now()}
+func (r *Recorder) add(prefix string, revision int64, key string, value []byte, listed bool) {
+	c := Change{Revision: revision, Key: key, At: time.Now(), Listed: listed}
 	if value != nil {
 		if err := c.decode(prefix, value); err != nil {
 			r.fail(fmt.Errorf("revision %d of %s: %w", revision, key, err))

@@ -328,6 +328,10 @@ func TestMovesAreJudged(t *testing.T) {
 		}, "a second Binding of the pod succeeded"},
 		"a pod of an on-demand slot on spot": {PlacedByItsSlot, half(), func(s *stage) { s.place(4, "spot") }, "of an on-demand slot is bound to node spot"},
 		"a pod of a spot slot on on-demand":  {PlacedByItsSlot, half(), func(s *stage) { s.place(5, "on-demand") }, ""},
+		"a pod that had its slot before the recording began": {PlacedByItsSlot, half(), func(s *stage) {
+			s.pod(pod("old", "spot", "0"))
+			s.h.Changes[len(s.h.Changes)-1].Listed = true
+		}, ""},
 		"a pod by the mix of a moment ago": {PlacedByItsSlot, half(), func(s *stage) {
 			old := s.mix
 			s.remix(split.New(0, 0))

@@ -29,7 +29,7 @@ func assignments(h *history.History) (list []assignment) {
 	for i := range h.Changes {
 		c := &h.Changes[i]
 		old := before[c.Key]
-		if before[c.Key] = c.Pod; c.Pod == nil {
+		if before[c.Key] = c.Pod; c.Pod == nil || c.Listed {
 			continue
 		}
 		text := c.Pod.Annotations[v1alpha1.SlotAnnotation]
