@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
@@ -149,4 +151,31 @@ func TestABindingReplacesTheStatusPatchThatIsQueued(t *testing.T) {
 	require.Nil(t, <-bound)
 	require.Len(t, writes(), 1)
 	assert.Equal(t, "0", bindingOf(t, writes()[0]).Annotations[v1alpha1.SlotAnnotation])
+}
+
+// While it is not known whether a Binding was made, its pod keeps its slot, also if a lower one is free; where it was refused, it takes the
+// lower one.
+func TestAPodWithoutAnAnswerToItsBindingKeepsItsSlot(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		slot int
+	}{
+		"no answer": {errors.New("stream error"), 1},
+		"refused":   {apierrors.NewConflict(corev1.Resource("pods"), "web-1", errors.New("it changed")), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := mixtest.Pod("web", 0), mixtest.Pod("web", 1)
+			f := webFixture(t, 0, first, second)
+			f.filter(t, first)
+			cycle, _ := f.filter(t, second)
+			require.Equal(t, 1, readState(cycle).slot)
+			require.Nil(t, f.plugin.Reserve(f.ctx, cycle, second, "o"))
+			f.deletePod(first)
+			f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			require.False(t, f.plugin.Bind(f.ctx, cycle, second, "o").IsSuccess())
+			f.plugin.Unreserve(f.ctx, cycle, second, "o")
+			cycle, _ = f.filter(t, second)
+			assert.Equal(t, c.slot, readState(cycle).slot)
+		})
+	}
 }
