@@ -3,10 +3,12 @@
 package history
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/hack/cluster"
 )
@@ -51,4 +53,18 @@ func TestRequestsAreOrderedByTheirArrival(t *testing.T) {
 	list := []Request{{Name: "c", At: now.Add(2)}, {Name: "b", At: now, Done: now.Add(3)}, {Name: "a", At: now, Done: now.Add(1)}}
 	SortRequests(list)
 	assert.Equal(t, []string{"a", "b", "c"}, []string{list[0].Name, list[1].Name, list[2].Name})
+}
+
+func TestWhatWasThereComesBeforeWhatChanged(t *testing.T) {
+	pod := &corev1.Pod{}
+	changes := []Change{
+		{Revision: 9, Key: "changed"}, {Revision: 5, Key: "listed pod", Pod: pod, Listed: true}, {Revision: 8, Key: "new pod", Pod: pod},
+		{Revision: 7, Key: "listed", Listed: true}, {Revision: 6, Key: "listed first", Listed: true},
+	}
+	slices.SortStableFunc(changes, inOrder)
+	var keys []string
+	for _, c := range changes {
+		keys = append(keys, c.Key)
+	}
+	assert.Equal(t, []string{"listed first", "listed", "listed pod", "new pod", "changed"}, keys)
 }

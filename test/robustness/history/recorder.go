@@ -114,6 +114,21 @@ func (r *Recorder) add(prefix string, revision int64, key string, value []byte, 
 	r.seen[prefix] = max(r.seen[prefix], revision) // a list is in the order of keys
 }
 
+// inOrder orders changes by revision. Of what there was when the recording began, pods come last: a status that was written later must not
+// let a pod be without its mix.
+func inOrder(a, b Change) int {
+	last := func(c *Change) int {
+		switch {
+		case !c.Listed:
+			return 2
+		case c.Pod != nil:
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(last(&a), last(&b)), cmp.Compare(a.Revision, b.Revision))
+}
+
 // decode reads an object as the API server stores it: custom resources in JSON, others in protobuf.
 func (c *Change) decode(prefix string, value []byte) error {
 	if prefix == Mixes {
@@ -159,7 +174,7 @@ func (r *Recorder) Close(ctx context.Context) ([]Change, error) {
 	r.cancel()
 	r.ended.Wait()
 	_ = r.client.Close() // it was canceled
-	slices.SortStableFunc(r.changes, func(a, b Change) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortStableFunc(r.changes, inOrder)
 	return r.changes, r.err
 }
 
