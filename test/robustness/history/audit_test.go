@@ -58,8 +58,11 @@ func TestRequestsAreOrderedByTheirArrival(t *testing.T) {
 func TestWhatWasThereComesBeforeWhatChanged(t *testing.T) {
 	pod := &corev1.Pod{}
 	changes := []Change{
-		{Revision: 9, Key: "changed"}, {Revision: 5, Key: "listed pod", Pod: pod, Listed: true}, {Revision: 8, Key: "new pod", Pod: pod},
-		{Revision: 7, Key: "listed", Listed: true}, {Revision: 6, Key: "listed first", Listed: true},
+		{Revision: 9, Key: "changed"},
+		{Revision: 5, Key: "listed pod", Pod: pod, Listed: true},
+		{Revision: 8, Key: "new pod", Pod: pod},
+		{Revision: 7, Key: "listed", Listed: true},
+		{Revision: 6, Key: "listed first", Listed: true},
 	}
 	slices.SortStableFunc(changes, inOrder)
 	var keys []string
