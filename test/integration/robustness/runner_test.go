@@ -51,6 +51,7 @@ func tuned(c *controller.Configuration) {
 	c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 2, 20
 	c.Mix.Rebalance.MoveTimeoutSeconds = int32(moveTimeout.Seconds())
 	c.Mix.Rebalance.Storm.QuietSeconds = 20
+	c.Mix.AnnotationRepairsPerMinute = 6000 // those of a mix that changes each second are done soon after
 }
 
 // workload is one of the plan, as it is now.
@@ -211,7 +212,7 @@ func isOutage(s *plan.Step) bool {
 // rest waits until Berth writes nothing, and then for two resyncs, in which it must write nothing.
 func (r *runner) rest() {
 	r.T.Helper()
-	const quiet = 7 * time.Second // repairs of annotations are limited, and tried again with the next resync
+	const quiet = 7 * time.Second // longer than a resync
 	writes := r.Count(func(q testenv.Request) bool {
 		ours := q.User == cluster.BerthControllerUser || q.User == cluster.BerthSchedulerUser
 		return ours && q.Write() && !slices.Contains(judge.Harmless, q.Resource)
