@@ -176,7 +176,8 @@ soak: ## Repeat traffic and faults, and require that memory, goroutines and writ
 
 .PHONY: repro
 repro: ## Repeat the steps of a seed (SEED=1 STEPS=120)
-	@$(MAKE) --no-print-directory test-robustness SEEDS=$(SEED)
+	BERTH_SEEDS=$(SEED) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- \
+		go test -vet=off -timeout 60m -count=1 -v -run TestPromises ./test/integration/robustness
 
 .PHONY: test-ui
 test-ui: ## Use each page of the console in Chromium, with axe-core; screenshots in out/ui (installs npm packages there; needs Debian's chromium; 2 minutes; not in `make test`)
