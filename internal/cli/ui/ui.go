@@ -22,9 +22,9 @@ import (
 )
 
 const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the resource limits, the
-deployment records and the environments. There you can plan and apply other numbers of a CapacityMix, create, edit and delete limits, and
-start, stop and restart environments. The pages follow the cluster while they are open. They use your Kubernetes credentials: you see what
-you may list, and change what you may change.
+deployment records and the environments. There you can plan and apply other numbers of a CapacityMix, create, edit and delete limits, start,
+stop, scale and roll back environments, and follow their logs. The pages follow the cluster while they are open. They use your Kubernetes
+credentials: you see what you may list, and change what you may change.
 
 The command listens on the loopback address of this machine, and lets in only the browser that is opened with the URL that it prints. Keep
 this URL to yourself: whoever opens it on this machine acts as you, until the command ends.`

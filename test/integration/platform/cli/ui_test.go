@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -267,6 +268,29 @@ func TestTextsOfCommandsInTheConsole(t *testing.T) {
 	of := status.Workloads[0]
 	b.shows(at, fmt.Sprintf("<dt>Spot</dt><dd>%d/%d</dd>", of.Actual.Spot, of.Desired.Spot),
 		fmt.Sprintf("<dt>On-demand</dt><dd>%d/%d</dd>", of.Actual.OnDemand, of.Desired.OnDemand))
+
+	// The page has the nodes by type and zone, the command by type.
+	var nodes struct {
+		Totals []struct {
+			Type                        string
+			Nodes, Accepting, Departing int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(kubectl(w, me, "", "nodes", "-o", "json").ok(t).out), &nodes))
+	require.GreaterOrEqual(t, len(nodes.Totals), 2)
+	page = b.get("nodes")
+	for _, n := range nodes.Totals {
+		row := regexp.MustCompile(n.Type + `</th>.*?"Nodes">(\d+)<.*?"Accept pods">(\d+)<.*?"Departing">(\d+)<`)
+		var sums [3]int
+		for _, found := range row.FindAllStringSubmatch(page, -1) {
+			for i, text := range found[1:] {
+				number, err := strconv.Atoi(text)
+				require.NoError(t, err)
+				sums[i] += number
+			}
+		}
+		assert.Equal(t, [3]int{n.Nodes, n.Accepting, n.Departing}, sums, n.Type)
+	}
 
 	noEvents := slices.Clone(viewer)
 	noEvents[0] = builders.Rule("", []string{"pods", "nodes", "configmaps", "namespaces", "replicationcontrollers"}, "get", "list")
