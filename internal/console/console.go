@@ -89,7 +89,7 @@ func New(o Options) *Console {
 		mux.HandleFunc("GET "+path, c.page)
 	}
 	for _, path := range []string{
-		"/pods/{namespace}/{name}", "/pods/{namespace}/{name}/{report}", "/workloads/{namespace}/{kind}/{name}/{report}", "/records/{namespace}/{name}/{report}",
+		"/nodes/{report}", "/pods/{namespace}/{name}", "/pods/{namespace}/{name}/{report}", "/workloads/{namespace}/{kind}/{name}/{report}", "/records/{namespace}/{name}/{report}",
 		"/environments/{namespace}/{name}/{report}",
 	} {
 		mux.HandleFunc("GET "+path, c.report)

@@ -50,6 +50,7 @@ type route struct {
 var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"", 1}:             overviewPage,
 	{"nodes", 1}:        nodesPage,
+	{"nodes", 2}:        reportPage("nodes"),
 	{"workloads", 4}:    workloadPage,
 	{"mixes", 3}:        mixPage,
 	{"limits", 1}:       limitList.page,
@@ -252,5 +253,9 @@ func podURL(w *overview.Workload, slot *overview.Slot, s *state) string {
 
 // nodesPage is the page of the nodes.
 func nodesPage(_ []string, _ url.Values, s *state) (*page, error) {
-	return &page{title: "Nodes", parts: append(status(s), &part{id: "nodes", before: render("nodes", s.Overview.Nodes)})}, nil
+	v := struct {
+		Groups  []overview.NodeGroup
+		Reports bool
+	}{s.Overview.Nodes, s.reports}
+	return &page{title: "Nodes", parts: append(status(s), &part{id: "nodes", before: render("nodes", v)})}, nil
 }

@@ -61,8 +61,8 @@ type environmentReport struct {
 	Backups  bool
 }
 
-// objectParts are the parts of a path that name an object, by the first part of the path.
-var objectParts = map[string]int{"pods": 2, "records": 2, "environments": 2, "workloads": 3}
+// objectParts are the parts of a path that name an object, by the first part of the path. The first of them is a namespace.
+var objectParts = map[string]int{"nodes": 0, "pods": 2, "records": 2, "environments": 2, "workloads": 3}
 
 // reports complete the reports by the first and the last part of their paths, with what is between them.
 var reports = map[string]func(r *report, object []string, q url.Values) error{
@@ -75,6 +75,9 @@ var reports = map[string]func(r *report, object []string, q url.Values) error{
 	},
 	"workloads/history": func(r *report, object []string, _ url.Values) error {
 		return r.of("History of ", object[2], "history", object[1]+"/"+object[2])
+	},
+	"nodes/list": func(r *report, _ []string, _ url.Values) error {
+		return r.of("All nodes", "", "nodes")
 	},
 	"records/history": func(r *report, object []string, _ url.Values) error {
 		return r.of("History of ", object[1], "records", "history", object[1])
@@ -89,8 +92,8 @@ var reports = map[string]func(r *report, object []string, q url.Values) error{
 
 // reportOf is the report at a path, of which the first part is the kind.
 func reportOf(kind string, path []string, q url.Values) (*report, error) {
-	n := objectParts[kind]
-	if n == 0 || len(path) < n || len(path) > n+1 {
+	n, known := objectParts[kind]
+	if !known || len(path) < n || len(path) > n+1 {
 		return nil, errNoPage
 	}
 	for _, part := range path {
@@ -102,11 +105,14 @@ func reportOf(kind string, path []string, q url.Values) (*report, error) {
 	if complete == nil {
 		return nil, errNoPage
 	}
-	r := &report{namespace: path[0], back: "/" + kind + "/" + strings.Join(path[:n], "/")}
+	r := &report{back: "/" + strings.Join(append([]string{kind}, path[:n]...), "/")}
 	if err := complete(r, path[:n], q); err != nil {
 		return nil, err
 	}
-	r.args = append(r.args, "--namespace", r.namespace)
+	if n > 0 {
+		r.namespace = path[0]
+		r.args = append(r.args, "--namespace", r.namespace)
+	}
 	return r, nil
 }
 

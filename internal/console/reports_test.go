@@ -71,6 +71,7 @@ func TestAReportRunsItsCommand(t *testing.T) {
 		"/pods/team/web-1":                               "explain web-1 --namespace team",
 		"/pods/team/web-1/scores":                        "explain web-1 --scores --namespace team",
 		"/workloads/team/Deployment/web/history":         "history Deployment/web --namespace team",
+		"/nodes/list":                                    "nodes",
 		"/records/team/cart/history":                     "records history cart --namespace team",
 		"/environments/team/shop/logs":                   "env logs shop --tail 200 --namespace team",
 		"/environments/team/shop/logs?component=backend": "env logs shop --tail 200 --component backend --namespace team",
@@ -87,7 +88,7 @@ func TestAReportRunsItsCommand(t *testing.T) {
 	for _, path := range []string{
 		"/pods/team/--kubeconfig=x", "/pods/-team/web", "/workloads/team/Deployment/web/other", "/workloads/team/--output/web/history",
 		"/records/team/cart/logs", "/environments/team/shop/shell", "/environments/team/-A/logs", "/environments/team/shop/logs?component=-f",
-		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a",
+		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a", "/nodes/-A", "/nodes/other",
 	} {
 		w, _ := get(t, c, path)
 		assert.Equal(t, http.StatusNotFound, w.Code, path)

@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -55,6 +57,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"workload-unsatisfied", "/workloads/" + ns + "/Deployment/stuck", []string{"✗"}},
 		{"what-if", "/mixes/" + ns + "/web?spotPercent=30&minOnDemand=2&maxSpot=", []string{"Nothing was written."}},
 		{"nodes", "/nodes", []string{"spot", "on-demand"}},
+		{"nodes-each", "/nodes/list", []string{"RULE", "on-demand-0"}},
 		{"limits", "/limits", []string{"gpu", "No scheduling configuration"}},
 		{"limit", "/limits/" + ns + "/gpu", []string{"gpu In a100, h100"}},
 		{"limit-new", "/limits/new", []string{"Node affinity"}},
@@ -74,12 +77,16 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	for _, p := range pages {
 		b.shows(p.Path[1:])
 	}
+	w.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "looks"}})
+	w.CreateForTest(builders.ClusterGrant(ns+"-looks", builders.ServiceAccount(ns, "looks"), viewer...)...)
+	_, address := w.Console()
 	r := look(t, map[string]any{
-		"login": b.login, "pages": pages, "browser": browser,
+		"console": map[string]string{"url": "https://" + address, "token": w.Token("looks")},
+		"login":   b.login, "pages": pages, "browser": browser,
 		"flow": map[string]any{"pictures": []string{"mixes", "workload", "what-if", "environment"}, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
-	assert.Equal(t, 6*len(pages), r.Looked)
-	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "scaled", "explained"}, r.Steps)
+	assert.Equal(t, 6*(len(pages)+2), r.Looked)
+	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "scaled", "explained", "refused", "signed in", "signed out"}, r.Steps)
 	assert.Empty(t, r.Wrong)
 }
 

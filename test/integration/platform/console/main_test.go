@@ -7,13 +7,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -55,34 +53,8 @@ type scene struct {
 // serve starts a console with TLS on loopback, until the test ends.
 func serve(t *testing.T, w *testenv.World, changes ...func(*controller.Console)) *scene {
 	t.Helper()
-	w.ApplyFiles("manifests/rbac/console")
-	binary, err := cluster.BuildConsole(w.Ctx, testenv.Path("."), os.Stderr, testenv.Race())
-	require.NoError(t, err)
-	s := &scene{World: w, address: w.FreeAddress()}
-	c := controller.Default()
-	c.Console.BindAddress, c.Console.IntervalSeconds = s.address, 1
-	server := func(kind string) string {
-		return testenv.WriteFile(t, "tls."+kind, testenv.ReadFile(t, filepath.Join(w.Cluster.Dir(), "pki", "server."+kind)))
-	}
-	c.Console.CertFile, c.Console.KeyFile = server("crt"), server("key")
-	// The tests sign in from one address.
-	c.Console.Limits.UnknownTokensPerSecond, c.Console.Limits.UnknownTokensPerSecondPerAddress = 1000, 1000
-	for _, change := range changes {
-		change(&c.Console)
-	}
-	b, err := json.Marshal(c)
-	require.NoError(t, err)
-	s.process, err = w.Cluster.StartController(w.Ctx, cluster.ProgramOptions{
-		Binary: binary, Name: "berth-console", User: cluster.BerthConsoleUser, ConfigFile: testenv.WriteFile(t, "config.yaml", string(b)),
-		Args: []string{"-v=7"}, // all that it can log
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log("end of the log:\n" + s.process.LogTail(60))
-		}
-		testenv.End(s.process, false)
-	})
+	s := &scene{World: w}
+	s.process, s.address = w.Console(changes...)
 	s.client = &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

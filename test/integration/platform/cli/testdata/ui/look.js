@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 import { chromium } from "playwright-core";
 
-const { login, pages, screenshots, pictures, browser: executablePath, flow } = JSON.parse(await text(process.stdin));
+const { login, pages, screenshots, pictures, browser: executablePath, flow, console: cluster } = JSON.parse(await text(process.stdin));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const home = new URL("/", login);
@@ -17,14 +17,29 @@ const browser = await chromium.launch({
   executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 
-async function open(options) {
-  const context = await browser.newContext(options);
-  context.on("request", (r) => { if (new URL(r.url()).origin !== home.origin) wrong.push(`a request to ${r.url()}`); });
+async function open(options, first = login) {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
+  context.on("request", (r) => { if (new URL(r.url()).origin !== new URL(first).origin) wrong.push(`a request to ${r.url()}`); });
   context.on("weberror", (e) => wrong.push(`an error of a script: ${e.error()}`));
   const page = await context.newPage();
-  page.on("console", (m) => { if (m.type() === "error" && !m.text().includes("422")) wrong.push(`${page.url()}: ${m.text()}`); });
-  await page.goto(login);
+  page.on("console", (m) => { if (m.type() === "error" && !/422|401/.test(m.text())) wrong.push(`${page.url()}: ${m.text()}`); });
+  await page.goto(first);
   return page;
+}
+
+async function inspect(page, name, at) {
+  await page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  if (wide > 0) wrong.push(`${at}: ${wide} px wider than the window`);
+  await page.evaluate(`${axe};0`);
+  const { violations } = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
+  for (const v of violations) wrong.push(`${at}: ${v.id}: ${v.nodes[0].html.slice(0, 200)} (${v.nodes.length})`);
+  looked++;
+}
+
+async function signIn(page, token) {
+  await page.getByLabel(/token/i).fill(token);
+  await page.keyboard.press("Enter");
 }
 
 for (const colorScheme of ["light", "dark"]) {
@@ -34,15 +49,16 @@ for (const colorScheme of ["light", "dark"]) {
       const at = `${name} at ${width} px, ${colorScheme}`;
       const response = await page.goto(new URL(path, home).href);
       if (response.status() !== 200) wrong.push(`${at}: status ${response.status()}`);
-      await page.screenshot({ path: `${screenshots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-      if (wide > 0) wrong.push(`${at}: ${wide} px wider than the window`);
-      await page.evaluate(`${axe};0`);
-      const { violations } = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
-      for (const v of violations) wrong.push(`${at}: ${v.id}: ${v.nodes[0].html.slice(0, 200)} (${v.nodes.length})`);
-      looked++;
+      await inspect(page, `${name}-${width}-${colorScheme}`, at);
     }
     await page.context().close();
+    // The pages of the cluster: the login, and who is signed in.
+    const guest = await open({ colorScheme, viewport: { width, height: 900 } }, cluster.url);
+    await inspect(guest, `login-${width}-${colorScheme}`, `login at ${width} px, ${colorScheme}`);
+    await signIn(guest, cluster.token);
+    await guest.getByText("Workloads satisfied").waitFor();
+    await inspect(guest, `signed-in-${width}-${colorScheme}`, `signed in at ${width} px, ${colorScheme}`);
+    await guest.context().close();
   }
 }
 
@@ -126,6 +142,18 @@ await page.getByText("Satisfied:").waitFor();
 await page.getByRole("link", { name: "Back" }).click();
 await page.getByRole("link", { name: "Moves and events" }).waitFor();
 steps.push("explained");
+
+// A user signs in to the console of the cluster with the keyboard, and out again.
+const guest = await open({}, cluster.url);
+await signIn(guest, "nonsense");
+await guest.getByText("does not accept this token").waitFor();
+steps.push("refused");
+await signIn(guest, cluster.token);
+await guest.getByText("Workloads satisfied").waitFor();
+steps.push("signed in");
+await guest.getByRole("button", { name: /sign out/i }).click();
+await guest.getByLabel(/token/i).waitFor();
+steps.push("signed out");
 
 await browser.close();
 process.stdout.write(JSON.stringify({ looked, steps, wrong }));
