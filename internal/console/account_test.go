@@ -41,7 +41,7 @@ func TestTheLoginPageIsInert(t *testing.T) {
 	all := elements(t, b.String())
 	assert.Empty(t, all["script"])
 	assert.Len(t, all["form"], 1)
-	assert.Contains(t, b.String(), `<form method="post" action="/login">`, "the token is in no URL")
+	assert.Contains(t, b.String(), `<form method="post" action="/login" `, "the token is in no URL")
 	w := httptest.NewRecorder()
 	WriteProblem(w, http.StatusServiceUnavailable, script)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
