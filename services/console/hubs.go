@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	pages "berth.dev/berth/internal/console"
@@ -49,16 +50,7 @@ func (h *hubs) run(ctx context.Context) {
 	h.mu.Lock()
 	h.ctx = ctx
 	h.mu.Unlock()
-	tick := time.NewTicker(keepReading / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			h.sweep()
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { h.sweep() }, keepReading/4)
 }
 
 func (h *hubs) sweep() {

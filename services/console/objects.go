@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -55,16 +56,7 @@ func (o *objects) run(ctx context.Context) {
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()
-	tick := time.NewTicker(keepObjects / 10)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			o.sweep()
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { o.sweep() }, keepObjects/10)
 }
 
 func (o *objects) sweep() {
