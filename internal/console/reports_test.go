@@ -115,7 +115,7 @@ func TestTextsOfCommandsAreInertAndBounded(t *testing.T) {
 
 // A log is sent line by line, and a line without an end in pieces.
 func TestALogIsFollowed(t *testing.T) {
-	ran := &commands{text: "one\ntwo <b>\n" + strings.Repeat("x", maxLine+10) + "\n", err: errors.New("the pod is gone")}
+	ran := &commands{text: "one\ntwo <b>\x1b[31m\n" + strings.Repeat("x", maxLine+10) + "\n", err: errors.New("the pod is gone")}
 	server := httptest.NewServer(reporting(t, ran))
 	defer server.Close()
 	response, err := http.Get(server.URL + "/environments/team/shop/logs/follow?component=backend") //nolint:noctx // a test
@@ -129,7 +129,7 @@ func TestALogIsFollowed(t *testing.T) {
 		}
 	}
 	// The inert form of a piece that is as long as a line may be is the piece.
-	assert.Equal(t, []string{`"one"`, `"two \u003cb\u003e"`, `"` + strings.Repeat("x", maxLine) + `"`, `"xxxxxxxxxx"`, `"the pod is gone"`}, events)
+	assert.Equal(t, []string{`"one"`, `"two \u003cb\u003e\\x1b[31m"`, `"` + strings.Repeat("x", maxLine) + `"`, `"xxxxxxxxxx"`, `"the pod is gone"`}, events)
 	assert.Equal(t, "env logs shop --tail 200 --component backend --namespace team --follow", ran.last())
 	w, _ := get(t, reporting(t, ran), "/environments/team/shop/logs/follow?component=--x")
 	assert.Equal(t, http.StatusNotFound, w.Code)
