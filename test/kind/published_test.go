@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -26,6 +27,11 @@ func TestThePublishedExamplesRun(t *testing.T) {
 	w := testenv.New(t)
 	units := published.Units(t)
 	standIn(w, units)
+	// The chart installs the templates with its second release. If they stayed, it would not take them over.
+	if len(w.Names(&v1alpha1.DeploymentTemplateList{}, client.InNamespace(berthNamespace))) == 0 {
+		w.Tool("kubectl", "apply", "-k", "manifests/templates")
+		t.Cleanup(func() { w.Tool("kubectl", "delete", "-k", "manifests/templates") })
+	}
 	c := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: proxied(w,
 		builders.Rule(v1alpha1.GroupName, []string{"deploymentrecords"}, "create", "get", "list", "update", "patch", "delete"))})
 	for _, u := range units {
