@@ -174,7 +174,7 @@ func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
 // authenticateWithin returns the caller by the credentials of a request, within the limits for unknown tokens and for reviews.
 func (r *reviews) authenticateWithin(ctx context.Context, request *http.Request, t *tokens, reviewing *Pool) (user.Info, error) {
 	key, done := addressOf(request), func(bool, bool) {}
-	if token := bearer(request.Header); token != "" {
+	if token := Bearer(request.Header); token != "" {
 		d := t.digest(token)
 		var err error
 		if done, err = t.begin(d, key); err != nil {

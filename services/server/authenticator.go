@@ -73,12 +73,6 @@ func (a *Authenticator) May(ctx context.Context, u user.Info, access Access) (bo
 	return false, err
 }
 
-// Bearer returns the bearer token of a header, "" if there is none.
-func Bearer(header http.Header) string { return bearer(header) }
-
-// AddressOf is the source address for which a request counts in limits. For IPv6 it is the /64 network.
-func AddressOf(r *http.Request) string { return addressOf(r) }
-
 // Connections limits the open connections of a server. A connection above the limit closes another one without an authenticated
 // request in progress.
 type Connections struct{ all *connections }

@@ -64,13 +64,13 @@ func newLimits(c *controller.Services) *limits {
 }
 
 func (l *limits) set(c *controller.RequestLimits) {
-	l.connections.most.Store(int64(c.Connections))
-	l.calls.total.most.Store(int64(c.Calls))
-	l.calls.perKey.most.Store(int64(c.CallsPerCaller))
-	l.streams.total.most.Store(int64(c.Streams))
-	l.streams.perKey.most.Store(int64(c.StreamsPerCaller))
-	l.open.total.most.Store(int64(c.OpenCalls))
-	l.open.perKey.most.Store(int64(c.OpenCallsPerAddress))
+	l.connections.Set(int(c.Connections))
+	l.calls.total.Set(int(c.Calls))
+	l.calls.perKey.Set(int(c.CallsPerCaller))
+	l.streams.total.Set(int(c.Streams))
+	l.streams.perKey.Set(int(c.StreamsPerCaller))
+	l.open.total.Set(int(c.OpenCalls))
+	l.open.perKey.Set(int(c.OpenCallsPerAddress))
 }
 
 // addressOf is the source address for which a request counts. For IPv6 it is the /64 network, which one host can have.

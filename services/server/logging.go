@@ -9,11 +9,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// ErrorLog is the ErrorLog of an http.Server. It writes at level 2: anyone can cause such messages.
-func ErrorLog(l logr.Logger) *log.Logger { return quiet(l) }
-
-// quiet is for messages of net/http, mostly about peers that do not use TLS.
-func quiet(l logr.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
+// ErrorLog is the ErrorLog of an http.Server, whose messages are mostly about peers that do not use TLS. It writes at level 2: anyone can
+// cause them.
+func ErrorLog(l logr.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
 
 type lines struct{ log logr.Logger }
 

@@ -20,7 +20,7 @@ type Limit struct {
 // NewLimit returns a limit with a name.
 func NewLimit(name string, most int) *Limit {
 	l := &Limit{Name: name}
-	l.most.Store(int64(most))
+	l.Set(most)
 	return l
 }
 
@@ -31,10 +31,7 @@ func (l *Limit) Set(most int) { l.most.Store(int64(most)) }
 func (l *Limit) Most() int { return int(l.most.Load()) }
 
 // Refuse counts a refusal and returns it: RESOURCE_EXHAUSTED, with the name of the limit. what is a plural noun.
-func (l *Limit) Refuse(what string) *Error { return l.refuse(what) }
-
-// refuse counts a refusal and returns it.
-func (l *Limit) refuse(what string) *Error {
+func (l *Limit) Refuse(what string) *Error {
 	refusals.WithLabelValues(l.Name).Inc()
 	return &Error{
 		Code: codes.ResourceExhausted, cheap: true,
@@ -63,10 +60,10 @@ func (p *Pool) Take(key string, n int) error {
 	defer p.mu.Unlock()
 	add := int64(n)
 	if p.by[key]+add > p.perKey.most.Load() {
-		return p.perKey.refuse(p.what + " of one caller")
+		return p.perKey.Refuse(p.what + " of one caller")
 	}
 	if p.used+add > p.total.most.Load() {
-		return p.total.refuse(p.what)
+		return p.total.Refuse(p.what)
 	}
 	p.used += add
 	p.by[key] += add

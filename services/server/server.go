@@ -259,7 +259,7 @@ func (s *Server) httpServer() *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          quiet(s.log),
+		ErrorLog:          ErrorLog(s.log),
 		ConnContext:       withConnection,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: answerTimeout,

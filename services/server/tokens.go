@@ -62,8 +62,8 @@ func newTokens(path string, ttl time.Duration, clock clock.PassiveClock) *tokens
 
 // set sets the limits, for all addresses and for each.
 func (t *tokens) set(all, perAddress int32) {
-	t.fieldAll.most.Store(int64(all))
-	t.fieldAddress.most.Store(int64(perAddress))
+	t.fieldAll.Set(int(all))
+	t.fieldAddress.Set(int(perAddress))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = t.fieldAll.limiter()
@@ -76,8 +76,8 @@ func (l *Limit) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(most), int(2*most))
 }
 
-// bearer returns the token of a request as the authenticator parses it, "" if there is none.
-func bearer(header http.Header) string {
+// Bearer returns the token of a request as the authenticator parses it, "" if there is none.
+func Bearer(header http.Header) string {
 	parts := strings.SplitN(strings.TrimSpace(header.Get("Authorization")), " ", 3)
 	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
 		return ""
@@ -148,10 +148,10 @@ func (t *tokens) charge(address string) error {
 		t.addresses.Add(address, limiter)
 	}
 	if !limiter.AllowN(now, 1) {
-		return t.fieldAddress.refuse(fmt.Sprintf("unknown bearer tokens from address %s", address))
+		return t.fieldAddress.Refuse(fmt.Sprintf("unknown bearer tokens from address %s", address))
 	}
 	if !t.all.AllowN(now, 1) {
-		return t.fieldAll.refuse("unknown bearer tokens")
+		return t.fieldAll.Refuse("unknown bearer tokens")
 	}
 	return nil
 }
