@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
+	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/services/console"
 )
 
@@ -36,10 +34,9 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	if err := kinds.AddToScheme(scheme); err != nil {
-		return fmt.Errorf("make the scheme: %w", err)
+	scheme, err := kubeclient.Scheme()
+	if err != nil {
+		return err
 	}
 	metrics, err := program.MetricsOptions(c.Metrics)
 	if err != nil {

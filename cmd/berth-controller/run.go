@@ -12,10 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +27,7 @@ import (
 	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
+	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/kube/leaderguard"
 )
 
@@ -108,10 +107,9 @@ func addAll(mgr ctrl.Manager, c *controller.Configuration, r *program.Reloader) 
 }
 
 func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
-	scheme := runtime.NewScheme()
-	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	if err := kinds.AddToScheme(scheme); err != nil {
-		return ctrl.Options{}, fmt.Errorf("make the scheme: %w", err)
+	scheme, err := kubeclient.Scheme()
+	if err != nil {
+		return ctrl.Options{}, err
 	}
 	metrics, err := program.MetricsOptions(c.Metrics)
 	if err != nil {

@@ -9,15 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 // Kubeconfig writes a kubeconfig with a client certificate for a user and returns its path. The user has no rights but
@@ -97,9 +95,8 @@ func (c *Cluster) componentKubeconfig(name string) string {
 
 // NewClient returns a client for the objects of Kubernetes and of Berth.
 func NewClient(config *rest.Config) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	if err := kinds.AddToScheme(scheme); err != nil {
+	scheme, err := kubeclient.Scheme()
+	if err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})

@@ -19,11 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -32,6 +30,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 )
@@ -93,9 +92,8 @@ func Goldens(t *testing.T, stderr string, formats map[string]string, show func(o
 // Client has objects of Kubernetes and Berth.
 func Client(t testing.TB, funcs interceptor.Funcs, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	require.NoError(t, kinds.AddToScheme(scheme))
+	scheme, err := kubeclient.Scheme()
+	require.NoError(t, err)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 }
 

@@ -15,19 +15,17 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/config/buildinfo"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 // Options are the global flags, the streams and the clients that all commands share.
@@ -140,10 +138,9 @@ func (o *Options) Client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	if err := kinds.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("build the scheme: %w", err)
+	scheme, err := kubeclient.Scheme()
+	if err != nil {
+		return nil, err
 	}
 	mapper, err := o.Flags.ToRESTMapper()
 	if err != nil {
