@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -35,8 +34,8 @@ type options struct {
 }
 
 // fields returns a pointer to what each flag sets in a configuration.
-func fields(c *controller.Configuration) map[string]*string {
-	return map[string]*string{
+func fields(c *controller.Configuration) map[string]any {
+	return map[string]any{
 		"bind-address":              &c.Console.BindAddress,
 		"health-probe-bind-address": &c.Health.BindAddress,
 		"kubeconfig":                &c.ClientConnection.Kubeconfig,
@@ -63,7 +62,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 }
 
 // newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
-func newCommand(run func(context.Context, *controller.Configuration, program.Source) error) *cobra.Command {
+func newCommand(run program.Run) *cobra.Command {
 	o := &options{flags: controller.Default(), logs: program.Logging{Most: mostVerbose}}
 	cmd := &cobra.Command{
 		Use: "berth-console", Long: about, Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
@@ -72,20 +71,8 @@ func newCommand(run func(context.Context, *controller.Configuration, program.Sou
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-console"))
 				return err
 			}
-			if err := o.logs.Apply(cmd.ErrOrStderr()); err != nil {
-				return err
-			}
 			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
-			src := program.Source{File: o.file, Load: load}
-			c, err := src.Load()
-			if err != nil {
-				return err
-			}
-			if o.validate {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "The configuration is valid.")
-				return err
-			}
-			return run(cmd.Context(), c, src)
+			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -97,19 +84,11 @@ func newCommand(run func(context.Context, *controller.Configuration, program.Sou
 
 // configuration returns the defaults, overridden by the file and by the flags that were given.
 func (o *options) configuration(given func(flag string) bool) (*controller.Configuration, error) {
-	c := controller.Default()
-	if o.file != "" {
-		var err error
-		if c, err = controller.Load(o.file); err != nil {
-			return nil, err
-		}
+	c, err := program.Read(o.file)
+	if err != nil {
+		return nil, err
 	}
-	set := fields(o.flags)
-	for flag, field := range fields(c) {
-		if given(flag) {
-			*field = *set[flag]
-		}
-	}
+	program.Override(c, o.flags, fields, given)
 	if errs := c.Validate(); len(errs) > 0 {
 		return nil, fmt.Errorf("the configuration is not valid: %w", errs.ToAggregate())
 	}

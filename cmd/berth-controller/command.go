@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 
@@ -28,7 +27,7 @@ file is in manifests/controller/config.yaml; some take effect when the file chan
 command "run" is the default. Start with --dry-run to see what it would do.`
 
 // newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
-func newCommand(run func(context.Context, *controller.Configuration, program.Source) error) *cobra.Command {
+func newCommand(run program.Run) *cobra.Command {
 	o := newOptions()
 	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that no one
 	// calls, and they are a third of the program (hack/cluster.BuildTags).
@@ -52,20 +51,8 @@ func newCommand(run func(context.Context, *controller.Configuration, program.Sou
 			if v, requested := oaas.Verbosity(os.LookupEnv); requested && !cmd.Flags().Changed("v") {
 				o.logs.Verbosity = v
 			}
-			if err := o.logs.Apply(cmd.ErrOrStderr()); err != nil {
-				return err
-			}
 			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
-			src := program.Source{File: o.file, Load: load}
-			c, err := src.Load()
-			if err != nil {
-				return err
-			}
-			if o.validate {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "The configuration is valid.")
-				return err
-			}
-			return run(cmd.Context(), c, src)
+			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run)
 		},
 	}
 	var sections cliflag.NamedFlagSets

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"strings"
 	"time"
 
@@ -99,22 +98,14 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 // configuration returns the defaults, overridden by the file, by the variables of the class runtime manager of OaaS, and by the flags
 // that were given.
 func (o *options) configuration(given func(flag string) bool) (*controller.Configuration, error) {
-	c := controller.Default()
-	if o.file != "" {
-		var err error
-		if c, err = controller.Load(o.file); err != nil {
-			return nil, err
-		}
+	c, err := program.Read(o.file)
+	if err != nil {
+		return nil, err
 	}
 	if err := oaas.Apply(c, os.Environ()); err != nil {
 		return nil, fmt.Errorf("environment variables of the class runtime manager: %w", err)
 	}
-	set := fields(o.flags)
-	for flag, field := range fields(c) {
-		if given(flag) {
-			reflect.ValueOf(field).Elem().Set(reflect.ValueOf(set[flag]).Elem())
-		}
-	}
+	program.Override(c, o.flags, fields, given)
 	if c.Console.Enabled() {
 		return nil, errors.New("the configuration is not valid: console.bindAddress is set, but only berth-console serves the console")
 	}
