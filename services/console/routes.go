@@ -93,13 +93,21 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 		s.unknown(w, r, err)
 		return
 	}
+	s.admit(w, r, v, s.requests, func(shown *pages.Console, k key) {
+		shown.ServeHTTP(w, r.WithContext(signedIn(r.Context(), v, k)))
+	})
+}
+
+// admit serves the request of a visitor, which counts in a pool, with the pages that the visitor may see, or refuses it. It releases the
+// visitor.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, v *visitor, pool *server.Pool, serve func(*pages.Console, key)) {
 	defer v.release()
 	defer server.HoldConnection(r.Context())()
-	if err := s.requests.Take(v.key, 1); err != nil {
+	if err := pool.Take(v.key, 1); err != nil {
 		refuse(w, err)
 		return
 	}
-	defer s.requests.Free(v.key, 1)
+	defer pool.Free(v.key, 1)
 	k, err := s.keyOf(r.Context(), v, namespaceOf(r))
 	if err != nil {
 		refuse(w, err)
@@ -111,7 +119,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	shown.ServeHTTP(w, r.WithContext(signedIn(r.Context(), v, k)))
+	serve(shown, k)
 }
 
 // unknown sends a browser without a session to the login.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	pages "berth.dev/berth/internal/console"
-	"berth.dev/berth/services/server"
 )
 
 const (
@@ -34,25 +33,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	defer v.release()
-	defer server.HoldConnection(r.Context())()
-	if err := s.streams.Take(v.key, 1); err != nil {
-		refuse(w, err)
-		return
-	}
-	defer s.streams.Free(v.key, 1)
-	namespace := namespaceOf(r)
-	k, err := s.keyOf(r.Context(), v, namespace)
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	shown, release, err := s.hubs.take(k)
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	defer release()
+	s.admit(w, r, v, s.streams, func(shown *pages.Console, k key) { s.serveStream(w, r, v, shown, k) })
+}
+
+// serveStream serves an open page, until its user may no longer see what it shows.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *visitor, shown *pages.Console, k key) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")                      // nginx would hold events back
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // each event has its own limit
