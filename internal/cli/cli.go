@@ -6,7 +6,6 @@ package cli
 import (
 	"context"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -76,7 +75,7 @@ func flagsOf(config *rest.Config) *genericclioptions.ConfigFlags {
 
 // runner runs the commands of the console as this one runs: with its clients and global flags.
 func runner(o *command.Options) console.Command {
-	return func(ctx context.Context, _ *http.Request, out io.Writer, args ...string) error {
+	return func(ctx context.Context, out io.Writer, args ...string) error {
 		config, err := o.RestConfig()
 		if err != nil {
 			return err

@@ -59,7 +59,7 @@ func WriteProblem(w http.ResponseWriter, status int, sentence string) {
 func Secure(h http.Header) { secure(h) }
 
 // EndStream writes the event with which an open page reports that its session has ended, in place of what reports that the connection
-// is lost. The browser then waits for an hour until it connects again, so that it does not try in vain.
+// is lost. The browser then waits for an hour until it connects again, because an earlier attempt would fail too.
 func EndStream(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	event, err := eventOf(replacement{ID: "connection", HTML: string(render("signed-out", nil))})

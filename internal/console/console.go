@@ -61,12 +61,10 @@ type Console struct {
 	clientOf func(*http.Request) (client.Client, error)
 	change   ChangeEnvironment
 	planner  Planner
-	// planning is full while a plan is made.
-	planning chan struct{}
 	command  Command
-	// commands has an element for each command that runs, and followers for each log that is followed.
-	commands, followers chan struct{}
-	handler             http.Handler
+	// planning are the turns of plans, commands those of commands, and following those of logs that are followed.
+	planning, commands, following turns
+	handler                       http.Handler
 }
 
 // New returns a Console.
@@ -76,8 +74,7 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		planning: make(chan struct{}, 1), command: o.Command,
-		commands: make(chan struct{}, commandsAtATime), followers: make(chan struct{}, mostFollowers),
+		command: o.Command, planning: make(turns, 1), commands: make(turns, commandsAtATime), following: make(turns, mostFollowers),
 	}
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Command != nil
 	mux := http.NewServeMux()

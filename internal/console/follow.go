@@ -4,9 +4,7 @@ package console
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
-	"time"
 )
 
 // mostFollowers is the number of logs that are followed at once.
@@ -19,19 +17,17 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such log", http.StatusNotFound)
 		return
 	}
-	select {
-	case c.followers <- struct{}{}:
-		defer func() { <-c.followers }()
-	default:
+	done, ok := c.following.try()
+	if !ok {
 		http.Error(w, "too many logs are followed: close another page", http.StatusTooManyRequests)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	lines := &eventLines{w: w, out: http.NewResponseController(w)}
-	if err := lines.write(": follows\n\n"); err != nil {
+	defer done()
+	lines := &eventLines{events: newEvents(w)}
+	if err := lines.events.send([]byte(": follows\n\n")); err != nil {
 		return
 	}
-	if err := c.command(r.Context(), r, lines, append(found.args, "--follow")...); err != nil && r.Context().Err() == nil {
+	if err := c.command(r.Context(), lines, append(found.args, "--follow")...); err != nil && r.Context().Err() == nil {
 		_ = lines.send("problem", inert(err.Error()))
 		return
 	}
@@ -40,9 +36,8 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 
 // eventLines sends each line that is written as an event. A line without an end is sent when it is as long as a line may be.
 type eventLines struct {
-	w    http.ResponseWriter
-	out  *http.ResponseController
-	rest []byte
+	events *events
+	rest   []byte
 }
 
 // Write implements io.Writer.
@@ -63,18 +58,10 @@ func (l *eventLines) Write(p []byte) (int, error) {
 	}
 }
 
-func (l *eventLines) send(event, text string) error {
-	data, err := json.Marshal(text)
+func (l *eventLines) send(name, text string) error {
+	all, err := event(name, text)
 	if err != nil {
 		return err
 	}
-	return l.write("event: " + event + "\ndata: " + string(data) + "\n\n")
-}
-
-func (l *eventLines) write(text string) error {
-	_ = l.out.SetWriteDeadline(time.Now().Add(2 * beat))
-	if _, err := l.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return l.out.Flush()
+	return l.events.send(all)
 }

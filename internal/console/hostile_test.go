@@ -96,7 +96,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
 			return p, nil
 		},
-		Command: func(_ context.Context, _ *http.Request, out io.Writer, _ ...string) error {
+		Command: func(_ context.Context, out io.Writer, _ ...string) error {
 			_, _ = io.WriteString(out, hostileText)
 			return errors.New(hostileText)
 		},

@@ -168,12 +168,11 @@ func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1
 func (c *Console) planOf(ctx context.Context, q Question) (*Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	select {
-	case c.planning <- struct{}{}:
-		defer func() { <-c.planning }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("other plans take too long: %w", ctx.Err())
+	done, err := c.planning.take(ctx, "other plans")
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	p, err := c.planner(ctx, q)
 	if err != nil {
 		return nil, err

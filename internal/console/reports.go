@@ -30,8 +30,9 @@ const (
 	tailLines = 200
 )
 
-// Command runs a command of kubectl berth with the rights of the user of a request, and writes what the command prints to out.
-type Command func(ctx context.Context, r *http.Request, out io.Writer, args ...string) error
+// Command runs a command of kubectl berth with the rights of the user of the request that the context is of, and writes what the command
+// prints to out.
+type Command func(ctx context.Context, out io.Writer, args ...string) error
 
 // objectName is what names of Kubernetes objects look like. None is taken for a flag.
 var objectName = regexp.MustCompile(`^[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
@@ -50,15 +51,13 @@ type report struct {
 
 // environmentReport is what the page of a report has of an environment.
 type environmentReport struct {
-	Namespace, Name string
-	// Logs is set for its logs, Component is the one that they are of, or "" for all, and Components are those that it has.
-	Logs       bool
+	// What is logs, history or backups.
+	What, Namespace, Name string
+	// Component is the one that logs are of, or "" for all, and Components are those that the environment has.
 	Component  string
 	Components []string
-	// Revision is the one whose differences are shown.
-	History  bool
+	// Revision is the one whose differences a history shows, "" for the list of revisions.
 	Revision string
-	Backups  bool
 }
 
 // objectParts are the parts of a path that name an object, by the first part of the path. The first of them is a namespace.
@@ -85,7 +84,7 @@ var reports = map[string]func(r *report, object []string, q url.Values) error{
 	"environments/logs":    logsOf,
 	"environments/history": revisionsOf,
 	"environments/backups": func(r *report, object []string, _ url.Values) error {
-		r.environment = &environmentReport{Namespace: object[0], Name: object[1], Backups: true}
+		r.environment = &environmentReport{What: "backups", Namespace: object[0], Name: object[1]}
 		return r.of("Backups of ", object[1], "env", "database-backups", object[1])
 	},
 }
@@ -123,7 +122,7 @@ func (r *report) of(title, name string, args ...string) error {
 }
 
 func logsOf(r *report, object []string, q url.Values) error {
-	e := &environmentReport{Namespace: object[0], Name: object[1], Logs: true, Component: q.Get("component")}
+	e := &environmentReport{What: "logs", Namespace: object[0], Name: object[1], Component: q.Get("component")}
 	r.environment = e
 	args := []string{"env", "logs", e.Name, "--tail", strconv.Itoa(tailLines)}
 	if e.Component != "" {
@@ -137,7 +136,7 @@ func logsOf(r *report, object []string, q url.Values) error {
 
 // revisionsOf lists the revisions, or shows what the rollback to one would change.
 func revisionsOf(r *report, object []string, q url.Values) error {
-	e := &environmentReport{Namespace: object[0], Name: object[1], History: true, Revision: q.Get("revision")}
+	e := &environmentReport{What: "history", Namespace: object[0], Name: object[1], Revision: q.Get("revision")}
 	r.environment = e
 	if e.Revision == "" {
 		return r.of("Revisions of ", e.Name, "env", "history", e.Name, "--output", "wide")
@@ -173,7 +172,7 @@ func (r *report) page(s *state, text string, err error) *page {
 	if r.pod != "" {
 		v.Scores, v.Back, v.Prose = r.back+"/scores", workloadOf(s, r.namespace, r.pod), true
 	}
-	if e := r.environment; e != nil && e.Logs {
+	if e := r.environment; e != nil && e.What == "logs" {
 		e.Components = componentsOf(s, e.Namespace, e.Name)
 		v.Follow = r.back + "/logs/follow?" + url.Values{"component": {e.Component}}.Encode()
 	}
@@ -250,14 +249,13 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 func (c *Console) run(r *http.Request, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
 	defer cancel()
-	select {
-	case c.commands <- struct{}{}:
-		defer func() { <-c.commands }()
-	case <-ctx.Done():
-		return "", fmt.Errorf("other requests take too long: %w", ctx.Err())
+	done, err := c.commands.take(ctx, "other requests")
+	if err != nil {
+		return "", err
 	}
+	defer done()
 	out := &bounded{}
-	err := c.command(ctx, r, out, args...)
+	err = c.command(ctx, out, args...)
 	if out.full {
 		err = errTooLong
 	}

@@ -32,7 +32,7 @@ type commands struct {
 	err  error
 }
 
-func (c *commands) run(_ context.Context, _ *http.Request, out io.Writer, args ...string) error {
+func (c *commands) run(_ context.Context, out io.Writer, args ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ran = append(c.ran, strings.Join(args, " "))
@@ -139,7 +139,7 @@ func TestALogIsFollowed(t *testing.T) {
 func TestFollowersAreBounded(t *testing.T) {
 	begun, end := make(chan struct{}, mostFollowers), make(chan struct{})
 	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
-		o.Command = func(context.Context, *http.Request, io.Writer, ...string) error {
+		o.Command = func(context.Context, io.Writer, ...string) error {
 			begun <- struct{}{}
 			<-end
 			return nil

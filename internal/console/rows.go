@@ -23,36 +23,32 @@ func settled(before, after []string) map[string]bool {
 		if n > 0 {
 			previous[id] = ends[n-1]
 		}
-		ends = append(ends[:n], append([]string{id}, ends[min(n+1, len(ends)):]...)...)
+		if n == len(ends) {
+			ends = append(ends, "")
+		}
+		ends[n] = id
 	}
 	keep := map[string]bool{}
-	for n, id := len(ends), ""; n > 0; n-- {
-		if id = previous[id]; n == len(ends) {
-			id = ends[n-1]
+	if len(ends) > 0 {
+		for id, known := ends[len(ends)-1], true; known; id, known = previous[id] {
+			keep[id] = true
 		}
-		keep[id] = true
 	}
 	return keep
 }
 
-// rowChanges are what a browser lacks that has rows in an order before.
+// rowChanges are what a browser lacks that has rows in an order before. Mostly, the order is the same.
 func (p *part) rowChanges(sent *sentParts, before []string) (changes []replacement) {
-	after := p.rowIDs()
-	keep := settled(before, after)
-	there := make(map[string]bool, len(after))
-	for _, id := range after {
-		there[id] = true
-	}
-	for _, id := range before {
-		if !there[id] {
-			delete(sent.hashes, id)
-			changes = append(changes, replacement{ID: id, Gone: true})
-		}
+	stays := func(string) bool { return true }
+	if after := p.rowIDs(); !slices.Equal(before, after) {
+		keep := settled(before, after)
+		stays = func(id string) bool { return keep[id] }
+		changes = sent.removed(before, after)
 	}
 	for i, r := range p.rows {
 		changed := sent.replaced(r)
 		switch {
-		case !keep[r.id]:
+		case !stays(r.id):
 			moved := replacement{ID: r.id, HTML: string(r.html), Into: p.id}
 			if i > 0 {
 				moved.After = p.rows[i-1].id
@@ -63,6 +59,21 @@ func (p *part) rowChanges(sent *sentParts, before []string) (changes []replaceme
 		}
 	}
 	return changes
+}
+
+// removed are the rows that are not there after, which it forgets.
+func (s *sentParts) removed(before, after []string) (gone []replacement) {
+	there := make(map[string]bool, len(after))
+	for _, id := range after {
+		there[id] = true
+	}
+	for _, id := range before {
+		if !there[id] {
+			delete(s.hashes, id)
+			gone = append(gone, replacement{ID: id, Gone: true})
+		}
+	}
+	return gone
 }
 
 func (p *part) rowIDs() []string {

@@ -4,7 +4,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,8 +20,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "page must be the path of a page", http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	out := http.NewResponseController(w)
+	out := newEvents(w)
 	c.hub.enter()
 	defer c.hub.leave()
 	sent := newSentParts()
@@ -35,19 +33,15 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil {
 			return
 		}
-		event := []byte("event: beat\ndata:\n\n")
+		what := []byte("event: beat\ndata:\n\n")
 		if err == nil {
 			s = next
-			event = c.changes(at, s, sent, has)
+			what = c.changes(at, s, sent, has)
 		}
-		if len(event) == 0 {
+		if len(what) == 0 {
 			continue
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(2 * beat))
-		if _, err := w.Write(event); err != nil { //nolint:gosec // JSON of HTML that the templates made, which escape
-			return
-		}
-		if err := out.Flush(); err != nil {
+		if err := out.send(what); err != nil {
 			return
 		}
 	}
@@ -92,13 +86,4 @@ func (c *Console) changes(at *url.URL, s *state, sent *sentParts, has string) (e
 		}
 	}
 	return events
-}
-
-// eventOf is the event that replaces an element.
-func eventOf(r replacement) ([]byte, error) {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return append(append([]byte("event: part\ndata: "), data...), "\n\n"...), nil
 }

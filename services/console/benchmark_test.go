@@ -136,7 +136,7 @@ func (f *fleet) change(b *testing.B, i int, sameType bool) {
 	f.pods[of] = p
 }
 
-// reading reads a fleet as a source does, each time anew.
+// reading reads a fleet as a source does, without what it has read before.
 type reading struct {
 	fleet    *fleet
 	settings *live.Settings

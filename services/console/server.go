@@ -206,7 +206,7 @@ func (s *Server) configOf(ctx context.Context) (*rest.Config, error) {
 }
 
 // run runs a command as the user of a request.
-func (s *Server) run(ctx context.Context, _ *http.Request, out io.Writer, args ...string) error {
+func (s *Server) run(ctx context.Context, out io.Writer, args ...string) error {
 	config, err := s.configOf(ctx)
 	if err != nil {
 		return err
