@@ -105,19 +105,22 @@ func governedPods(cluster *live.Cluster, h *history.History) map[string]bool {
 
 // eachEvent reads events of a namespace, a page at a time.
 func eachEvent(ctx context.Context, c client.Client, namespace string, of fields.Set, use func(*corev1.Event)) error {
-	var list corev1.EventList
-	for read := 0; read < maxEvents; read += len(list.Items) {
-		err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of.AsSelector()},
-			client.Limit(eventPage), client.Continue(list.Continue))
+	token := ""
+	for read := 0; read < maxEvents; {
+		// A new list for each page: decoding reuses the memory of an old one.
+		var page corev1.EventList
+		err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of.AsSelector()},
+			client.Limit(eventPage), client.Continue(token))
 		if err != nil {
 			return fmt.Errorf("read the events: %w", err)
 		}
-		for i := range list.Items {
-			use(&list.Items[i])
+		for i := range page.Items {
+			use(&page.Items[i])
 		}
-		if list.Continue == "" {
+		if token = page.Continue; token == "" {
 			break
 		}
+		read += len(page.Items)
 	}
 	return nil
 }
