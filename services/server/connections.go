@@ -68,7 +68,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func (a *connections) admit(c net.Conn) *connection {
 	a.mu.Lock()
 	var victim *connection
-	if a.open >= int(a.most.most.Load()) {
+	if a.open >= a.most.Most() {
 		refusals.WithLabelValues(a.most.Name).Inc()
 		if victim = a.oldest(); victim == nil {
 			a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *connections) report() {
 // oldest returns the connection to close for another one, nil if all have calls in flight.
 func (a *connections) oldest() *connection {
 	order := []*list.List{&a.idle, &a.unknown}
-	if a.unknown.Len() >= int(a.most.most.Load()+1)/2 {
+	if a.unknown.Len() >= (a.most.Most()+1)/2 {
 		slices.Reverse(order)
 	}
 	for _, l := range order {

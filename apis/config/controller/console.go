@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"net"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -181,7 +182,7 @@ func validateHosts(path *field.Path, hosts []string) field.ErrorList {
 			all = append(all, field.TooLong(path.Index(i), host[:maxHost], maxHost))
 		case seen[host]:
 			all = append(all, field.Duplicate(path.Index(i), host))
-		case len(validation.IsDNS1123Subdomain(host)) > 0 && !isAddress(host):
+		case len(validation.IsDNS1123Subdomain(host)) > 0 && net.ParseIP(host) == nil:
 			all = append(all, field.Invalid(path.Index(i), host, "must be a name in lower case or an IP address, without a port: "+
 				strings.Join(validation.IsDNS1123Subdomain(host), "; ")))
 		}

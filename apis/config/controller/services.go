@@ -217,5 +217,3 @@ func validateReach(path *field.Path, address string, allowed bool) field.ErrorLi
 	return field.ErrorList{field.Invalid(path, address,
 		fmt.Sprintf("other hosts can reach it without TLS: set %s and %s, or %s", "certFile", "keyFile", "insecure: true"))}
 }
-
-func isAddress(host string) bool { return net.ParseIP(host) != nil }
