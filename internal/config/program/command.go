@@ -15,7 +15,8 @@ import (
 // Run is what a program does with its configuration.
 type Run func(ctx context.Context, c *controller.Configuration, src Source) error
 
-// Start begins to log, and hands the configuration of a source to run. If it is only to be validated, Start prints that it is valid instead.
+// Start begins to log, and hands the configuration of a source to run. If it is only to be validated, Start prints that it is valid
+// instead.
 func Start(cmd *cobra.Command, logs *Logging, src Source, validate bool, run Run) error {
 	if err := logs.Apply(cmd.ErrOrStderr()); err != nil {
 		return err
