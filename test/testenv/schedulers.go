@@ -227,8 +227,8 @@ func CRD(name string) *unstructured.Unstructured {
 	return crd
 }
 
-// crdFile is the file of the CustomResourceDefinition of a resource of Berth, by its plural.
-func crdFile(resource string) string {
+// CRDFile is the file of the CustomResourceDefinition of a resource of Berth, by its plural.
+func CRDFile(resource string) string {
 	return "manifests/crds/" + v1alpha1.GroupName + "_" + resource + ".yaml"
 }
 
@@ -237,7 +237,7 @@ func crdFile(resource string) string {
 func (w *World) RequireWaitsForCRD(resource string) {
 	w.T.Helper()
 	w.RemoveCRD(resource)
-	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	w.T.Cleanup(func() { w.ApplyFiles(CRDFile(resource)) })
 	o := SchedulerOptions(SecondScheduler)
 	o.Name, o.NoWait = "no-"+resource, true
 	s := w.RunScheduler(o)
@@ -248,7 +248,7 @@ func (w *World) RequireWaitsForCRD(resource string) {
 		split := w.Split("early")
 		return err != nil && split == Split{Pending: 5}, fmt.Sprint(err, split)
 	})
-	w.ApplyFiles(crdFile(resource))
+	w.ApplyFiles(CRDFile(resource))
 	require.NoError(w.T, s.WaitReady(w.Ctx))
 	w.WaitBound("early", 5)
 }
@@ -257,7 +257,7 @@ func (w *World) RequireWaitsForCRD(resource string) {
 func (w *World) RequireGivesUpWithoutCRD(plugin, resource string) {
 	w.T.Helper()
 	w.RemoveCRD(resource)
-	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	w.T.Cleanup(func() { w.ApplyFiles(CRDFile(resource)) })
 	o := w.Variant(SecondScheduler, PluginArgs(plugin, map[string]any{"syncTimeoutSeconds": 2}))
 	o.Name = "gives-up"
 	started := time.Now()
@@ -279,16 +279,16 @@ func (w *World) WaitLogged(p program, texts ...string) {
 func (w *World) CreateInvalid(resource string, o client.Object) {
 	w.T.Helper()
 	var crd map[string]any
-	require.NoError(w.T, yaml.Unmarshal([]byte(ReadFile(w.T, Path(crdFile(resource)))), &crd))
+	require.NoError(w.T, yaml.Unmarshal([]byte(ReadFile(w.T, Path(CRDFile(resource)))), &crd))
 	removeRules(crd)
 	lax, err := yaml.Marshal(crd)
 	require.NoError(w.T, err)
 	require.NoError(w.T, w.Cluster.Apply(w.Ctx, string(lax)))
-	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	w.T.Cleanup(func() { w.ApplyFiles(CRDFile(resource)) })
 	fresh := func() client.Object { return o.DeepCopyObject().(client.Object) }
 	w.Succeeds("the rules are gone", func() error { return w.DryRun(fresh()) })
 	w.Create(fresh())
-	w.ApplyFiles(crdFile(resource))
+	w.ApplyFiles(CRDFile(resource))
 	o.SetName(o.GetName() + "-again")
 	w.Fails("the rules are back", apierrors.IsInvalid, func() error { return w.DryRun(fresh()) })
 }

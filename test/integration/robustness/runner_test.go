@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -97,9 +98,12 @@ func newRunner(w *testenv.World, seed uint64) *runner {
 	return r
 }
 
+// nodeCPU are the CPUs of a node.
+const nodeCPU = "4"
+
 // nodes are those of both types. Small nodes take a few pods: bindings compete for the last CPU.
 func nodes(n int) []cluster.NodeSpec {
-	small := func(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" }
+	small := func(n *cluster.NodeSpec) { n.CPU, n.Memory = nodeCPU, "16Gi" }
 	return append(cluster.Nodes("spot", n, small), cluster.Nodes("on-demand", n, small)...)
 }
 
@@ -147,9 +151,13 @@ func (r *runner) begin(p *plan.Plan) {
 	for _, name := range replicas {
 		r.startController(name)
 	}
-	r.Create(builders.CapacityMix(jobs, 50, 0))
+	r.CreateForTest(r.priorityClass())
+	r.Create(jobsMix())
 	for i := range p.Workloads {
 		r.add(&p.Workloads[i])
+	}
+	if slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Rival }) {
+		r.StartStock()
 	}
 }
 
@@ -159,6 +167,9 @@ func (r *runner) add(w *plan.Workload) {
 	template := []func(*corev1.PodTemplateSpec){builders.CPU("1")}
 	if w.Gated {
 		template = append(template, builders.Gated)
+	}
+	if w.Rival {
+		template = append(template, builders.ByDefault)
 	}
 	now := &workload{Workload: w}
 	switch w.Owner {
@@ -176,7 +187,7 @@ func (r *runner) add(w *plan.Workload) {
 	case w.Annotated:
 		now.object.SetAnnotations(mixAnnotations(w.Mix))
 	default:
-		r.Create(builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand))
+		r.Create(mixOf(w))
 	}
 	if w.Budgeted {
 		r.Create(builders.PodDisruptionBudget(w.Name, builders.MaxUnavailable("1")))
@@ -184,6 +195,11 @@ func (r *runner) add(w *plan.Workload) {
 	r.Create(now.object)
 	r.workloads[w.Name] = now
 	r.order = append(r.order, w.Name)
+}
+
+// mixOf is the CapacityMix of a workload.
+func mixOf(w *plan.Workload) *v1alpha1.CapacityMix {
+	return builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand)
 }
 
 func mixAnnotations(m split.Mix) map[string]string {
@@ -244,14 +260,7 @@ func (r *runner) during(s *plan.Step) {
 	r.wait(time.Until(until))
 }
 
-func (r *runner) wait(d time.Duration) {
-	pause := time.NewTimer(max(d, 0))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-r.Ctx.Done():
-	}
-}
+func (r *runner) wait(d time.Duration) { pause(r.Ctx, d) }
 
 // cacheExit is why the framework of kube-scheduler ends a scheduler whose watch of pods broke while a pod was replaced by one of the same
 // name on another node: https://github.com/kubernetes/kubernetes/pull/141255.
@@ -310,22 +319,20 @@ func (r *runner) settle() {
 
 func (r *runner) waitSettled(w *workload, deadline time.Time) {
 	r.T.Helper()
-	var n int32
-	r.change(w.object, func() { n = *replicasOf(w.object) })
-	if w.NoMix {
-		r.Within(time.Until(deadline), w.Name+" runs", func() (bool, string) {
-			ready := testenv.Where(r.Live(w.Name), testenv.Ready)
-			return len(ready) == int(n), fmt.Sprintf("%d of %d", len(ready), n)
-		})
-		return
-	}
+	var n int // an autoscaler may have the last word
 	r.Within(time.Until(deadline), w.Name+" is rolled out and in its mix", func() (bool, string) {
 		r.restart()
-		err := r.Client.Get(r.Ctx, client.ObjectKeyFromObject(w.object), w.object)
-		split := r.Split(w.Name)
-		return err == nil && rolledOut(w.object) && split == testenv.SplitBy(w.Mix, int(n)), fmt.Sprint(err, ", ", split, ", wanted ", w.Mix, " of ", n)
+		if err := r.Client.Get(r.Ctx, client.ObjectKeyFromObject(w.object), w.object); err != nil {
+			return false, err.Error()
+		}
+		n = int(*replicasOf(w.object))
+		split, ready := r.Split(w.Name), len(testenv.Where(r.Live(w.Name), testenv.Ready))
+		inMix := w.NoMix || split == testenv.SplitBy(w.Mix, n)
+		return rolledOut(w.object) && ready == n && inMix, fmt.Sprint(split, ", ", ready, " Ready, wanted ", w.Mix, " of ", n)
 	})
-	r.WaitExact(w.Name, w.Mix, int(n), time.Until(deadline))
+	if !w.NoMix {
+		r.WaitExact(w.Name, w.Mix, n, time.Until(deadline))
+	}
 }
 
 // rolledOut reports whether all pods of a workload are of its template: two revisions have slots of their own.

@@ -37,7 +37,9 @@ func init() {
 		plan.PauseRollout: (*runner).pauseRollout, plan.DeletePods: (*runner).deletePods, plan.RunJob: (*runner).runJob,
 		plan.Budget: (*runner).budget, plan.Cordon: (*runner).cordon, plan.Drain: (*runner).drain, plan.Taint: (*runner).taint,
 		plan.Relabel: (*runner).relabel, plan.LoseNode: (*runner).loseNode,
-		plan.Calm: func(r *runner, s *plan.Step) { r.wait(s.For) },
+		plan.Calm:  func(r *runner, s *plan.Step) { r.wait(s.For) },
+		plan.Quota: (*runner).quota, plan.NoQuota: (*runner).quota, plan.Autoscale: (*runner).autoscale, plan.Preempt: (*runner).preempt,
+		plan.SlowDown: (*runner).slowDown, plan.RemoveCRD: (*runner).removeCRD,
 		plan.Kill: (*runner).kill, plan.Stop: (*runner).stop, plan.Outage: (*runner).outage, plan.Disturb: (*runner).disturb,
 	}
 }
@@ -147,6 +149,8 @@ func (r *runner) deletePods(s *plan.Step) {
 // jobs is the app of all jobs: one mix governs them.
 const jobs = "jobs"
 
+func jobsMix() *v1alpha1.CapacityMix { return builders.CapacityMix(jobs, 50, 0) }
+
 func (r *runner) runJob(*plan.Step) {
 	j := builders.Job(jobs, 2, batchv1.NonIndexedCompletion, builders.CPU("1"), builders.SucceedsAfter(time.Second))
 	j.Name = fmt.Sprintf("job-%d", len(r.jobs))
@@ -200,6 +204,12 @@ func (r *runner) undo(k plan.Kind) {
 		r.changeNode(name, func(n *corev1.Node) { n.Spec.Taints = nil })
 	case plan.Relabel:
 		r.changeNode(name, func(n *corev1.Node) { n.Labels[cluster.CapacityTypeLabel] = typeOf(name) })
+	case plan.Autoscale:
+		r.remove(autoscaler(name))
+	case plan.Preempt:
+		r.remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	case plan.Quota:
+		r.remove(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	case plan.LoseNode:
 		for _, spec := range nodes(plan.NodesOfType) {
 			if spec.Name == name {

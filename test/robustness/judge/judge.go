@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,10 +85,12 @@ func BoundOnce(h *history.History) *Verdict {
 	return v
 }
 
-// NoOvercommit judges I2: no binding has the pods of a node request more than the node has.
+// NoOvercommit judges I2: no binding of Berth's scheduler has the pods of a node request more than the node has. What a rival scheduler
+// has just bound does not count: Berth's may not have seen it.
 func NoOvercommit(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I2, no binding overcommits a node"}
 	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
+	bound := map[types.UID]time.Time{}
 	for i := range h.Changes {
 		c := &h.Changes[i]
 		name := c.Key[strings.LastIndex(c.Key, "/")+1:]
@@ -107,13 +110,26 @@ func NoOvercommit(h *history.History) *Verdict {
 		if node == nil || before != nil && before.UID == c.Pod.UID && before.Spec.NodeName != "" {
 			continue // it was bound before, or its node has just left
 		}
+		if bound[c.Pod.UID] = c.At; rivals(c.Pod) {
+			continue
+		}
 		v.Facts++
-		if over := overcommitted(node, maps.Values(pods)); over != "" {
+		seen := func(yield func(*corev1.Pod) bool) {
+			for _, p := range pods {
+				if !(rivals(p) && c.At.Sub(bound[p.UID]) < view) && !yield(p) {
+					return
+				}
+			}
+		}
+		if over := overcommitted(node, seen); over != "" {
 			v.violated(c, "pod %s overcommits node %s: %s", c.Key, node.Name, over)
 		}
 	}
 	return v
 }
+
+// rivals reports whether a pod is one of the default scheduler.
+func rivals(p *corev1.Pod) bool { return p.Spec.SchedulerName == corev1.DefaultSchedulerName }
 
 // overcommitted is what the pods of a node request too much of, "" for nothing.
 func overcommitted(node *corev1.Node, pods iter.Seq[*corev1.Pod]) string {

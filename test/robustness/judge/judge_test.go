@@ -21,10 +21,19 @@ import (
 )
 
 // scribe writes a history.
-type scribe struct{ h history.History }
+type scribe struct {
+	h history.History
+	// now is when what is written happens.
+	now time.Time
+}
+
+func (s *scribe) after(d time.Duration) { s.now = s.now.Add(d) }
 
 func (s *scribe) write(c history.Change) {
 	c.Revision = int64(len(s.h.Changes) + 1)
+	if c.At.IsZero() {
+		c.At = s.now
+	}
 	s.h.Changes = append(s.h.Changes, c)
 }
 
@@ -54,6 +63,8 @@ func pod(uid, node, slot string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	}
 	return p
 }
+
+func rival(p *corev1.Pod) { p.Spec.SchedulerName = corev1.DefaultSchedulerName }
 
 func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 
@@ -118,6 +129,23 @@ func TestValidators(t *testing.T) {
 			s.pod(pod("b", "n1", "1"))
 			s.node("n1", "1", 10)
 			s.pod(pod("b", "n1", "1"))
+		}, nil},
+		"a rival has just taken what is free": {NoOvercommit, func(s *scribe) {
+			s.node("n1", "1", 10)
+			s.pod(pod("a", "n1", "", rival))
+			s.after(view - time.Second)
+			s.pod(pod("b", "n1", "0"))
+		}, nil},
+		"a rival had taken what is free": {NoOvercommit, func(s *scribe) {
+			s.node("n1", "1", 10)
+			s.pod(pod("a", "n1", "", rival))
+			s.after(view)
+			s.pod(pod("b", "n1", "0"))
+		}, []string{"revision 3"}},
+		"a rival takes more than there is": {NoOvercommit, func(s *scribe) {
+			s.node("n1", "1", 10)
+			s.pod(pod("a", "n1", "0"))
+			s.pod(pod("b", "n1", "", rival))
 		}, nil},
 		"two pods hold a slot": {OneSlotOnePod, func(s *scribe) {
 			s.pod(pod("a", "n1", "0"))

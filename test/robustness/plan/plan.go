@@ -40,6 +40,13 @@ const (
 	Calm         Kind = "do nothing"
 	// Budget has a PodDisruptionBudget allow no disruption, or one again.
 	Budget Kind = "change the disruption budget of"
+	// Quota limits the pods of the namespace, until NoQuota.
+	Quota   Kind = "limit the pods of the namespace"
+	NoQuota Kind = "lift the limit of pods"
+	// Autoscale lets an autoscaler scale a Deployment, against the traffic.
+	Autoscale Kind = "autoscale"
+	// Preempt places a pod that needs a whole node, and precedes all others.
+	Preempt Kind = "preempt the pods of"
 	// Each of the following undoes its last step on another node.
 	Cordon   Kind = "cordon"
 	Drain    Kind = "drain"
@@ -58,6 +65,10 @@ const (
 	Outage Kind = "outage of"
 	// Disturb has a fault in the network of a program for a while.
 	Disturb Kind = "disturb the network of"
+	// SlowDown lets a component run for a part of the time only, as on a disk that is too slow.
+	SlowDown Kind = "slow down"
+	// RemoveCRD removes a CustomResourceDefinition with all its objects, and restores them after a while.
+	RemoveCRD Kind = "remove the CustomResourceDefinition of"
 )
 
 // Target is a program or a component that a fault concerns. Which of the controllers leads is known at run time only.
@@ -69,6 +80,7 @@ const (
 	Leader    Target = "the leading controller"
 	APIServer Target = "the API server"
 	Etcd      Target = "etcd"
+	Mixes     Target = "the mixes"
 )
 
 // Workload is one that a run begins with.
@@ -76,8 +88,8 @@ type Workload struct {
 	Name  string
 	Owner Owner
 	// Gated pods have the scheduling gate. Annotated workloads have their mix in annotations, the others in a CapacityMix. NoMix
-	// workloads have none.
-	Gated, Annotated, NoMix bool
+	// workloads have none. Rival workloads have none, and are placed by the default scheduler.
+	Gated, Annotated, NoMix, Rival bool
 	// Budgeted workloads have a PodDisruptionBudget that allows one disruption.
 	Budgeted bool
 	Replicas int32
@@ -117,7 +129,7 @@ type Step struct {
 
 // Fault reports whether a step is a fault, and not traffic.
 func (s *Step) Fault() bool {
-	return s.Kind == Kill || s.Kind == Stop || s.Kind == Outage || s.Kind == Disturb
+	return s.Target != ""
 }
 
 // String describes a step in a report.
@@ -129,11 +141,11 @@ func (s *Step) String() string {
 		}
 	}
 	switch s.Kind {
-	case Scale:
+	case Scale, Autoscale:
 		parts = append(parts, fmt.Sprintf("to %d", s.Replicas))
 	case Remix:
 		parts = append(parts, fmt.Sprintf("to %s", s.Mix))
-	case DeletePods:
+	case DeletePods, Quota:
 		parts = append(parts, fmt.Sprintf("(%d)", s.Count))
 	case Disturb:
 		parts = append(parts, fmt.Sprintf("(%s)", s.Network))
@@ -169,6 +181,8 @@ type draft struct {
 	plan   Plan
 	// versions are those that each workload has rolled out.
 	versions map[string][]string
+	// limited is set while the pods of the namespace are limited.
+	limited bool
 }
 
 func (d *draft) workloads() []Workload {
@@ -183,6 +197,7 @@ func (d *draft) workloads() []Workload {
 		{Owner: StatefulSet, Gated: true},
 		{Owner: Ordered, Budgeted: true},
 		{Owner: ReplicaSet},
+		{Owner: Deployment, NoMix: true, Rival: true},
 	}
 	for i := range list {
 		list[i].Name = fmt.Sprintf("w%d", i)

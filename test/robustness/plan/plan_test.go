@@ -64,6 +64,7 @@ func TestStepsAreBounded(t *testing.T) {
 			require.False(t, s.Kind == RollOut && !w.HasRollouts())
 			require.Equal(t, s.Fault(), s.Target != "")
 			require.Equal(t, s.Kind == Disturb, s.Network.String() != "no fault")
+			require.False(t, s.Kind == Autoscale && w.Owner != Deployment)
 			for i := range s.During {
 				check(&s.During[i], true)
 			}
@@ -87,9 +88,9 @@ func TestEveryKindIsDrawn(t *testing.T) {
 			faults++
 		}
 	}
-	assert.Len(t, kinds, 18)
-	assert.Len(t, seen, 14+2+6+2*8, "kinds of traffic, kills, outages and stops, faults of the network of two programs")
-	assert.InDelta(t, 180, faults, 50)
+	assert.Len(t, kinds, 24)
+	assert.Len(t, seen, 18+2+6+2+2*8, "kinds of traffic, kills, outages and stops, slow etcd and no mixes, faults of the network of two programs")
+	assert.InDelta(t, 190, faults, 50)
 }
 
 // A rollback returns to the version that ran before the last rollout.
@@ -110,4 +111,20 @@ func TestARollbackReturnsToTheVersionBefore(t *testing.T) {
 		}
 		follow(New(rapid.Uint64().Draw(t, "seed"), 60).Steps)
 	})
+}
+
+// A limit of the pods is lifted before there is another one.
+func TestALimitIsLifted(t *testing.T) {
+	limited := false
+	var follow func(steps []Step)
+	follow = func(steps []Step) {
+		for _, s := range steps {
+			if s.Kind == Quota || s.Kind == NoQuota {
+				assert.Equal(t, limited, s.Kind == NoQuota)
+				limited = !limited
+			}
+			follow(s.During)
+		}
+	}
+	follow(New(3, 600).Steps)
 }

@@ -31,6 +31,9 @@ var traffic = []weighted{
 	{1, onNode(Taint)},
 	{1, onNode(Relabel)},
 	{1, (*draft).loseNode},
+	{1, (*draft).quota},
+	{1, (*draft).autoscale},
+	{1, onNode(Preempt)},
 }
 
 // steps are all kinds. A third of the steps are faults.
@@ -40,11 +43,13 @@ var steps = slices.Concat(traffic, []weighted{
 	{2, func(*draft) Step { return Step{Kind: Kill, Target: Leader} }},
 	{1, outage(APIServer, 0, 5*time.Second)},
 	{1, outage(Etcd, 0, 2*time.Second)},
-	{2, stop(Scheduler, 0, 3*time.Second)},
-	{1, stop(Leader, 0, 12*time.Second)},
+	{2, during(Stop, Scheduler, 0, 3*time.Second)},
+	{1, during(Stop, Leader, 0, 12*time.Second)},
 	{1, stopComponent(APIServer, time.Second, 12*time.Second)},
 	{1, stopComponent(Etcd, time.Second, 4*time.Second)},
 	{4, (*draft).disturb},
+	{1, during(SlowDown, Etcd, 2*time.Second, 6*time.Second)},
+	{1, during(RemoveCRD, Mixes, time.Second, 6*time.Second)},
 })
 
 // calm gives the programs time to act between two faults.
@@ -89,6 +94,18 @@ func (d *draft) budget() Step {
 	return Step{Kind: Budget, Workload: d.any(func(w *Workload) bool { return w.Budgeted })}
 }
 
+// quota limits the pods to fewer than the workloads may request together, and to more than a few, or lifts the limit.
+func (d *draft) quota() Step {
+	if d.limited = !d.limited; !d.limited {
+		return Step{Kind: NoQuota}
+	}
+	return Step{Kind: Quota, Count: 2*MaxReplicas + d.random.IntN(4*MaxReplicas)}
+}
+
+func (d *draft) autoscale() Step {
+	return Step{Kind: Autoscale, Workload: d.any(func(w *Workload) bool { return w.Owner == Deployment }), Replicas: d.replicas()}
+}
+
 func onNode(k Kind) func(*draft) Step {
 	return func(d *draft) Step {
 		return Step{Kind: k, Node: d.node([]string{"spot", "on-demand"}[d.random.IntN(2)])}
@@ -109,11 +126,9 @@ func stopComponent(t Target, least, most time.Duration) func(*draft) Step {
 	return func(d *draft) Step { return Step{Kind: Stop, Target: t, For: d.between(least, most)} }
 }
 
-// stop stops a program, which sees nothing of the traffic meanwhile.
-func stop(t Target, least, most time.Duration) func(*draft) Step {
-	return func(d *draft) Step {
-		return Step{Kind: Stop, Target: t, For: d.between(least, most), During: d.during()}
-	}
+// during is a fault with traffic meanwhile.
+func during(k Kind, t Target, least, most time.Duration) func(*draft) Step {
+	return func(d *draft) Step { return Step{Kind: k, Target: t, For: d.between(least, most), During: d.during()} }
 }
 
 func (d *draft) disturb() Step {
