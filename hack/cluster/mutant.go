@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Replacement replaces a text in a file of the repository. The file must have the text once.
+// Replacement replaces a text in a file of the repository, or in any file by its absolute path. The file must have the text once.
 type Replacement struct{ File, Old, New string }
 
 // BuildMutant builds a program of Berth, such as berth-scheduler, with replacements into the cache, and returns its path. The tree stays as
@@ -49,7 +49,7 @@ func writeOverlay(root, dir string, replacements []Replacement) (string, error) 
 	texts := map[string]string{}
 	for _, r := range replacements {
 		if texts[r.File] == "" {
-			b, err := os.ReadFile(filepath.Join(root, r.File))
+			b, err := os.ReadFile(inRoot(root, r.File))
 			if err != nil {
 				return "", err
 			}
@@ -66,7 +66,7 @@ func writeOverlay(root, dir string, replacements []Replacement) (string, error) 
 		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, file)] = changed
+		replace[inRoot(root, file)] = changed
 	}
 	b, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -74,4 +74,11 @@ func writeOverlay(root, dir string, replacements []Replacement) (string, error) 
 	}
 	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, b, 0o600)
+}
+
+func inRoot(root, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(root, file)
 }

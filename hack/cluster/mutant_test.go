@@ -24,6 +24,13 @@ func TestAnOverlayReplacesATextThatIsThereOnce(t *testing.T) {
 	changed, err := os.ReadFile(overlay.Replace[filepath.Join(root, "a.go")])
 	require.NoError(t, err)
 	assert.Equal(t, "1 two two 3", string(changed))
+	elsewhere := filepath.Join(t.TempDir(), "c.go")
+	require.NoError(t, os.WriteFile(elsewhere, []byte("five"), 0o600))
+	path, err = writeOverlay(root, dir, []Replacement{{elsewhere, "five", "5"}})
+	require.NoError(t, err)
+	b, err = os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `"`+elsewhere+`"`)
 	for _, old := range []string{"two", "four"} {
 		_, err = writeOverlay(root, dir, []Replacement{{"a.go", old, ""}})
 		assert.ErrorContains(t, err, "not once", old)

@@ -71,7 +71,8 @@ func (w *World) StartController(name string, changes ...func(*controller.Configu
 	return w.StartControllerWith(cluster.ProgramOptions{Name: name}, changes...)
 }
 
-// StartControllerWith is StartController for a replica that reaches the API server in another way, or is not ready at first.
+// StartControllerWith is StartController for a replica that reaches the API server in another way, is not ready at first, or has another
+// configuration file than the changes make.
 func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	if shared.controller == "" {
@@ -83,9 +84,11 @@ func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*c
 	for _, change := range changes {
 		change(config)
 	}
-	file := filepath.Join(w.T.TempDir(), "config.yaml")
-	w.writeConfiguration(file, config)
-	o.Binary, o.ConfigFile, o.Groups = cmp.Or(o.Binary, shared.controller), file, []string{o.Name}
+	if o.ConfigFile == "" {
+		o.ConfigFile = filepath.Join(w.T.TempDir(), "config.yaml")
+		w.writeConfiguration(o.ConfigFile, config)
+	}
+	o.Binary, o.Groups = cmp.Or(o.Binary, shared.controller), []string{o.Name}
 	if config.LeaseName() == "berth-environments" {
 		o.User = cluster.BerthEnvironmentsUser
 	}

@@ -67,13 +67,17 @@ type workload struct {
 // runner takes the steps of a run.
 type runner struct {
 	*testenv.World
-	seed        uint64
-	binaries    map[history.Program]string
-	networks    map[string]*network.Proxy
-	kubeconfigs map[string]string
-	scheduler   *cluster.Scheduler
-	controllers map[string]*cluster.Controller
-	workloads   map[string]*workload
+	seed uint64
+	// binaries and env are those of programs that are not built and run as they are.
+	binaries map[history.Program]string
+	env      map[history.Program][]string
+	// controllerConfig is a file in place of the tuned configuration, "" for none.
+	controllerConfig string
+	networks         map[string]*network.Proxy
+	kubeconfigs      map[string]string
+	scheduler        *cluster.Scheduler
+	controllers      map[string]*cluster.Controller
+	workloads        map[string]*workload
 	// order has the names of the workloads in the order of the plan.
 	order []string
 	jobs  []string
@@ -90,7 +94,7 @@ func newRunner(w *testenv.World, seed uint64) *runner {
 	r := &runner{
 		World: w, seed: seed, began: time.Now(), networks: map[string]*network.Proxy{}, kubeconfigs: map[string]string{},
 		controllers: map[string]*cluster.Controller{}, workloads: map[string]*workload{}, disturbed: map[plan.Kind]string{},
-		binaries: map[history.Program]string{},
+		binaries: map[history.Program]string{}, env: map[history.Program][]string{},
 	}
 	var err error
 	r.recorder, err = history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
@@ -134,14 +138,31 @@ func (r *runner) startScheduler() {
 	if binary := r.binaries[history.Scheduler]; binary != "" {
 		o.Binary = binary
 	}
+	o.Env = r.env[history.Scheduler]
 	r.scheduler = r.RunScheduler(o)
 }
 
-func (r *runner) startController(name string) {
+func (r *runner) startController(name string, changes ...func(*controller.Configuration)) {
 	r.T.Helper()
 	r.controllers[name] = r.StartControllerWith(cluster.ProgramOptions{
-		Name: name, Kubeconfig: r.connect(name, cluster.BerthControllerUser), Binary: r.binaries[history.Controller], NoWait: true,
-	}, tuned)
+		Name: name, Kubeconfig: r.connect(name, cluster.BerthControllerUser), NoWait: true,
+		Binary: r.binaries[history.Controller], Env: r.env[history.Controller], ConfigFile: r.controllerConfig,
+	}, append([]func(*controller.Configuration){tuned}, changes...)...)
+}
+
+// replaceController ends a controller as a rollout does, and starts another one.
+func (r *runner) replaceController(name string) {
+	r.T.Helper()
+	testenv.End(r.controllers[name], false)
+	r.startController(name)
+}
+
+// replaceScheduler ends the scheduler as a rollout does, and starts another one.
+func (r *runner) replaceScheduler() {
+	r.T.Helper()
+	r.scheduler.Terminate()
+	<-r.scheduler.Done()
+	r.startScheduler()
 }
 
 // begin starts the programs and creates the workloads.

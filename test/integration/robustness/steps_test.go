@@ -209,7 +209,7 @@ func (r *runner) undo(k plan.Kind) {
 	case plan.Preempt:
 		r.remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	case plan.Quota:
-		r.remove(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		r.liftQuota(name)
 	case plan.LoseNode:
 		for _, spec := range nodes(plan.NodesOfType) {
 			if spec.Name == name {

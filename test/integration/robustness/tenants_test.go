@@ -4,15 +4,21 @@ package robustness_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/test/builders"
@@ -51,6 +57,22 @@ func (r *runner) quota(s *plan.Step) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(strconv.Itoa(s.Count))}},
 	})
+}
+
+// liftQuota lifts the limit, and changes the owners of pods: one whose pods were refused tries again only after minutes otherwise.
+func (r *runner) liftQuota(name string) {
+	r.remove(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	change := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.berth.dev/lifted":%q}}}`, time.Now())
+	for _, list := range []client.ObjectList{&appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{}} {
+		r.attempt("list owners", func(ctx context.Context) error { return r.Client.List(ctx, list, client.InNamespace(r.Namespace)) })
+		_ = meta.EachListItem(list, func(o runtime.Object) error { // the function has no error
+			owner := o.(client.Object)
+			r.attempt("change "+owner.GetName(), func(ctx context.Context) error {
+				return r.Client.Patch(ctx, owner, client.RawPatch(types.MergePatchType, change))
+			})
+			return nil
+		})
+	}
 }
 
 // autoscale has an autoscaler whose bounds leave it one number: it needs no metrics, and undoes what the traffic scales.
