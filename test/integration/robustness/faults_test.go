@@ -48,7 +48,7 @@ func (r *runner) removeCRD(s *plan.Step) {
 	r.RemoveCRD(resource)
 	r.during(s)
 	r.ApplyFiles(testenv.CRDFile(resource))
-	restored := []*v1alpha1.CapacityMix{jobsMix()}
+	restored := commonMixes()
 	for _, name := range r.order {
 		if w := r.workloads[name]; !w.NoMix && !w.Annotated {
 			restored = append(restored, mixOf(w.Workload))

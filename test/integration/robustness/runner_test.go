@@ -173,7 +173,9 @@ func (r *runner) begin(p *plan.Plan) {
 		r.startController(name)
 	}
 	r.CreateForTest(r.priorityClass())
-	r.Create(jobsMix())
+	for _, m := range commonMixes() {
+		r.Create(m)
+	}
 	for i := range p.Workloads {
 		r.add(&p.Workloads[i])
 	}
@@ -335,6 +337,11 @@ func (r *runner) settle() {
 			return apierrors.IsNotFound(err) || err == nil && j.Status.Succeeded == *j.Spec.Completions, fmt.Sprintf("%v %+v", err, j.Status)
 		})
 	}
+	r.Within(time.Until(deadline), "the bare pods run", func() (bool, string) {
+		r.restart()
+		pods := r.Live(bare)
+		return len(testenv.Where(pods, testenv.Ready)) == len(pods), r.SplitOf(pods).String()
+	})
 	r.rest()
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"time"
 
@@ -37,8 +38,9 @@ func init() {
 		plan.PauseRollout: (*runner).pauseRollout, plan.DeletePods: (*runner).deletePods, plan.RunJob: (*runner).runJob,
 		plan.Budget: (*runner).budget, plan.Cordon: (*runner).cordon, plan.Drain: (*runner).drain, plan.Taint: (*runner).taint,
 		plan.Relabel: (*runner).relabel, plan.LoseNode: (*runner).loseNode,
-		plan.Calm:  func(r *runner, s *plan.Step) { r.wait(s.For) },
-		plan.Quota: (*runner).quota, plan.NoQuota: (*runner).quota, plan.Autoscale: (*runner).autoscale, plan.Preempt: (*runner).preempt,
+		plan.Calm:     func(r *runner, s *plan.Step) { r.wait(s.For) },
+		plan.BarePods: (*runner).barePods,
+		plan.Quota:    (*runner).quota, plan.NoQuota: (*runner).quota, plan.Autoscale: (*runner).autoscale, plan.Preempt: (*runner).preempt,
 		plan.SlowDown: (*runner).slowDown, plan.RemoveCRD: (*runner).removeCRD,
 		plan.Kill: (*runner).kill, plan.Stop: (*runner).stop, plan.Outage: (*runner).outage, plan.Disturb: (*runner).disturb,
 	}
@@ -146,10 +148,13 @@ func (r *runner) deletePods(s *plan.Step) {
 	}
 }
 
-// jobs is the app of all jobs: one mix governs them.
-const jobs = "jobs"
+// jobs is the app of all jobs, bare that of all pods without a controller: one mix governs each.
+const jobs, bare = "jobs", "bare"
 
-func jobsMix() *v1alpha1.CapacityMix { return builders.CapacityMix(jobs, 50, 0) }
+// commonMixes are those that no workload of the plan has.
+func commonMixes() []*v1alpha1.CapacityMix {
+	return []*v1alpha1.CapacityMix{builders.CapacityMix(jobs, 50, 0), builders.CapacityMix(bare, 50, 1)}
+}
 
 func (r *runner) runJob(*plan.Step) {
 	j := builders.Job(jobs, 2, batchv1.NonIndexedCompletion, builders.CPU("1"), builders.SucceedsAfter(time.Second))
@@ -165,6 +170,14 @@ func (r *runner) runJob(*plan.Step) {
 		}
 		return err
 	})
+}
+
+// barePods runs pods without a controller, and deletes those of the step before.
+func (r *runner) barePods(s *plan.Step) {
+	r.deletePods(&plan.Step{Workload: bare, Count: math.MaxInt})
+	for i := range s.Count {
+		r.put(builders.Pod(bare, fmt.Sprintf("%s-%d-%d", bare, len(r.steps), i), builders.CPU("1")))
+	}
 }
 
 func (r *runner) budget(s *plan.Step) {

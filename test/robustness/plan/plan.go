@@ -37,6 +37,8 @@ const (
 	PauseRollout Kind = "pause or resume the rollouts of"
 	DeletePods   Kind = "delete pods of"
 	RunJob       Kind = "run a job"
+	// BarePods runs pods without a controller, in place of those of the step before.
+	BarePods Kind = "run bare pods"
 	Calm         Kind = "do nothing"
 	// Budget has a PodDisruptionBudget allow no disruption, or one again.
 	Budget Kind = "change the disruption budget of"
@@ -145,7 +147,7 @@ func (s *Step) String() string {
 		parts = append(parts, fmt.Sprintf("to %d", s.Replicas))
 	case Remix:
 		parts = append(parts, fmt.Sprintf("to %s", s.Mix))
-	case DeletePods, Quota:
+	case DeletePods, BarePods, Quota:
 		parts = append(parts, fmt.Sprintf("(%d)", s.Count))
 	case Disturb:
 		parts = append(parts, fmt.Sprintf("(%s)", s.Network))

@@ -34,6 +34,7 @@ var traffic = []weighted{
 	{1, (*draft).quota},
 	{1, (*draft).autoscale},
 	{1, onNode(Preempt)},
+	{1, func(d *draft) Step { return Step{Kind: BarePods, Count: 1 + d.random.IntN(MaxReplicas)} }},
 }
 
 // steps are all kinds. A third of the steps are faults.
