@@ -33,7 +33,7 @@ func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	config := earlierConfig(t)
 	r.binaries, r.controllerConfig = earlier, config
-	const phase = 15
+	const phase = 30
 	p := plan.New(r.seed, 3*phase)
 	r.begin(p)
 	n := 0
