@@ -152,6 +152,17 @@ var (
 		})
 		r.wait(5 * time.Second)
 	}}
+	ungoverned = scenario{"pods have no mix, one that is removed, or annotations that are none", 4, func(r *runner) {
+		invalid := builders.Deployment("invalid", 2)
+		invalid.Annotations = invalidMix
+		r.Create(builders.Deployment("none", 2), invalid)
+		r.Cordon(true, "on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3")
+		r.Create(builders.CapacityMix(app, 0, 0), builders.Deployment(app, 2)) // its pods wait for on-demand nodes
+		r.wait(3 * time.Second)
+		r.Delete(builders.CapacityMix(app, 0, 0, func(m *v1alpha1.CapacityMix) { m.Namespace = r.Namespace }))
+		r.wait(25 * time.Second)
+		r.Cordon(false, "on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3") // a last revision
+	}}
 	placing   = scenario{"pods are placed", 4, func(r *runner) { r.create(split.New(50, 0), 6) }}
 	replacing = scenario{"pods are replaced", 4, func(r *runner) {
 		r.create(split.New(50, 0), 6)
@@ -163,7 +174,7 @@ var (
 )
 
 // scenarios are those of all mutants: what keeps its promises has no violation in any of them.
-var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, resting, waiting, placing, replacing}
+var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, resting, waiting, ungoverned, placing, replacing, declaring}
 
 // mutant is a program that breaks a promise.
 type mutant struct {
@@ -180,6 +191,7 @@ const (
 	calls      = "controllers/mix/rebalance/calls.go"
 	rebalancer = "controllers/mix/rebalance/controller.go"
 	policies   = "internal/mix/policy/store.go"
+	objects    = "internal/kube/applyset/plan.go"
 	prefilter  = "plugins/capacitymix/prefilter.go"
 	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
 )
@@ -254,6 +266,28 @@ var mutants = []mutant{
 		{File: "controllers/mix/rebalance/journal.go", Old: "case c.Journal.Name == \"\" || j.loaded && !j.dirty:", New: "case c.Journal.Name == \"\":"},
 	}},
 	{judge.QuietAtRest, "every replica is wrong at rest", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
+	{judge.NothingWaits, "a pod without a mix waits for one", history.Scheduler, ungoverned, []cluster.Replacement{
+		{File: prefilter, Old: "if p == nil || !ungated && pl.", New: "if p == nil {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n\t}\n\tif !ungated && pl."},
+	}},
+	{judge.NothingWaits, "a pod whose annotations are invalid waits", history.Scheduler, ungoverned, []cluster.Replacement{
+		{File: prefilter, Old: "\tif len(invalid) > 0 {\n", New: "\tif len(invalid) > 0 {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n"},
+	}},
+	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []cluster.Replacement{
+		{File: policies, Old: "s.replace(namespace, s.without(namespace, name))", New: "_, _ = namespace, name"},
+	}},
+	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []cluster.Replacement{
+		{File: objects, Old: "\t\tfate = func(*Child) Fate { return Prune }\n", New: "\t\tfate = func(*Child) Fate { return Retain }\n"},
+	}},
+	{judge.RecordsKept, "an object that exists is not changed", history.Controller, declaring, []cluster.Replacement{
+		{File: objects, Old: "apply := child == nil || !Covered(child.Object, next.Unstructured)", New: "apply := child == nil"},
+	}},
+	{judge.RecordsKept, "functions do not keep their names", history.Controller, declaring, []cluster.Replacement{
+		{File: "internal/records/render/name.go", Old: "if before.FunctionKey == functions[i].FunctionKey && ", New: "if false && "},
+	}},
+	{judge.RecordsKept, "an environment goes without its objects", history.Controller, declaring, []cluster.Replacement{
+		{File: "controllers/environments/remove.go", Old: "return left, retained, applyset.DeleteAll(ctx, c.Client, remove)", New: "return \"\", nil, nil"},
+		{File: "controllers/environments/observe.go", Old: "\treturn ownerReference(v.env)\n", New: "\treturn nil\n"},
+	}},
 	{judge.OneLeaderWrites, "there is no election", history.Controller, moving, []cluster.Replacement{
 		{File: "cmd/berth-controller/run.go", Old: "LeaderElection:                c.LeaderElection.Enabled,", New: "LeaderElection: false,"},
 	}},

@@ -48,6 +48,7 @@ var replicas = []string{"controller-a", "controller-b"}
 // tuned is the configuration of a run: its waits are short, so that faults meet moves.
 func tuned(c *controller.Configuration) {
 	testenv.Impatient(c)
+	withProducts(c)
 	c.Mix.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
 	c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 2, 20
 	c.Mix.Rebalance.MoveTimeoutSeconds = int32(moveTimeout.Seconds())
@@ -96,6 +97,8 @@ func newRunner(w *testenv.World, seed uint64) *runner {
 		controllers: map[string]*cluster.Controller{}, workloads: map[string]*workload{}, disturbed: map[plan.Kind]string{},
 		binaries: map[history.Program]string{}, env: map[history.Program][]string{},
 	}
+	r.ApplyFiles("manifests/rbac/records", "manifests/rbac/environments", "manifests/templates")
+	r.T.Cleanup(r.release)
 	var err error
 	r.recorder, err = history.NewRecorder(w.Ctx, w.Cluster.EtcdURL())
 	require.NoError(w.T, err)
@@ -206,6 +209,8 @@ func (r *runner) add(w *plan.Workload) {
 		now.object = builders.ReplicaSet(w.Name, w.Replicas, template...)
 	}
 	switch {
+	case w.Invalid:
+		now.object.SetAnnotations(invalidMix)
 	case w.NoMix:
 	case w.Annotated:
 		now.object.SetAnnotations(mixAnnotations(w.Mix))
@@ -224,6 +229,9 @@ func (r *runner) add(w *plan.Workload) {
 func mixOf(w *plan.Workload) *v1alpha1.CapacityMix {
 	return builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand)
 }
+
+// invalidMix are annotations that are no mix.
+var invalidMix = map[string]string{v1alpha1.SpotPercentAnnotation: "most"}
 
 func mixAnnotations(m split.Mix) map[string]string {
 	return builders.MixAnnotations(int(m.SpotPercent), int(m.MinOnDemand))
@@ -328,6 +336,7 @@ func (r *runner) settle() {
 	for _, name := range r.order {
 		r.waitSettled(r.workloads[name], deadline)
 	}
+	r.waitProducts(deadline)
 	for _, name := range r.jobs {
 		r.Within(time.Until(deadline), name+" completes", func() (bool, string) {
 			r.restart()

@@ -42,6 +42,7 @@ func init() {
 		plan.BarePods: (*runner).barePods,
 		plan.Quota:    (*runner).quota, plan.NoQuota: (*runner).quota, plan.Autoscale: (*runner).autoscale, plan.Preempt: (*runner).preempt,
 		plan.SlowDown: (*runner).slowDown, plan.RemoveCRD: (*runner).removeCRD,
+		plan.Declare: (*runner).declare, plan.Withdraw: (*runner).withdraw,
 		plan.Kill: (*runner).kill, plan.Stop: (*runner).stop, plan.Outage: (*runner).outage, plan.Disturb: (*runner).disturb,
 	}
 }

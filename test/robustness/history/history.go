@@ -26,12 +26,16 @@ type Change struct {
 	At time.Time `json:"at"`
 	// Listed is set where the object was there when the recording began, as it was then.
 	Listed bool `json:"listed,omitempty"`
-	// One of these is the object, none if it was deleted.
+	// One of these is the object, none if it was deleted. A budget or a mix that was made for a product is a Child, too.
 	Pod    *corev1.Pod                   `json:"pod,omitempty"`
 	Node   *corev1.Node                  `json:"node,omitempty"`
 	Budget *policyv1.PodDisruptionBudget `json:"budget,omitempty"`
 	Mix    *v1alpha1.CapacityMix         `json:"mix,omitempty"`
 	Owner  *Owner                        `json:"owner,omitempty"`
+	// Products are what Berth makes other objects for, which are Children.
+	Record      *v1alpha1.DeploymentRecord `json:"record,omitempty"`
+	Environment *v1alpha1.Environment      `json:"environment,omitempty"`
+	Child       *Child                     `json:"child,omitempty"`
 }
 
 // Owner is what is kept of a ReplicaSet or a StatefulSet.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -28,11 +29,16 @@ const (
 	Budgets = "/registry/poddisruptionbudgets/"
 	Mixes   = "/registry/" + v1alpha1.GroupName + "/capacitymixes/"
 
+	Records      = "/registry/" + v1alpha1.GroupName + "/deploymentrecords/"
+	Environments = "/registry/" + v1alpha1.GroupName + "/environments/"
+
 	replicaSets  = "/registry/replicasets/"
 	statefulSets = "/registry/statefulsets/"
+
+	limits = "/registry/" + v1alpha1.GroupName + "/resourcelimits/"
 )
 
-var prefixes = []string{Pods, Nodes, Budgets, Mixes, replicaSets, statefulSets}
+var prefixes = slices.Concat([]string{Pods, Nodes, Budgets, Mixes, Records, Environments, replicaSets, statefulSets, limits}, childPrefixes)
 
 // requestTimeout bounds a request to etcd.
 const requestTimeout = 10 * time.Second
@@ -110,7 +116,9 @@ func (r *Recorder) add(prefix string, revision int64, key string, value []byte, 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changes = append(r.changes, c)
+	if value == nil || !c.empty() {
+		r.changes = append(r.changes, c)
+	}
 	r.seen[prefix] = max(r.seen[prefix], revision) // a list is in the order of keys
 }
 
@@ -131,12 +139,15 @@ func inOrder(a, b Change) int {
 
 // decode reads an object as the API server stores it: custom resources in JSON, others in protobuf.
 func (c *Change) decode(prefix string, value []byte) error {
-	if prefix == Mixes {
-		c.Mix = &v1alpha1.CapacityMix{}
-		return json.Unmarshal(value, c.Mix)
-	}
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+	o, err := object(prefix, value)
+	c.Child = childOf(o)
 	switch o := o.(type) {
+	case *v1alpha1.CapacityMix:
+		c.Mix = o
+	case *v1alpha1.DeploymentRecord:
+		c.Record = o
+	case *v1alpha1.Environment:
+		c.Environment = o
 	case *corev1.Pod:
 		c.Pod = o
 	case *corev1.Node:
@@ -149,6 +160,23 @@ func (c *Change) decode(prefix string, value []byte) error {
 		c.Owner = ownerOf(o, o.Spec.Replicas)
 	}
 	return err
+}
+
+func object(prefix string, value []byte) (o runtime.Object, err error) {
+	switch prefix {
+	case Mixes:
+		o = &v1alpha1.CapacityMix{}
+	case Records:
+		o = &v1alpha1.DeploymentRecord{}
+	case Environments:
+		o = &v1alpha1.Environment{}
+	case limits:
+		o = &v1alpha1.ResourceLimit{}
+	default:
+		o, _, err = scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+		return o, err
+	}
+	return o, json.Unmarshal(value, o)
 }
 
 func ownerOf(o metav1.Object, replicas *int32) *Owner {

@@ -45,6 +45,7 @@ func (v *Verdict) requested(r *history.Request, format string, args ...any) {
 var Validators = []func(*history.History) *Verdict{
 	BoundOnce, NoOvercommit, OneSlotOnePod, PlacedByItsSlot, NoCapture,
 	FloorKept, OneMoveAtATime, BudgetsKept, TowardsTheMix, BetterPlace, NothingInTheGrace, QuietAtRest,
+	NothingWaits, RecordsKept,
 	OneLeaderWrites, NothingForbidden,
 }
 

@@ -36,18 +36,26 @@ type world struct {
 	owners  map[types.UID]*history.Owner
 	// ownerKeys are the UIDs of owners by key.
 	ownerKeys map[string]types.UID
+	// products and children are those of records.go, by key.
+	products map[string]*product
+	children map[string]*history.Child
 }
 
 func newWorld() *world {
 	return &world{
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, budgets: map[string]*policyv1.PodDisruptionBudget{},
 		mixes: map[string]*v1alpha1.CapacityMix{}, owners: map[types.UID]*history.Owner{}, ownerKeys: map[string]types.UID{},
+		products: map[string]*product{}, children: map[string]*history.Child{},
 	}
 }
 
 // apply brings the world to the revision of a change.
 func (w *world) apply(c *history.Change) {
+	if c.Child != nil {
+		w.children[c.Key] = c.Child
+	}
 	switch {
+	case c.Child != nil && c.Mix == nil && c.Budget == nil:
 	case c.Pod != nil:
 		w.pods[c.Key] = c.Pod
 	case c.Node != nil:
@@ -58,8 +66,12 @@ func (w *world) apply(c *history.Change) {
 		w.mixes[c.Key] = c.Mix
 	case c.Owner != nil:
 		w.owners[c.Owner.UID], w.ownerKeys[c.Key] = c.Owner, c.Owner.UID
+	case c.Record != nil || c.Environment != nil:
+		w.declare(c)
 	default:
 		delete(w.pods, c.Key)
+		delete(w.children, c.Key)
+		delete(w.products, c.Key)
 		delete(w.budgets, c.Key)
 		delete(w.mixes, c.Key)
 		delete(w.owners, w.ownerKeys[c.Key])

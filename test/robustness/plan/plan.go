@@ -16,7 +16,7 @@ import (
 const (
 	// NodesOfType is how many nodes each capacity type has. All replicas of all workloads, with those that a rollout adds, fit on the
 	// nodes of one type.
-	NodesOfType = 16
+	NodesOfType = 18
 	// MaxReplicas bounds the replicas of a workload.
 	MaxReplicas = 5
 	// pace is the longest pause after a step.
@@ -39,7 +39,7 @@ const (
 	RunJob       Kind = "run a job"
 	// BarePods runs pods without a controller, in place of those of the step before.
 	BarePods Kind = "run bare pods"
-	Calm         Kind = "do nothing"
+	Calm     Kind = "do nothing"
 	// Budget has a PodDisruptionBudget allow no disruption, or one again.
 	Budget Kind = "change the disruption budget of"
 	// Quota limits the pods of the namespace, until NoQuota.
@@ -49,6 +49,9 @@ const (
 	Autoscale Kind = "autoscale"
 	// Preempt places a pod that needs a whole node, and precedes all others.
 	Preempt Kind = "preempt the pods of"
+	// Declare creates or changes a DeploymentRecord or an Environment, Withdraw deletes it.
+	Declare  Kind = "declare"
+	Withdraw Kind = "withdraw"
 	// Each of the following undoes its last step on another node.
 	Cordon   Kind = "cordon"
 	Drain    Kind = "drain"
@@ -90,8 +93,8 @@ type Workload struct {
 	Name  string
 	Owner Owner
 	// Gated pods have the scheduling gate. Annotated workloads have their mix in annotations, the others in a CapacityMix. NoMix
-	// workloads have none. Rival workloads have none, and are placed by the default scheduler.
-	Gated, Annotated, NoMix, Rival bool
+	// workloads have none: those that are Invalid have annotations that are no mix, Rival ones are placed by the default scheduler.
+	Gated, Annotated, NoMix, Invalid, Rival bool
 	// Budgeted workloads have a PodDisruptionBudget that allows one disruption.
 	Budgeted bool
 	Replicas int32
@@ -113,6 +116,16 @@ const (
 // HasRollouts reports whether the owner rolls out another template by itself.
 func (w *Workload) HasRollouts() bool { return w.Owner != ReplicaSet }
 
+// Products are the DeploymentRecords and the Environment that steps declare.
+var Products = []string{"record-0", "record-1", Environment}
+
+const (
+	// Environment is the name of the only one: its namespace has one.
+	Environment = "environment"
+	// maxParts bounds the functions of a record, and the components of an environment.
+	maxParts = 2
+)
+
 // Step is one step. Fields that its kind does not use are zero.
 type Step struct {
 	Kind     Kind          `json:"kind"`
@@ -123,6 +136,8 @@ type Step struct {
 	Count    int           `json:"count,omitempty"`
 	Node     string        `json:"node,omitempty"`
 	Target   Target        `json:"target,omitempty"`
+	Product  string        `json:"product,omitempty"`
+	Parts    int           `json:"parts,omitempty"`
 	Network  network.Fault `json:"network,omitzero"`
 	For      time.Duration `json:"for,omitempty"`
 	During   []Step        `json:"during,omitempty"`
@@ -137,7 +152,7 @@ func (s *Step) Fault() bool {
 // String describes a step in a report.
 func (s *Step) String() string {
 	parts := []string{string(s.Kind)}
-	for _, part := range []string{s.Workload, s.Node, string(s.Target), s.Version} {
+	for _, part := range []string{s.Workload, s.Product, s.Node, string(s.Target), s.Version} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -147,6 +162,8 @@ func (s *Step) String() string {
 		parts = append(parts, fmt.Sprintf("to %d", s.Replicas))
 	case Remix:
 		parts = append(parts, fmt.Sprintf("to %s", s.Mix))
+	case Declare:
+		parts = append(parts, fmt.Sprintf("(%d of %d)", s.Parts, s.Replicas))
 	case DeletePods, BarePods, Quota:
 		parts = append(parts, fmt.Sprintf("(%d)", s.Count))
 	case Disturb:
@@ -200,6 +217,7 @@ func (d *draft) workloads() []Workload {
 		{Owner: Ordered, Budgeted: true},
 		{Owner: ReplicaSet},
 		{Owner: Deployment, NoMix: true, Rival: true},
+		{Owner: Deployment, Gated: true, NoMix: true, Invalid: true},
 	}
 	for i := range list {
 		list[i].Name = fmt.Sprintf("w%d", i)

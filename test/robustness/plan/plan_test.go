@@ -60,6 +60,8 @@ func TestStepsAreBounded(t *testing.T) {
 			w := byName[s.Workload]
 			require.Equal(t, s.Workload != "", w != nil)
 			require.False(t, s.Kind == Remix && w.NoMix)
+			require.Equal(t, s.Kind == Declare || s.Kind == Withdraw, s.Product != "")
+			require.True(t, s.Parts <= maxParts && (s.Kind == Declare) == (s.Parts > 0))
 			require.False(t, s.Kind == Budget && !w.Budgeted)
 			require.False(t, s.Kind == RollOut && !w.HasRollouts())
 			require.Equal(t, s.Fault(), s.Target != "")
@@ -88,8 +90,8 @@ func TestEveryKindIsDrawn(t *testing.T) {
 			faults++
 		}
 	}
-	assert.Len(t, kinds, 25)
-	assert.Len(t, seen, 19+2+6+2+2*8, "kinds of traffic, kills, outages and stops, slow etcd and no mixes, faults of the network of two programs")
+	assert.Len(t, kinds, 27)
+	assert.Len(t, seen, 21+2+6+2+2*8, "kinds of traffic, kills, outages and stops, slow etcd and no mixes, faults of the network of two programs")
 	assert.InDelta(t, 2000/3, faults, 100)
 }
 

@@ -35,6 +35,8 @@ var traffic = []weighted{
 	{1, (*draft).autoscale},
 	{1, onNode(Preempt)},
 	{1, func(d *draft) Step { return Step{Kind: BarePods, Count: 1 + d.random.IntN(MaxReplicas)} }},
+	{2, (*draft).declare},
+	{1, func(d *draft) Step { return Step{Kind: Withdraw, Product: d.product()} }},
 }
 
 // steps are all kinds. A third of the steps are faults.
@@ -116,6 +118,15 @@ func onNode(k Kind) func(*draft) Step {
 // loseNode takes a spot node three times of four, as a provider does.
 func (d *draft) loseNode() Step {
 	return Step{Kind: LoseNode, Node: d.node([]string{"spot", "spot", "spot", "on-demand"}[d.random.IntN(4)])}
+}
+
+func (d *draft) product() string { return Products[d.random.IntN(len(Products))] }
+
+func (d *draft) declare() Step {
+	return Step{
+		Kind: Declare, Product: d.product(), Parts: 1 + d.random.IntN(maxParts), Replicas: int32(1 + d.random.IntN(2)),
+		Version: fmt.Sprint(d.random.IntN(1e6)),
+	}
 }
 
 func outage(t Target, least, most time.Duration) func(*draft) Step {
