@@ -20,10 +20,19 @@ import (
 	"berth.dev/berth/test/robustness/plan"
 )
 
-// withProducts has the controller reconcile DeploymentRecords, and Environments in the namespace of the test.
-func withProducts(c *controller.Configuration) {
-	c.Controllers = []string{"*", controller.ControllerRecords, controller.ControllerEnvironments}
-	c.Environments.NamespacePerEnvironment = false
+// environments is the name of the process that runs Environments.
+const environments = string(history.EnvironmentController)
+
+// withRecords has a controller reconcile DeploymentRecords.
+func withRecords(c *controller.Configuration) {
+	tuned(c)
+	c.Controllers = []string{"*", controller.ControllerRecords}
+}
+
+// withEnvironments has a controller run Environments, in the namespace of the test, and nothing else.
+func withEnvironments(c *controller.Configuration) {
+	tuned(c)
+	c.Controllers, c.Environments.NamespacePerEnvironment = []string{controller.ControllerEnvironments}, false
 }
 
 // product is an object that a step declares, without its spec.
@@ -115,6 +124,7 @@ func (r *runner) release() {
 
 // declaring has a record and an environment come, change and go. Each time the time is what a controller that keeps its promises needs.
 var declaring = scenario{"records and environments come, change and go", 4, func(r *runner) {
+	r.startController(environments)
 	for _, s := range []plan.Step{
 		{Kind: plan.Declare, Parts: 2, Replicas: 1, Version: "1"},
 		{Kind: plan.Declare, Parts: 1, Replicas: 2, Version: "2"},
@@ -124,7 +134,8 @@ var declaring = scenario{"records and environments come, change and go", 4, func
 			actions[s.Kind](r, &s)
 		}
 		r.wait(8 * time.Second)
-		now := time.Now()
-		r.steps = append(r.steps, history.Step{Text: "rest", Rest: true, Began: now, Ended: now.Add(time.Second)})
+		began := time.Now()
+		r.wait(time.Second)
+		r.steps = append(r.steps, history.Step{Text: "rest", Rest: true, Began: began, Ended: time.Now()})
 	}
 }}

@@ -4,6 +4,7 @@ package robustness_test
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -48,7 +49,6 @@ var replicas = []string{"controller-a", "controller-b"}
 // tuned is the configuration of a run: its waits are short, so that faults meet moves.
 func tuned(c *controller.Configuration) {
 	testenv.Impatient(c)
-	withProducts(c)
 	c.Mix.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
 	c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 2, 20
 	c.Mix.Rebalance.MoveTimeoutSeconds = int32(moveTimeout.Seconds())
@@ -72,8 +72,8 @@ type runner struct {
 	// binaries and env are those of programs that are not built and run as they are.
 	binaries map[history.Program]string
 	env      map[history.Program][]string
-	// controllerConfig is a file in place of the tuned configuration, "" for none.
-	controllerConfig string
+	// configs are files in place of the configurations of controllers, by the names of those.
+	configs map[string]string
 	networks         map[string]*network.Proxy
 	kubeconfigs      map[string]string
 	scheduler        *cluster.Scheduler
@@ -147,10 +147,14 @@ func (r *runner) startScheduler() {
 
 func (r *runner) startController(name string, changes ...func(*controller.Configuration)) {
 	r.T.Helper()
+	user, configure := cluster.BerthControllerUser, withRecords
+	if name == environments {
+		user, configure = cluster.BerthEnvironmentsUser, withEnvironments
+	}
 	r.controllers[name] = r.StartControllerWith(cluster.ProgramOptions{
-		Name: name, Kubeconfig: r.connect(name, cluster.BerthControllerUser), NoWait: true,
-		Binary: r.binaries[history.Controller], Env: r.env[history.Controller], ConfigFile: r.controllerConfig,
-	}, append([]func(*controller.Configuration){tuned}, changes...)...)
+		Name: name, Kubeconfig: r.connect(name, user), NoWait: true,
+		Binary: r.binaries[history.Controller], Env: r.env[history.Controller], ConfigFile: r.configs[name],
+	}, append([]func(*controller.Configuration){configure}, changes...)...)
 }
 
 // replaceController ends a controller as a rollout does, and starts another one.
@@ -172,7 +176,7 @@ func (r *runner) replaceScheduler() {
 func (r *runner) begin(p *plan.Plan) {
 	r.T.Helper()
 	r.startScheduler()
-	for _, name := range replicas {
+	for _, name := range append(slices.Clone(replicas), environments) {
 		r.startController(name)
 	}
 	r.CreateForTest(r.priorityClass())
@@ -261,8 +265,8 @@ func (r *runner) rest() {
 	r.T.Helper()
 	const quiet = 7 * time.Second // longer than a resync
 	writes := r.Count(func(q testenv.Request) bool {
-		ours := q.User == cluster.BerthControllerUser || q.User == cluster.BerthSchedulerUser
-		return ours && q.Write() && !slices.Contains(judge.Harmless, q.Resource)
+		ours := []string{cluster.BerthControllerUser, cluster.BerthSchedulerUser, cluster.BerthEnvironmentsUser}
+		return slices.Contains(ours, q.User) && q.Write() && !slices.Contains(judge.Harmless, q.Resource)
 	})
 	last, since := 0, time.Now()
 	r.Within(patience, "nothing is written any more", func() (bool, string) {
@@ -301,8 +305,8 @@ const cacheExit = "Pod updated on a different node than previously added to"
 // only for cacheExit.
 func (r *runner) restart() {
 	r.T.Helper()
-	for _, name := range replicas {
-		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
+	for name, c := range r.controllers {
+		if runs, _ := testenv.Runs(c); !runs {
 			r.startController(name)
 		}
 	}
@@ -407,10 +411,8 @@ func (r *runner) history() *history.History {
 		}
 	}
 	history.SortRequests(h.Requests)
-	for _, name := range replicas {
-		if c := r.controllers[name]; c != nil {
-			h.Configurations[name] = testenv.ReadFile(r.T, c.ConfigFile)
-		}
+	for name, c := range r.controllers {
+		h.Configurations[name] = testenv.ReadFile(r.T, c.ConfigFile)
 	}
 	h.Configurations[string(history.Scheduler)] = testenv.ReadFile(r.T, testenv.Path(testenv.SecondScheduler))
 	return h
@@ -419,7 +421,7 @@ func (r *runner) history() *history.History {
 // keep writes a history that was judged to be bad, with the logs of the programs.
 func (r *runner) keep(h *history.History) string {
 	r.T.Helper()
-	for _, name := range append(slices.Clone(replicas), string(history.Scheduler)) {
+	for _, name := range append(slices.Sorted(maps.Keys(r.controllers)), string(history.Scheduler)) {
 		log, err := os.ReadFile(filepath.Join(r.Cluster.LogDir(), name+".log"))
 		require.NoError(r.T, err)
 		for text := range strings.Lines(string(log)) {

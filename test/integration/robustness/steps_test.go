@@ -309,15 +309,17 @@ func (r *runner) leader() string {
 	return replicas[0]
 }
 
+// kill kills a program; with the leading controller the one that runs Environments, too.
 func (r *runner) kill(s *plan.Step) {
 	if s.Target == plan.Scheduler {
 		testenv.Kill(r.scheduler)
 		r.startScheduler()
 		return
 	}
-	name := r.leader()
-	testenv.End(r.controllers[name], true)
-	r.startController(name)
+	for _, name := range []string{r.leader(), environments} {
+		testenv.End(r.controllers[name], true)
+		r.startController(name)
+	}
 }
 
 // stop pauses a program while there is traffic, or a component.
@@ -350,13 +352,15 @@ func (r *runner) outage(s *plan.Step) {
 	require.NoError(r.T, r.Cluster.StartComponent(r.Ctx, name))
 }
 
-// disturb has a fault in the network of a program while there is traffic.
+// disturb has a fault in the network of a program, for the leading controller also that of the one of Environments, while there is traffic.
 func (r *runner) disturb(s *plan.Step) {
-	name := string(history.Scheduler)
+	names := []string{string(history.Scheduler)}
 	if s.Target == plan.Leader {
-		name = r.leader()
+		names = []string{r.leader(), environments}
 	}
-	r.networks[name].Set(s.Network)
-	defer r.networks[name].Set(network.Fault{})
+	for _, name := range names {
+		r.networks[name].Set(s.Network)
+		defer r.networks[name].Set(network.Fault{})
+	}
 	r.during(s)
 }

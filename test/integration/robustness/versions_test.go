@@ -5,6 +5,7 @@ package robustness_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,8 +32,11 @@ func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	earlier[history.Controller], err = cluster.BuildController(r.Ctx, files, os.Stderr, false)
 	require.NoError(t, err)
-	config := earlierConfig(t)
-	r.binaries, r.controllerConfig = earlier, config
+	configs := map[string]string{environments: earlierConfig(t, withEnvironments)}
+	for _, name := range replicas {
+		configs[name] = earlierConfig(t, withRecords)
+	}
+	r.binaries, r.configs = earlier, configs
 	const phase = 30
 	p := plan.New(r.seed, 3*phase)
 	r.begin(p)
@@ -43,11 +47,11 @@ func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 		}
 		switch i {
 		case phase:
-			r.binaries, r.controllerConfig = map[history.Program]string{}, ""
+			r.binaries, r.configs = map[history.Program]string{}, nil
 			r.replaceAll()
 			n++
 		case 2 * phase:
-			r.binaries, r.controllerConfig = earlier, config
+			r.binaries, r.configs = earlier, configs
 			r.replaceAll()
 			n++
 		}
@@ -56,11 +60,11 @@ func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 	r.judged()
 }
 
-// earlierConfig is the tuned configuration without the field that the earlier version does not know.
-func earlierConfig(t *testing.T) string {
+// earlierConfig is a configuration without the field that the earlier version does not know.
+func earlierConfig(t *testing.T, configure func(*controller.Configuration)) string {
 	t.Helper()
 	c := controller.Default()
-	tuned(c)
+	configure(c)
 	text, err := json.Marshal(c)
 	require.NoError(t, err)
 	fields := map[string]any{}
@@ -74,7 +78,7 @@ func earlierConfig(t *testing.T) string {
 // replaceAll replaces the programs, one after the other.
 func (r *runner) replaceAll() {
 	r.replaceScheduler()
-	for _, name := range replicas {
+	for _, name := range append(slices.Clone(replicas), environments) {
 		r.replaceController(name)
 		require.NoError(r.T, r.controllers[name].WaitReady(r.Ctx))
 	}

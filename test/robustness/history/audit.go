@@ -14,8 +14,9 @@ import (
 
 // programs are the users of Berth's programs.
 var programs = map[string]Program{
-	cluster.BerthSchedulerUser:  Scheduler,
-	cluster.BerthControllerUser: Controller,
+	cluster.BerthSchedulerUser:    Scheduler,
+	cluster.BerthControllerUser:   Controller,
+	cluster.BerthEnvironmentsUser: EnvironmentController,
 }
 
 // writes are the verbs that change something.

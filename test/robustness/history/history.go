@@ -72,6 +72,8 @@ type Program string
 const (
 	Scheduler  Program = "berth-scheduler"
 	Controller Program = "berth-controller"
+	// EnvironmentController is the process that runs Environments.
+	EnvironmentController Program = "berth-environments"
 )
 
 // Step is what the run did.

@@ -107,7 +107,7 @@ func (w *world) waiting() map[types.UID]bool {
 
 // tied reports whether a pod waits for something other than Berth, or may run on some nodes only.
 func tied(p *corev1.Pod) bool {
-	others := slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != v1alpha1.CapacityMixGate })
-	return others || p.Spec.NodeSelector != nil || p.Spec.Affinity != nil ||
+	others := func(g corev1.PodSchedulingGate) bool { return g.Name != v1alpha1.CapacityMixGate }
+	return slices.ContainsFunc(p.Spec.SchedulingGates, others) || p.Spec.NodeSelector != nil || p.Spec.Affinity != nil ||
 		slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
