@@ -73,12 +73,12 @@ type runner struct {
 	binaries map[history.Program]string
 	env      map[history.Program][]string
 	// configs are files in place of the configurations of controllers, by the names of those.
-	configs map[string]string
-	networks         map[string]*network.Proxy
-	kubeconfigs      map[string]string
-	scheduler        *cluster.Scheduler
-	controllers      map[string]*cluster.Controller
-	workloads        map[string]*workload
+	configs     map[string]string
+	networks    map[string]*network.Proxy
+	kubeconfigs map[string]string
+	scheduler   *cluster.Scheduler
+	controllers map[string]*cluster.Controller
+	workloads   map[string]*workload
 	// order has the names of the workloads in the order of the plan.
 	order []string
 	jobs  []string
@@ -172,7 +172,7 @@ func (r *runner) replaceScheduler() {
 	r.startScheduler()
 }
 
-// begin starts the programs and creates the workloads.
+// begin starts the programs, creates the workloads and declares the products.
 func (r *runner) begin(p *plan.Plan) {
 	r.T.Helper()
 	r.startScheduler()
@@ -188,6 +188,9 @@ func (r *runner) begin(p *plan.Plan) {
 	}
 	if slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Rival }) {
 		r.StartStock()
+	}
+	for _, name := range plan.Products {
+		r.declare(&plan.Step{Product: name, Parts: 2, Replicas: 1, Version: "0"})
 	}
 }
 

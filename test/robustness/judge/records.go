@@ -33,6 +33,18 @@ type part struct {
 	named bool
 }
 
+// applyProducts brings products and children to the revision of a change.
+func (w *world) applyProducts(c *history.Change) {
+	if w.children[c.Key] = c.Child; c.Child == nil {
+		delete(w.children, c.Key)
+	}
+	if c.Record != nil || c.Environment != nil {
+		w.declare(c)
+	} else {
+		delete(w.products, c.Key)
+	}
+}
+
 // declare notes what a product declares now.
 func (w *world) declare(c *history.Change) {
 	p := &product{parts: map[string]part{}, since: c.At}
@@ -149,33 +161,34 @@ func (v *Verdict) judgeRest(h *history.History) {
 
 // undeclared is how the children differ from what is declared.
 func (w *world) undeclared() (list []string) {
-	exist := map[types.UID]map[string]*history.Child{}
+	exist := map[string]*history.Child{}
 	for _, c := range w.children {
-		p := w.productOf(c)
-		switch {
+		switch p := w.productOf(c); {
 		case p == nil:
 			list = append(list, fmt.Sprintf("%s %s of %s is there, which is not", c.Kind, c.Name, c.Product))
 			continue
 		case c.Kind != "" && !p.declares(c):
 			list = append(list, fmt.Sprintf("%s has %s %s, and does not declare it", p.name, c.Kind, c.Name))
 		}
-		if exist[p.uid] == nil {
-			exist[p.uid] = map[string]*history.Child{}
-		}
-		exist[p.uid][c.Kind+c.Role] = c
+		exist[c.Product+c.Kind+c.Role] = c
 	}
 	for _, p := range w.products {
 		for role, want := range p.parts {
-			d, s := exist[p.uid]["Deployment"+role], exist[p.uid]["Service"+role]
-			switch {
-			case p.leaving:
-			case d == nil || s == nil:
-				list = append(list, fmt.Sprintf("%s declares %s: Deployment %t, Service %t", p.name, role, d != nil, s != nil))
-			case d.Image != want.image || d.Replicas != want.replicas:
-				list = append(list, fmt.Sprintf("%s declares %s with %s and %d, and there is %s and %d", p.name, role, want.image, want.replicas, d.Image,
-					d.Replicas))
+			if text := want.missing(exist[p.name+"Deployment"+role], exist[p.name+"Service"+role]); text != "" && !p.leaving {
+				list = append(list, fmt.Sprintf("%s declares %s%s", p.name, role, text))
 			}
 		}
 	}
 	return list
+}
+
+// missing is what a Deployment and a Service, which may be nil, lack of a part.
+func (p *part) missing(d, s *history.Child) string {
+	switch {
+	case d == nil || s == nil:
+		return fmt.Sprintf(": Deployment %t, Service %t", d != nil, s != nil)
+	case d.Image != p.image || d.Replicas != p.replicas:
+		return fmt.Sprintf(" with %s and %d, and there is %s and %d", p.image, p.replicas, d.Image, d.Replicas)
+	}
+	return ""
 }

@@ -51,11 +51,8 @@ func newWorld() *world {
 
 // apply brings the world to the revision of a change.
 func (w *world) apply(c *history.Change) {
-	if c.Child != nil {
-		w.children[c.Key] = c.Child
-	}
+	w.applyProducts(c)
 	switch {
-	case c.Child != nil && c.Mix == nil && c.Budget == nil:
 	case c.Pod != nil:
 		w.pods[c.Key] = c.Pod
 	case c.Node != nil:
@@ -66,12 +63,8 @@ func (w *world) apply(c *history.Change) {
 		w.mixes[c.Key] = c.Mix
 	case c.Owner != nil:
 		w.owners[c.Owner.UID], w.ownerKeys[c.Key] = c.Owner, c.Owner.UID
-	case c.Record != nil || c.Environment != nil:
-		w.declare(c)
 	default:
 		delete(w.pods, c.Key)
-		delete(w.children, c.Key)
-		delete(w.products, c.Key)
 		delete(w.budgets, c.Key)
 		delete(w.mixes, c.Key)
 		delete(w.owners, w.ownerKeys[c.Key])
