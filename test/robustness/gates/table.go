@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gates
+
+import "berth.dev/berth/test/robustness/history"
+
+const (
+	prefilter = "plugins/capacitymix/prefilter.go"
+	filter    = "plugins/capacitymix/filter.go"
+	reserve   = "plugins/capacitymix/reserve.go"
+	bind      = "plugins/capacitymix/bind.go"
+	ungater   = "plugins/capacitymix/ungate/ungater.go"
+	deleter   = "plugins/capacitymix/ungate/delete.go"
+	decide    = "controllers/mix/rebalance/decide.go"
+	evict     = "controllers/mix/rebalance/evict.go"
+	journal   = "controllers/mix/rebalance/journal.go"
+	reconcile = "controllers/mix/rebalance/reconcile.go"
+	status    = "controllers/mix/status/controller.go"
+	patch     = "internal/kube/applyset/status.go"
+	repair    = "controllers/mix/status/repair.go"
+)
+
+const (
+	returned  = "return err"
+	errStatus = "return fwk.AsStatus(err)"
+	held      = `w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)`
+	retried   = ".queue.AddRateLimited(key); return"
+)
+
+// All are the gates, in the order in which a program reaches them.
+var All = []Gate{
+	{Program: history.Scheduler, Name: "after PreFilter", Scenario: Placed, File: prefilter, Fails: "return nil, fwk.AsStatus(err)",
+		Next: "\tcycleState.Write(preFilterStateKey, s)\n"},
+	{Program: history.Scheduler, Name: "in Filter", Scenario: Placed, File: filter, Fails: errStatus,
+		Next: "\tn := pl.node(nodeInfo)\n"},
+	{Program: history.Scheduler, Name: "before Reserve", Scenario: Placed, File: reserve, Fails: errStatus,
+		Next: "\tif p, _ := pl.resolver.Resolve(pod); p == nil ||"},
+	{Program: history.Scheduler, Name: "after Reserve", Scenario: Placed, File: reserve, Fails: errStatus,
+		Next: "\treturn nil\n}\n\n// retry rejects"},
+	{Program: history.Scheduler, Name: "before the Binding", Scenario: Placed, File: bind, Fails: returned,
+		Next: "\terr := binding.Make(ctx, pl.handle, b)\n"},
+	{Program: history.Scheduler, Name: "after the Binding", Scenario: Placed, File: bind, Answered: lost,
+		Next: "\tif err != nil && !binding.Refused(err) {\n"},
+	{Program: history.Scheduler, Name: "before Unreserve", Scenario: Placed, File: reserve, First: "before the Binding",
+		Next: "\tswitch s := readState(cycleState); {\n"},
+	{Program: history.Scheduler, Name: "after the claim of a gated pod", Scenario: Gated, File: ungater,
+		Next: "\t\tpatches <- struct{}{}\n"},
+	{Program: history.Scheduler, Name: "before a pod is ungated", Scenario: Gated, File: ungater, Fails: "u" + retried,
+		Next: "\t_, err := u.client.CoreV1().Pods(key.Namespace).Patch(timed"},
+	{Program: history.Scheduler, Name: "after a pod is ungated", Scenario: Gated, File: ungater, Answered: lost,
+		Next: "\tswitch {\n\tcase err == nil:\n\t\tmetrics.UngatedPods."},
+	{Program: history.Scheduler, Name: "before a pod is deleted for on-demand", Scenario: NoSpot, File: deleter, Fails: "f" + retried,
+		Next: "\terr := f.client.CoreV1().Pods(pod.Namespace).Delete(timed"},
+	{Program: history.Scheduler, Name: "after a pod is deleted for on-demand", Scenario: NoSpot, File: deleter, Answered: lost,
+		Next: "\tlogger := klog.FromContext(ctx)\n\tswitch {\n\tcase err == nil:\n"},
+
+	{Program: history.Controller, Name: "before a new leader reads the journal", Scenario: Led, File: journal, Fails: returned,
+		Next: "\t\tobject, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get("},
+	{Program: history.Controller, Name: "after the decision to move", Scenario: Moved, File: decide,
+		Next: "\tnode, hold := c.prove(ctx, w, v)\n"},
+	{Program: history.Controller, Name: "before capacity is proven", Scenario: Moved, File: evict, Fails: `return "", ` + held,
+		Next: "\tif err := c.takeSnapshot(ctx); err != nil {\n"},
+	{Program: history.Controller, Name: "before a move is recorded", Scenario: Moved, File: evict, Fails: "return " + held,
+		Next: "\tif hold := c.recordMove(ctx, w, v, m); hold != nil {\n"},
+	{Program: history.Controller, Name: "before the journal is written", Scenario: Moved, File: journal, Fails: returned,
+		Next: "\t\twritten, err = c.Client.CoreV1().ConfigMaps("},
+	{Program: history.Controller, Name: "after the journal is written", Scenario: Moved, File: journal, Answered: lost,
+		Next: "\t\treturn err\n\t})\n\tif err != nil {\n\t\t// Another version,"},
+	{Program: history.Controller, Name: "before a move is confirmed", Scenario: Moved, File: evict, Fails: "return " + held,
+		Next: "\tpod, hold := c.confirm(ctx, w, v, again)\n"},
+	{Program: history.Controller, Name: "before the eviction", Scenario: Moved, File: evict, Fails: returned,
+		Next: "\t\treturn c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx,"},
+	{Program: history.Controller, Name: "after the eviction", Scenario: Moved, File: evict,
+		Answered: "if " + lost + "; err != nil { c.noteOutage(err) }", // as bounded does
+		Next:     "\tif hold := w.refusal(v, err); hold != nil {\n"},
+	{Program: history.Controller, Name: "after the move is noted", Scenario: Moved, File: evict,
+		Next: "\tc.snapshot.Assume(pod, node)\n"},
+	{Program: history.Controller, Name: "before the outcome is stored", Scenario: Moved, File: reconcile,
+		Next: "\t\tc.record(w)\n\t}\n\treturn nil\n"},
+	{Program: history.Controller, Name: "before a status is written", Scenario: Moved, File: status, Fails: returned,
+		Next: "\tversion, err := applyset.Status("},
+	{Program: history.Controller, Name: "after a status is written", Scenario: Moved, File: patch,
+		Answered: `if err := faultgate.Answer(GATE, nil); err != nil { return "", err }`,
+		Next:     "\treturn patch.GetResourceVersion(), nil\n"},
+	{Program: history.Controller, Name: "before annotations are repaired", Scenario: Repaired, File: repair, Fails: returned,
+		Next: "\t_, err = pods.Patch(ctx, pod.Name, types.MergePatchType,"},
+	{Program: history.Controller, Name: "after annotations are repaired", Scenario: Repaired, File: repair, Answered: lost,
+		Next: "\tif apierrors.IsNotFound(err) {\n\t\treturn nil\n\t}\n\tif err != nil {\n\t\treturn fmt.Errorf(\"patch pod"},
+}
