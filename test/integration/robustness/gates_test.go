@@ -5,114 +5,294 @@ package robustness_test
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/robustness/faultgate"
+	"berth.dev/berth/test/robustness/gates"
 	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/judge"
 	"berth.dev/berth/test/robustness/plan"
 	"berth.dev/berth/test/testenv"
 )
 
-// gate is a place between two steps of a program, at which the program kills itself. The text is that of the step after it.
-type gate struct {
-	program history.Program
-	where   string
-	file    string
-	step    string
-}
-
 const (
-	bindFile    = "plugins/capacitymix/bind.go"
-	reserveFile = "plugins/capacitymix/reserve.go"
-	statusFile  = "controllers/mix/status/controller.go"
+	// stopped is how long a program is stopped: longer than the lease of the controllers, and shorter than the view of the judge.
+	stopped = 9 * time.Second
+	// reach bounds the time until a program acts at its gate. Another controller may have to lead first.
+	reach = time.Minute
+	// gatedReplicas is how many replicas each workload has.
+	gatedReplicas = 4
+	// noSpot is the label of the nodes for pods that find no spot node.
+	noSpot = "test.berth.dev/no-spot"
 )
 
-var gates = []gate{
-	{history.Scheduler, "before Reserve", reserveFile, "\tif p, _ := pl.resolver.Resolve(pod); p == nil ||"},
-	{history.Scheduler, "after Reserve", reserveFile, "\tif err != nil {\n\t\treturn pl.retry(ctx, pod, ErrReasonSlotLost)"},
-	{history.Scheduler, "before the Binding", bindFile, "\terr := binding.Make(ctx, pl.handle, b)\n"},
-	{history.Scheduler, "after the Binding", bindFile, "\tif err != nil && !binding.Refused(err) {\n"},
-	{history.Controller, "before a move is recorded", evictions, "\tif hold := c.recordMove(ctx, w, v, m); hold != nil {"},
-	{history.Controller, "after a move is recorded", evictions, "\tpod, hold := c.confirm(ctx, w, v, again)\n"},
-	{history.Controller, "before the eviction", evictions, "\t// The client retries where the server answers when to;"},
-	{history.Controller, "after the eviction", evictions, "\tif hold := w.refusal(v, err); hold != nil {\n\t\tlogger"},
-	{history.Controller, "after the move is noted", evictions, "\tc.snapshot.Assume(pod, node)\n"},
-	{history.Controller, "before a status", statusFile, "\tversion, err := applyset.Status("},
-	{history.Controller, "after a status", statusFile, "\tr.setCurrent(name, version, found)\n"},
+// The mix that the workload of a gate begins with, and the mix that it gets once the program has acted.
+var beforeGate, afterGate = split.New(50, 1), split.New(0, 1)
+
+// gated is a run whose programs have gates.
+type gated struct {
+	*runner
+	dir faultgate.Dir
 }
 
-// replacements build the gate into the program.
-func (g *gate) replacements() []cluster.Replacement {
-	return []cluster.Replacement{
-		{File: g.file, Old: "import (\n", New: "import (\n\t\"syscall\"\n"},
-		{File: g.file, Old: g.step, New: "\t_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)\n" + g.step},
+// newGated starts both programs with all gates, which are open, and with changes.
+func newGated(t *testing.T, changes map[history.Program][]cluster.Replacement) *gated {
+	t.Helper()
+	r := &gated{dir: faultgate.Dir(t.TempDir())}
+	t.Setenv(faultgate.Env, string(r.dir))
+	large := func(n *cluster.NodeSpec) { n.CPU, n.Memory = "32", "128Gi" }
+	onlyOnDemand := func(n *cluster.NodeSpec) { n.Labels = map[string]string{noSpot: "true"} }
+	spot, onDemand := cluster.Nodes("spot", 10, large), cluster.Nodes("on-demand", 10, large, onlyOnDemand)
+	r.runner = newRunner(testenv.New(t, append(spot, onDemand...)...), 0)
+	for _, p := range []history.Program{history.Scheduler, history.Controller} {
+		built := append(gates.Replacements(p), changes[p]...)
+		binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(p), built...)
+		require.NoError(t, err)
+		r.binaries[p] = binary
 	}
+	r.startScheduler()
+	for _, name := range replicas {
+		r.startController(name)
+	}
+	return r
 }
 
-// revive starts programs that were killed at their gate, without one, and returns how many there were.
-func (r *runner) revive() (n int) {
+// revive starts programs that have ended.
+func (r *gated) revive() (n int) {
 	r.T.Helper()
 	for _, name := range replicas {
 		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
-			delete(r.binaries, history.Controller)
 			r.startController(name)
 			n++
 		}
 	}
 	if runs, _ := testenv.Runs(r.scheduler); !runs {
-		delete(r.binaries, history.Scheduler)
 		r.startScheduler()
 		n++
 	}
 	return n
 }
 
-// A program that is killed between any two steps of a placement, a move or a report leaves nothing behind that breaks a promise, and the
-// mix is exact once it runs again.
-func TestProgramsThatAreKilledBetweenTwoSteps(t *testing.T) {
+// add creates the workload of a cell.
+func (r *gated) add(c *gates.Cell) {
+	r.T.Helper()
+	w := &plan.Workload{Name: c.Name, Owner: plan.Deployment, Mix: beforeGate, Replicas: gatedReplicas}
+	mix := builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand)
+	template := []func(*corev1.PodTemplateSpec){builders.CPU("1")}
+	switch c.Scenario {
+	case gates.NoSpot:
+		mix.Spec.SpotWaitSeconds = new(int32(1))
+		template = append(template, builders.OnNodesWith(noSpot, "true"), builders.Gated)
+	case gates.Gated:
+		template = append(template, builders.Gated)
+	}
+	d := builders.Deployment(w.Name, w.Replicas, template...)
+	r.Create(mix, d)
+	r.workloads[w.Name] = &workload{Workload: w, object: d}
+	r.order = append(r.order, w.Name)
+}
+
+// bound waits until all pods of a cell have a node and are Ready.
+func (r *gated) bound(c *gates.Cell) {
+	r.T.Helper()
+	r.Within(settle, c.Name+" is placed", func() (bool, string) {
+		r.revive()
+		pods := r.Live(c.Name)
+		return len(pods) == gatedReplicas && len(testenv.Where(pods, testenv.Ready)) == gatedReplicas, r.SplitOf(pods).String()
+	})
+}
+
+// begin has the program of a cell do what leads to its gate.
+func (r *gated) begin(c *gates.Cell) {
+	r.T.Helper()
+	switch c.Scenario {
+	case gates.Led:
+		testenv.End(r.controllers[r.leader()], true)
+	case gates.Moved:
+		r.remix(&plan.Step{Workload: c.Name, Mix: afterGate})
+	case gates.Repaired:
+		p := r.Live(c.Name)[0]
+		r.change(&p, func() { p.Annotations[v1alpha1.MixAnnotation] = "another" })
+	default:
+		r.add(c)
+	}
+}
+
+// pass arms the gate of a cell, has the program act at it, and has the program run again.
+func (r *gated) pass(c *gates.Cell) {
+	r.T.Helper()
+	step := history.Step{Text: fmt.Sprintf("%s: %s %s", c.Program, c.Action, c.Gate.Name), Fault: true, Began: time.Now()}
+	before := len(r.visits())
+	require.NoError(r.T, r.dir.Arm(c.Gate.Name, c.Action))
+	if c.First != "" {
+		require.NoError(r.T, r.dir.Arm(c.First, faultgate.Fail))
+	}
+	r.begin(c)
+	var now []faultgate.Visit
+	for c.Acted == 0 && time.Since(step.Began) < reach {
+		r.wait(50 * time.Millisecond)
+		r.revive()
+		now = r.visits()[before:]
+		c.Count(now)
+	}
+	if assert.NotZero(r.T, c.Acted, "%s: no program was at its gate", step.Text) && c.Action == faultgate.Stop {
+		r.wait(stopped)
+		r.resume(c, now)
+	}
+	if c.Scenario != gates.Moved {
+		if c.Program == history.Scheduler {
+			r.bound(c)
+		}
+		r.remix(&plan.Step{Workload: c.Name, Mix: afterGate})
+	}
+	step.Ended = time.Now()
+	r.T.Logf("%s: %s", step.Text, step.Ended.Sub(step.Began).Round(time.Second/10))
+	r.steps = append(r.steps, step)
+}
+
+// visits are those until now.
+func (r *gated) visits() []faultgate.Visit {
+	r.T.Helper()
+	list, err := r.dir.Visits()
+	require.NoError(r.T, err)
+	return list
+}
+
+// resume has the program that stopped at the gate of a cell continue.
+func (r *gated) resume(c *gates.Cell, visits []faultgate.Visit) {
+	r.T.Helper()
+	for _, v := range visits {
+		if v.Gate == c.Gate.Name && v.Action == faultgate.Stop {
+			require.NoError(r.T, syscall.Kill(v.PID, syscall.SIGCONT))
+		}
+	}
+}
+
+// settled waits until every workload is exactly in its mix.
+func (r *gated) settled(cells []gates.Cell) {
+	r.T.Helper()
+	deadline := time.Now().Add(settle)
+	for i := range cells {
+		c := &cells[i]
+		r.waitSettled(r.workloads[c.Name], deadline)
+		c.Exact = true
+	}
+	r.rest()
+}
+
+// blame adds the violations of a verdict to the cells that they name.
+func blame(cells []gates.Cell, violations []string) {
+	for _, v := range violations {
+		for i := range cells {
+			if c := &cells[i]; strings.Contains(v, c.Name) {
+				c.Violations = append(c.Violations, v)
+			}
+		}
+	}
+}
+
+// start creates the workloads of the cells of the controller, and waits until they are placed.
+func (r *gated) start(cells []gates.Cell) {
+	r.T.Helper()
+	for _, do := range []func(*gates.Cell){r.add, r.bound} {
+		for i := range cells {
+			if c := &cells[i]; c.Program == history.Controller {
+				do(c)
+			}
+		}
+	}
+}
+
+// verdicts judges the history, and adds the violations to the cells.
+func (r *gated) verdicts(cells []gates.Cell) (h *history.History, all []*judge.Verdict) {
+	r.T.Helper()
+	h = r.history()
+	all = judgeAll(h)
+	for _, v := range all {
+		r.T.Log(v)
+		blame(cells, v.Violations)
+	}
+	return h, all
+}
+
+// A program that is killed or stopped between any two steps of a placement, a move or a report, whose step fails, or whose request
+// loses its answer, breaks no promise, and the mix is exact once it runs again. Every gate is visited with each of its actions.
+func TestFaultsBetweenAnyTwoSteps(t *testing.T) {
 	slow(t)
-	for i := range gates {
-		g := &gates[i]
-		t.Run(fmt.Sprintf("%s, %s", g.program, g.where), func(t *testing.T) {
-			r := newRunner(testenv.New(t, nodes(4)...), 0)
-			binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(g.program), g.replacements()...)
-			require.NoError(t, err)
-			r.binaries[g.program] = binary
-			r.startScheduler()
-			for _, name := range replicas {
-				r.startController(name)
+	cells := gates.Cells()
+	defer func() { t.Log("\n" + gates.Table(cells)) }()
+	r := newGated(t, nil)
+	r.start(cells)
+	for i := range cells {
+		r.pass(&cells[i])
+	}
+	r.settled(cells)
+	h, all := r.verdicts(cells)
+	for _, v := range all {
+		assert.Empty(t, v.Violations, v.Promise)
+	}
+	for i := range cells {
+		assert.Empty(t, cells[i].Verdict(), "%s: %s", cells[i].Action, cells[i].Gate.Name)
+	}
+	if t.Failed() {
+		t.Log("the history is in " + r.keep(h))
+	}
+}
+
+// gateMutants are programs that do not survive what happens at a gate.
+var gateMutants = []struct {
+	what, gate string
+	action     faultgate.Action
+	change     cluster.Replacement
+	verdict    string
+}{
+	{
+		"the slots of bound pods are forgotten", "after the Binding", faultgate.Kill,
+		cluster.Replacement{
+			File: "plugins/capacitymix/ledger/ledger.go",
+			Old:  "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n",
+		},
+		"a promise is broken",
+	},
+	{
+		"the journal is not read again after its answer was lost", "after the journal is written", faultgate.Lose,
+		cluster.Replacement{
+			File: "controllers/mix/rebalance/journal.go",
+			Old:  "if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {", New: "if false {",
+		},
+		"the mix is not exact",
+	},
+}
+
+// The verdict about a cell is that it failed where the program does not survive what happens at the gate.
+func TestMutantsFailAtTheirGates(t *testing.T) {
+	slow(t)
+	for _, m := range gateMutants {
+		t.Run(m.what, func(t *testing.T) {
+			cells := slices.DeleteFunc(gates.Cells(), func(c gates.Cell) bool { return c.Gate.Name != m.gate || c.Action != m.action })
+			require.Len(t, cells, 1)
+			r := newGated(t, map[history.Program][]cluster.Replacement{cells[0].Program: {m.change}})
+			r.start(cells)
+			r.pass(&cells[0])
+			// Three times as long as a program takes that keeps its promises.
+			for began := time.Now(); !cells[0].Exact && time.Since(began) < 2*time.Minute; r.wait(time.Second) {
+				pods := r.Live(cells[0].Name)
+				cells[0].Exact = r.SplitOf(pods) == testenv.SplitBy(afterGate, gatedReplicas)
 			}
-			w := &plan.Workload{Name: app, Owner: plan.Deployment, Mix: split.New(50, 1), Replicas: 4}
-			r.add(w)
-			killed := 0
-			reach := func(what string, done func() bool) {
-				r.Within(settle, what, func() (bool, string) {
-					killed += r.revive()
-					return done(), r.Split(app).String()
-				})
-			}
-			in := func(m split.Mix) func() bool {
-				return func() bool {
-					return r.Split(app) == testenv.SplitBy(m, 4) && len(testenv.Where(r.Live(app), testenv.Ready)) == 4
-				}
-			}
-			reach("the pods are placed", in(w.Mix))
-			r.remix(&plan.Step{Workload: app, Mix: split.New(0, 1)})
-			reach("the replicas are moved", in(split.New(0, 1)))
-			reach("the program was killed at its gate", func() bool { return killed > 0 })
-			r.waitSettled(r.workloads[app], time.Now().Add(settle))
-			h := r.history()
-			for _, v := range judgeAll(h) {
-				assert.Empty(t, v.Violations, v.Promise)
-			}
-			if t.Failed() {
-				t.Log("the history is in " + r.keep(h))
-			}
+			r.verdicts(cells)
+			assert.Equal(t, m.verdict, cells[0].Verdict())
 		})
 	}
 }

@@ -100,12 +100,22 @@ type Cell struct {
 	Violations []string
 }
 
-// Cells are all gates with each of their actions.
+// Cells are all gates with each of their actions, those of the two programs in turn: the scheduler is tested while a controller has yet to
+// lead.
 func Cells() (list []Cell) {
+	var controllers []Cell
 	for i := range All {
 		for _, a := range All[i].Actions() {
-			list = append(list, Cell{Gate: &All[i], Action: a, Name: fmt.Sprintf("g%02d-%s", i, a)})
+			c := Cell{Gate: &All[i], Action: a, Name: fmt.Sprintf("g%02d-%s", i, a)}
+			if c.Program == history.Controller {
+				controllers = append(controllers, c)
+			} else {
+				list = append(list, c)
+			}
 		}
+	}
+	for i := range controllers {
+		list = slices.Insert(list, min(2*i+1, len(list)), controllers[i])
 	}
 	return list
 }

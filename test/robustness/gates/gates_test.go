@@ -104,10 +104,13 @@ func TestACellThatIsNotAsItShouldBeIsReported(t *testing.T) {
 func TestTheTableHasACellForEachAction(t *testing.T) {
 	cells := Cells()
 	names := map[string]bool{}
+	var order []string
 	for i := range cells {
 		names[cells[i].Name] = true
+		order = append(order, cells[i].Name)
 	}
 	assert.Len(t, names, len(cells))
+	assert.Equal(t, []string{"g00-kill", "g12-kill", "g00-stop", "g12-stop"}, order[:4])
 	text := Table(cells)
 	assert.Equal(t, len(cells), strings.Count(text, "NOT VISITED"))
 	assert.Equal(t, 4*len(All)-len(cells), strings.Count(text, " – "))
