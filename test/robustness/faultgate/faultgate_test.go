@@ -86,7 +86,7 @@ func TestAProgramIsKilledOrStopped(t *testing.T) {
 	for _, a := range []Action{Kill, Stop} {
 		t.Run(string(a), func(t *testing.T) {
 			d := armed(t, a)
-			p := exec.Command(os.Args[0], "-test.run=^TestProgram$") //nolint:gosec // the test itself
+			p := exec.Command(os.Args[0], "-test.run=^TestProgram$")
 			require.NoError(t, p.Start())
 			var status syscall.WaitStatus
 			_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
