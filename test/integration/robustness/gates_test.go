@@ -270,7 +270,7 @@ var gateMutants = []struct {
 		"the journal is not read again after its answer was lost", "after the journal is written", faultgate.Lose,
 		cluster.Replacement{
 			File: "controllers/mix/rebalance/journal.go",
-			Old:  "if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {", New: "if false {",
+			Old:  "if j.loaded || c.Journal.Name", New: "if j.restored || c.Journal.Name",
 		},
 		"the mix is not exact",
 	},
