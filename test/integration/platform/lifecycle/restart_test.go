@@ -111,22 +111,27 @@ func TestGatedPodsAreExactAfterTheAPIServerIsKilled(t *testing.T) {
 // pair is two schedulers of which one leads.
 type pair struct {
 	w                *testenv.World
+	election         cluster.LeaderElection
 	leader, follower *cluster.Scheduler
 	leaderID         string // as the lease names it
 	started          int
 }
 
+// shortLease has a standby take over soon.
+var shortLease = cluster.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond}
+
 // newPair starts a scheduler that comes to lead, and then one that follows.
 func newPair(w *testenv.World) *pair {
 	w.T.Helper()
-	return newPairOf(w, func(o cluster.ProgramOptions) cluster.ProgramOptions { return o })
+	return newPairOf(w, shortLease, func(o cluster.ProgramOptions) cluster.ProgramOptions { return o })
 }
 
-// newPairOf is newPair with other options for the one that leads.
-func newPairOf(w *testenv.World, change func(cluster.ProgramOptions) cluster.ProgramOptions) *pair {
+// newPairOf is newPair with another lease, and with other options for the one that leads.
+func newPairOf(w *testenv.World, election cluster.LeaderElection, change func(cluster.ProgramOptions) cluster.ProgramOptions) *pair {
 	w.T.Helper()
 	w.T.Cleanup(func() { w.DropLease("berth-system", "berth-scheduler") }) // the next test need not wait for the lease to end
-	p := &pair{w: w}
+	election.Enabled = new(true)
+	p := &pair{w: w, election: election}
 	p.leader = w.RunScheduler(change(p.options()))
 	w.Eventually("the first scheduler leads", func() (bool, string) { p.leaderID = p.holder(); return p.leaderID != "", "no holder" })
 	p.follower = p.start()
@@ -140,9 +145,7 @@ func (p *pair) start() *cluster.Scheduler {
 
 func (p *pair) options() cluster.ProgramOptions {
 	o := testenv.SchedulerOptions(testenv.SecondScheduler)
-	o.LeaderElection = &cluster.LeaderElection{
-		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
-	}
+	o.LeaderElection = &p.election
 	p.started++
 	o.Name = fmt.Sprintf("replica-%d", p.started)
 	o.Groups = []string{o.Name} // by which the audit log tells them apart
@@ -234,7 +237,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 func TestASuspendedLeaderBindsNothingOnceAnotherLeads(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	var cut *atomic.Bool
-	p := newPairOf(w, func(o cluster.ProgramOptions) cluster.ProgramOptions {
+	p := newPairOf(w, shortLease, func(o cluster.ProgramOptions) cluster.ProgramOptions {
 		o.Kubeconfig, cut = w.LeaselessKubeconfig(cluster.BerthSchedulerUser, o.Groups...)
 		return o
 	})
