@@ -34,9 +34,15 @@ func several(m split.Mix) *plan.Plan {
 // begun is a run whose workloads are all in their mix.
 func begun(t *testing.T, m split.Mix) *runner {
 	t.Helper()
+	return begunWith(t, several(m))
+}
+
+// begunWith is begun for workloads of a plan.
+func begunWith(t *testing.T, p *plan.Plan) *runner {
+	t.Helper()
 	slow(t)
 	r := newRunner(testenv.New(t, nodes(8)...), 0)
-	r.begin(several(m))
+	r.begin(p)
 	deadline := time.Now().Add(settle)
 	for _, name := range r.order {
 		r.waitSettled(r.workloads[name], deadline)

@@ -28,7 +28,7 @@ type Fault struct {
 	Frozen bool `json:"frozen,omitempty"`
 	// Stalled holds what watches deliver. Requests pass.
 	Stalled bool `json:"stalled,omitempty"`
-	// Only limits Refused, Lost and Reset to requests whose path has this text.
+	// Only limits Refused, Lost, Reset and Stalled to requests whose path has this text.
 	Only string `json:"only,omitempty"`
 }
 

@@ -133,7 +133,7 @@ func (p *Proxy) modify(res *http.Response) error {
 		return errLost
 	}
 	if watches(res.Request) {
-		res.Body = &watch{res.Body, res.Request.Context(), p}
+		res.Body = &watch{res.Body, res.Request, p}
 	}
 	return nil
 }
@@ -180,17 +180,17 @@ func wait(ctx context.Context, d time.Duration) error {
 // watch is the body of a watch, which may be stalled.
 type watch struct {
 	io.ReadCloser
-	ctx context.Context
-	p   *Proxy
+	of *http.Request
+	p  *Proxy
 }
 
 func (w *watch) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
-	if _, stalled := w.p.held(); stalled != nil {
+	if _, stalled := w.p.held(); stalled != nil && w.p.Fault().concerns(w.of) {
 		select {
 		case <-stalled:
-		case <-w.ctx.Done():
-			return 0, w.ctx.Err()
+		case <-w.of.Context().Done():
+			return 0, w.of.Context().Err()
 		}
 	}
 	return n, err

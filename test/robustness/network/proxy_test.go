@@ -174,6 +174,9 @@ func TestAStalledWatchDeliversLaterAndRequestsPass(t *testing.T) {
 	require.NoError(t, get(kube, long))
 	p.Set(Fault{})
 	require.Equal(t, "meanwhile", (<-events.ResultChan()).Object.(*corev1.Pod).Name)
+	p.Set(Fault{Stalled: true, Only: "/nodes"})
+	s.tick <- "of pods"
+	require.Equal(t, "of pods", (<-events.ResultChan()).Object.(*corev1.Pod).Name)
 }
 
 func TestLatencyDelaysRequests(t *testing.T) {
