@@ -4,7 +4,6 @@ package robustness_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +24,7 @@ const repaired = 30 * time.Second
 // All watches of Berth break, pods are deleted, and etcd is compacted: no watch can go on where it ended, and no event ever shows the
 // deletions.
 func TestWatchesThatCannotGoOnAfterACompaction(t *testing.T) {
-	p := several(split.New(60, 1))
-	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return w.Owner == plan.StatefulSet }) // cacheExit
-	r := begunWith(t, p)
+	r := begunWith(t, withoutStatefulSets(split.New(60, 1)))
 	broken := time.Now()
 	for _, p := range r.networks {
 		p.Set(network.Fault{Stalled: true})

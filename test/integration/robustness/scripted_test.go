@@ -31,6 +31,13 @@ func several(m split.Mix) *plan.Plan {
 	return p
 }
 
+// withoutStatefulSets are several workloads whose pods have new names: the scheduler does not end by cacheExit.
+func withoutStatefulSets(m split.Mix) *plan.Plan {
+	p := several(m)
+	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return w.Owner == plan.StatefulSet })
+	return p
+}
+
 // begun is a run whose workloads are all in their mix.
 func begun(t *testing.T, m split.Mix) *runner {
 	t.Helper()
