@@ -156,10 +156,10 @@ test-web: ## Call the services with generated gRPC-Web clients, in Node.js and C
 # The seeds and steps of test-robustness and repro.
 SEEDS ?= 1..20
 SEED ?= 1
-STEPS ?= 120
+STEPS ?= 60
 
 .PHONY: test-robustness
-test-robustness: ## Take random steps of traffic and faults from many seeds, and judge the histories (SEEDS=1..9 STEPS=120; an hour; not in `make test`)
+test-robustness: ## Take random steps of traffic and faults from many seeds, and judge the histories (SEEDS=1..9 STEPS=60; 70 minutes; not in `make test`)
 	BERTH_TEST_ROBUSTNESS=1 BERTH_SEEDS=$(SEEDS) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- \
 		go test -vet=off -timeout 180m -count=1 -v -skip Mutants ./test/integration/robustness
 
@@ -175,7 +175,7 @@ soak: ## Repeat traffic and faults, and require that memory, goroutines and writ
 	BERTH_SOAK=$(DURATION) $(POOL) --size 1 -- go test -vet=off -timeout 1440m -count=1 -v -run TestSoak ./test/integration/robustness
 
 .PHONY: repro
-repro: ## Repeat the steps of a seed (SEED=1 STEPS=120)
+repro: ## Repeat the steps of a seed (SEED=1 STEPS=60)
 	BERTH_SEEDS=$(SEED) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- \
 		go test -vet=off -timeout 60m -count=1 -v -run TestPromises ./test/integration/robustness
 

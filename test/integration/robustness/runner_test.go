@@ -267,6 +267,9 @@ func isOutage(s *plan.Step) bool {
 func (r *runner) rest() {
 	r.T.Helper()
 	const quiet = 7 * time.Second // longer than a resync
+	r.Within(patience, "the controllers lead", func() (bool, string) {
+		return slices.ContainsFunc(replicas, r.leads) && (r.controllers[environments] == nil || r.leads(environments)), ""
+	})
 	writes := r.Count(func(q testenv.Request) bool {
 		ours := []string{cluster.BerthControllerUser, cluster.BerthSchedulerUser, cluster.BerthEnvironmentsUser}
 		return slices.Contains(ours, q.User) && q.Write() && !slices.Contains(judge.Harmless, q.Resource)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -295,18 +297,22 @@ func (r *runner) loseNode(s *plan.Step) {
 
 // leader is the name of the controller that leads; the first one if none reports it.
 func (r *runner) leader() string {
+	return replicas[max(0, slices.IndexFunc(replicas, r.leads))]
+}
+
+// leading is the metric of a controller that leads.
+var leading = regexp.MustCompile(`leader_election_master_status{.*} 1\n`)
+
+// leads reports whether a controller runs, and reports that it leads.
+func (r *runner) leads(name string) bool {
+	c := r.controllers[name]
+	if runs, _ := testenv.Runs(c); !runs {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(r.Ctx, 2*time.Second)
 	defer cancel()
-	for _, name := range replicas {
-		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
-			continue
-		}
-		text, err := r.controllers[name].Get(ctx, "/metrics")
-		if err == nil && strings.Contains(string(text), `leader_election_master_status{name="berth-controller"} 1`) {
-			return name
-		}
-	}
-	return replicas[0]
+	text, err := c.Get(ctx, "/metrics")
+	return err == nil && leading.Match(text)
 }
 
 // kill kills a program; with the leading controller the one that runs Environments, too.
