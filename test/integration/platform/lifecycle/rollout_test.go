@@ -15,8 +15,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// With the lease that is shipped, a standby tries every 2 to 4.4 s to acquire a lease that was given up. One that was not is valid for 15 s.
-const handover = 6 * time.Second
+// With the lease that is shipped, a standby tries every 2 to 4.4 s to acquire a lease that was given up, and then binds what has arrived. One
+// that was not given up is valid for 15 s.
+const handover = 10 * time.Second
 
 // Pods arrive while the replicas of the scheduler are replaced one after the other.
 func TestARolloutOfTheSchedulerDelaysPodsByAFewSeconds(t *testing.T) {
