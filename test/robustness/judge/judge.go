@@ -5,7 +5,6 @@ package judge
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -90,39 +89,24 @@ func BoundOnce(h *history.History) *Verdict {
 // has just bound does not count: Berth's may not have seen it.
 func NoOvercommit(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I2, no binding overcommits a node"}
-	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
-	bound := map[types.UID]time.Time{}
+	w, bound := newWorld(), map[types.UID]time.Time{}
 	for i := range h.Changes {
 		c := &h.Changes[i]
-		name := c.Key[strings.LastIndex(c.Key, "/")+1:]
-		switch {
-		case strings.HasPrefix(c.Key, "/registry/minions/"):
-			if nodes[name] = c.Node; c.Node == nil {
-				delete(nodes, name)
-			}
-			continue
-		case c.Pod == nil:
-			delete(pods, c.Key)
-			continue
+		before := w.pods[c.Key]
+		w.apply(c)
+		if c.Pod == nil || before != nil && before.UID == c.Pod.UID && before.Spec.NodeName != "" {
+			continue // it is gone, or was bound before
 		}
-		before := pods[c.Key]
-		pods[c.Key] = c.Pod
-		node := nodes[c.Pod.Spec.NodeName]
-		if node == nil || before != nil && before.UID == c.Pod.UID && before.Spec.NodeName != "" {
-			continue // it was bound before, or its node has just left
+		node := w.nodes[c.Pod.Spec.NodeName]
+		if node == nil {
+			continue // it has none, or the node has just left
 		}
 		if bound[c.Pod.UID] = c.At; rivals(c.Pod) {
 			continue
 		}
 		v.Facts++
-		seen := func(yield func(*corev1.Pod) bool) {
-			for _, p := range pods {
-				if !(rivals(p) && c.At.Sub(bound[p.UID]) < view) && !yield(p) {
-					return
-				}
-			}
-		}
-		if over := overcommitted(node, seen); over != "" {
+		unseen := func(p *corev1.Pod) bool { return rivals(p) && c.At.Sub(bound[p.UID]) < view }
+		if over := overcommitted(node, slices.DeleteFunc(slices.Collect(maps.Values(w.pods)), unseen)); over != "" {
 			v.violated(c, "pod %s overcommits node %s: %s", c.Key, node.Name, over)
 		}
 	}
@@ -133,10 +117,10 @@ func NoOvercommit(h *history.History) *Verdict {
 func rivals(p *corev1.Pod) bool { return p.Spec.SchedulerName == corev1.DefaultSchedulerName }
 
 // overcommitted is what the pods of a node request too much of, "" for nothing.
-func overcommitted(node *corev1.Node, pods iter.Seq[*corev1.Pod]) string {
+func overcommitted(node *corev1.Node, pods []*corev1.Pod) string {
 	sum := corev1.ResourceList{}
 	n := int64(0)
-	for p := range pods {
+	for _, p := range pods {
 		if p.Spec.NodeName != node.Name || terminal(p) {
 			continue
 		}

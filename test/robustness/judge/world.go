@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,19 +191,14 @@ func annotated(a map[string]string) (split.Mix, bool) {
 // fits reports whether a node of a type has free capacity for a pod that is not there yet.
 func (w *world) fits(p *corev1.Pod, t capacity.Type) bool {
 	more := p.DeepCopy()
+	all := slices.DeleteFunc(slices.Collect(maps.Values(w.pods)), func(other *corev1.Pod) bool { return podKey(other) == podKey(p) })
+	all = append(all, more)
 	for name, n := range w.nodes {
 		if w.typeOf(name) != t || !takesPods(n) || name == p.Spec.NodeName {
 			continue
 		}
 		more.Spec.NodeName = name
-		if over := overcommitted(n, func(yield func(*corev1.Pod) bool) {
-			for key, other := range w.pods {
-				if key != podKey(p) && !yield(other) {
-					return
-				}
-			}
-			yield(more)
-		}); over == "" {
+		if overcommitted(n, all) == "" {
 			return true
 		}
 	}
