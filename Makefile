@@ -175,8 +175,8 @@ soak: ## Repeat traffic and faults, and require that memory, goroutines and writ
 	BERTH_SOAK=$(DURATION) $(POOL) --size 1 -- go test -vet=off -timeout 1440m -count=1 -v -run TestSoak ./test/integration/robustness
 
 .PHONY: repro
-repro: ## Repeat the steps of a seed (SEED=1 STEPS=60)
-	BERTH_SEEDS=$(SEED) BERTH_STEPS=$(STEPS) $(POOL) --size 1 -- \
+repro: ## Repeat the steps of a seed (SEED=1 STEPS=60), or of a run that failed (HISTORY=out/robustness/FILE)
+	BERTH_SEEDS=$(SEED) BERTH_STEPS=$(STEPS) BERTH_HISTORY=$(abspath $(HISTORY)) $(POOL) --size 1 -- \
 		go test -vet=off -timeout 60m -count=1 -v -run TestPromises ./test/integration/robustness
 
 .PHONY: test-ui

@@ -7,6 +7,7 @@ package robustness_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,6 +28,8 @@ const (
 	// envSeeds are the seeds of the runs, separated by commas, or from..to; envSteps the number of steps of each.
 	envSeeds = "BERTH_SEEDS"
 	envSteps = "BERTH_STEPS"
+	// envHistory is the file of a run whose steps are repeated.
+	envHistory = "BERTH_HISTORY"
 	// steps is their number in make test.
 	steps = 30
 	// A run in which less happened than this is no run.
@@ -34,6 +37,10 @@ const (
 )
 
 func TestPromisesHoldUnderRandomTrafficAndFaults(t *testing.T) {
+	if path := os.Getenv(envHistory); path != "" {
+		hold(t, planOf(t, path), 0)
+		return
+	}
 	n := steps
 	if text := os.Getenv(envSteps); text != "" {
 		var err error
@@ -41,25 +48,53 @@ func TestPromisesHoldUnderRandomTrafficAndFaults(t *testing.T) {
 		require.NoError(t, err, envSteps)
 	}
 	for _, seed := range seeds(t) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			r := run(t, plan.New(seed, n), seed)
-			h := r.history()
-			faults := 0
-			for i := range h.Steps {
-				if h.Steps[i].Fault {
-					faults++
-				}
-			}
-			require.GreaterOrEqual(t, faults, fewestFaults*n/steps, "faults")
-			for _, v := range judgeAll(h) {
-				t.Log(v)
-				assert.Empty(t, v.Violations, v.Promise)
-			}
-			assert.GreaterOrEqual(t, judge.BoundOnce(h).Facts, fewestBindings, "bindings")
-			if t.Failed() {
-				t.Logf("the history is in %s; make repro SEED=%d STEPS=%d repeats the steps", r.keep(h), seed, n)
-			}
-		})
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { hold(t, plan.New(seed, n), seed) })
+	}
+}
+
+// The steps of runs that found a defect are repeated as they were then: the generator has changed since.
+func TestPromisesHoldInRunsThatFoundDefects(t *testing.T) {
+	slow(t)
+	files, err := filepath.Glob("testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { hold(t, planOf(t, file), 0) })
+	}
+}
+
+// planOf reads the plan of a run from its history, or from a file that has no more of it.
+func planOf(t *testing.T, file string) *plan.Plan {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	h, err := history.Read(f)
+	require.NoError(t, err)
+	require.NotNil(t, h.Plan, "%s has no plan", file)
+	return h.Plan
+}
+
+// hold takes the steps of a plan, and has the history judged.
+func hold(t *testing.T, p *plan.Plan, seed uint64) {
+	t.Helper()
+	r := run(t, p, seed)
+	h := r.history()
+	faults := 0
+	for i := range h.Steps {
+		if h.Steps[i].Fault {
+			faults++
+		}
+	}
+	require.GreaterOrEqual(t, faults, fewestFaults*len(p.Steps)/steps, "faults")
+	for _, v := range judgeAll(h) {
+		t.Log(v)
+		assert.Empty(t, v.Violations, v.Promise)
+	}
+	assert.GreaterOrEqual(t, judge.BoundOnce(h).Facts, fewestBindings, "bindings")
+	if t.Failed() {
+		file := r.keep(h)
+		t.Logf("the history is in %s; make repro HISTORY=%s repeats the steps", file, file)
 	}
 }
 

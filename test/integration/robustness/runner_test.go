@@ -69,6 +69,7 @@ type workload struct {
 type runner struct {
 	*testenv.World
 	seed uint64
+	plan *plan.Plan
 	// binaries and env are those of programs that are not built and run as they are.
 	binaries map[history.Program]string
 	env      map[history.Program][]string
@@ -175,6 +176,7 @@ func (r *runner) replaceScheduler() {
 // begin starts the programs, creates the workloads and declares the products.
 func (r *runner) begin(p *plan.Plan) {
 	r.T.Helper()
+	r.plan = p
 	r.startScheduler()
 	for _, name := range append(slices.Clone(replicas), environments) {
 		r.startController(name)
@@ -399,7 +401,7 @@ func rolledOut(o client.Object) bool {
 func (r *runner) history() *history.History {
 	r.T.Helper()
 	h := &history.History{Run: history.Run{
-		Seed: r.seed, Steps: r.steps, Grace: grace, MoveTimeout: moveTimeout,
+		Seed: r.seed, Plan: r.plan, Steps: r.steps, Grace: grace, MoveTimeout: moveTimeout,
 		Versions: map[string]string{}, Configurations: map[string]string{},
 	}}
 	if v, err := r.Kube.Discovery().ServerVersion(); err == nil {
@@ -434,7 +436,7 @@ func (r *runner) keep(h *history.History) string {
 			h.Logs = append(h.Logs, history.Line{Program: name, Text: strings.TrimSuffix(text, "\n")})
 		}
 	}
-	path := testenv.Path(filepath.Join("out", "robustness", fmt.Sprintf("seed-%d.jsonl", h.Seed)))
+	path := testenv.Path(filepath.Join("out", "robustness", strings.ReplaceAll(r.T.Name(), "/", "-")+".jsonl"))
 	require.NoError(r.T, os.MkdirAll(filepath.Dir(path), 0o755))
 	f, err := os.Create(path)
 	require.NoError(r.T, err)

@@ -31,14 +31,15 @@ const (
 	sampling, fewestSamples = 5 * time.Second, 10
 	// fewestRounds are those that the last half must have for the writes to be compared: each round has other steps.
 	fewestRounds = 10
-	// mostGrowth is by how much memory, goroutines and writes may grow during the last half: the workloads of a round differ.
+	// mostGrowth is by how much memory, goroutines, watches and writes may grow during the last half: the workloads of a round differ.
 	mostGrowth = 0.25
 )
 
 // measured are the samples of one process.
 type measured struct {
-	pid                  int
-	resident, goroutines []trend.Sample
+	pid int
+
+	resident, goroutines, watches []trend.Sample
 }
 
 // soak runs rounds with the same programs.
@@ -74,6 +75,7 @@ func (s *soak) measure(name string, pid int, p testenv.Measured) {
 		m = &measured{pid: pid}
 		s.processes[name] = m
 	}
+	m.watches = append(m.watches, trend.Sample{At: s.sampled, Value: float64(s.networks[name].Watches())})
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err == nil {
 		m.resident = append(m.resident, trend.Sample{At: s.sampled, Value: field(status, "VmRSS:")})
@@ -103,9 +105,9 @@ func (s *soak) round(seed uint64) {
 	var err error
 	s.recorder, err = history.NewRecorder(s.Ctx, s.Cluster.EtcdURL())
 	require.NoError(s.T, err)
-	s.seed, s.began, s.steps = seed, time.Now(), nil
+	s.seed, s.plan, s.began, s.steps = seed, plan.New(seed, stepsOfRound), time.Now(), nil
 	s.wait(grace + 2*time.Second) // the first renewal counts as a change of the leader
-	for _, step := range plan.New(seed, stepsOfRound).Steps {
+	for _, step := range s.plan.Steps {
 		if gentle(step) {
 			s.step(&step)
 		}
@@ -136,7 +138,7 @@ func (s *soak) round(seed uint64) {
 		counts[history.Scheduler]/minutes, counts[history.Controller]/minutes)
 }
 
-// Memory, goroutines and writes of each program stay as they are while the same traffic and faults go on.
+// Memory, goroutines, watches and writes of each program stay as they are while the same traffic and faults go on.
 func TestSoak(t *testing.T) {
 	text := os.Getenv(envSoak)
 	if text == "" {
@@ -167,7 +169,8 @@ func TestSoak(t *testing.T) {
 	judged := 0
 	for _, name := range append(slices.Clone(replicas), string(history.Scheduler)) {
 		m := s.processes[name]
-		if check("kB resident of "+name, m.resident, fewestSamples) && check("goroutines of "+name, m.goroutines, fewestSamples) {
+		if check("kB resident of "+name, m.resident, fewestSamples) && check("goroutines of "+name, m.goroutines, fewestSamples) &&
+			check("watches of "+name, m.watches, fewestSamples) {
 			judged++
 		}
 	}

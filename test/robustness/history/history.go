@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/robustness/plan"
 )
 
 // Change is a revision of an object.
@@ -100,6 +101,8 @@ type Run struct {
 	// one replica of a workload at a time.
 	Grace       time.Duration `json:"grace,omitempty"`
 	MoveTimeout time.Duration `json:"moveTimeout,omitempty"`
+	// Plan is what the run was to do: it can be repeated after the generator has changed.
+	Plan *plan.Plan `json:"plan,omitempty"`
 	// Steps are what the traffic and the nemesis did, in order.
 	Steps []Step `json:"steps"`
 }

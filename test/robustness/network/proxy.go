@@ -17,6 +17,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,6 +27,8 @@ import (
 // Proxy is a connection. Create it with New.
 type Proxy struct {
 	server *httptest.Server
+	// watching is how many watches are open.
+	watching atomic.Int64
 
 	mu     sync.Mutex // guards what follows
 	random *rand.Rand
@@ -106,6 +109,9 @@ func (p *Proxy) Fault() Fault {
 	return p.fault
 }
 
+// Watches is how many watches the program has open.
+func (p *Proxy) Watches() int { return int(p.watching.Load()) }
+
 // Close ends the fault and all connections.
 func (p *Proxy) Close() {
 	p.Set(Fault{})
@@ -133,6 +139,7 @@ func (p *Proxy) modify(res *http.Response) error {
 		return errLost
 	}
 	if watches(res.Request) {
+		p.watching.Add(1)
 		res.Body = &watch{res.Body, res.Request, p}
 	}
 	return nil
@@ -194,6 +201,12 @@ func (w *watch) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// Close is called once, by the proxy that copies the body.
+func (w *watch) Close() error {
+	w.p.watching.Add(-1)
+	return w.ReadCloser.Close()
 }
 
 // listener hands out connections that may be frozen.

@@ -177,6 +177,9 @@ func TestAStalledWatchDeliversLaterAndRequestsPass(t *testing.T) {
 	p.Set(Fault{Stalled: true, Only: "/nodes"})
 	s.tick <- "of pods"
 	require.Equal(t, "of pods", (<-events.ResultChan()).Object.(*corev1.Pod).Name)
+	assert.Equal(t, 1, p.Watches())
+	events.Stop()
+	require.Eventually(t, func() bool { return p.Watches() == 0 }, long, time.Millisecond, "it has ended")
 }
 
 func TestLatencyDelaysRequests(t *testing.T) {

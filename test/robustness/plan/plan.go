@@ -90,15 +90,19 @@ const (
 
 // Workload is one that a run begins with.
 type Workload struct {
-	Name  string
-	Owner Owner
+	Name  string `json:"name"`
+	Owner Owner  `json:"owner"`
 	// Gated pods have the scheduling gate. Annotated workloads have their mix in annotations, the others in a CapacityMix. NoMix
 	// workloads have none: those that are Invalid have annotations that are no mix, Rival ones are placed by the default scheduler.
-	Gated, Annotated, NoMix, Invalid, Rival bool
+	Gated     bool `json:"gated,omitempty"`
+	Annotated bool `json:"annotated,omitempty"`
+	NoMix     bool `json:"noMix,omitempty"`
+	Invalid   bool `json:"invalid,omitempty"`
+	Rival     bool `json:"rival,omitempty"`
 	// Budgeted workloads have a PodDisruptionBudget that allows one disruption.
-	Budgeted bool
-	Replicas int32
-	Mix      split.Mix
+	Budgeted bool      `json:"budgeted,omitempty"`
+	Replicas int32     `json:"replicas"`
+	Mix      split.Mix `json:"mix"`
 }
 
 // Owner is the kind of the owner of a workload's pods.
@@ -180,8 +184,8 @@ func (s *Step) String() string {
 
 // Plan is what a run does.
 type Plan struct {
-	Workloads []Workload
-	Steps     []Step
+	Workloads []Workload `json:"workloads"`
+	Steps     []Step     `json:"steps"`
 }
 
 // New returns the plan of a seed with n steps. The steps of a shorter plan of the same seed are its first ones.

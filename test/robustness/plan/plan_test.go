@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -23,6 +24,18 @@ func TestASeedHasOnePlan(t *testing.T) {
 			require.Equal(t, whole.Steps[i], shorter[i], "a shorter plan is the begin of a longer one")
 		}
 		assert.Equal(t, whole.Workloads, New(seed, 0).Workloads)
+	})
+}
+
+// A plan can be kept in a file, and repeated after the generator has changed.
+func TestAPlanIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := New(rapid.Uint64().Draw(t, "seed"), 60)
+		text, err := json.Marshal(p)
+		require.NoError(t, err)
+		read := &Plan{}
+		require.NoError(t, json.Unmarshal(text, read))
+		require.Equal(t, p, read)
 	})
 }
 
