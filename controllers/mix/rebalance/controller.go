@@ -7,6 +7,7 @@ package rebalance
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -100,8 +101,9 @@ type Controller struct {
 	take     func(context.Context) (snapshot, error)
 	snapshot snapshot
 	taken    time.Time
-	// scales may be nil: then the scale of no owner is read.
-	scales scales
+	// scales and metadata may be nil: then nothing is read by them.
+	scales   scales
+	metadata metadata
 
 	mu       sync.Mutex // guards what follows
 	queue    workqueue.TypedRateLimitingInterface[policy.GroupKey]
@@ -121,21 +123,22 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager. The error is that of an invalid Config.
 func New(o Options) (*Controller, error) {
-	config, scales := o.Config, scales(nil)
+	config, scales, metadata := o.Config, scales(nil), metadata(nil)
 	if config != nil { // tests of decisions have none
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
-		var err error
-		if scales, err = readScales(config); err != nil {
-			return nil, err
+		live, err := client.New(config, client.Options{}) // kinds are discovered when the first object of theirs is read
+		if err != nil {
+			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)
 		}
+		scales, metadata = readScales(live), readMetadata(live)
 	}
 	return &Controller{
 		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
 		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
 		take:   func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
-		scales: scales,
-		storm:  rebalance.NewStorm(o.Storm),
+		scales: scales, metadata: metadata,
+		storm: rebalance.NewStorm(o.Storm),
 	}, nil
 }
 

@@ -174,9 +174,9 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 	return w.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
 }
 
-// confirm decides again right before the eviction: with the pods of the workload that the API server has now, and with the
-// grace, the storms and the budgets of this moment, since the proof of capacity may have taken long. It returns the replica as
-// it is now, or a hold.
+// confirm decides again right before the eviction: with the pods and the mix of the workload that the API server has now, and
+// with the grace, the storms and the budgets of this moment, since the proof of capacity may have taken long. It returns the
+// replica as it is now, or a hold.
 func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict,
 	again func() rebalance.Verdict,
 ) (*corev1.Pod, *workloads.Hold) {
@@ -201,7 +201,7 @@ func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Ver
 	if pod == nil || !unchanged(pod, v) {
 		return nil, w.changed(v)
 	}
-	return pod, nil
+	return pod, c.checkMix(ctx, w, v, pod)
 }
 
 func find(pods []corev1.Pod, uid types.UID) *corev1.Pod {

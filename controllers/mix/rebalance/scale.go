@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/controllers/mix/workloads"
@@ -21,12 +20,8 @@ import (
 // no scale subresource, or the owner is another one by now.
 type scales func(ctx context.Context, owner clusterstate.Workload) (replicas int, known bool, err error)
 
-// readScales returns scales of an API server. Kinds are discovered when the first owner of theirs is read.
-func readScales(config *rest.Config) (scales, error) {
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("make a client for scale subresources: %w", err)
-	}
+// readScales returns scales of an API server.
+func readScales(c client.Client) scales {
 	return func(ctx context.Context, owner clusterstate.Workload) (int, bool, error) {
 		parent, scale := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 		parent.SetAPIVersion(owner.APIVersion)
@@ -46,7 +41,7 @@ func readScales(config *rest.Config) (scales, error) {
 		}
 		n, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas") // absent means 0
 		return int(n), err == nil && n >= 0, nil
-	}, nil
+	}
 }
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it

@@ -199,6 +199,30 @@ func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) 
 	return nil // and no *Owner that is nil
 }
 
+// PolicyUnder returns the policy that would govern a pod if its controller had the annotations of an object, nil for none.
+func (f *State) PolicyUnder(pod *corev1.Pod, controller metav1.Object) *policy.Policy {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	r := *f.resolver
+	r.Controllers = known{controllersOf{f}, controller}
+	p, _ := r.Resolve(pod)
+	return p
+}
+
+// known has one controller in another state than the cluster state has it.
+type known struct {
+	controllersOf
+	controller metav1.Object
+}
+
+// Controller implements policy.Controllers.
+func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	if ref.UID == k.controller.GetUID() && namespace == k.controller.GetNamespace() {
+		return k.controller
+	}
+	return k.controllersOf.Controller(namespace, ref)
+}
+
 // object returns a controller of a namespace. One of another namespace controls
 // nothing there, whatever a reference says; f.mu is held.
 func (f *State) object(namespace string, uid types.UID) *Owner {

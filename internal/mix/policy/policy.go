@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
@@ -42,6 +43,11 @@ type Policy struct {
 	Tolerations map[capacity.Type][]corev1.Toleration
 	// Window limits when replicas are moved, for a mix in annotations. Nil means at any time.
 	Window *Window
+}
+
+// Same reports whether another policy, which may be nil, gives the same replicas to the same types at the same times.
+func (p *Policy) Same(o *Policy) bool {
+	return o != nil && p.Source == o.Source && p.Mix == o.Mix && ptr.Equal(p.Window, o.Window)
 }
 
 // Window is a window in annotations, as they have it. The package rebalance parses it, because only moves depend on it. An

@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -22,6 +23,7 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/robustness/history"
 	"berth.dev/berth/test/robustness/judge"
+	"berth.dev/berth/test/robustness/network"
 	"berth.dev/berth/test/robustness/plan"
 	"berth.dev/berth/test/testenv"
 )
@@ -163,6 +165,21 @@ var (
 		r.wait(25 * time.Second)
 		r.Cordon(false, "on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3") // a last revision
 	}}
+	behind = scenario{"the mix is as before again, which no watch has shown", 4, func(r *runner) {
+		r.Create(builders.PodDisruptionBudget(app, builders.MaxUnavailable("0")))
+		r.create(split.New(50, 0), 4)
+		r.mix(split.New(0, 0))
+		r.wait(3 * time.Second) // two replicas have to move, and wait for their budget
+		for _, name := range replicas {
+			r.networks[name].Set(network.Fault{Stalled: true, Only: "/capacitymixes"})
+		}
+		r.mix(split.New(50, 0))
+		r.wait(seen)
+		b := builders.PodDisruptionBudget(app, builders.MaxUnavailable("0"))
+		b.Namespace = r.Namespace
+		r.change(b, func() { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+		r.untilMoved(1)
+	}}
 	placing   = scenario{"pods are placed", 4, func(r *runner) { r.create(split.New(50, 0), 6) }}
 	replacing = scenario{"pods are replaced", 4, func(r *runner) {
 		r.create(split.New(50, 0), 6)
@@ -174,7 +191,7 @@ var (
 )
 
 // scenarios are those of all mutants: what keeps its promises has no violation in any of them.
-var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, resting, waiting, ungoverned, placing, replacing, declaring}
+var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, behind, resting, waiting, ungoverned, placing, replacing, declaring}
 
 // mutant is a program that breaks a promise.
 type mutant struct {
@@ -244,6 +261,9 @@ var mutants = []mutant{
 	}},
 	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
 	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
+	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []cluster.Replacement{
+		{File: evictions, Old: "return pod, c.checkMix(ctx, w, v, pod)", New: "return pod, nil"},
+	}},
 	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []cluster.Replacement{
 		mayFit, {File: evictions, Old: "if !answer.Fits {", New: "if false {"},
 	}},

@@ -4,12 +4,17 @@ package controller_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
@@ -116,4 +121,56 @@ func TestNothingIsEvictedInTheGraceAfterTheAPIServerStoodStill(t *testing.T) {
 	}
 	// One may have been under way when the API server was stopped, and cannot be taken back.
 	assert.LessOrEqual(t, len(early), 1, strings.Join(early, ", "))
+}
+
+// A watch is behind by two changes of the mix: replicas that belong where they are again are not moved by the first one.
+func TestNothingIsEvictedByAStaleMix(t *testing.T) {
+	thirty := split.New(30, 2)
+	for resource, c := range map[string]struct {
+		create func(w *testenv.World)
+		change func(w *testenv.World, m split.Mix)
+	}{
+		"capacitymixes": {
+			func(w *testenv.World) {
+				w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas))
+			},
+			func(w *testenv.World, m split.Mix) { w.ChangeMix("web", builders.SpotPercent(m.SpotPercent)) },
+		},
+		"replicasets": {
+			func(w *testenv.World) {
+				d := builders.Deployment("web", replicas)
+				d.Annotations = builders.MixAnnotations(70, 2)
+				w.Create(d)
+			},
+			func(w *testenv.World, m split.Mix) {
+				testenv.Patch(w, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}, func(d *appsv1.Deployment) {
+					maps.Copy(d.Annotations, builders.MixAnnotations(int(m.SpotPercent), int(m.MinOnDemand)))
+				})
+			},
+		},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			w := testenv.New(t, testenv.Roomy()...)
+			c.create(w)
+			w.Create(builders.PodDisruptionBudget("web", builders.MaxUnavailable("0")))
+			w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
+			kubeconfig, stalled := w.StallingKubeconfigOf(cluster.BerthControllerUser, resource)
+			leader := w.StartControllerWith(cluster.ProgramOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, testenv.Impatient)
+			blocked := func(reason string) func() int {
+				return func() int {
+					return w.Metric(leader, "berth_mix_blocked_workloads", map[string]string{"reason": reason})
+				}
+			}
+			c.change(w, thirty)
+			w.Reaches("replicas that have to move wait for their budget", 1, blocked("DisruptionBudget"))
+			stalled.Store(true)
+			c.change(w, seventy)
+			testenv.Patch(w, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}},
+				func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) })
+			w.Reaches("the change that the controller has not seen is read", 1, blocked("StaleView"))
+			testenv.Stays(w, testenv.Holds, "nothing is evicted", 0, w.Evicted)
+			stalled.Store(false)
+			w.RequireExact("web", seventy, replicas)
+		})
+	}
 }

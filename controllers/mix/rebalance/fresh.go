@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// metadata reads the metadata of an object as the API server has it at this moment, nil if there is none of that name.
+type metadata func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error)
+
+// readMetadata returns metadata of an API server. The controller may list these kinds, for its watches, so it lists one.
+func readMetadata(c client.Reader) metadata {
+	return func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+		if err != nil || len(list.Items) == 0 {
+			return nil, err
+		}
+		return &list.Items[0], nil
+	}
+}
+
+// checkMix returns a hold if the mix is not the one any more that was decided by. A watch that broke may be behind by half a minute,
+// in which replicas would move that have to stay.
+func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+	if c.metadata == nil {
+		return nil
+	}
+	what, err := "", error(nil)
+	switch {
+	case w.Mix != "":
+		what, err = c.mixChanged(ctx, w)
+	case w.Group.Policy.Source == policy.SourceController:
+		what, err = c.annotationsChanged(ctx, w, pod)
+	}
+	switch {
+	case err != nil:
+		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the mix: %v", err)
+	case what != "":
+		return w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)
+	}
+	return nil
+}
+
+// mixChanged is what has happened to the CapacityMix of a workload, "" for nothing.
+func (c *Controller) mixChanged(ctx context.Context, w *evaluation) (what string, err error) {
+	now, err := c.read(ctx, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), w.Group.Key.Namespace, w.Mix)
+	switch {
+	case err != nil:
+		return "", err
+	case now == nil:
+		return "CapacityMix " + w.Mix + " is gone", nil
+	case (workloads.Version{UID: now.UID, Generation: now.Generation}) != w.Spec:
+		return "CapacityMix " + w.Mix + " was changed", nil
+	}
+	return "", nil
+}
+
+// annotationsChanged is what has happened to the mix in the annotations of a pod's controller, "" for nothing.
+func (c *Controller) annotationsChanged(ctx context.Context, w *evaluation, pod *corev1.Pod) (what string, err error) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return "", nil
+	}
+	now, err := c.read(ctx, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), pod.Namespace, ref.Name)
+	switch {
+	case err != nil:
+		return "", err
+	case now == nil || now.UID != ref.UID:
+		return ref.Kind + " " + ref.Name + " is gone", nil
+	case !w.Group.Policy.Same(c.State.PolicyUnder(pod, now)):
+		return "the mix in the annotations of " + ref.Kind + " " + ref.Name + " was changed", nil
+	}
+	return "", nil
+}
+
+// read is metadata that ends in time.
+func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (
+	o *metav1.PartialObjectMetadata, err error,
+) {
+	err = c.bounded(ctx, func(ctx context.Context) error {
+		o, err = c.metadata(ctx, kind, namespace, name)
+		return err
+	})
+	return o, err
+}
