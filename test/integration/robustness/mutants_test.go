@@ -311,8 +311,16 @@ var mutants = []mutant{
 	{judge.OneLeaderWrites, "there is no election", history.Controller, moving, []cluster.Replacement{
 		{File: "cmd/berth-controller/run.go", Old: "LeaderElection:                c.LeaderElection.Enabled,", New: "LeaderElection: false,"},
 	}},
-	{judge.OneLeaderWrites, "the standby moves replicas, too", history.Controller, moving, []cluster.Replacement{
+	{judge.OneLeaderWrites, "the standby moves replicas, too", history.Controller, scenario{"", 4, func(r *runner) {
+		r.create(split.New(50, 0), 8)
+		for i := range 3 { // which of the two is first is left to chance
+			r.mix(split.New([]int32{0, 50, 0}[i], 0))
+			r.untilMoved(4 * (i + 1))
+		}
+	}}, []cluster.Replacement{
 		{File: rebalancer, Old: "{MaxConcurrentReconciles: 1, NewQueue", New: "{NeedLeaderElection: new(false), MaxConcurrentReconciles: 1, NewQueue"},
+		// A controller whose journal another one has written moves nothing.
+		{File: "controllers/mix.go", Old: "Name: p.cfg.LeaseName() + \"-moves\"", New: "Name: \"\""},
 	}},
 	{judge.NothingForbidden, "the journal has another name", history.Controller, moving, []cluster.Replacement{
 		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
