@@ -117,7 +117,7 @@ func (s *soak) round(seed uint64) {
 	s.sample()
 	h := s.history()
 	// Which controller leads is known from its first renewal on.
-	h.Requests = h.Requests[slices.IndexFunc(h.Requests, func(q history.Request) bool { return q.Resource == "leases" }):]
+	h.Requests = h.Requests[slices.IndexFunc(h.Requests, func(q history.Request) bool { return q.Program == history.Controller && q.Resource == "leases" }):]
 	minutes := time.Since(s.began).Minutes()
 	counts := map[history.Program]float64{}
 	for i := range h.Requests {
