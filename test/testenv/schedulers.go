@@ -50,7 +50,7 @@ profiles:
 
 // StartStock starts the unchanged kube-scheduler, for pods that name no
 // scheduler, beside Berth's, and kills it at the end of the test.
-func (w *World) StartStock() {
+func (w *World) StartStock() *cluster.Scheduler {
 	w.T.Helper()
 	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
 	require.NoError(w.T, err)
@@ -59,6 +59,7 @@ func (w *World) StartStock() {
 		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
 	})
 	w.T.Cleanup(func() { Kill(s) })
+	return s
 }
 
 // Kill ends a scheduler with SIGKILL and waits until it is gone.

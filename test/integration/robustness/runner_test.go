@@ -78,6 +78,8 @@ type runner struct {
 	networks    map[string]*network.Proxy
 	kubeconfigs map[string]string
 	scheduler   *cluster.Scheduler
+	// rival is the stock kube-scheduler, nil if no workload has it.
+	rival       *cluster.Scheduler
 	controllers map[string]*cluster.Controller
 	workloads   map[string]*workload
 	// order has the names of the workloads in the order of the plan.
@@ -189,7 +191,7 @@ func (r *runner) begin(p *plan.Plan) {
 		r.add(&p.Workloads[i])
 	}
 	if slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Rival }) {
-		r.StartStock()
+		r.rival = r.StartStock()
 	}
 	for _, name := range plan.Products {
 		r.declare(&plan.Step{Product: name, Parts: 2, Replicas: 1, Version: "0"})
@@ -318,11 +320,23 @@ func (r *runner) restart() {
 			r.startController(name)
 		}
 	}
-	if runs, log := testenv.Runs(r.scheduler); !runs {
-		require.Contains(r.T, log, cacheExit, "the scheduler ended by itself")
-		r.T.Log("the scheduler ended: its cache has a pod of the same name on another node")
+	if r.ended(r.scheduler) {
 		r.startScheduler()
 	}
+	if r.rival != nil && r.ended(r.rival) {
+		r.rival = r.StartStock()
+	}
+}
+
+// ended reports whether a scheduler has ended, which it does only for cacheExit.
+func (r *runner) ended(s *cluster.Scheduler) bool {
+	r.T.Helper()
+	runs, log := testenv.Runs(s)
+	if !runs {
+		require.Contains(r.T, log, cacheExit, "the scheduler ended by itself")
+		r.T.Log("a scheduler ended: its cache has a pod of the same name on another node")
+	}
+	return !runs
 }
 
 // settle ends the faults, and waits until all workloads are exactly in their mix.
