@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,8 @@ type journal struct {
 	version string
 	// writer tells this process from others.
 	writer string
+	// seen is the content, with its writer, that was read or written last: what has another one was written by another leader.
+	seen map[string]string
 	// loaded is set while the version is known, restored once the records of earlier leaders are here, dirty while there is
 	// something to write.
 	loaded, restored, dirty bool
@@ -133,11 +136,11 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	case err != nil:
 		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", c.Journal, err))
 		return
-	case j.restored && object.Data[writerKey] != j.writer:
+	case j.restored && object.Data[writerKey] != j.writer && !maps.Equal(object.Data, j.seen):
 		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", c.Journal))
 		return
 	default:
-		j.version = object.ResourceVersion
+		j.version, j.seen = object.ResourceVersion, object.Data
 	}
 	j.loaded, j.retryAt = true, time.Time{}
 	if j.restored {
@@ -226,7 +229,7 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 		c.journalFailed(ctx, err)
 		return err
 	}
-	j.version, j.dirty, j.failed = written.ResourceVersion, false, ""
+	j.version, j.seen, j.dirty, j.failed = written.ResourceVersion, written.Data, false, ""
 	return nil
 }
 

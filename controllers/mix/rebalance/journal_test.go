@@ -180,6 +180,38 @@ func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 	assert.Len(t, s.evicted, n)
 }
 
+// A conflict of its first write does not have a new leader take the one before it for another one that has followed.
+func TestANewLeaderWritesAgainAfterAConflict(t *testing.T) {
+	for name, conflict := range map[string]func(*kept){
+		"the request was refused on its way": func(k *kept) { k.refuse = apierrors.NewConflict(corev1.Resource("configmaps"), "moves", nil) },
+		"a user has labeled the ConfigMap": func(k *kept) {
+			k.version++
+			k.object.ResourceVersion = fmt.Sprint(k.version)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s, k := journaled(t, 4)
+			p.reconcile(t, "shop")
+			n := len(s.evicted)
+			require.NotZero(t, n)
+			for _, name := range s.evicted {
+				delete(s.pods, name)
+				p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: name}, "")
+			}
+			next := successor(t, p)
+			next.reconcile(t, "other") // it has read the journal, and had nothing to write
+			require.NotEqual(t, next.journal.writer, k.object.Data[writerKey])
+			conflict(k)
+			next.journal.dirty = true
+			next.reconcile(t, "other")
+			k.refuse = nil
+			next.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+			next.reconcile(t, "other")
+			assert.Equal(t, next.journal.writer, k.object.Data[writerKey])
+		})
+	}
+}
+
 func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
 	p, s, k := journaled(t, 2)
 	p.reconcile(t, "shop")
