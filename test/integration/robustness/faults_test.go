@@ -42,12 +42,14 @@ func (r *runner) slowDown(s *plan.Step) {
 	ended.Wait()
 }
 
+// mixes is the resource of the mixes.
+const mixes = "capacitymixes"
+
 // removeCRD removes the CustomResourceDefinition of the mixes, and all mixes with it, while there is traffic, and restores them.
 func (r *runner) removeCRD(s *plan.Step) {
-	const resource = "capacitymixes"
-	r.RemoveCRD(resource)
+	r.RemoveCRD(mixes)
 	r.during(s)
-	r.ApplyFiles(testenv.CRDFile(resource))
+	r.ApplyFiles(testenv.CRDFile(mixes))
 	restored := commonMixes()
 	for _, name := range r.order {
 		if w := r.workloads[name]; !w.NoMix && !w.Annotated {

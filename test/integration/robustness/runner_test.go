@@ -252,7 +252,13 @@ func mixAnnotations(m split.Mix) map[string]string {
 func (r *runner) step(s *plan.Step) {
 	r.T.Helper()
 	r.restart()
-	done := history.Step{Text: s.String(), Fault: s.Fault(), Began: time.Now(), Down: s.Target == plan.APIServer && s.Kind == plan.Outage, Outage: isOutage(s)}
+	done := history.Step{
+		Text: s.String(), Fault: s.Fault(), Began: time.Now(),
+		Down: s.Target == plan.APIServer && s.Kind == plan.Outage, Outage: isOutage(s),
+	}
+	if s.Kind == plan.RemoveCRD {
+		done.Removed = mixes
+	}
 	r.T.Log(done.Text)
 	actions[s.Kind](r, s)
 	done.Ended = time.Now()

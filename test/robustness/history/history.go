@@ -87,6 +87,8 @@ type Step struct {
 	// that a controller has to notice.
 	Down   bool `json:"down,omitempty"`
 	Outage bool `json:"outage,omitempty"`
+	// Removed is the resource whose CustomResourceDefinition was not there for a while.
+	Removed string `json:"removed,omitempty"`
 	// Rest is set where nothing happened between Began and Ended, and all mixes were exact.
 	Rest bool `json:"rest,omitempty"`
 }

@@ -314,6 +314,16 @@ func TestMovesAreJudged(t *testing.T) {
 			s.h.Requests[len(s.h.Requests)-1].Code = 403
 			s.h.Steps = append(s.h.Steps, history.Step{Down: true, Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
 		}, ""},
+		"an object that is forbidden while its CustomResourceDefinition is removed": {NothingForbidden, wrong(), func(s *stage) {
+			s.request("patch", "capacitymixes", s.pods[0], history.Controller)
+			s.h.Requests[len(s.h.Requests)-1].Code = 403
+			s.h.Steps = append(s.h.Steps, history.Step{Removed: "capacitymixes", Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
+		}, ""},
+		"another object that is forbidden meanwhile": {NothingForbidden, wrong(), func(s *stage) {
+			s.request("patch", "configmaps", s.pods[0], history.Controller)
+			s.h.Requests[len(s.h.Requests)-1].Code = 403
+			s.h.Steps = append(s.h.Steps, history.Step{Removed: "capacitymixes", Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
+		}, "forbidden"},
 		"a new replica moves while another one has not been Ready for long": {OneMoveAtATime, wrong(), func(s *stage) {
 			s.ready(s.pods[0], corev1.ConditionFalse)
 			s.write(history.Change{Key: podKey(s.pods[1])})

@@ -118,18 +118,22 @@ func QuietAtRest(h *history.History) *Verdict {
 }
 
 // NothingForbidden judges I12: Berth's programs request nothing that they have no right to. An API server that has just started does not
-// know its roles yet, and forbids everything until it is ready.
+// know its roles yet, and forbids everything until it is ready. It also forbids to create objects of a CustomResourceDefinition that is
+// being removed.
 func NothingForbidden(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I12, nothing is forbidden"}
 	for i := range h.Requests {
 		r := &h.Requests[i]
-		if v.Facts++; r.Code == http.StatusForbidden && !whileDown(h, r.At) {
+		if v.Facts++; r.Code == http.StatusForbidden && !excused(h, r) {
 			v.requested(r, "forbidden")
 		}
 	}
 	return v
 }
 
-func whileDown(h *history.History, t time.Time) bool {
-	return slices.ContainsFunc(h.Steps, func(s history.Step) bool { return s.Down && !t.Before(s.Began) && !t.After(s.Ended) })
+// excused reports whether the API server was down, or had no such resource, when it forbade a request.
+func excused(h *history.History, r *history.Request) bool {
+	return slices.ContainsFunc(h.Steps, func(s history.Step) bool {
+		return (s.Down || s.Removed != "" && s.Removed == r.Resource) && !r.At.Before(s.Began) && !r.At.After(s.Ended)
+	})
 }
