@@ -95,6 +95,11 @@ func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entr
 	return e
 }
 
+// isAnothers reports whether another leader has written a content since this one restored what was there before.
+func (j *journal) isAnothers(content map[string]string) bool {
+	return j.restored && content[writerKey] != j.writer && !maps.Equal(content, j.seen)
+}
+
 // note keeps the record of a workload up to date.
 func (j *journal) note(e *workloads.Entry, now time.Time) {
 	key, r := e.Group.Key, recordOf(e, now)
@@ -136,7 +141,7 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	case err != nil:
 		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", c.Journal, err))
 		return
-	case j.restored && object.Data[writerKey] != j.writer && !maps.Equal(object.Data, j.seen):
+	case j.isAnothers(object.Data):
 		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", c.Journal))
 		return
 	default:
