@@ -322,6 +322,24 @@ func TestAStreamBeginsWithWhatThePageLacks(t *testing.T) {
 	assert.Equal(t, []string{"status", "totals", "workloads"}, []string{next().ID, next().ID, next().ID})
 }
 
+// A page that is served before the first reading has none of the parts that come with it: the script loads such a page again.
+func TestAPageBeforeTheFirstReadingIsLoadedAgain(t *testing.T) {
+	source, c := start(t, overviewOf(workload("shop", "web")))
+	source.set(nil, errors.New("connection refused"))
+	_, page := get(t, c, "/")
+	assert.Contains(t, page, "Not up to date: connection refused")
+	assert.Contains(t, page, `id="unread"`)
+	assert.NotContains(t, page, `id="totals"`)
+	source.set(overviewOf(workload("shop", "web")), nil)
+	require.Eventually(t, func() bool { return c.hub.peek().Reading != nil }, 5*time.Second, interval)
+	next := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
+	assert.Equal(t, []string{"status", "totals"}, []string{next().ID, next().ID}, "the page has no totals")
+	_, page = get(t, c, "/")
+	assert.NotContains(t, page, `id="unread"`)
+	_, script := get(t, c, "/static/console.js")
+	assert.Contains(t, script, `if (document.getElementById("unread")) location.reload();`)
+}
+
 func TestNothingIsReadWithoutAPage(t *testing.T) {
 	source, c := start(t, overviewOf())
 	assert.Never(t, func() bool { return source.count() > 0 }, 10*interval, interval)

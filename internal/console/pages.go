@@ -27,7 +27,8 @@ const (
 // pageOf returns the page at a URL, which is a function of the state.
 func pageOf(at *url.URL, s *state) (*page, error) {
 	if s.Reading == nil {
-		return &page{title: "Mixes", parts: status(s)}, nil
+		// The page has none of the parts that the stream sends after the first reading: the browser loads it again then.
+		return &page{title: "Mixes", parts: append(status(s), &part{id: "unread", before: render("unread", nil)})}, nil
 	}
 	path, err := pathOfURL(at)
 	if err != nil {

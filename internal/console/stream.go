@@ -25,7 +25,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	defer c.hub.leave()
 	sent := newSentParts()
 	var s *state
-	has := r.URL.Query().Get("has")
+	has, last := r.URL.Query().Get("has"), time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(r.Context(), beat)
 		next, err := c.hub.after(ctx, s)
@@ -33,17 +33,21 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil {
 			return
 		}
-		what := []byte("event: beat\ndata:\n\n")
+		var what []byte
 		if err == nil {
 			s = next
 			what = c.changes(at, s, sent, has)
 		}
 		if len(what) == 0 {
-			continue
+			if time.Since(last) < beat {
+				continue
+			}
+			what = []byte("event: beat\ndata:\n\n")
 		}
 		if err := out.send(what); err != nil {
 			return
 		}
+		last = time.Now()
 	}
 }
 

@@ -13,7 +13,10 @@ function heard() {
 function replace({ id, html, gone, into, after }) {
   const old = document.getElementById(id);
   if (gone) return old?.remove();
-  if (!old && !into) return;
+  if (!old && !into) {
+    if (document.getElementById("unread")) location.reload();
+    return;
+  }
   const focused = old?.contains(document.activeElement) && document.activeElement;
   const place = focused && (focused.id || focused.getAttribute("href"));
   const next = document.createElement("template");

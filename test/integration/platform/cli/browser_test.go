@@ -86,7 +86,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		"flow": map[string]any{"pictures": []string{"mixes", "workload", "what-if", "environment"}, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
 	assert.Equal(t, 6*(len(pages)+2), r.Looked)
-	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "scaled", "explained", "refused", "signed in", "signed out"}, r.Steps)
+	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "loaded again", "scaled", "explained", "refused", "signed in", "signed out"}, r.Steps)
 	assert.Empty(t, r.Wrong)
 }
 

@@ -129,6 +129,12 @@ await page.keyboard.press("Enter");
 await page.waitForURL(new URL("/limits", home).href);
 steps.push("deleted");
 
+// A page that was loaded before the first reading has nothing that a reading could replace: it is loaded again.
+await page.goto(home);
+await page.evaluate(() => { document.getElementById("main").innerHTML = '<p id="unread">Not yet</p>'; });
+await page.getByText("Workloads satisfied").waitFor();
+steps.push("loaded again");
+
 // A component is scaled, and a slot leads to its pod and back.
 await page.goto(new URL(flow.environment, home).href);
 await page.getByLabel("Component").selectOption("backend");
