@@ -130,7 +130,7 @@ await page.waitForURL(new URL("/limits", home).href);
 steps.push("deleted");
 
 // A page that was loaded before the first reading has nothing that a reading could replace: it is loaded again.
-await page.goto(home);
+await page.goto(home.href);
 await page.evaluate(() => { document.getElementById("main").innerHTML = '<p id="unread">Not yet</p>'; });
 await page.getByText("Workloads satisfied").waitFor();
 steps.push("loaded again");
