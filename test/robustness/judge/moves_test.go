@@ -319,6 +319,16 @@ func TestMovesAreJudged(t *testing.T) {
 			s.h.Requests[len(s.h.Requests)-1].Code = 403
 			s.h.Steps = append(s.h.Steps, history.Step{Removed: "capacitymixes", Began: s.now.Add(-time.Second), Ended: s.now.Add(time.Second)})
 		}, ""},
+		"a pod is preempted by its name once more": {NothingForbidden, wrong(), func(s *stage) {
+			s.request("delete", "pods", s.pods[0], history.Scheduler)
+			s.request("delete", "pods", s.pods[0], history.Scheduler)
+			s.h.Requests[len(s.h.Requests)-1].Code = 403
+		}, ""},
+		"a pod may not be deleted": {NothingForbidden, wrong(), func(s *stage) {
+			s.request("delete", "pods", s.pods[1], history.Scheduler)
+			s.request("delete", "pods", s.pods[0], history.Scheduler)
+			s.h.Requests[len(s.h.Requests)-1].Code = 403
+		}, "forbidden"},
 		"another object that is forbidden meanwhile": {NothingForbidden, wrong(), func(s *stage) {
 			s.request("patch", "configmaps", s.pods[0], history.Controller)
 			s.h.Requests[len(s.h.Requests)-1].Code = 403

@@ -119,7 +119,8 @@ func QuietAtRest(h *history.History) *Verdict {
 
 // NothingForbidden judges I12: Berth's programs request nothing that they have no right to. An API server that has just started does not
 // know its roles yet, and forbids everything until it is ready. It also forbids to create objects of a CustomResourceDefinition that is
-// being removed.
+// being removed, and a policy of Berth forbids what kube-scheduler does by mistake: to preempt a pod by its name once more when another
+// pod has the name.
 func NothingForbidden(h *history.History) *Verdict {
 	v := &Verdict{Promise: "I12, nothing is forbidden"}
 	for i := range h.Requests {
@@ -131,9 +132,15 @@ func NothingForbidden(h *history.History) *Verdict {
 	return v
 }
 
-// excused reports whether the API server was down, or had no such resource, when it forbade a request.
+// excused reports whether the API server was down, had no such resource, or protected another pod, when it forbade a request.
 func excused(h *history.History, r *history.Request) bool {
-	return slices.ContainsFunc(h.Steps, func(s history.Step) bool {
+	away := func(s history.Step) bool {
 		return (s.Down || s.Removed != "" && s.Removed == r.Resource) && !r.At.Before(s.Began) && !r.At.After(s.Ended)
-	})
+	}
+	before := func(q history.Request) bool {
+		return q.OK() && q.Verb == "delete" && q.Resource == "pods" && q.Namespace == r.Namespace && q.Name == r.Name &&
+			q.Replica == r.Replica && !q.At.After(r.At) && r.At.Sub(q.At) < view
+	}
+	again := r.Program == history.Scheduler && r.Verb == "delete" && r.Resource == "pods" && slices.ContainsFunc(h.Requests, before)
+	return again || slices.ContainsFunc(h.Steps, away)
 }
