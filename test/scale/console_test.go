@@ -24,8 +24,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// openPages are how many pages are open, maxConsoleRSS what memory berth-console may have resident then, in MB.
-const openPages, maxConsoleRSS = 100, 150
+// openPages are how many pages are open, maxConsoleRSS what memory berth-console may have resident then, in MB: the limit of its
+// Deployment is 512 MiB.
+const openPages, maxConsoleRSS = 100, 400
 
 // 100 pages are open that show 1,000 workloads with 10,000 pods on 500 nodes.
 func TestTheConsoleShowsAThousandWorkloadsInLittleMemory(t *testing.T) {
