@@ -134,13 +134,15 @@ func NothingForbidden(h *history.History) *Verdict {
 
 // excused reports whether the API server was down, had no such resource, or protected another pod, when it forbade a request.
 func excused(h *history.History, r *history.Request) bool {
-	away := func(s history.Step) bool {
+	return preemptsAgain(h, r) || slices.ContainsFunc(h.Steps, func(s history.Step) bool {
 		return (s.Down || s.Removed != "" && s.Removed == r.Resource) && !r.At.Before(s.Began) && !r.At.After(s.Ended)
-	}
-	before := func(q history.Request) bool {
-		return q.OK() && q.Verb == "delete" && q.Resource == "pods" && q.Namespace == r.Namespace && q.Name == r.Name &&
-			q.Replica == r.Replica && !q.At.After(r.At) && r.At.Sub(q.At) < view
-	}
-	again := r.Program == history.Scheduler && r.Verb == "delete" && r.Resource == "pods" && slices.ContainsFunc(h.Requests, before)
-	return again || slices.ContainsFunc(h.Steps, away)
+	})
+}
+
+// preemptsAgain reports whether the scheduler has just deleted a pod of the name that it may not delete now.
+func preemptsAgain(h *history.History, r *history.Request) bool {
+	same := func(q *history.Request) bool { return q.Verb == "delete" && q.Resource == "pods" && q.Program == history.Scheduler }
+	return same(r) && slices.ContainsFunc(h.Requests, func(q history.Request) bool {
+		return q.OK() && same(&q) && q.Namespace == r.Namespace && q.Name == r.Name && !q.At.After(r.At) && r.At.Sub(q.At) < view
+	})
 }
