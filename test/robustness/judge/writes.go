@@ -141,7 +141,9 @@ func excused(h *history.History, r *history.Request) bool {
 
 // preemptsAgain reports whether the scheduler has just deleted a pod of the name that it may not delete now.
 func preemptsAgain(h *history.History, r *history.Request) bool {
-	same := func(q *history.Request) bool { return q.Verb == "delete" && q.Resource == "pods" && q.Program == history.Scheduler }
+	same := func(q *history.Request) bool {
+		return q.Verb == "delete" && q.Resource == "pods" && q.Program == history.Scheduler
+	}
 	return same(r) && slices.ContainsFunc(h.Requests, func(q history.Request) bool {
 		return q.OK() && same(&q) && q.Namespace == r.Namespace && q.Name == r.Name && !q.At.After(r.At) && r.At.Sub(q.At) < view
 	})
