@@ -322,6 +322,17 @@ func TestAStreamBeginsWithWhatThePageLacks(t *testing.T) {
 	assert.Equal(t, []string{"status", "totals", "workloads"}, []string{next().ID, next().ID, next().ID})
 }
 
+// What is sent to an open page whose workload is gone replaces a part that the page has.
+func TestAnOpenPageShowsThatItsWorkloadIsGone(t *testing.T) {
+	source, c := start(t, overviewOf(workload("shop", "web")))
+	_, page := get(t, c, "/workloads/shop/Deployment/web")
+	source.set(overviewOf(), nil)
+	require.Eventually(t, func() bool { return len(c.hub.peek().Overview.Workloads) == 0 }, 5*time.Second, interval)
+	part := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))()
+	assert.Contains(t, part.HTML, "there is no shop Deployment web with a mix")
+	assert.Contains(t, page, `id="`+part.ID+`"`)
+}
+
 // A page that is served before the first reading has none of the parts that come with it: the script loads such a page again.
 func TestAPageBeforeTheFirstReadingIsLoadedAgain(t *testing.T) {
 	source, c := start(t, overviewOf(workload("shop", "web")))

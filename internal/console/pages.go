@@ -81,9 +81,9 @@ func pathOfURL(at *url.URL) (parts []string, err error) {
 	return parts, nil
 }
 
-// failed is the page of an error.
+// failed is the page of an error. An open page whose object is gone has a status, too, and shows the error there.
 func failed(err error) *page {
-	return &page{title: "Not found", parts: []*part{{id: "error", before: render("error", err.Error())}}}
+	return &page{title: "Not found", parts: []*part{{id: "status", before: render("error", err.Error())}}}
 }
 
 // status are the parts that report what is missing, and how old the data is.
