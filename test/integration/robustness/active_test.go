@@ -23,10 +23,7 @@ func TestTwoActiveControllers(t *testing.T) {
 		before := len(r.moved())
 		r.remixAll(split.New(int32(20+60*(i%2)), 1))
 		r.Reaches("moves are in hand", before+1, func() int { return len(r.moved()) })
-		deadline := time.Now().Add(settle)
-		for _, name := range r.order {
-			r.waitSettled(r.workloads[name], deadline)
-		}
+		r.waitAllSettled(time.Now().Add(settle))
 	}
 	h := r.judged(judge.OneLeaderWrites(&history.History{}).Promise)
 	require.NotEmpty(t, judge.OneLeaderWrites(h).Violations, "both were active")

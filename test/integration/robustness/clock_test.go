@@ -83,13 +83,7 @@ func TestClocksThatJump(t *testing.T) {
 		r.binaries[program], r.env[program] = r.withClock(program), []string{envClock + "=" + clock}
 	}
 	r.begin(several(split.New(60, 1)))
-	settled := func() {
-		deadline := time.Now().Add(settle)
-		for _, name := range r.order {
-			r.waitSettled(r.workloads[name], deadline)
-		}
-	}
-	settled()
+	r.waitAllSettled(time.Now().Add(settle))
 	for i, by := range []time.Duration{time.Hour, -time.Hour, 0} {
 		before := len(r.moved())
 		r.remixAll(split.New(int32(20+30*(i%2)), 1))
@@ -99,7 +93,7 @@ func TestClocksThatJump(t *testing.T) {
 		delete(r.env, history.Controller) // the clock of the next one is right
 		testenv.End(r.controllers[r.leader()], true)
 		r.restart()
-		settled()
+		r.waitAllSettled(time.Now().Add(settle))
 		r.env[history.Controller] = []string{envClock + "=" + clock}
 	}
 	require.Contains(t, testenv.ReadFile(t, r.scheduler.LogPath()), time.Now().Add(-time.Hour).Format("0102 15"), "the clock of the scheduler was wrong")

@@ -43,9 +43,7 @@ func TestWatchesThatCannotGoOnAfterACompaction(t *testing.T) {
 	for _, p := range r.networks {
 		p.Set(network.Fault{})
 	}
-	for _, name := range r.order {
-		r.waitSettled(r.workloads[name], over.Add(repaired))
-	}
+	r.waitAllSettled(over.Add(repaired))
 	t.Logf("all mixes are exact %s after the watches have begun again", time.Since(over))
 	for _, user := range []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser} {
 		r.Within(patience, user+" lists the pods again: its watch cannot go on", func() (bool, string) {

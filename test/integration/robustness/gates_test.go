@@ -69,20 +69,13 @@ func newGated(t *testing.T, changes map[history.Program][]cluster.Replacement) *
 	return r
 }
 
-// revive starts programs that have ended.
-func (r *gated) revive() (n int) {
+// revive starts programs that have ended. A scheduler has been killed, so it may end for any reason.
+func (r *gated) revive() {
 	r.T.Helper()
-	for _, name := range replicas {
-		if runs, _ := testenv.Runs(r.controllers[name]); !runs {
-			r.startController(name)
-			n++
-		}
-	}
+	r.restartControllers()
 	if runs, _ := testenv.Runs(r.scheduler); !runs {
 		r.startScheduler()
-		n++
 	}
-	return n
 }
 
 // add creates the workload of a cell.

@@ -321,16 +321,21 @@ const cacheExit = "Pod updated on a different node than previously added to"
 // only for cacheExit.
 func (r *runner) restart() {
 	r.T.Helper()
-	for name, c := range r.controllers {
-		if runs, _ := testenv.Runs(c); !runs {
-			r.startController(name)
-		}
-	}
+	r.restartControllers()
 	if r.ended(r.scheduler) {
 		r.startScheduler()
 	}
 	if r.rival != nil && r.ended(r.rival) {
 		r.rival = r.StartStock()
+	}
+}
+
+func (r *runner) restartControllers() {
+	r.T.Helper()
+	for name, c := range r.controllers {
+		if runs, _ := testenv.Runs(c); !runs {
+			r.startController(name)
+		}
 	}
 }
 
@@ -365,9 +370,7 @@ func (r *runner) settle() {
 		}
 	}
 	deadline := time.Now().Add(settle)
-	for _, name := range r.order {
-		r.waitSettled(r.workloads[name], deadline)
-	}
+	r.waitAllSettled(deadline)
 	r.waitProducts(deadline)
 	for _, name := range r.jobs {
 		r.Within(time.Until(deadline), name+" completes", func() (bool, string) {
@@ -384,6 +387,13 @@ func (r *runner) settle() {
 		return len(testenv.Where(pods, testenv.Ready)) == len(pods), r.SplitOf(pods).String()
 	})
 	r.rest()
+}
+
+func (r *runner) waitAllSettled(deadline time.Time) {
+	r.T.Helper()
+	for _, name := range r.order {
+		r.waitSettled(r.workloads[name], deadline)
+	}
 }
 
 func (r *runner) waitSettled(w *workload, deadline time.Time) {

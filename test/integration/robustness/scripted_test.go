@@ -50,10 +50,7 @@ func begunWith(t *testing.T, p *plan.Plan) *runner {
 	slow(t)
 	r := newRunner(testenv.New(t, nodes(8)...), 0)
 	r.begin(p)
-	deadline := time.Now().Add(settle)
-	for _, name := range r.order {
-		r.waitSettled(r.workloads[name], deadline)
-	}
+	r.waitAllSettled(time.Now().Add(settle))
 	return r
 }
 

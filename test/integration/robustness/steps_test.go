@@ -162,17 +162,10 @@ func commonMixes() []*v1alpha1.CapacityMix {
 func (r *runner) runJob(*plan.Step) {
 	j := builders.Job(jobs, 2, batchv1.NonIndexedCompletion, builders.CPU("1"), builders.SucceedsAfter(time.Second))
 	j.Name = fmt.Sprintf("job-%d", len(r.jobs))
-	j.Namespace = r.Namespace
 	j.Spec.BackoffLimit = new(int32(100))           // nodes and pods are lost
 	j.Spec.TTLSecondsAfterFinished = new(int32(30)) // a long run keeps no more of them than a short one
 	r.jobs = append(r.jobs, j.Name)
-	r.attempt("run "+j.Name, func(ctx context.Context) error {
-		err := r.Client.Create(ctx, j.DeepCopy())
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
-	})
+	r.put(j)
 }
 
 // barePods runs pods without a controller, and deletes those of the step before.
