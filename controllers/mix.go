@@ -25,7 +25,7 @@ const resyncsPerFind = 10
 func (p *parts) addMix() error {
 	entries := workloads.NewStore()
 	s := status.New(status.Options{
-		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Clock: clock.RealClock{},
+		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Mixes: p.store, Clock: clock.RealClock{},
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 		FindAutoscalersEvery: resyncsPerFind * seconds(p.cfg.ResyncSeconds),
 	})

@@ -42,6 +42,8 @@ const (
 	writesPerSecond, writesAtOnce = 5, 100
 	// usageDelay is how long a limit waits until its usage is known.
 	usageDelay = 200 * time.Millisecond
+	// exceedsDelay is how long a limit whose namespace has too many waits until it is checked again.
+	exceedsDelay = time.Minute
 )
 
 // Options configure the controller. All but Namespaces are required.
@@ -121,7 +123,11 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			"deleted although it was in use: %s", holders(usage.Pods, usage.sorted()))
 		return reconcile.Result{}, nil
 	}
-	return c.writeStatus(ctx, limit, compose(limit, registry.Compile(limit).Err, usage, c.Clock.Now()))
+	result, err := c.writeStatus(ctx, limit, compose(limit, registry.Compile(limit).Err, usage, c.Clock.Now()))
+	if usage.Exceeds && err == nil && result.IsZero() {
+		result.RequeueAfter = exceedsDelay // an older one may be gone by then
+	}
+	return result, err
 }
 
 // setFinalizer adds our finalizer to the limit that was read, or removes it, and writes nothing else of it.

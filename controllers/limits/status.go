@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 const (
@@ -60,6 +62,9 @@ func accepted(invalid error, u *Usage) metav1.Condition {
 	switch {
 	case invalid != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, invalid.Error()
+	case u.Exceeds:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonTooMany
+		c.Message = budget.Exceeded("ResourceLimits with spec.selector", registry.MaxSelecting)
 	case len(u.Older) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonConflict
 		c.Message = "pods that spec.selector selects have an older ResourceLimit: " + strings.Join(slices.Sorted(maps.Keys(u.Older)), ", ")

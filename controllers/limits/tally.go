@@ -25,6 +25,8 @@ type Usage struct {
 	Workloads sets.Set[v1alpha1.WorkloadReference]
 	// Older are the names of the limits that have pods which this one selects as well.
 	Older sets.Set[string]
+	// Exceeds is set for a limit that selects no pods because older ones of its namespace reach a bound.
+	Exceeds bool
 }
 
 // referenced reports whether the limit is used.

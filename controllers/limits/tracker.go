@@ -33,9 +33,11 @@ type Pods interface {
 	Above(p *clusterstate.Pod) clusterstate.Workload
 }
 
-// Limits finds the limit of a pod.
+// Limits are the limits of a cluster.
 type Limits interface {
 	For(pod *corev1.Pod) registry.Resolution
+	// Exceeds reports whether a limit selects no pods because its namespace has too many older ones.
+	Exceeds(namespace, name string) bool
 }
 
 // Tracker counts the users of each limit. It runs on the leader.
@@ -184,5 +186,6 @@ func (t *Tracker) Usage(ctx context.Context, key types.NamespacedName, fresh boo
 			sum.add(u)
 		}
 	}
+	sum.Exceeds = t.Limits.Exceeds(key.Namespace, key.Name)
 	return sum, true, nil
 }

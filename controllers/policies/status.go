@@ -3,7 +3,6 @@
 package policies
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/policies/registry"
 )
@@ -41,7 +41,7 @@ func accepted(u usage) metav1.Condition {
 		c.Reason, c.Message = v1alpha1.ReasonInvalid, u.policy.Err.Error()
 	case u.tooMany:
 		c.Reason = v1alpha1.ReasonTooMany
-		c.Message = fmt.Sprintf("only the %d oldest SchedulingPolicies of a namespace govern pods", registry.MaxPerNamespace)
+		c.Message = budget.Exceeded("SchedulingPolicies", registry.MaxPerNamespace)
 	case u.older != "":
 		c.Reason = v1alpha1.ReasonConflict
 		c.Message = "pods that spec.podSelector selects are governed by an older SchedulingPolicy: " + u.older

@@ -36,7 +36,7 @@ func TestTheConditionOfAPolicy(t *testing.T) {
 			v1alpha1.ReasonConflict,
 			"pods that spec.podSelector selects are governed by an older SchedulingPolicy: a, b",
 		},
-		"too many": {policy("p", 1, ""), usage{tooMany: true}, v1alpha1.ReasonTooMany, "only the 100 oldest SchedulingPolicies of a namespace govern pods"},
+		"too many": {policy("p", 1, ""), usage{tooMany: true}, v1alpha1.ReasonTooMany, "only the 100 oldest SchedulingPolicies of a namespace govern pods, with at most 2048 label requirements in all"},
 		"invalid": {
 			wrong,
 			usage{},

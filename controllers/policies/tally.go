@@ -27,7 +27,7 @@ type usage struct {
 // tally counts the pods that each policy of a namespace governs, by the name of the policy. The policies are in the order of the
 // registry, oldest first. Only those that can govern pods are matched with pods. It is a pure function.
 func tally(oldestFirst []*registry.Policy, pods []*clusterstate.Pod) map[string]usage {
-	governing := oldestFirst[:min(len(oldestFirst), registry.MaxPerNamespace)]
+	governing := registry.Affordable(oldestFirst)
 	counts := make([]int, len(governing))
 	conflicts := make([]positions, len(governing))
 	for _, s := range bySet(pods) {

@@ -29,6 +29,7 @@ import (
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 var (
@@ -162,7 +163,7 @@ type scene struct {
 func newScene() *scene {
 	recorder := record.NewFakeRecorder(100)
 	s := &scene{clock: clocktesting.NewFakePassiveClock(noon), cache: mixtest.NewCache(), events: recorder.Events}
-	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Recorder: recorder, Clock: s.clock})
+	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Mixes: policy.NewStore(), Recorder: recorder, Clock: s.clock})
 	cm := mixOf()
 	cm.UID = "mix"
 	s.cache.Set(cm)

@@ -34,6 +34,9 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
+// exceedsDelay is how long a mix whose namespace has too many waits until it is checked again.
+const exceedsDelay = time.Minute
+
 // FieldOwner is who writes the status, as server-side apply knows it.
 const FieldOwner = "berth-controller"
 
@@ -42,6 +45,7 @@ type Options struct {
 	Client    client.Client
 	Kube      kubernetes.Interface
 	Workloads *workloads.Store
+	Mixes     *policy.Store
 	Recorder  record.EventRecorder
 	Clock     clock.PassiveClock
 	// SchedulerNames are the scheduler profiles that place by the mix.
@@ -182,8 +186,12 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	mine, others := r.Workloads.OfMix(cm.Namespace, cm.Name), r.Workloads.Others(cm.Namespace, cm.Name)
-	found := r.autoscalers()
-	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, found, r.Clock.Now()), found)
+	found, invalid := r.autoscalers(), r.invalid(cm)
+	result := reconcile.Result{}
+	if invalid == nil && r.Mixes.Exceeds(cm.Namespace, cm.Name) {
+		invalid, result.RequeueAfter = errTooMany, exceedsDelay
+	}
+	return result, r.write(ctx, cm, compose(cm, invalid, mine, others, found, r.Clock.Now()), found)
 }
 
 func (r *Controller) forget(name types.NamespacedName) {

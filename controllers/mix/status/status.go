@@ -4,6 +4,7 @@ package status
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,10 +16,12 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -163,9 +166,14 @@ func condition(kind string, status metav1.ConditionStatus, reason, format string
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// errTooMany is why a valid mix governs nothing.
+var errTooMany = errors.New(budget.Exceeded("CapacityMixes", policy.MaxPerNamespace))
+
 // accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
 	switch {
+	case errors.Is(invalid, errTooMany):
+		return condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonTooMany, "%v", invalid)
 	case invalid != nil:
 		return condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalid, "%v", invalid)
 	case len(others) > 0:

@@ -11,9 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 // Compiled is a ResourceLimit with everything parsed that is requested of it for
@@ -32,7 +32,7 @@ type Compiled struct {
 	bounds     []Bound
 	nodeReason string
 	// selector is nil for a limit that selects no pods.
-	selector labels.Selector
+	selector *budget.Selector
 	// nodeSelector is in the order of the keys.
 	nodeSelector []nodeLabel
 	// hasRequired tells a limit without required terms, which every node
@@ -59,7 +59,7 @@ func Compile(limit *v1alpha1.ResourceLimit) *Compiled {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("spec.selector: %w", err))
 		} else {
-			c.selector = selector
+			c.selector = budget.CompileSelector(selector)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(limit.Spec.NodeSelector)) {

@@ -6,16 +6,17 @@
 package registry
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
+
+// MaxSelecting is the number of limits of a namespace that select pods, the oldest ones with a selector.
+const MaxSelecting = 1000
 
 // Resolution is what a pod's size is. The zero value: the pod has none.
 type Resolution struct {
@@ -25,7 +26,7 @@ type Resolution struct {
 	Missing string
 }
 
-// Registry holds the ResourceLimits of a cluster, ready to be requested pods.
+// Registry holds the ResourceLimits of a cluster, ready for matching.
 // Safe for concurrent use.
 type Registry struct {
 	// defaultNamespace is where a name is looked for that is not in the pod's
@@ -34,8 +35,8 @@ type Registry struct {
 
 	mu     sync.RWMutex
 	byName map[types.NamespacedName]*Compiled
-	// selecting are the limits with a selector by namespace, oldest first.
-	selecting map[string][]*Compiled
+	// selecting are the limits with a selector.
+	selecting *budget.Selectors[*Compiled]
 }
 
 // NewRegistry returns an empty registry. The namespace is the cluster's default
@@ -44,7 +45,7 @@ func NewRegistry(defaultNamespace string) *Registry {
 	return &Registry{
 		defaultNamespace: defaultNamespace,
 		byName:           map[types.NamespacedName]*Compiled{},
-		selecting:        map[string][]*Compiled{},
+		selecting:        budget.NewSelectors[*Compiled](MaxSelecting),
 	}
 }
 
@@ -65,9 +66,9 @@ func (r *Registry) Set(limit *v1alpha1.ResourceLimit) (changed bool) {
 	r.remove(key)
 	r.byName[key] = compiled
 	if compiled.selector != nil {
-		list := r.selecting[key.Namespace]
-		at, _ := slices.BinarySearchFunc(list, compiled, byAge)
-		r.selecting[key.Namespace] = slices.Insert(list, at, compiled)
+		r.selecting.Set(key.Namespace, &budget.Entry[*Compiled]{
+			Name: key.Name, Created: limit.CreationTimestamp.Time, Selector: compiled.selector, Object: compiled,
+		})
 	}
 	return true
 }
@@ -85,24 +86,12 @@ func (r *Registry) remove(key types.NamespacedName) {
 		return
 	}
 	delete(r.byName, key)
-	if old.selector == nil {
-		return
-	}
-	list := r.selecting[key.Namespace]
-	if at, found := slices.BinarySearchFunc(list, old, byAge); found {
-		list = slices.Delete(list, at, at+1)
-	}
-	if len(list) == 0 {
-		delete(r.selecting, key.Namespace)
-		return
-	}
-	r.selecting[key.Namespace] = list
+	r.selecting.Delete(key.Namespace, key.Name)
 }
 
-// byAge orders the limits of a namespace: oldest first, ties by name.
-func byAge(a, b *Compiled) int {
-	return cmp.Or(a.Limit.CreationTimestamp.Compare(b.Limit.CreationTimestamp.Time), cmp.Compare(a.Limit.Name, b.Limit.Name))
-}
+// Exceeds reports whether a limit selects no pods because older ones of its namespace reach MaxSelecting or, with their
+// selectors, budget.MaxSelectorCost. Pods can have it by its name.
+func (r *Registry) Exceeds(namespace, name string) bool { return r.selecting.Exceeds(namespace, name) }
 
 // For returns a pod's size: the limit that it names in its own namespace, else
 // in the default one; without a name, the oldest of its namespace that selects
@@ -111,17 +100,13 @@ func (r *Registry) For(pod *corev1.Pod) Resolution {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return Resolution{}
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
 	if name := Named(pod); name != "" {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
 		return r.named(pod.Namespace, name)
 	}
-	for _, c := range r.selecting[pod.Namespace] {
-		if c.selector.Matches(labels.Set(pod.Labels)) {
-			return Resolution{Limit: c}
-		}
-	}
-	return Resolution{}
+	limit, _ := r.selecting.Oldest(pod.Namespace, pod.Labels)
+	return Resolution{Limit: limit}
 }
 
 func (r *Registry) named(namespace, name string) Resolution {

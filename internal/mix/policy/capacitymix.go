@@ -9,21 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
 )
-
-// compiled is a CapacityMix with its selector parsed.
-type compiled struct {
-	name     string
-	uid      types.UID
-	created  metav1.Time
-	selector labels.Selector
-	policy   Policy
-}
 
 // maxSpreadKeys is the maximum number of node labels that identify an interruption domain.
 const maxSpreadKeys = 4

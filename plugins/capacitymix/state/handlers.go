@@ -15,12 +15,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/capacitymix/wakeup"
 	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -190,7 +190,7 @@ func (s *State) ownerHandler() cache.ResourceEventHandler {
 				s.updatePodsOf(owner)
 			}
 			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
-				s.throttle.GroupChanged(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+				s.throttle.Changed(owner.GetNamespace(), policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 			}
 		},
 		Delete: s.Owners.Forget,
@@ -266,12 +266,12 @@ func (s *State) mixesChanged(namespace string) {
 }
 
 // activateChanged activates the pending pods that changes in a namespace concern.
-func (s *State) activateChanged(namespace string, c wakeup.Changes) int {
+func (s *State) activateChanged(namespace string, c budget.Changes[policy.GroupKey]) int {
 	var pods []*corev1.Pod
 	if c.All {
 		pods = s.Ledger.Pending(namespace)
 	}
-	for key := range c.Groups {
+	for key := range c.Keys {
 		pods = append(pods, s.Ledger.PendingOf(key)...)
 	}
 	s.Activate(s.logger, perscheduler.Pods(pods...))

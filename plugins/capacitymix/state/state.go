@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/mix/arguments"
@@ -69,7 +70,7 @@ type State struct {
 	// resolver resolves the mixes of pods of any profile, with the default of the first one.
 	resolver *policy.Resolver
 	ungater  Ungater
-	throttle *wakeup.Throttle
+	throttle *budget.Throttle[policy.GroupKey]
 	queue    wakeup.Activate // of the scheduler
 	fenced   func() bool     // nil where nothing is fenced
 	logger   klog.Logger
@@ -115,7 +116,7 @@ func New(
 	s.Mixes.Comparison = utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
-	s.throttle = wakeup.NewThrottle(s.activateChanged)
+	s.throttle = budget.NewThrottle(s.activateChanged)
 	options := lookup.Options{
 		Owners:     s.Owners,
 		Classifier: classifier,

@@ -63,7 +63,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		size: s, entries: workloads.NewStore(), cache: mixtest.NewCache(), store: policy.NewStore(),
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
-	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
+	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Mixes: c.store, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
 	o := clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type, staying int) { c.rebalancer.NodeLeft(name, t, staying) }
