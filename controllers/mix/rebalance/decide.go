@@ -178,6 +178,9 @@ func (w *evaluation) schedule(moveTimeout time.Duration) {
 		w.dueAt(h.Until)
 	}
 	w.scheduleMoves(moveTimeout)
+	if !w.WrongSince.IsZero() || w.Had > 0 {
+		w.dueAt(w.Group.NextAvailable(w.now))
+	}
 	for _, h := range w.Placeholders {
 		if !h.Seen {
 			w.dueAt(h.Created.Add(unseen))
@@ -191,7 +194,7 @@ func (w *evaluation) schedule(moveTimeout time.Duration) {
 
 func (w *evaluation) scheduleMoves(moveTimeout time.Duration) {
 	for _, m := range w.Moves {
-		for _, at := range []time.Time{m.Started.Add(moveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
+		for _, at := range []time.Time{deadline(m, &w.Group, moveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
 			if at.After(w.now) {
 				w.dueAt(at)
 			}
@@ -235,10 +238,10 @@ func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) 
 	what := ""
 	switch end.outcome {
 	case failed:
-		what = fmt.Sprintf("Pod %s was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type",
+		what = fmt.Sprintf("Pod %s was evicted, all replicas are available again, and as many as before run on the wrong capacity type",
 			end.move.Name)
 	case timedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are Ready", end.move.Name, c.MoveTimeout, end.ready,
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name, c.MoveTimeout+e.Group.MinReady, end.available,
 			end.want)
 	case notProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"

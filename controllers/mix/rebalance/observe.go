@@ -86,7 +86,7 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 		for i := range w.Moves {
 			m := &w.Moves[i]
 			m.Slow = w.now.Sub(m.Started) >= rebalance.SlowAfter
-			w.gone = w.gone && !w.now.Before(m.Started.Add(c.MoveTimeout))
+			w.gone = w.gone && !w.now.Before(deadline(*m, &w.Group, c.MoveTimeout))
 		}
 		w.scheduleMoves(c.MoveTimeout)
 	}
@@ -228,8 +228,8 @@ func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time
 type ending struct {
 	move    workloads.Move
 	outcome outcome
-	// ready of want replicas were Ready then.
-	ready, want int
+	// available of want replicas were so then.
+	available, want int
 }
 
 // advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
@@ -244,7 +244,7 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 		e.Failures, e.RetryAt = 0, time.Time{}
 	}
 	e.Had = rebalance.MustBeBack(&g, old.Had)
-	want, ready := max(g.Replicas, e.Had), rebalance.Ready(&g)
+	want, available := max(g.Replicas, e.Had), rebalance.Available(&g, now)
 	e.Moves = nil
 	for _, m := range old.Moves {
 		switch o := judge(m, g, wrong, want, now, l); o {
@@ -254,15 +254,15 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 			continue
 		case succeeded:
 			e.Failures, e.RetryAt = 0, time.Time{}
-			ended = append(ended, ending{m, o, ready, want})
+			ended = append(ended, ending{m, o, available, want})
 		case failed, timedOut:
 			l.fail(&e, now)
-			ended = append(ended, ending{m, o, ready, want})
+			ended = append(ended, ending{m, o, available, want})
 		default:
-			ended = append(ended, ending{m, o, ready, want})
+			ended = append(ended, ending{m, o, available, want})
 		}
 	}
-	if len(e.Moves) == 0 && ready >= want {
+	if len(e.Moves) == 0 && available >= want {
 		e.Had = 0
 	}
 	e.Held = nil
@@ -305,9 +305,9 @@ type outcome string
 const (
 	moving    outcome = ""
 	succeeded outcome = "succeeded"
-	// failed: every replica is Ready again, and as many as before are on the wrong side.
+	// failed: every replica is available again, and as many as before are on the wrong side.
 	failed outcome = "failed"
-	// timedOut: not every replica is Ready again.
+	// timedOut: not every replica is available again.
 	timedOut outcome = "timed-out"
 	// abandoned: the owner makes no more pods.
 	abandoned outcome = "abandoned"
@@ -317,12 +317,17 @@ const (
 	notProvisioned outcome = "not-provisioned"
 )
 
+// deadline is when a move that has not ended fails. A replacement becomes Ready in the time for a move, and available after it.
+func deadline(m workloads.Move, g *clusterstate.Group, timeout time.Duration) time.Time {
+	return m.Started.Add(timeout + g.MinReady)
+}
+
 // judge returns the outcome of a move, if it is over. It ends when the evicted pod is gone from its
-// group and the group is whole again: as many replicas as wanted, all Ready.
+// group and the group is whole again: as many replicas as wanted, all available.
 // Pods that still terminate do not count: their replacements do.
 func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {
 	there := slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == m.UID })
-	whole := !there && len(g.Assignments) >= want && rebalance.Ready(&g) == len(g.Assignments)
+	whole := !there && len(g.Assignments) >= want && rebalance.Available(&g, now) == len(g.Assignments)
 	switch {
 	case g.Ended:
 		return abandoned
@@ -332,7 +337,7 @@ func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Tim
 		return succeeded
 	case whole:
 		return failed
-	case now.Sub(m.Started) >= l.timeout:
+	case !now.Before(deadline(m, &g, l.timeout)):
 		return timedOut
 	}
 	return moving

@@ -99,6 +99,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A rollout with minReadySeconds waits for each replica to be available: so does a move.
+func TestAMoveEndsWhenItsReplacementIsAvailable(t *testing.T) {
+	g := group(od, od, sp, sp, sp)
+	g.MinReady = 10 * time.Minute
+	g.Assignments[4].Pod.ReadySince = noon.Unix()
+	old := workloads.Entry{Moves: []workloads.Move{moveOf("gone", 1, time.Second)}}
+	for after, want := range map[time.Duration][]outcome{
+		0: nil, 10*time.Minute - 1: nil, // longer than the time for a move, in which it became Ready
+		10 * time.Minute: {succeeded},
+	} {
+		_, ended := advance(old, g, noon.Add(after), testLimits)
+		assert.Equal(t, want, outcomes(ended), "%s after it became Ready", after)
+	}
+	g.Assignments[4].Pod.Ready = false
+	_, ended := advance(old, g, noon.Add(15*time.Minute), testLimits)
+	assert.Equal(t, []outcome{timedOut}, outcomes(ended), "it did not become Ready in the time for a move")
+}
+
 func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
 	e, _ := advance(workloads.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
 	assert.Equal(t, noon, e.WrongSince)
@@ -209,8 +227,8 @@ func TestAMoveOfAnOwnerThatEndedIsNoFailure(t *testing.T) {
 
 func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 	for want, end := range map[string]ending{
-		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are Ready. ":                                          {moveOf("web-4", 1, time.Hour), timedOut, 9, 10},
-		"Pod web-4 was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type. ": {moveOf("web-4", 1, time.Minute), failed, 10, 10},
+		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are available. ":                                          {moveOf("web-4", 1, time.Hour), timedOut, 9, 10},
+		"Pod web-4 was evicted, all replicas are available again, and as many as before run on the wrong capacity type. ": {moveOf("web-4", 1, time.Minute), failed, 10, 10},
 		"A placeholder was created, and was not scheduled in time. ":                                                  {outcome: notProvisioned},
 	} {
 		p := testController(t)

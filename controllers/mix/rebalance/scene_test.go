@@ -346,6 +346,7 @@ func (w *scene) flip(t *rapid.T) {
 	if c.Status = corev1.ConditionFalse; oneIn(t, 2, "ready") {
 		c.Status = corev1.ConditionTrue
 	}
+	c.LastTransitionTime = metav1.NewTime(w.clock.Now())
 	w.setPod(p)
 }
 
@@ -365,10 +366,14 @@ func (w *scene) deleteNode(t *rapid.T) {
 	w.some.controller.State.DeleteNode(name)
 }
 
+// sceneMinReady is within the steps of the clock, and shorter than the time for a move.
+const sceneMinReady = 30
+
 func ownerOf(meta metav1.ObjectMeta, replicas, updated int32) metav1.Object {
 	switch meta.Name {
 	case "set":
 		s := &appsv1.StatefulSet{ObjectMeta: meta}
+		s.Spec.MinReadySeconds = sceneMinReady
 		s.Spec.Replicas, s.Status.ObservedGeneration, s.Status.UpdatedReplicas = &replicas, 1, updated
 		return s
 	case "deployment":
@@ -377,7 +382,7 @@ func ownerOf(meta metav1.ObjectMeta, replicas, updated int32) metav1.Object {
 		return d
 	}
 	rs := &appsv1.ReplicaSet{ObjectMeta: meta}
-	rs.Spec.Replicas, rs.Status.Replicas = &replicas, replicas
+	rs.Spec.Replicas, rs.Status.Replicas, rs.Spec.MinReadySeconds = &replicas, replicas, sceneMinReady
 	if meta.Name == "rs" {
 		rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "deployment", UID: types.UID(meta.Namespace + "-deployment"), Controller: new(true)}}
 	}
@@ -461,6 +466,7 @@ func (w *scene) completeMove(t *rapid.T) {
 	p = p.DeepCopy()
 	p.UID = types.UID(fmt.Sprintf("replacement-%d", w.lives))
 	p.Spec.NodeName = pick(t, "node", sceneNodes...)
+	p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Now())
 	w.setPod(p)
 }
 

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// Move is a replica being moved: evicted, and its replacement not Ready yet.
+// Move is a replica being moved: evicted, and its replacement not available yet.
 type Move struct {
 	UID             types.UID
 	Namespace, Name string
@@ -69,8 +69,8 @@ type Entry struct {
 	RetryAt  time.Time
 	// Moves are the replicas being moved.
 	Moves []Move
-	// Had is how many live pods there were before the first of the moves since when not all of them have been Ready, 0 if
-	// all are. Where the owner does not tell its replicas, nothing more moves until so many are Ready again.
+	// Had is how many live pods there were before the first of the moves since when not all of them have been available, 0 if
+	// all are. Where the owner does not tell its replicas, nothing more moves until so many are available again.
 	Had int
 	// Scaled is set where Had follows the scale subresource of the owner.
 	Scaled bool

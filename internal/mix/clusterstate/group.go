@@ -5,6 +5,7 @@ package clusterstate
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,8 @@ type Group struct {
 	Ended bool
 	// CountsFailures is set where the owner counts an evicted pod as failed, as a Job does.
 	CountsFailures bool
+	// MinReady is how long a pod must have been Ready to be available, as the owner has it; 0 where it does not tell.
+	MinReady time.Duration
 	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
 	FixedNode string
 	// Assignments are the live pods, sorted by slot. A pod that is pending or on a
@@ -288,7 +291,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
 	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
 	if owner != nil {
-		g.Ended, g.FixedNode = owner.ended || owner.asked == 0, owner.node
+		g.Ended, g.FixedNode, g.MinReady = owner.ended || owner.asked == 0, owner.node, owner.minReady
 		g.CountsFailures = g.CountsFailures && !owner.toleratesEvictions
 		if owner.asked >= 0 {
 			g.Replicas, g.Counted = max(0, owner.asked-others), true

@@ -5,6 +5,7 @@ package clusterstate
 import (
 	"maps"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,6 +31,8 @@ type Owner struct {
 	toleratesEvictions bool
 	// node is the nodeName of its pod template, "" for none.
 	node string
+	// minReady is how long a pod must have been Ready to be available.
+	minReady time.Duration
 	// ordinal is where the ordinals of a StatefulSet begin.
 	ordinal int
 	rollout Rollout
@@ -63,9 +66,11 @@ func Strip(o metav1.Object) *Owner {
 			return nil
 		}
 		kept.asked, kept.node = replicas(o.Spec.Replicas), strings.Clone(o.Spec.Template.Spec.NodeName)
+		kept.minReady = MinReady(o.Spec.MinReadySeconds) // a Deployment and a Rollout copy theirs to their ReplicaSets
 	case *appsv1.StatefulSet:
 		kept.asked, kept.rollout, kept.node = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o),
 			strings.Clone(o.Spec.Template.Spec.NodeName)
+		kept.minReady = MinReady(o.Spec.MinReadySeconds)
 		if o.Spec.Ordinals != nil {
 			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
@@ -185,7 +190,7 @@ func sameState(a, b *Owner) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name && above(a) == above(b) &&
 		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) &&
 		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
-		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node
+		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node && a.minReady == b.minReady
 }
 
 // controllersOf finds the controllers that the cluster state knows. The lock must be held.

@@ -55,7 +55,7 @@ const (
 	// ReasonMixBudget and ReasonClusterBudget: as many replicas as allowed are being moved.
 	ReasonMixBudget     Reason = "MixBudget"
 	ReasonClusterBudget Reason = "ClusterBudget"
-	// ReasonNotReady: a replica of the workload is not Ready.
+	// ReasonNotReady: a replica of the workload is not Ready, or not for as long as its owner requests (minReadySeconds).
 	ReasonNotReady Reason = "NotReady"
 	// ReasonPinned: the pod names a capacity type itself.
 	ReasonPinned Reason = "Pinned"
@@ -67,7 +67,7 @@ const (
 	ReasonLocalStorage Reason = "LocalStorage"
 	// ReasonNoGain: the replacement would take a lower free slot of the type that the pod runs on already.
 	ReasonNoGain Reason = "NoGain"
-	// ReasonFloor: too few Ready replicas would be left on on-demand.
+	// ReasonFloor: too few available replicas would be left on on-demand.
 	ReasonFloor Reason = "OnDemandFloor"
 	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, and spot is not tried yet.
 	ReasonSpotUnavailable Reason = "SpotUnavailable"
@@ -126,7 +126,7 @@ type History struct {
 	// Failures is how many moves failed in a row; RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
-	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been Ready since; Moving how
+	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been available since; Moving how
 	// many of its replicas are being moved.
 	Had, Moving int
 }
@@ -352,10 +352,24 @@ func notReady(in *Input) (Verdict, bool) {
 	if have := len(in.Group.Assignments); have < in.Group.Replicas {
 		return stop(ReasonNotReady, time.Time{}, "%d of %d replicas have no pod yet", in.Group.Replicas-have, in.Group.Replicas)
 	}
+	// Of those that time alone makes available, the last one counts: the verdict holds until then.
+	var last *clusterstate.Pod
+	var until time.Time
 	for _, s := range in.Group.Assignments {
-		if s.Place == clusterstate.Settled && !s.Pod.Ready {
+		if s.Place != clusterstate.Settled {
+			continue
+		}
+		at, ready := in.Group.AvailableAt(s.Pod)
+		if !ready {
 			return stop(ReasonNotReady, time.Time{}, "pod %s is not Ready", s.Pod.Name)
 		}
+		if in.Cluster.Now.Before(at) && at.After(until) {
+			last, until = s.Pod, at
+		}
+	}
+	if last != nil {
+		return stop(ReasonNotReady, until, "pod %s is Ready, and available at %s (minReadySeconds: %d)", last.Name, clockTime(until),
+			in.Group.MinReady/time.Second)
 	}
 	return Verdict{}, false
 }
@@ -379,8 +393,8 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 			return v
 		}
 	}
-	if floor, ready := floorOf(in.Group), readyOnDemand(in.Group); assignment.On == capacity.OnDemand && ready-1 < floor {
-		return refuse(ReasonFloor, "%d Ready replicas are on on-demand, and %d must stay there", ready, floor)
+	if floor, n := floorOf(in.Group), availableOnDemand(&in.Group, in.Cluster.Now); assignment.On == capacity.OnDemand && n-1 < floor {
+		return refuse(ReasonFloor, "%d available replicas are on on-demand, and %d must stay there", n, floor)
 	}
 	if ok, reason, message := Disruptable(in.Budgets, p.Labels, p.Ready); !ok {
 		return refuse(Reason(reason), "%s", message)
@@ -438,9 +452,10 @@ func floorOf(g clusterstate.Group) int {
 	return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))
 }
 
-func readyOnDemand(g clusterstate.Group) (n int) {
-	for _, s := range g.Assignments {
-		if s.Place == clusterstate.Settled && s.On == capacity.OnDemand && s.Pod.Ready {
+func availableOnDemand(g *clusterstate.Group, now time.Time) (n int) {
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		if s.Place == clusterstate.Settled && s.On == capacity.OnDemand && g.Available(s.Pod, now) {
 			n++
 		}
 	}

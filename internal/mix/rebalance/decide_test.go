@@ -171,7 +171,7 @@ var causes = []cause{
 				in.Group.Assignments[i].Place = clusterstate.Departing
 			}
 		},
-		want: rebalance.ReasonFloor, message: "2 Ready replicas are on on-demand, and 2 must stay there",
+		want: rebalance.ReasonFloor, message: "2 available replicas are on on-demand, and 2 must stay there",
 	}, {
 		name: "a PodDisruptionBudget forbids it", spoil: func(in *rebalance.Input) { in.Budgets = budgetOf(0) },
 		want:    rebalance.ReasonPDB,

@@ -48,7 +48,7 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 }
 
 // Differs says how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
-// every replica that counts must be there, on its node and as Ready as before, and every pod that is there must be known.
+// every replica that counts must be there, on its node and as available as before, and every pod that is there must be known.
 // Pods being moved do not count, and as many new ones may be their replacements. It returns "" for nothing.
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
@@ -62,7 +62,7 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 		if moving[known.UID] {
 			continue
 		}
-		if what := changedSince(known, there[known.UID]); what != "" {
+		if what := changedSince(g, known, there[known.UID]); what != "" {
 			return what
 		}
 		delete(there, known.UID)
@@ -76,20 +76,30 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 }
 
 // changedSince says how a replica stands otherwise than it is known; now is nil where it is gone.
-func changedSince(known *clusterstate.Pod, now *corev1.Pod) string {
+func changedSince(g *clusterstate.Group, known *clusterstate.Pod, now *corev1.Pod) string {
+	since, ready := readySince(now)
 	switch {
 	case now == nil:
 		return fmt.Sprintf("pod %s is gone", known.Name)
 	case now.Spec.NodeName != known.Node:
 		return fmt.Sprintf("pod %s has the node %q", known.Name, now.Spec.NodeName)
-	case known.Ready && !isReady(now):
+	case known.Ready && !ready:
 		return fmt.Sprintf("pod %s is not Ready", known.Name)
+	case known.Ready && g.MinReady > 0 && since > known.ReadySince:
+		return fmt.Sprintf("pod %s was not Ready meanwhile", known.Name)
 	}
 	return ""
 }
 
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+// readySince is since when a pod has been Ready, a Unix time in seconds; nil is none.
+func readySince(p *corev1.Pod) (since int64, ready bool) {
+	if p == nil {
+		return 0, false
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			since, ready = c.LastTransitionTime.Unix(), c.Status == corev1.ConditionTrue
+		}
+	}
+	return since, ready
 }

@@ -5,6 +5,7 @@ package rebalance
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,8 @@ func known(live ...corev1.Pod) clusterstate.Group {
 	var g clusterstate.Group
 	for i := range live {
 		p := &live[i]
-		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Labels: p.Labels, Ready: isReady(p)}})
+		since, ready := readySince(p)
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Labels: p.Labels, Ready: ready, ReadySince: since}})
 	}
 	return g
 }
@@ -70,6 +72,18 @@ func TestDiffers(t *testing.T) {
 	}
 }
 
+// A pod that failed its readiness probe for a moment begins its minReadySeconds anew, also where the watch has shown neither.
+func TestAPodThatWasNotReadyMeanwhileDiffersWhereTheOwnerHasMinReadySeconds(t *testing.T) {
+	a := livePod("a", "n", true)
+	g := known(a)
+	again := livePod("a", "n", true)
+	again.Status.Conditions[0].LastTransitionTime = metav1.Now()
+	assert.Empty(t, Differs(&g, nil, []corev1.Pod{again}))
+	g.MinReady = time.Minute
+	assert.Empty(t, Differs(&g, nil, []corev1.Pod{a}))
+	assert.Equal(t, "pod a was not Ready meanwhile", Differs(&g, nil, []corev1.Pod{again}))
+}
+
 // Whatever happened that no watch has shown: where nothing differs, there are as many Ready replicas as the decision counts.
 func TestWhereNothingDiffersAsManyAreReady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,11 +108,11 @@ func TestWhereNothingDiffersAsManyAreReady(t *testing.T) {
 		}
 		ready := 0
 		for i := range live {
-			if isReady(&live[i]) && live[i].DeletionTimestamp == nil {
+			if _, is := readySince(&live[i]); is && live[i].DeletionTimestamp == nil {
 				ready++
 			}
 		}
-		require.GreaterOrEqual(t, ready, Ready(&g))
+		require.GreaterOrEqual(t, ready, Available(&g, time.Now()))
 		require.Len(t, live, len(seen))
 	})
 }

@@ -25,17 +25,17 @@ func ownerEnded(in *Input) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// Ready counts the replicas that are Ready, on nodes that stay.
-func Ready(g *clusterstate.Group) (n int) {
+// Available counts the replicas that are available at a time, on nodes that stay.
+func Available(g *clusterstate.Group, now time.Time) (n int) {
 	for i := range g.Assignments {
-		if s := &g.Assignments[i]; s.Place == clusterstate.Settled && s.Pod.Ready {
+		if s := &g.Assignments[i]; s.Place == clusterstate.Settled && g.Available(s.Pod, now) {
 			n++
 		}
 	}
 	return n
 }
 
-// MustBeBack is how many pods of a group have to be Ready before its next move, where had were live before the last ones:
+// MustBeBack is how many pods of a group have to be available before its next move, where had were live before the last ones:
 // 0 if had is. An owner that tells its replicas decides; otherwise a pod may have the annotation by which a user accepts
 // fewer.
 func MustBeBack(g *clusterstate.Group, had int) int {
@@ -69,11 +69,11 @@ func FollowScale(had int, follows bool, n int) (back int, follow bool) {
 // replicasMissing holds a workload whose owner does not tell its replicas: its group shrinks with every eviction, so only
 // what it had before tells that pods are missing. Every one that is has to be one of those that are being moved now.
 func replicasMissing(in *Input) (Verdict, bool) {
-	had, ready := in.History.Had, Ready(&in.Group)
-	if in.Group.Counted || had-ready <= in.History.Moving {
+	had, available := in.History.Had, Available(&in.Group, in.Cluster.Now)
+	if in.Group.Counted || had-available <= in.History.Moving {
 		return Verdict{}, false
 	}
 	return stop(ReasonReplicasMissing, time.Time{},
-		"%d of %d pods that it had before the last move are Ready, and its owner does not report how many it requests (annotation %s on a pod accepts fewer)",
-		ready, had, v1alpha1.AcceptedReplicasAnnotation)
+		"%d of %d pods that it had before the last move are available, and its owner does not report how many it requests (annotation %s on a pod accepts fewer)",
+		available, had, v1alpha1.AcceptedReplicasAnnotation)
 }

@@ -55,7 +55,7 @@ func TestReplicasMissing(t *testing.T) {
 	v, stops := replicasMissing(&in)
 	require.True(t, stops)
 	assert.Equal(t, ReasonReplicasMissing, v.Reason)
-	assert.Contains(t, v.Message, "7 of 10 pods that it had before the last move are Ready")
+	assert.Contains(t, v.Message, "7 of 10 pods that it had before the last move are available")
 	in.Group.Counted = true
 	_, stops = replicasMissing(&in)
 	assert.False(t, stops, "the owner's number decides")

@@ -245,9 +245,10 @@ func takenBy(g *clusterstate.Group) (taken split.Slots) {
 // mostMissing is how many replicas without a pod a plan counts on. Where more are missing, it plans no move.
 const mostMissing = 10_000
 
-// allReady is the group once all its replicas are there and Ready, which moves wait for.
+// allReady is the group once all its replicas are there and available, which moves wait for.
 func allReady(given clusterstate.Group) clusterstate.Group {
 	g, taken := given, takenBy(&given)
+	g.MinReady = 0
 	g.Assignments = slices.Clone(g.Assignments)
 	for i := range g.Assignments {
 		p := *g.Assignments[i].Pod

@@ -164,7 +164,7 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", builders.SpotPercent(0))
 	w.WaitEvictions(1)
-	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
+	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are available")
 	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	testenv.Patch(w, &w.Live("set")[0], func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: "3"}
@@ -196,7 +196,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	}
 	scale(4) // Berth evaluates again in its own time, and nothing replaces the pod that it evicts
 	w.WaitEvictions(1)
-	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
+	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are available")
 	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	scale(3)
 	w.WaitEvictions(2)

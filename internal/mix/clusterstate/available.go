@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import "time"
+
+// MinReady is minReadySeconds of a workload controller as a duration, never negative.
+func MinReady(seconds int32) time.Duration { return time.Duration(max(0, seconds)) * time.Second }
+
+// AvailableAt is when a pod that stays Ready is available: once it has been Ready for the owner's minReadySeconds. Ok is
+// false for one that is not Ready. The rule is that of the owners' own controllers, so a move and a rollout wait for the same.
+func (g *Group) AvailableAt(p *Pod) (at time.Time, ok bool) {
+	if !p.Ready || g.MinReady <= 0 {
+		return time.Time{}, p.Ready
+	}
+	return time.Unix(p.ReadySince, 0).Add(g.MinReady), true
+}
+
+// Available reports whether a pod of the group is available at a time.
+func (g *Group) Available(p *Pod, now time.Time) bool {
+	at, ready := g.AvailableAt(p)
+	return ready && !now.Before(at)
+}
+
+// NextAvailable is when the next pod of the group becomes available by time alone, zero for never.
+func (g *Group) NextAvailable(now time.Time) (next time.Time) {
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		at, ready := g.AvailableAt(s.Pod)
+		if s.Place == Settled && ready && now.Before(at) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
