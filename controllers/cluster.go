@@ -23,7 +23,6 @@ import (
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/arguments"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/simulation"
@@ -119,9 +118,9 @@ func (p *parts) groupChanged(key policy.GroupKey) {
 	}
 }
 
-func (p *parts) nodeLeft(name string, t capacity.Type, staying int) {
+func (p *parts) nodeLeft(d clusterstate.Departure) {
 	if p.rebalancer != nil {
-		p.rebalancer.NodeLeft(name, t, staying)
+		p.rebalancer.NodeLeft(d)
 	}
 }
 

@@ -201,14 +201,14 @@ func (c *Controller) reconciles(namespace string) bool {
 	return len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
 }
 
-// NodeLeft counts a spot node that began to depart or vanished. Staying is how many nodes of the type are there after it.
-func (c *Controller) NodeLeft(name string, t capacity.Type, staying int) {
-	if t != capacity.Spot {
+// NodeLeft counts a spot node that was lost. What autoscalers and administrators take away is no sign of more to come.
+func (c *Controller) NodeLeft(d clusterstate.Departure) {
+	if d.Type != capacity.Spot || !d.Cause.Lost(d.Empty) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.storm.NodeLeft(name, c.Clock.Now(), staying) {
+	if c.storm.NodeLeft(d.Name, c.Clock.Now(), d.Staying) {
 		storms.Inc()
 		c.Workloads.SetStorm(true)
 	}

@@ -22,6 +22,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -154,8 +156,8 @@ func TestAStormThatBeginsDuringADecisionStopsIt(t *testing.T) {
 	p, s := strayController(t, 4)
 	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
 	s.on["get"] = func() error {
-		p.NodeLeft("a", sp, 3)
-		p.NodeLeft("b", sp, 2)
+		p.NodeLeft(interrupted("a", 3))
+		p.NodeLeft(interrupted("b", 2))
 		return nil
 	}
 	p.reconcile(t, "shop")
@@ -163,12 +165,27 @@ func TestAStormThatBeginsDuringADecisionStopsIt(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonStorm, p.reasonOf(t, ""))
 }
 
+// interrupted is the loss of a spot node.
+func interrupted(name string, staying int) clusterstate.Departure {
+	return clusterstate.Departure{Name: name, Type: sp, Cause: capacity.Interruption, Staying: staying}
+}
+
+// An autoscaler that removes nodes has no need of them: nothing has to wait for it.
+func TestNodesThatAnAutoscalerRemovesAreNoStorm(t *testing.T) {
+	p, _ := strayController(t, 4)
+	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
+	for i, cause := range []capacity.Cause{capacity.Autoscaler, capacity.Maintenance, capacity.Health, capacity.Autoscaler} {
+		p.NodeLeft(clusterstate.Departure{Name: fmt.Sprint(i), Type: sp, Cause: cause, Staying: 3 - i})
+	}
+	assert.False(t, p.Workloads.Storm())
+}
+
 func TestAStormBeginsWithoutADecision(t *testing.T) {
 	p, s := strayController(t, 4)
 	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
-	p.NodeLeft("a", sp, 3)
+	p.NodeLeft(interrupted("a", 3))
 	assert.False(t, p.Workloads.Storm())
-	p.NodeLeft("b", sp, 2)
+	p.NodeLeft(interrupted("b", 2))
 	assert.True(t, p.Workloads.Storm(), "the metric has it at once")
 	p.Clock.(*clocktesting.FakeClock).Step(90 * time.Second)
 	p.reconcile(t, "shop")

@@ -86,9 +86,9 @@ func newScene(t *rapid.T) *scene {
 	w.some, w.all = w.newSide(limit), w.newSide(limit)
 	w.some.controller.State = w.newState()
 	w.some.controller.State.Changed = w.some.controller.Changed
-	w.some.controller.State.NodeLeft = func(name string, typ capacity.Type, staying int) {
-		w.some.controller.NodeLeft(name, typ, staying)
-		w.all.controller.NodeLeft(name, typ, staying)
+	w.some.controller.State.NodeLeft = func(d clusterstate.Departure) {
+		w.some.controller.NodeLeft(d)
+		w.all.controller.NodeLeft(d)
 	}
 	w.some.controller.Decided = func(d workloads.Decision) {
 		for _, req := range w.some.status.Wanted(d) {

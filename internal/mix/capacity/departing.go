@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	castDraining = "autoscaling.cast.ai/draining"
+	castDraining    = "autoscaling.cast.ai/draining"
+	castInterrupted = "spot-interruption"
 
 	reasonDeleted = "node-deleted"
 )
@@ -20,6 +21,7 @@ type signal struct {
 	key    string
 	value  string // the value that counts; empty means any
 	reason string // stable: shown to users and used as a metric label
+	cause  Cause
 }
 
 // departingTaints match by key whatever the effect: the effect is often a setting of the tool (--taint-effect of
@@ -33,35 +35,37 @@ type signal struct {
 //   - node.kubernetes.io/unschedulable: a plain cordon. Users cordon nodes to keep them.
 //   - node.kubernetes.io/not-ready, unreachable: mostly temporary; the eviction that follows is visible on the pods.
 var departingTaints = []signal{
-	{key: "aws-node-termination-handler/spot-itn", reason: "aws-spot-interruption"},
-	{key: "aws-node-termination-handler/scheduled-maintenance", reason: "aws-scheduled-maintenance"},
-	{key: "aws-node-termination-handler/asg-lifecycle-termination", reason: "aws-asg-termination"},
-	{key: "karpenter.sh/disrupted", reason: "karpenter-disrupted"},
+	{key: "aws-node-termination-handler/spot-itn", reason: "aws-spot-interruption", cause: Interruption},
+	{key: "aws-node-termination-handler/scheduled-maintenance", reason: "aws-scheduled-maintenance", cause: Maintenance},
+	{key: "aws-node-termination-handler/asg-lifecycle-termination", reason: "aws-asg-termination", cause: Deletion},
+	{key: "karpenter.sh/disrupted", reason: "karpenter-disrupted", cause: Autoscaler},
 	// Karpenter before v1. Its design also had the value "candidate", which is only a plan.
-	{key: "karpenter.sh/disruption", value: "disrupting", reason: "karpenter-disrupted"},
-	{key: "ToBeDeletedByClusterAutoscaler", reason: "cluster-autoscaler-scale-down"},
-	{key: "cloud.google.com/impending-node-termination", reason: "gke-termination-notice"},
-	{key: "remediator.kubernetes.azure.com/unschedulable", reason: "aks-node-drain"},
-	{key: "remediator.aks.microsoft.com/unschedulable", reason: "aks-node-drain"},
-	{key: "node.cloudprovider.kubernetes.io/shutdown", reason: "cloud-shutdown"},
-	{key: castDraining, reason: "cast-draining"},
-	{key: corev1.TaintNodeOutOfService, reason: "out-of-service"},
+	{key: "karpenter.sh/disruption", value: "disrupting", reason: "karpenter-disrupted", cause: Autoscaler},
+	{key: "ToBeDeletedByClusterAutoscaler", reason: "cluster-autoscaler-scale-down", cause: Autoscaler},
+	{key: "cloud.google.com/impending-node-termination", reason: "gke-termination-notice", cause: Interruption},
+	{key: "remediator.kubernetes.azure.com/unschedulable", reason: "aks-node-drain", cause: Interruption},
+	{key: "remediator.aks.microsoft.com/unschedulable", reason: "aks-node-drain", cause: Interruption},
+	{key: "node.cloudprovider.kubernetes.io/shutdown", reason: "cloud-shutdown", cause: Deletion},
+	{key: castDraining, value: castInterrupted, reason: "cast-draining", cause: Interruption},
+	{key: castDraining, reason: "cast-draining", cause: Autoscaler},
+	{key: corev1.TaintNodeOutOfService, reason: "out-of-service", cause: Health},
 }
 
 // departingLabels omit node.kubernetes.io/exclude-from-external-load-balancers=aws-node-termination-handler: the
 // handler sets it when it drains, but does not remove it from a node that stays (its removal skips exactly the value
 // that it set), so the node would be departing indefinitely.
 var departingLabels = []signal{
-	{key: castDraining, reason: "cast-draining"},
-	{key: "cloud.google.com/active-node-maintenance", value: "ONGOING", reason: "gke-maintenance"},
+	{key: castDraining, value: castInterrupted, reason: "cast-draining", cause: Interruption},
+	{key: castDraining, reason: "cast-draining", cause: Autoscaler},
+	{key: "cloud.google.com/active-node-maintenance", value: "ONGOING", reason: "gke-maintenance", cause: Maintenance},
 	// The only signal of a drain for a scheduled reboot if the handler runs without --taint-node. Removed after the
 	// reboot.
-	{key: "aws-node-termination-handler/action", value: "UncordonAfterReboot", reason: "aws-scheduled-maintenance"},
+	{key: "aws-node-termination-handler/action", value: "UncordonAfterReboot", reason: "aws-scheduled-maintenance", cause: Maintenance},
 }
 
 // Karpenter sets this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
 var departingAnnotations = []signal{
-	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination"},
+	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination", cause: Deletion},
 }
 
 // departingConditions count with status True. Two of AKS are omitted: VMEventScheduled is also True for a freeze of a
@@ -71,11 +75,11 @@ var departingAnnotations = []signal{
 // the administrator may clear DrainInProgress long before the node is deleted or cleared for pods again.
 var departingConditions = []signal{
 	// The termination handler of OpenShift, on AWS, Azure and GCP alike.
-	{key: "Terminating", reason: "openshift-terminating"},
-	{key: string(corev1.NodeDrainInProgress), reason: "node-drain"},
-	{key: string(corev1.NodeDrained), reason: "node-drain"},
-	{key: string(corev1.NodeMaintenanceInProgress), reason: "node-maintenance"},
-	{key: string(corev1.NodeGracefulNodeShutdownInProgress), reason: "node-shutdown"},
+	{key: "Terminating", reason: "openshift-terminating", cause: Interruption},
+	{key: string(corev1.NodeDrainInProgress), reason: "node-drain", cause: Maintenance},
+	{key: string(corev1.NodeDrained), reason: "node-drain", cause: Maintenance},
+	{key: string(corev1.NodeMaintenanceInProgress), reason: "node-maintenance", cause: Maintenance},
+	{key: string(corev1.NodeGracefulNodeShutdownInProgress), reason: "node-shutdown", cause: Deletion},
 }
 
 // closedTaints currently reject nearly every pod, so a sample should not include the node. They count with effect
@@ -98,14 +102,22 @@ func Departing(node *corev1.Node) (reason string, departing bool) {
 	if node.DeletionTimestamp != nil {
 		return reasonDeleted, true
 	}
+	if s := signalOf(node); s != nil {
+		return s.reason, true
+	}
+	return "", false
+}
+
+// signalOf returns the first signal of a node, nil if it has none.
+func signalOf(node *corev1.Node) *signal {
 	for _, kind := range departingSignals {
 		for i := range kind.signals {
 			if s := &kind.signals[i]; kind.has(node, s) {
-				return s.reason, true
+				return s
 			}
 		}
 	}
-	return "", false
+	return nil
 }
 
 // departingSignals are all signals, in the order in which they count, with how a node has them.

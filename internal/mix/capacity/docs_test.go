@@ -34,7 +34,11 @@ func TestDocsNameEveryShippedRuleAndSignal(t *testing.T) {
 	assert.True(t, strings.Contains(page, "| `"+reasonDeleted+"` |"))
 	for _, table := range [][]signal{departingTaints, departingLabels, departingAnnotations, departingConditions} {
 		for _, s := range table {
-			assert.True(t, strings.Contains(page, "| `"+s.reason+"` |"), "reason %s", s.reason)
+			_, row, _ := strings.Cut(page, "\n| `"+s.reason+"` |")
+			row, _, _ = strings.Cut(row, "\n")
+			assert.NotEmpty(t, row, "reason %s", s.reason)
+			_, causes, _ := strings.Cut(row, " | ")
+			assert.Contains(t, causes, string(s.cause), "cause of %s", s.reason)
 			assert.True(t, strings.Contains(page, "`"+s.key), "signal %s", s.key)
 		}
 	}

@@ -149,6 +149,11 @@ func (p *Pod) holdsRoom() bool {
 	return holds
 }
 
+// ofNode reports whether the pod belongs to its node: it runs on each, and is not replaced elsewhere.
+func (p *Pod) ofNode() bool {
+	return p.Owner != nil && (p.Owner.Kind == "DaemonSet" || p.Owner.Kind == "Node")
+}
+
 // Bound reports whether the pod has a node.
 func (p *Pod) Bound() bool { return p.Node != "" }
 
@@ -348,6 +353,8 @@ type Node struct {
 	Domain string
 	// Departing is why the node is going away, "" if it is not.
 	Departing string
+	// Cause is that of its departure, or of one that would begin now.
+	Cause capacity.Cause
 	// Accepting nodes take pods.
 	Accepting bool
 	// CPU in millicores, Memory in bytes and Pods that it has for pods.
@@ -358,6 +365,7 @@ func (f *State) nodeOf(o *corev1.Node) Node {
 	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
 	n.Type, n.Rule = f.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
+	n.Cause = capacity.CauseOf(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),
 		o.Status.Allocatable.Pods().Value()
 	return n

@@ -454,7 +454,7 @@ func TestReadersMayReadWhileTheClusterStateChanges(t *testing.T) {
 	f := newClusterState()
 	f.sweepAt = 5
 	f.Changed = func(key policy.GroupKey) { f.Group(key); f.Groups(key.Namespace) } // called without locks held
-	f.NodeLeft = func(name string, _ capacity.Type, _ int) { f.Node(name) }
+	f.NodeLeft = func(d Departure) { f.Node(d.Name) }
 	rs := replicaSet("rs", 20)
 	var work sync.WaitGroup
 	for w := range 4 {

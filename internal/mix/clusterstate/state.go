@@ -31,9 +31,19 @@ type Options struct {
 	// a way that counts. It names the group that they belong to. An ID of "" stands
 	// for whatever is in the namespace, a namespace of "" for everything.
 	Changed func(policy.GroupKey)
-	// NodeLeft is called, without locks held, when a node of a type began to depart or vanished. Staying is how many of the type
-	// are there after it and do not depart.
-	NodeLeft func(name string, t capacity.Type, staying int)
+	// NodeLeft is called, without locks held, when a node began to depart or vanished.
+	NodeLeft func(Departure)
+}
+
+// Departure is a node that began to depart or vanished.
+type Departure struct {
+	Name  string
+	Type  capacity.Type
+	Cause capacity.Cause
+	// Empty is set where no pod ran on it but those that belong to a node.
+	Empty bool
+	// Staying is how many nodes of the type are there after it and do not depart.
+	Staying int
 }
 
 // State holds the pods, nodes and workload controllers of a cluster in brief.
@@ -274,18 +284,20 @@ func (f *State) SetNode(o *corev1.Node) {
 	before, known := n.Node, n.known
 	f.stay(n, -1)
 	n.Node, n.known = f.nodeOf(o), true
+	if before.Departing != "" && n.Departing != "" {
+		n.Cause = before.Cause // what began the departure
+	}
 	same := known && before == n.Node
 	left := known && before.Departing == "" && n.Departing != ""
-	t := n.Type
 	f.stay(n, 1)
-	staying := f.staying[t]
+	departure := f.departure(n)
 	f.moved(n, before)
 	if !same {
-		f.freedCount[t]++
+		f.freedCount[n.Type]++
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
-		f.NodeLeft(o.Name, t, staying)
+		f.NodeLeft(departure)
 	}
 	if !same {
 		f.changed(policy.GroupKey{})
@@ -299,6 +311,14 @@ func (f *State) stay(n *nodeState, sign int) {
 	}
 }
 
+// departure describes a node that no longer stays; f.mu is held.
+func (f *State) departure(n *nodeState) Departure {
+	return Departure{
+		Name: n.Name, Type: n.Type, Cause: n.Cause, Staying: f.staying[n.Type],
+		Empty: !slices.ContainsFunc(n.pods, func(p *Pod) bool { return p.Live() && !p.ofNode() }),
+	}
+}
+
 // DeleteNode forgets a node. Pods that are still bound to it are on a node of unknown type.
 func (f *State) DeleteNode(name string) {
 	f.mu.Lock()
@@ -309,8 +329,7 @@ func (f *State) DeleteNode(name string) {
 	}
 	before := n.Node
 	f.stay(n, -1)
-	left, t := n.Departing == "", n.Type
-	staying := f.staying[t]
+	left, departure := n.Departing == "", f.departure(n)
 	n.Node, n.known = Node{Name: n.Name}, false
 	f.moved(n, before)
 	if len(n.pods) == 0 {
@@ -318,7 +337,7 @@ func (f *State) DeleteNode(name string) {
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
-		f.NodeLeft(name, t, staying)
+		f.NodeLeft(departure)
 	}
 	f.changed(policy.GroupKey{})
 }

@@ -98,9 +98,7 @@ func TestNodesTellWhenTheyLeave(t *testing.T) {
 	f := newClusterState()
 	var left []string
 	changes := 0
-	f.NodeLeft = func(name string, typ capacity.Type, staying int) {
-		left = append(left, fmt.Sprint(name, " ", typ, ", staying ", staying))
-	}
+	f.NodeLeft = func(d Departure) { left = append(left, fmt.Sprint(d.Name, " ", d.Type, ", staying ", d.Staying)) }
 	f.Changed = func(key policy.GroupKey) { assert.Empty(t, key); changes++ }
 	f.SetNode(nodeOf("a", capacity.Spot))
 	f.SetNode(nodeOf("a", capacity.Spot))
@@ -121,6 +119,66 @@ func TestNodesTellWhenTheyLeave(t *testing.T) {
 	assert.Equal(t, 0, f.Count(capacity.OnDemand), "a departing node does not count")
 	assert.Equal(t, Node{Name: "c"}, f.Node("c"))
 	assert.Equal(t, capacity.OnDemand, f.Node("b").Type)
+}
+
+// What began a departure is its cause: what the tools mark afterwards, up to the end of the node, is a consequence.
+func TestADepartureKeepsTheCauseThatItBeganWith(t *testing.T) {
+	taint := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	deleting := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Now()) }
+	cordon := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	handler := func(n *corev1.Node) {
+		n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] = "aws-node-termination-handler"
+	}
+	const disrupted, scaleDown, spot = "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn"
+	owned := func(kind string) *corev1.Pod {
+		p := podNamed("p")
+		p.Spec.NodeName = "a"
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "o", UID: "o", Controller: new(true)}}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		steps []func(*corev1.Node) // each is added to those before it; then the node vanishes
+		pod   *corev1.Pod
+		cause capacity.Cause
+		lost  bool
+	}{
+		"Karpenter consolidates":                      {[]func(*corev1.Node){taint(disrupted), deleting}, owned("ReplicaSet"), capacity.Autoscaler, false},
+		"Karpenter handles an interruption":           {[]func(*corev1.Node){deleting, taint(disrupted)}, owned("ReplicaSet"), capacity.Deletion, true},
+		"Karpenter deletes an empty node":             {[]func(*corev1.Node){deleting, taint(disrupted)}, owned("DaemonSet"), capacity.Deletion, false},
+		"the cluster-autoscaler scales down":          {[]func(*corev1.Node){taint(scaleDown), taint("aws-node-termination-handler/asg-lifecycle-termination"), deleting}, owned("ReplicaSet"), capacity.Autoscaler, false},
+		"the cluster-autoscaler removes an empty one": {[]func(*corev1.Node){taint(scaleDown)}, nil, capacity.Autoscaler, false},
+		"the provider interrupts":                     {[]func(*corev1.Node){taint(spot), cordon, deleting}, owned("ReplicaSet"), capacity.Interruption, true},
+		"the provider interrupts an empty one":        {[]func(*corev1.Node){taint(spot)}, nil, capacity.Interruption, true},
+		"an interrupted node that consolidates":       {[]func(*corev1.Node){taint(disrupted), taint(spot)}, owned("ReplicaSet"), capacity.Autoscaler, false},
+		"an administrator cordons and deletes":        {[]func(*corev1.Node){cordon}, owned("ReplicaSet"), capacity.Maintenance, false},
+		"the handler drains without taints":           {[]func(*corev1.Node){func(n *corev1.Node) { cordon(n); handler(n) }}, nil, capacity.Interruption, true},
+		"a running node vanishes":                     {nil, owned("ReplicaSet"), capacity.Deletion, true},
+		"an empty node vanishes":                      {nil, nil, capacity.Deletion, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newClusterState()
+			var left []Departure
+			f.NodeLeft = func(d Departure) { left = append(left, d) }
+			n := nodeOf("a", capacity.Spot)
+			f.SetNode(n)
+			if tc.pod != nil {
+				f.SetPod(tc.pod)
+			}
+			for _, step := range tc.steps {
+				n = n.DeepCopy()
+				step(n)
+				f.SetNode(n)
+			}
+			f.DeleteNode("a")
+			require.Len(t, left, 1, "it leaves once")
+			assert.Equal(t, tc.cause, left[0].Cause)
+			assert.Equal(t, tc.lost, left[0].Cause.Lost(left[0].Empty))
+		})
+	}
 }
 
 func TestMayFit(t *testing.T) {

@@ -18,7 +18,7 @@ type StormSettings struct {
 	MinNodes int
 	// Window is the time in which departures count together. A departure counts until just before it is this old.
 	Window time.Duration
-	// Quiet is how long no node may leave for a storm to be over.
+	// Quiet is how long after the last departure that was one of enough to be a storm it is over.
 	Quiet time.Duration
 }
 
@@ -26,7 +26,8 @@ type StormSettings struct {
 // losses, and the capacity that is there is needed for replicas that have lost their node.
 //
 // A storm begins when the nodes that left within Window are at least MinNodes, more than SharePercent of all spot nodes
-// (those that are there and those that left within Window). It begins with a departure, and ends when no node left for Quiet.
+// (those that are there and those that left within Window). It begins with a departure, and ends when for Quiet no departure
+// was one of so many: the nodes that leave a large cluster now and then hold none open.
 //
 // A node that reports again and again counts once, and postpones the end of a storm once, unless another one has
 // reported meanwhile. So one node that flaps neither makes a storm nor holds one open; several that flap do.
@@ -36,7 +37,8 @@ type Storm struct {
 	settings StormSettings
 	left     map[string]time.Time // the latest report of each node that left; pruned to Window
 	oldest   time.Time            // no report in left is older; it tells when there can be something to prune
-	latest   time.Time            // when the last node left, zero if none has
+	newest   time.Time            // when the last node left, but for one that reported again and again
+	latest   time.Time            // that of the last departure that was one of enough, zero if none was
 	last     string               // which node reported last
 	active   bool
 }
@@ -52,7 +54,11 @@ func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool)
 	s.settle(now)
 	s.forget(now)
 	s.note(name, now)
-	if s.active || s.quiet(now) || !s.tooMany(spotNodes) {
+	if !s.tooMany(spotNodes) {
+		return false
+	}
+	s.latest = s.newest
+	if s.active || s.quiet(now) {
 		return false
 	}
 	s.active = true
@@ -62,7 +68,10 @@ func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool)
 // note keeps a departure, unless there are too many of them.
 func (s *Storm) note(name string, now time.Time) {
 	before, known := s.left[name]
-	s.postpone(name, known, now)
+	if (!known || name != s.last) && now.After(s.newest) {
+		s.newest = now
+	}
+	s.last = name
 	if known && now.After(before) || !known && len(s.left) < maxDepartures {
 		if len(s.left) == 0 || now.Before(s.oldest) {
 			s.oldest = now
@@ -71,15 +80,7 @@ func (s *Storm) note(name string, now time.Time) {
 	}
 }
 
-// postpone moves the end of a storm, unless it is the node that reported last that reports again.
-func (s *Storm) postpone(name string, again bool, now time.Time) {
-	if (!again || name != s.last) && now.After(s.latest) {
-		s.latest = now
-	}
-	s.last = name
-}
-
-// Active returns whether there is a storm at now. Until is when it ends if no other node leaves, the zero time if there is none.
+// Active returns whether there is a storm at now. Until is when it ends if no more nodes leave, the zero time if there is none.
 func (s *Storm) Active(now time.Time) (active bool, until time.Time) {
 	s.settle(now)
 	s.forget(now)

@@ -82,14 +82,29 @@ func TestStormEndsWhenItIsQuiet(t *testing.T) {
 	assert.True(t, active)
 	assert.Equal(t, after(10*time.Minute), until)
 
-	assert.False(t, s.NodeLeft("one more", after(6*time.Minute), 4))
-	active, until = s.Active(after(16*time.Minute - 1))
-	assert.True(t, active, "one more departure postpones the end, though the share is long below the limit")
-	assert.Equal(t, after(16*time.Minute), until)
+	assert.False(t, s.NodeLeft("one of as many", after(time.Minute), 4))
+	assert.False(t, s.NodeLeft("alone", after(6*time.Minute), 4))
+	active, until = s.Active(after(11*time.Minute - 1))
+	assert.True(t, active, "one of six in the window postpones the end, one that leaves alone does not")
+	assert.Equal(t, after(11*time.Minute), until)
 
-	active, until = s.Active(after(16 * time.Minute))
+	active, until = s.Active(after(11 * time.Minute))
 	assert.False(t, active)
 	assert.Zero(t, until)
+}
+
+// A large cluster loses a node now and then: one of 101 every 100 s held all moves for as long as that went on.
+func TestStormIsNotHeldOpenByNodesThatLeaveOneByOne(t *testing.T) {
+	s := NewStorm(StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
+	for i := range 30 {
+		s.NodeLeft(fmt.Sprint("burst", i), stormStart, 100)
+	}
+	for i := range 36 {
+		now := after(time.Duration(i+1) * 100 * time.Second)
+		assert.False(t, s.NodeLeft(fmt.Sprint(i), now, 100))
+		active, _ := s.Active(now)
+		assert.Equal(t, now.Before(after(2*time.Minute)), active, "%s after the burst", now.Sub(stormStart))
+	}
 }
 
 func TestStormIsNotHeldOpenByANodeThatFlaps(t *testing.T) {
@@ -195,6 +210,7 @@ type stormModel struct {
 	StormSettings
 	history []departure
 	active  bool
+	end     time.Time // of the last departure that was one of enough
 }
 
 type departure struct {
@@ -203,28 +219,28 @@ type departure struct {
 	first bool // not its node's second in a row within Window
 }
 
-func (m *stormModel) latest() (time.Time, bool) {
+func (m *stormModel) latest() time.Time {
 	for _, h := range slices.Backward(m.history) {
 		if h.first {
-			return h.now, true
+			return h.now
 		}
 	}
-	return time.Time{}, false
+	return time.Time{}
 }
 
 func (m *stormModel) nodeLeft(name string, now time.Time, spotNodes int) (began bool) {
-	if latest, found := m.latest(); found && now.Sub(latest) >= m.Quiet {
-		m.active = false
-	}
+	m.active = m.active && now.Before(m.end)
 	d := departure{name, now, true}
 	if n := len(m.history); n > 0 && m.history[n-1].name == name {
 		d.first = now.Sub(m.history[n-1].now) >= m.Window
 	}
 	m.history = append(m.history, d)
 	left := m.leftWithin(now)
-	latest, _ := m.latest()
-	exceeds := left*100 > int(m.SharePercent)*(left+spotNodes)
-	began = !m.active && exceeds && left >= m.MinNodes && now.Before(latest.Add(m.Quiet))
+	enough := left >= m.MinNodes && left*100 > int(m.SharePercent)*(left+spotNodes)
+	if enough {
+		m.end = m.latest().Add(m.Quiet)
+	}
+	began = !m.active && enough && now.Before(m.end)
 	m.active = m.active || began
 	return began
 }
@@ -240,12 +256,10 @@ func (m *stormModel) leftWithin(now time.Time) int {
 }
 
 func (m *stormModel) ask(now time.Time) (bool, time.Time) {
-	latest, found := m.latest()
-	m.active = m.active && found && now.Before(latest.Add(m.Quiet))
-	if !m.active {
+	if m.active = m.active && now.Before(m.end); !m.active {
 		return false, time.Time{}
 	}
-	return true, latest.Add(m.Quiet)
+	return true, m.end
 }
 
 func TestStormAgreesWithAModelOfItsHistory(t *testing.T) {

@@ -66,7 +66,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Mixes: c.store, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
 	o := clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
-	o.NodeLeft = func(name string, t capacity.Type, staying int) { c.rebalancer.NodeLeft(name, t, staying) }
+	o.NodeLeft = func(d clusterstate.Departure) { c.rebalancer.NodeLeft(d) }
 	c.clusterState = clusterstate.New(o)
 	c.rebalancer, err = rebalance.New(rebalance.Options{
 		State: c.clusterState, Workloads: c.entries, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},

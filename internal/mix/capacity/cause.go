@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import corev1 "k8s.io/api/core/v1"
+
+// Cause is why a node departs. It belongs to the beginning of the departure: what the tools mark later is a consequence.
+type Cause string
+
+// Causes. They are stable.
+const (
+	// Interruption: the provider reclaims the machine.
+	Interruption Cause = "interruption"
+	// Autoscaler: an autoscaler removes or replaces the node, and has checked that its pods fit elsewhere.
+	Autoscaler Cause = "autoscaler"
+	// Maintenance: an administrator, or the provider by a plan, drains the node.
+	Maintenance Cause = "maintenance"
+	// Health: the node is given up as broken.
+	Health Cause = "health"
+	// Deletion: the node is being deleted, or is gone, and nothing tells why.
+	Deletion Cause = "deletion"
+)
+
+const (
+	karpenterDisrupted = "karpenter-disrupted"
+	// balancersLabel has the value of the handler once it has begun to cordon and drain. By default it sets no taint.
+	balancersLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
+	nthName        = "aws-node-termination-handler"
+)
+
+// CauseOf returns the cause of a departure that begins with the node as it is: when it has the first signal, or vanishes.
+//
+// Karpenter taints a node before it deletes it where it consolidates or replaces it. Where it deletes the node first, as after
+// an interruption, it sets the same taint afterwards: on a node that is being deleted, the taint tells nothing.
+func CauseOf(node *corev1.Node) Cause {
+	s := signalOf(node)
+	switch {
+	case s != nil && (node.DeletionTimestamp == nil || s.reason != karpenterDisrupted):
+		return s.cause
+	case node.Spec.Unschedulable && node.Labels[balancersLabel] == nthName:
+		return Interruption
+	case node.Spec.Unschedulable:
+		return Maintenance
+	}
+	return Deletion
+}
+
+// Lost reports whether a departure for this cause is a loss that others may follow at any moment, as in a storm. A node that
+// was deleted without a cause counts if it had pods to run: empty ones are deleted by whoever needs them no more.
+func (c Cause) Lost(empty bool) bool { return c == Interruption || c == Deletion && !empty }
