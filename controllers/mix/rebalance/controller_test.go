@@ -133,7 +133,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	e, known := p.Workloads.Get(keyOfSet)
 	require.True(t, known)
 	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
-	e.Moves = []workloads.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Wrong: 1}}
+	e.Moves = []workloads.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Target: sp}}
 	p.Workloads.Put(e)
 
 	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")

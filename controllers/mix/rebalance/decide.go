@@ -238,8 +238,7 @@ func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) 
 	what := ""
 	switch end.outcome {
 	case failed:
-		what = fmt.Sprintf("Pod %s was evicted, all replicas are available again, and as many as before run on the wrong capacity type",
-			end.move.Name)
+		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.move.Name, end.move.Target, end.on)
 	case timedOut:
 		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name, c.MoveTimeout+e.Group.MinReady, end.available,
 			end.want)

@@ -104,10 +104,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	again func() rebalance.Verdict,
 ) *workloads.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	m := workloads.Move{
-		UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(),
-		Wrong: len(w.Group.WrongSide()),
-	}
+	m := newMove(&w.Group, v, c.Clock.Now())
 	if hold := c.recordMove(ctx, w, v, m); hold != nil {
 		return hold
 	}

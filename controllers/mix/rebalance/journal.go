@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -71,7 +72,9 @@ func recordOf(e *workloads.Entry, now time.Time) rebalance.Record {
 		r.RetryAt = e.RetryAt.Unix()
 	}
 	for _, m := range e.Moves {
-		r.Moves = append(r.Moves, rebalance.RecordedMove{UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), Wrong: m.Wrong})
+		r.Moves = append(r.Moves, rebalance.RecordedMove{
+			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
+		})
 	}
 	return r
 }
@@ -86,9 +89,10 @@ func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entr
 	known := moved(e.Moves)
 	for _, m := range r.Moves {
 		if uid := types.UID(m.UID); !known[uid] {
+			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
 			e.Moves = append(e.Moves, workloads.Move{
-				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started,
-					0), Wrong: m.Wrong, DoubtUntil: now.Add(unseen),
+				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
+				Newest: m.Newest, DoubtUntil: now.Add(unseen),
 			})
 		}
 	}

@@ -33,7 +33,7 @@ var (
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_moves_total",
-		Help: "Moves that are over, by outcome: succeeded, failed (all replicas are Ready again, and as many as before are on the wrong type), timed-out (not all replicas became Ready), abandoned (the owner ended), not-evicted (the API server did not carry the eviction out) or not-provisioned (nothing was evicted, because no placeholder was scheduled in time).",
+		Help: "Moves that are over, by outcome: succeeded, failed (all replicas are available again, and the replacement is on the wrong type), timed-out (not all replicas became available), abandoned (the owner ended), not-evicted (the API server did not carry the eviction out) or not-provisioned (nothing was evicted, because no placeholder was scheduled in time).",
 	}, []string{"outcome"})
 	placeholders = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_placeholders_total",

@@ -232,6 +232,8 @@ type ending struct {
 	available, want int
 }
 
+	// on is the type that the replacement runs on, of a move that failed.
+	on capacity.Type
 // advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
 // with the old one that changes.
 func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
@@ -241,25 +243,27 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 	e.WrongSince = since(old.WrongSince, wrong > 0, now)
 	e.RollingSince = since(old.RollingSince, g.Rollout.Rolling, now)
 	if wrong == 0 && len(old.Moves) == 0 {
-		e.Failures, e.RetryAt = 0, time.Time{}
+		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
 	}
 	e.Had = rebalance.MustBeBack(&g, old.Had)
 	want, available := max(g.Replicas, e.Had), rebalance.Available(&g, now)
 	e.Moves = nil
-	for _, m := range old.Moves {
-		switch o := judge(m, g, wrong, want, now, l); o {
-		case moving:
+	for i, o := range judge(old.Moves, &g, want, now, l) {
+		m := old.Moves[i]
+		if o.outcome == moving {
 			m.Slow = now.Sub(m.Started) >= rebalance.SlowAfter
 			e.Moves = append(e.Moves, m)
 			continue
-		case succeeded:
-			e.Failures, e.RetryAt = 0, time.Time{}
-			ended = append(ended, ending{m, o, available, want})
-		case failed, timedOut:
+		}
+		ended = append(ended, ending{m, o.outcome, o.on, available, want})
+	}
+	// Of moves that end together, a failure counts whatever the others did.
+	if slices.ContainsFunc(ended, func(e ending) bool { return e.outcome == succeeded }) {
+		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
+	}
+	for _, end := range ended {
+		if end.outcome == failed || end.outcome == timedOut {
 			l.fail(&e, now)
-			ended = append(ended, ending{m, o, available, want})
-		default:
-			ended = append(ended, ending{m, o, available, want})
 		}
 	}
 	if len(e.Moves) == 0 && available >= want {
@@ -297,48 +301,4 @@ type limits struct {
 func (l limits) fail(e *workloads.Entry, now time.Time) {
 	e.Failures++
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
-}
-
-// outcome is how a move ended.
-type outcome string
-
-const (
-	moving    outcome = ""
-	succeeded outcome = "succeeded"
-	// failed: every replica is available again, and as many as before are on the wrong side.
-	failed outcome = "failed"
-	// timedOut: not every replica is available again.
-	timedOut outcome = "timed-out"
-	// abandoned: the owner makes no more pods.
-	abandoned outcome = "abandoned"
-	// notEvicted: the API server did not carry the eviction out.
-	notEvicted outcome = "not-evicted"
-	// notProvisioned: no placeholder came to hold the capacity, and nothing was evicted.
-	notProvisioned outcome = "not-provisioned"
-)
-
-// deadline is when a move that has not ended fails. A replacement becomes Ready in the time for a move, and available after it.
-func deadline(m workloads.Move, g *clusterstate.Group, timeout time.Duration) time.Time {
-	return m.Started.Add(timeout + g.MinReady)
-}
-
-// judge returns the outcome of a move, if it is over. It ends when the evicted pod is gone from its
-// group and the group is whole again: as many replicas as wanted, all available.
-// Pods that still terminate do not count: their replacements do.
-func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {
-	there := slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == m.UID })
-	whole := !there && len(g.Assignments) >= want && rebalance.Available(&g, now) == len(g.Assignments)
-	switch {
-	case g.Ended:
-		return abandoned
-	case there && m.Doubtful() && !now.Before(m.DoubtUntil):
-		return notEvicted
-	case whole && wrong < m.Wrong:
-		return succeeded
-	case whole:
-		return failed
-	case !now.Before(deadline(m, &g, l.timeout)):
-		return timedOut
-	}
-	return moving
 }

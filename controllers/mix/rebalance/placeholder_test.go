@@ -96,7 +96,7 @@ func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
 		"an earlier leader's goes": {there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })}},
 		"another workload's":       {there: []*corev1.Pod{holderFor("db-0")}},
 		"that of a replica which was evicted": {
-			moves: []workloads.Move{moveOf("web-2", 1, time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
+			moves: []workloads.Move{moveOf("web-2", time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
 		},
 	}
 	for name, tc := range tests {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -21,8 +22,14 @@ type Move struct {
 	UID             types.UID
 	Namespace, Name string
 	Started         time.Time
-	// Wrong is how many replicas of the workload were on the wrong side before.
-	Wrong int
+	// Target is the type that it was moved to, that of Slot then: the slot that its replacement was to claim. Unknown where an
+	// earlier leader did not record it.
+	Target capacity.Type
+	Slot   int
+	// Newest is when the newest of the replicas was created that there were then, a Unix time in seconds, and Before are
+	// those, nil where an earlier leader began the move. They tell its replacement from replicas that were there.
+	Newest int64
+	Before *[]clusterstate.Assignment
 	// DoubtUntil is set where it is not known whether the API server carried the eviction out: its answer was lost, or an
 	// earlier leader ended before it. A pod that lives on until then was not evicted.
 	DoubtUntil time.Time
@@ -67,11 +74,15 @@ type Entry struct {
 	// Failures is how many moves failed in a row, RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
+	// Refusal is why the last eviction was refused, zero if none was since the last move.
+	Refusal Refusal
 	// Moves are the replicas being moved.
 	Moves []Move
 	// Had is how many live pods there were before the first of the moves since when not all of them have been available, 0 if
 	// all are. Where the owner does not tell its replicas, nothing more moves until so many are available again.
 	Had int
+	// MinReady is that of an owner that the cluster state does not watch.
+	MinReady time.Duration
 	// Scaled is set where Had follows the scale subresource of the owner.
 	Scaled bool
 	// Restored is set where it is what an earlier leader recorded, and the workload was not reconciled yet.
@@ -145,6 +156,15 @@ func (d *Decision) Add(o *Decision) {
 	}
 	maps.Copy(d.Mixes, o.Mixes)
 	d.Groups = append(d.Groups, o.Groups...)
+}
+
+// Refusal is an eviction that the API server refused. It counts as a move that failed.
+type Refusal struct {
+	Reason  rebalance.Reason
+	Message string
+	// Labels are those of the pod, and By identifies what refused, with the budgets of such a pod.
+	Labels map[string]string
+	By     string
 }
 
 // Hold is a verdict that stands for a while.

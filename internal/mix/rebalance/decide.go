@@ -431,6 +431,16 @@ func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
 		return victim.Slot
 	}
 	return lowestFree(g, victim.Pod.UID)
+// SlotOfReplacement is the slot that the replacement of one of a group's pods will claim.
+func SlotOfReplacement(g *clusterstate.Group, victim types.UID) int {
+	for _, s := range g.Assignments {
+		if s.Pod.UID == victim {
+			return replacementSlot(*g, s)
+		}
+	}
+	return lowestFree(*g, victim)
+}
+
 }
 
 // lowestFree is the lowest slot of a group that no one but one pod holds.

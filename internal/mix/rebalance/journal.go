@@ -17,6 +17,7 @@ const (
 	maxJournalBytes = 512 << 10
 	maxName         = 253
 	maxUID          = 128
+	maxType         = 16
 	maxFailures     = 1000
 	maxReplicas     = 1 << 20
 )
@@ -44,7 +45,11 @@ type RecordedMove struct {
 	UID     string `json:"uid"`
 	Name    string `json:"name"`
 	Started int64  `json:"started"`
-	Wrong   int    `json:"wrong"`
+	// To is the type that it was moved to, and Slot the one that its replacement was to claim. Newest is when the newest of
+	// the replicas was created that there were then.
+	To     string `json:"to,omitempty"`
+	Slot   int    `json:"slot,omitempty"`
+	Newest int64  `json:"newest,omitempty"`
 }
 
 // Worth reports whether a record says anything.
@@ -125,7 +130,7 @@ func DecodeJournal(text string, now time.Time, maxBackoff time.Duration) ([]Reco
 		r.Updated = min(r.Updated, now.Unix())
 		for i := range r.Moves {
 			m := &r.Moves[i]
-			m.Started, m.Wrong = min(m.Started, now.Unix()), min(max(m.Wrong, 0), maxReplicas)
+			m.Started, m.Slot, m.Newest = min(m.Started, now.Unix()), min(max(m.Slot, 0), maxReplicas), min(m.Newest, now.Unix())
 		}
 		records = append(records, r)
 	}
@@ -141,7 +146,7 @@ func (r *Record) possible() bool {
 	}
 	return r.Namespace != "" && len(r.Namespace) <= maxName && r.ID != "" && len(r.ID) <= maxUID && len(r.Moves) <= maxMoves &&
 		!slices.ContainsFunc(r.Moves, func(m RecordedMove) bool {
-			return m.UID == "" || len(m.UID) > maxUID || len(m.Name) > maxName
+			return m.UID == "" || len(m.UID) > maxUID || len(m.Name) > maxName || len(m.To) > maxType
 		})
 }
 

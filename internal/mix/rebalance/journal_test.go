@@ -28,7 +28,7 @@ func TestWhatIsRecordedIsRead(t *testing.T) {
 				RetryAt: journalNow.Unix() + rapid.Int64Range(-9, 1800).Draw(t, "retry"), Updated: journalNow.Unix() - 5,
 			}
 			for range rapid.IntRange(0, 3).Draw(t, "moves") {
-				r.Moves = append(r.Moves, RecordedMove{UID: name.Draw(t, "uid"), Name: name.Draw(t, "pod"), Started: journalNow.Unix() - 7, Wrong: 3})
+				r.Moves = append(r.Moves, RecordedMove{UID: name.Draw(t, "uid"), Name: name.Draw(t, "pod"), Started: journalNow.Unix() - 7, To: "spot", Slot: 3, Newest: journalNow.Unix() - 9})
 			}
 			want = append(want, r)
 		}
@@ -65,14 +65,14 @@ func TestAJournalIsBoundedWhateverTenantsDo(t *testing.T) {
 }
 
 func TestAForgedJournalHoldsNothingForLong(t *testing.T) {
-	forged := `[{"namespace":"a","id":"x","had":-5,"failures":2147483647,"retryAt":99999999999,"updated":99999999999,"moves":[{"uid":"u","started":99999999999,"wrong":-1}]},
+	forged := `[{"namespace":"a","id":"x","had":-5,"failures":2147483647,"retryAt":99999999999,"updated":99999999999,"moves":[{"uid":"u","started":99999999999,"slot":-1,"newest":99999999999,"wrong":-1}]},
 		{"namespace":"a","id":"x","had":7},{"namespace":"","id":"y"},{"namespace":"a","id":""},{"namespace":"a","id":"` + strings.Repeat("z", 200) + `"},
 		{"namespace":"a","id":"m","moves":[{"uid":""}]}]`
 	got, err := DecodeJournal(forged, journalNow, journalBackoff)
 	require.NoError(t, err)
 	now := journalNow.Unix()
 	assert.Equal(t, []Record{{
-		Namespace: "a", ID: "x", Failures: maxFailures, RetryAt: now + 1800, Updated: now, Moves: []RecordedMove{{UID: "u", Started: now}},
+		Namespace: "a", ID: "x", Failures: maxFailures, RetryAt: now + 1800, Updated: now, Moves: []RecordedMove{{UID: "u", Started: now, Newest: now}},
 	}}, got)
 	for _, text := range []string{"{", `{"a":1}`, `[1]`, strings.Repeat("[", maxJournalBytes+1)} {
 		_, err := DecodeJournal(text, journalNow, journalBackoff)
