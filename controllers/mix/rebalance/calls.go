@@ -40,6 +40,19 @@ func (c *Controller) bounded(ctx context.Context, call func(context.Context) err
 	return err
 }
 
+// write makes a call that changes an object of a tenant, and ends in time. An admission webhook may hold it, or a tenant's
+// object may: only a connection that is cut off is an outage of the API server. If that does not answer, the next reading
+// tells.
+func (c *Controller) write(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := call(ctx)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) && isCutOff(err) && !isTimeout(err) {
+		c.noteOutage(err)
+	}
+	return err
+}
+
 // noteOutage notes a call without an answer, and the first one after it that has one.
 func (c *Controller) noteOutage(err error) {
 	lost := unanswered(err)

@@ -3,6 +3,10 @@
 package rebalance
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,4 +50,27 @@ func TestALostAnswerIsNoRefusal(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A webhook that holds an eviction is the tenant's, and a webhook that cannot be called: neither is an outage of the API
+// server, in which nothing of the whole cluster moves.
+func TestAnEvictionThatIsHeldBeginsNoGrace(t *testing.T) {
+	for name, err := range map[string]error{
+		"the API server ended it":  apierrors.NewTimeoutError("context deadline exceeded", 0),
+		"the client ended it":      fmt.Errorf("post: %w", context.DeadlineExceeded),
+		"the webhook has no place": apierrors.NewServiceUnavailable("no endpoints available for service"),
+		"the webhook failed":       apierrors.NewInternalError(errors.New("failed calling webhook")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testController(t)
+			require.Error(t, c.write(t.Context(), func(context.Context) error { return err }))
+			assert.Zero(t, c.clusterNow().GraceUntil)
+		})
+	}
+	c := testController(t)
+	require.Error(t, c.write(t.Context(), func(context.Context) error { return io.ErrUnexpectedEOF }))
+	assert.NotZero(t, c.clusterNow().GraceUntil, "the connection is gone")
+	c = testController(t)
+	require.Error(t, c.bounded(t.Context(), func(context.Context) error { return apierrors.NewServiceUnavailable("no") }))
+	assert.NotZero(t, c.clusterNow().GraceUntil, "what all decisions are made by could not be read")
 }

@@ -102,7 +102,7 @@ type Controller struct {
 	snapshot snapshot
 	taken    time.Time
 	// scales and metadata may be nil: then nothing is read by them.
-	scales   scales
+	scales   *scaleReader
 	metadata metadata
 
 	mu       sync.Mutex // guards what follows
@@ -133,13 +133,17 @@ func New(o Options) (*Controller, error) {
 		}
 		scales, metadata = readScales(live), readMetadata(live)
 	}
-	return &Controller{
+	c := &Controller{
 		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
 		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
-		take:   func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
-		scales: scales, metadata: metadata,
-		storm: rebalance.NewStorm(o.Storm),
-	}, nil
+		take:     func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
+		metadata: metadata,
+		storm:    rebalance.NewStorm(o.Storm),
+	}
+	if scales != nil {
+		c.scales = newScaleReader(scales, o.Clock, c.Changed)
+	}
+	return c, nil
 }
 
 // SetupWithManager adds the controller to a manager. It runs on the leader, with one worker.

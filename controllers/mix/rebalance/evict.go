@@ -114,7 +114,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return hold
 	}
 	// The client retries where the server answers when to; the next reconcile does that as well.
-	err := c.bounded(ctx, func(ctx context.Context) error {
+	err := c.write(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{

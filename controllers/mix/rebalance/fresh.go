@@ -4,7 +4,10 @@ package rebalance
 
 import (
 	"context"
+	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,7 +77,12 @@ func (c *Controller) annotationsChanged(ctx context.Context, w *evaluation, pod 
 	if ref == nil {
 		return "", nil
 	}
-	now, err := c.read(ctx, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), pod.Namespace, ref.Name)
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	if kind.Group != appsv1.GroupName && kind.Group != batchv1.GroupName {
+		// A tenant wrote the reference. The server of another group may be slow or gone, and would hold everyone's moves.
+		return fmt.Sprintf("pod %s names its controller as a %s", pod.Name, kind.GroupKind()), nil
+	}
+	now, err := c.read(ctx, kind, pod.Namespace, ref.Name)
 	switch {
 	case err != nil:
 		return "", err

@@ -59,7 +59,9 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 		w.stored, w.before = &stored, c.remembered(stored, g, cm, w.now)
 	}
 	w.before = c.followScale(ctx, w.before, g)
-	w.Entry, w.ended = advance(w.before, going(g, w.before.Moves), w.now, c.limits())
+	now := going(g, w.before.Moves)
+	now.MinReady = max(now.MinReady, w.before.MinReady)
+	w.Entry, w.ended = advance(w.before, now, w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
 	w.Selecting = c.selecting(&w.before, g)
 	w.Settings, w.invalid = c.Defaults.For(g.Policy, cm)

@@ -193,7 +193,7 @@ func without(list []workloads.Placeholder, h workloads.Placeholder) []workloads.
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.
 func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
-	err := c.bounded(ctx, func(ctx context.Context) error {
+	err := c.write(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

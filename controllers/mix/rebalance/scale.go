@@ -5,54 +5,183 @@ package rebalance
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// scales reads how many replicas an owner requests of a kind that the cluster state does not watch; known is false where the kind has
-// no scale subresource, or the owner is another one by now.
-type scales func(ctx context.Context, owner clusterstate.Workload) (replicas int, known bool, err error)
+const (
+	// scaleTimeout bounds one reading of a scale, scaleAge is how old the answer may be that a decision uses.
+	scaleTimeout, scaleAge = 2 * time.Second, 5 * time.Second
+	// holdUnread is how long a workload waits for the scale of its owner.
+	holdUnread = time.Second
+)
+
+// scale is how many replicas an owner requests of a kind that the cluster state does not watch, and how long a pod must be Ready
+// to be available. known is false where the kind has no scale subresource, or the owner is another one by now.
+type scale struct {
+	replicas int
+	known    bool
+	minReady time.Duration
+}
+
+// scales reads the scale of an owner.
+type scales func(ctx context.Context, owner clusterstate.Workload) (scale, error)
 
 // readScales returns scales of an API server.
 func readScales(c client.Client) scales {
-	return func(ctx context.Context, owner clusterstate.Workload) (int, bool, error) {
-		parent, scale := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	return func(ctx context.Context, owner clusterstate.Workload) (scale, error) {
+		if owner.APIVersion == "v1" && owner.Kind == "ReplicationController" {
+			return readReplicationController(ctx, c, owner)
+		}
+		parent, object := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 		parent.SetAPIVersion(owner.APIVersion)
 		parent.SetKind(owner.Kind)
 		parent.SetNamespace(owner.Namespace)
 		parent.SetName(owner.Name)
-		scale.SetAPIVersion("autoscaling/v1")
-		scale.SetKind("Scale")
-		err := c.SubResource("scale").Get(ctx, parent, scale)
+		object.SetAPIVersion("autoscaling/v1")
+		object.SetKind("Scale")
+		err := c.SubResource("scale").Get(ctx, parent, object)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), meta.IsNoMatchError(err):
-			return 0, false, nil
+			return scale{}, nil
 		case err != nil:
-			return 0, false, fmt.Errorf("read the scale of %s: %w", owner, err)
-		case scale.GetUID() != owner.UID:
-			return 0, false, nil
+			return scale{}, fmt.Errorf("read the scale of %s: %w", owner, err)
+		case object.GetUID() != owner.UID:
+			return scale{}, nil
 		}
-		n, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas") // absent means 0
-		return int(n), err == nil && n >= 0, nil
+		n, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas") // absent means 0
+		return scale{replicas: int(n), known: err == nil && n >= 0}, nil
+	}
+}
+
+// readReplicationController reads what a scale has not. The controller may list ReplicationControllers, for the replay, so it
+// lists one.
+func readReplicationController(ctx context.Context, c client.Reader, owner clusterstate.Workload) (scale, error) {
+	var list corev1.ReplicationControllerList
+	err := c.List(ctx, &list, client.InNamespace(owner.Namespace), client.MatchingFields{metav1.ObjectNameField: owner.Name})
+	switch {
+	case apierrors.IsForbidden(err):
+		return scale{}, nil
+	case err != nil:
+		return scale{}, fmt.Errorf("read %s: %w", owner, err)
+	case len(list.Items) == 0 || list.Items[0].UID != owner.UID:
+		return scale{}, nil
+	}
+	spec := &list.Items[0].Spec
+	s := scale{replicas: 1, known: true, minReady: clusterstate.MinReady(spec.MinReadySeconds)}
+	if spec.Replicas != nil {
+		s.replicas = int(*spec.Replicas)
+	}
+	return s, nil
+}
+
+// scaleReader reads scales in the background: a tenant chooses the kind that an owner reference names, and the server of that
+// kind, an aggregated API or a conversion webhook, may be slow or gone. The worker, which decides for all tenants, never waits
+// for it, and what it does not answer is no outage of the API server. One scale of a namespace is read at a time.
+type scaleReader struct {
+	read  scales
+	clock clock.PassiveClock
+	// done is called after a scale was read.
+	done func(policy.GroupKey)
+	// start runs a function in the background.
+	start func(func())
+
+	mu      sync.Mutex // guards what follows
+	answers map[policy.GroupKey]scaleAnswer
+	busy    map[string]bool // by namespace
+}
+
+type scaleAnswer struct {
+	scale
+	owner clusterstate.Workload
+	err   error
+	at    time.Time
+}
+
+// newScaleReader returns a reader that calls done after each answer.
+func newScaleReader(read scales, passive clock.PassiveClock, done func(policy.GroupKey)) *scaleReader {
+	return &scaleReader{
+		read: read, clock: passive, done: done, start: func(f func()) { go f() },
+		answers: map[policy.GroupKey]scaleAnswer{}, busy: map[string]bool{},
+	}
+}
+
+// get returns the scale of a group's owner. Ok is false until it has been read, which the first call begins. An error is kept
+// for as long as a refused workload is held, so that a server that does not answer is not called all the time.
+func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s scale, err error, ok bool) { //nolint:staticcheck // ok tells whether there is an answer, and the answer may be an error
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget()
+	if a, there := r.fresh(g); there {
+		return a.scale, a.err, true
+	}
+	if key, owner := g.Key, g.Workload; !r.busy[key.Namespace] {
+		r.busy[key.Namespace] = true
+		ctx = context.WithoutCancel(ctx) // that of a reconcile
+		r.mu.Unlock()
+		r.start(func() { r.answer(ctx, key, owner) })
+		r.mu.Lock()
+	}
+	a, there := r.fresh(g) // a test reads at once
+	return a.scale, a.err, there
+}
+
+func (r *scaleReader) fresh(g *clusterstate.Group) (a scaleAnswer, ok bool) {
+	a, ok = r.answers[g.Key]
+	return a, ok && a.owner == g.Workload
+}
+
+// answer reads one scale.
+func (r *scaleReader) answer(ctx context.Context, key policy.GroupKey, owner clusterstate.Workload) {
+	ctx, cancel := context.WithTimeout(ctx, scaleTimeout)
+	defer cancel()
+	s, err := r.read(ctx, owner)
+	r.mu.Lock()
+	r.answers[key] = scaleAnswer{scale: s, owner: owner, err: err, at: r.clock.Now()}
+	delete(r.busy, key.Namespace)
+	r.mu.Unlock()
+	if err == nil {
+		r.done(key)
+	}
+}
+
+// forget drops the answers that are too old; r.mu is held.
+func (r *scaleReader) forget() {
+	for key, a := range r.answers {
+		age := scaleAge
+		if a.err != nil {
+			age = holdRefused
+		}
+		if r.clock.Since(a.at) >= age {
+			delete(r.answers, key)
+		}
 	}
 }
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
 func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
-	if e.Had == 0 || g.Ended {
-		e.Scaled = false
+	if g.Ended || e.Had == 0 && e.WrongSince.IsZero() {
+		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if n, known, err := c.scaleOf(ctx, g); err == nil && known {
-		e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, n)
+	if s, err, ok := c.scaleOf(ctx, g); ok && err == nil {
+		if e.MinReady = s.minReady; s.known && e.Had > 0 {
+			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.replicas)
+		}
 	}
 	return e
 }
@@ -61,28 +190,38 @@ func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clus
 // were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
 // scale from here on.
 func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *workloads.Hold {
-	n, known, err := c.scaleOf(ctx, &w.Group)
+	if !c.readsScale(&w.Group) {
+		return nil
+	}
+	s, err, ok := c.scaleOf(ctx, &w.Group)
 	have := len(w.Group.Assignments) + len(w.Group.Taken)
 	switch {
+	case !ok:
+		return w.hold(v, rebalance.ReasonStaleView, holdUnread, "the scale of %s has not been read yet", w.Group.Workload)
 	case err != nil:
 		return w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
-	case !known || w.Had != 0:
-		return nil
-	case have < n:
-		return w.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, n)
+	case w.Group.MinReady < s.minReady: // it is decided again with it
+		w.MinReady, w.Group.MinReady = s.minReady, s.minReady
 	}
-	_, w.Scaled = rebalance.FollowScale(len(w.Group.Assignments), false, n)
+	switch {
+	case !s.known || w.Had != 0:
+		return nil
+	case have < s.replicas:
+		return w.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, s.replicas)
+	}
+	_, w.Scaled = rebalance.FollowScale(len(w.Group.Assignments), false, s.replicas)
 	return nil
 }
 
-// scaleOf reads the scale of a group's owner, if nothing else tells how many replicas it requests.
-func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (n int, known bool, err error) {
-	if g.Counted || c.scales == nil || string(g.Workload.UID) != g.Key.ID {
-		return 0, false, nil
+// readsScale reports whether nothing but the scale of a group's owner tells how many replicas it requests.
+func (c *Controller) readsScale(g *clusterstate.Group) bool {
+	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID
+}
+
+// scaleOf is the scale of a group's owner; ok is false where there is no answer yet.
+func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (s scale, err error, ok bool) { //nolint:staticcheck // as get
+	if !c.readsScale(g) {
+		return scale{}, nil, false
 	}
-	err = c.bounded(ctx, func(ctx context.Context) error {
-		n, known, err = c.scales(ctx, g.Workload)
-		return err
-	})
-	return n, known, err
+	return c.scales.get(ctx, g)
 }

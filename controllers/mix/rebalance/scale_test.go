@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -19,11 +21,17 @@ func scaledController(t *testing.T, pods int) (p *fixture, s *server, replicas *
 	t.Helper()
 	p, s = strayController(t, pods)
 	p.Defaults.MaxConcurrent, replicas = 1, &pods
-	p.scales = func(_ context.Context, w clusterstate.Workload) (int, bool, error) {
+	p.readAtOnce(func(_ context.Context, w clusterstate.Workload) (scale, error) {
 		assert.Equal(t, "CloneSet web", w.String())
-		return *replicas, true, nil
-	}
+		return scale{replicas: *replicas, known: true}, nil
+	})
 	return p, s, replicas
+}
+
+// readAtOnce reads scales in the foreground.
+func (p *fixture) readAtOnce(read scales) {
+	p.scales = newScaleReader(read, p.Clock, p.Changed)
+	p.scales.start = func(f func()) { f() }
 }
 
 // again reconciles once more, some time later.
@@ -51,9 +59,9 @@ func TestPodsThatTheScaleOfTheirOwnerMissesHoldAMove(t *testing.T) {
 
 func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
 	p, s, _ := scaledController(t, 4)
-	p.scales = func(context.Context, clusterstate.Workload) (int, bool, error) {
-		return 0, false, errors.New("not now")
-	}
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (scale, error) {
+		return scale{}, errors.New("not now")
+	})
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, ReasonCapacityUnproven, p.reasonOf(t, ""))
@@ -78,9 +86,54 @@ func TestHowManyPodsMustBeBackFollowsTheScale(t *testing.T) {
 			assert.Equal(t, 4, p.had())
 			for i, n := range c.later {
 				*replicas = n
-				p.again(t, time.Second)
+				p.again(t, scaleAge)
 				assert.Equal(t, c.want[i], p.had(), "after the scale became %d", n)
 			}
 		})
 	}
+}
+
+// The server of a tenant's kind that does not answer concerns the workloads whose owners it has: neither does the worker wait
+// for it, nor does it begin the grace of the cluster.
+func TestAScaleThatIsNotAnsweredHoldsItsWorkloadOnly(t *testing.T) {
+	p, s, _ := scaledController(t, 4)
+	released := make(chan struct{})
+	p.scales = newScaleReader(func(ctx context.Context, _ clusterstate.Workload) (scale, error) {
+		select {
+		case <-released:
+			return scale{}, apierrors.NewServiceUnavailable("no endpoints")
+		case <-ctx.Done():
+			return scale{}, ctx.Err()
+		}
+	}, p.Clock, p.Changed)
+	p.reconcile(t, "shop") // it returns
+	assert.Empty(t, s.evicted)
+	assert.Equal(t, rebalance.ReasonStaleView, p.reasonOf(t, ""))
+	close(released)
+	assert.Eventually(t, func() bool {
+		p.again(t, holdUnread)
+		return p.reasonOf(t, "") == ReasonCapacityUnproven
+	}, 10*time.Second, time.Millisecond)
+	assert.Empty(t, s.evicted)
+	assert.Zero(t, p.clusterNow().GraceUntil)
+}
+
+// A ReplicationController is not watched, and its scale has no minReadySeconds.
+func TestAPodOfAnOwnerThatIsNotWatchedMustBeAvailable(t *testing.T) {
+	p, s, replicas := scaledController(t, 4)
+	for name, pod := range s.pods {
+		pod = pod.DeepCopy()
+		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(p.Clock.Now())
+		s.pods[name] = pod
+		p.State.SetPod(pod)
+	}
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (scale, error) {
+		return scale{replicas: *replicas, known: true, minReady: time.Minute}, nil
+	})
+	p.reconcile(t, "shop")
+	p.again(t, time.Minute-time.Second)
+	assert.Empty(t, s.evicted)
+	assert.Equal(t, rebalance.ReasonNotReady, p.reasonOf(t, ""))
+	p.again(t, time.Second)
+	assert.NotEmpty(t, s.evicted)
 }
