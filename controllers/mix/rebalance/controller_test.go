@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -286,25 +287,40 @@ func TestSettings(t *testing.T) {
 	require.ErrorContains(t, err, "windows[1].schedule")
 }
 
+// budgetRefusal is what the API server answers where a budget forbids an eviction.
+func budgetRefusal() error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause})
+	return err
+}
+
 func TestRefusal(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	tests := map[string]struct {
-		err  error
-		want rebalance.Reason
-		hold time.Duration
+		err     error
+		budgets int // that select the pod
+		want    rebalance.Reason
+		hold    time.Duration
 	}{
-		"a budget allows no disruption":  {apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0), rebalance.ReasonPDB, holdRefused},
-		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget")), rebalance.ReasonOverlappingPDBs, holdRefused},
-		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), ReasonChanged, holdChanged},
-		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), ReasonChanged, holdChanged},
-		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), ReasonRefused, holdRefused},
-		"the API server cannot be found": {errors.New("connection refused"), ReasonRefused, holdRefused},
+		"a budget allows no disruption":  {budgetRefusal(), 0, rebalance.ReasonPDB, holdRefused},
+		"the API server has too much":    {apierrors.NewTooManyRequests("not now", 0), 1, ReasonRefused, holdRefused},
+		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("no")), 2, rebalance.ReasonOverlappingPDBs, holdRefused},
+		"a webhook cannot be called":     {apierrors.NewInternalError(errors.New("no")), 1, ReasonEvictionFailed, holdRefused},
+		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), 0, ReasonChanged, holdChanged},
+		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), 0, ReasonChanged, holdChanged},
+		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), 0, ReasonRefused, holdRefused},
+		"the API server cannot be found": {errors.New("connection refused"), 0, ReasonRefused, holdRefused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
-			h := p.evaluationOf(workloads.Entry{}).refusal(v, tc.err)
+			w := p.evaluationOf(workloads.Entry{})
+			for range tc.budgets {
+				w.budgets = append(w.budgets, rebalance.DisruptionBudget{Selector: labels.Everything()})
+			}
+			w.budgets = append(w.budgets, rebalance.DisruptionBudget{Selector: labels.Nothing()})
+			h := w.refusal(v, tc.err)
 			require.NotNil(t, h)
 			assert.Equal(t, tc.want, h.Verdict.Reason)
 			assert.Contains(t, h.Verdict.Message, "web-0")

@@ -35,6 +35,8 @@ const (
 	ReasonChanged rebalance.Reason = "PodChanged"
 	// ReasonRefused: the API server refused the eviction for a reason of its own.
 	ReasonRefused rebalance.Reason = "EvictionRefused"
+	// ReasonEvictionFailed: the API server could not carry the eviction out, as where an admission webhook cannot be called.
+	ReasonEvictionFailed rebalance.Reason = "EvictionFailed"
 	// ReasonInvalidWindow: spec.rebalance.windows, or a window in annotations, is invalid, so nothing is moved.
 	ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
 )
@@ -101,7 +103,7 @@ func (c *Controller) input(w *evaluation) *rebalance.Input {
 		MayFit: func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) },
 		History: rebalance.History{
 			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: b.Mix,
-			Failures: w.Failures, RetryAt: w.RetryAt, Had: w.Had, Moving: len(w.Moves),
+			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had, Moving: len(w.Moves),
 		},
 		Skip: map[string]rebalance.Verdict{},
 	}

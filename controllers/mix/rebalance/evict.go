@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -125,6 +124,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	})
 	if hold := w.refusal(v, err); hold != nil {
 		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
+		c.refused(w, hold)
 		if unanswered(err) {
 			m.DoubtUntil = c.Clock.Now().Add(unseen)
 			c.moveBegan(w, m)
@@ -132,6 +132,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return hold
 	}
 	w.count(resultEvicted)
+	w.Refusal = workloads.Refusal{}
 	c.moveBegan(w, m)
 	c.snapshot.Assume(pod, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "provenNode", node,
@@ -149,26 +150,6 @@ func (c *Controller) moveBegan(w *evaluation, m workloads.Move) {
 	c.Workloads.MoveBegan(w.Group.Key.Namespace)
 	w.Moves = append(slices.Clone(w.Moves), m)
 	w.Group = w.Group.Going(moved(w.Moves))
-}
-
-// refusal turns the API server's answer into a hold; nil means that it agreed.
-func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsTooManyRequests(err):
-		w.count(resultBudget)
-		return w.hold(v, rebalance.ReasonPDB, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
-	case apierrors.IsInternalError(err):
-		// The API server's answer where more than one PodDisruptionBudget selects the pod.
-		w.count(resultOverlapping)
-		return w.hold(v, rebalance.ReasonOverlappingPDBs, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		w.count(resultChanged)
-		return w.changed(v)
-	}
-	w.count(resultError)
-	return w.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
 }
 
 // confirm decides again right before the eviction: with the pods and the mix of the workload that the API server has now, and

@@ -254,7 +254,11 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	p.reconcile(t, "shop")
 	p.drain(t) // which it has requested
 	e, _ = p.Workloads.Get(strayKey)
-	assert.Zero(t, e.Failures, "the pod lives, so nothing was moved")
+	assert.Empty(t, e.Moves, "the pod lives, so nothing was moved")
+	assert.Equal(t, int32(1), e.Failures, "but it was an attempt")
+	p.Clock.(*clocktesting.FakeClock).SetTime(e.RetryAt)
+	p.reconcile(t, "shop")
+	e, _ = p.Workloads.Get(strayKey)
 	assert.Len(t, e.Moves, 1, "the next attempt")
 }
 

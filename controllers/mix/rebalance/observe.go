@@ -71,7 +71,9 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 		w.Placeholders = adopt(&w.Entry, w.holders, w.now)
 	}
 	if !w.WrongSince.IsZero() {
-		w.budgets, err = c.budgets(ctx, g.Key.Namespace)
+		if w.budgets, err = c.budgets(ctx, g.Key.Namespace); err == nil {
+			w.forgetRefusal()
+		}
 	}
 	return w, err
 }
@@ -230,12 +232,12 @@ func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time
 type ending struct {
 	move    workloads.Move
 	outcome outcome
+	// on is the type that the replacement runs on, of a move that failed.
+	on capacity.Type
 	// available of want replicas were so then.
 	available, want int
 }
 
-	// on is the type that the replacement runs on, of a move that failed.
-	on capacity.Type
 // advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
 // with the old one that changes.
 func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {

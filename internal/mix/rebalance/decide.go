@@ -126,6 +126,9 @@ type History struct {
 	// Failures is how many moves failed in a row; RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
+	// Refused is why the last eviction was refused, with what the API server answered, "" if it was not.
+	Refused Reason
+	Refusal string
 	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been available since; Moving how
 	// many of its replicas are being moved.
 	Had, Moving int
@@ -315,6 +318,10 @@ func stabilizing(in *Input) (Verdict, bool) {
 
 func backingOff(in *Input) (Verdict, bool) {
 	if at := in.History.RetryAt; in.Cluster.Now.Before(at) {
+		if in.History.Refused != "" {
+			return stop(in.History.Refused, at, "%s. Moves that failed or were refused in a row: %d; the next is tried at %s",
+				in.History.Refusal, in.History.Failures, clockTime(at))
+		}
 		return stop(ReasonBackingOff, at, "%d moves in a row failed; the next is tried at %s", in.History.Failures, clockTime(at))
 	}
 	return Verdict{}, false
@@ -424,13 +431,6 @@ func mustStay(p *clusterstate.Pod, now time.Time) (Reason, string) {
 	return "", ""
 }
 
-// replacementSlot is the slot that the replacement of a replica will claim: the
-// lowest free one, unless a slot comes with the pod's identity.
-func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
-	if g.Identity {
-		return victim.Slot
-	}
-	return lowestFree(g, victim.Pod.UID)
 // SlotOfReplacement is the slot that the replacement of one of a group's pods will claim.
 func SlotOfReplacement(g *clusterstate.Group, victim types.UID) int {
 	for _, s := range g.Assignments {
@@ -441,6 +441,13 @@ func SlotOfReplacement(g *clusterstate.Group, victim types.UID) int {
 	return lowestFree(*g, victim)
 }
 
+// replacementSlot is the slot that the replacement of a replica will claim: the
+// lowest free one, unless a slot comes with the pod's identity.
+func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
+	if g.Identity {
+		return victim.Slot
+	}
+	return lowestFree(g, victim.Pod.UID)
 }
 
 // lowestFree is the lowest slot of a group that no one but one pod holds.

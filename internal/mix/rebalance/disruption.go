@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -25,8 +26,10 @@ const maxNames = 3
 
 // DisruptionBudget is what a PodDisruptionBudget says about evictions. Build it with FromPDB.
 type DisruptionBudget struct {
-	// Name is the name of the PodDisruptionBudget, in the namespace of the pods.
-	Name string
+	// Name is the name of the PodDisruptionBudget, in the namespace of the pods. UID and Generation tell a changed one.
+	Name       string
+	UID        types.UID
+	Generation int64
 	// Selector selects the pods of the budget, in its namespace; nil selects none.
 	Selector labels.Selector
 	// Allowed is the number of pods that may be disrupted now.
@@ -52,6 +55,8 @@ func FromPDB(pdb *policyv1.PodDisruptionBudget) (DisruptionBudget, error) {
 	policy := pdb.Spec.UnhealthyPodEvictionPolicy
 	return DisruptionBudget{
 		Name:                 pdb.Name,
+		UID:                  pdb.UID,
+		Generation:           pdb.Generation,
 		Selector:             selector,
 		Allowed:              pdb.Status.DisruptionsAllowed,
 		Observed:             pdb.Status.ObservedGeneration == pdb.Generation,
@@ -62,18 +67,23 @@ func FromPDB(pdb *policyv1.PodDisruptionBudget) (DisruptionBudget, error) {
 	}, nil
 }
 
+// Selecting returns the budgets that select a pod.
+func Selecting(budgets []DisruptionBudget, podLabels map[string]string) (matching []DisruptionBudget) {
+	for _, b := range budgets {
+		if b.Selector != nil && b.Selector.Matches(labels.Set(podLabels)) {
+			matching = append(matching, b)
+		}
+	}
+	return matching
+}
+
 // Disruptable tells whether the budgets of a pod's namespace allow its eviction now: by the rules of the eviction API
 // for a running pod, and never where that would refuse. If not, reason is one of the Reason constants, and message
 // names the budgets and their figures.
 //
 // The verdict is about one pod. Another one needs budgets that were read after the first was evicted.
 func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (ok bool, reason, message string) {
-	var matching []DisruptionBudget
-	for _, b := range budgets {
-		if b.Selector != nil && b.Selector.Matches(labels.Set(podLabels)) {
-			matching = append(matching, b)
-		}
-	}
+	matching := Selecting(budgets, podLabels)
 	switch {
 	case len(matching) == 0:
 		return true, "", ""

@@ -114,7 +114,7 @@ func TestFromPDB(t *testing.T) {
 	b, err := rebalance.FromPDB(pdb(unhealthy(policyv1.AlwaysAllow)))
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.DisruptionBudget{
-		Name: "web", Selector: labels.SelectorFromSet(labels.Set{"app": "web"}), Allowed: 1, Observed: true,
+		Name: "web", Generation: 2, Selector: labels.SelectorFromSet(labels.Set{"app": "web"}), Allowed: 1, Observed: true,
 		UnhealthyAlwaysAllow: true, Healthy: 4, Desired: 3, Expected: 4,
 	}, b)
 
