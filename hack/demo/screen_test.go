@@ -84,7 +84,7 @@ func TestTheEvidenceIsTheLabelThatTheRuleRead(t *testing.T) {
 	rules := capacity.DefaultRules()
 	for want, n := range map[string]node{
 		"karpenter.sh/capacity-type=reserved": {
-			labels: map[string]string{"karpenter.sh/capacity-type": "reserved"}, rule: "karpenter-on-demand",
+			labels: map[string]string{"karpenter.sh/capacity-type": "reserved"}, rule: "karpenter-reserved",
 		},
 		"cloud.google.com/gke-nodepool, no gke-spot": {labels: map[string]string{"cloud.google.com/gke-nodepool": "a"}, rule: "gke-not-spot"},
 		"no label of a rule":                         {labels: map[string]string{"color": "blue"}},

@@ -12,7 +12,8 @@ const (
 	aksScaleSetPriority   = "kubernetes.azure.com/scalesetpriority"
 )
 
-// DefaultRules returns a fresh copy of the shipped rules. docs/node-types.md describes them for users.
+// DefaultRules returns a fresh copy of the shipped rules. docs/node-types.md describes them for users, with the source of each
+// and the date of the last check: what providers write changes.
 func DefaultRules() []Rule {
 	return slices.Concat(provisionerRules(), cloudRules(), conventionRules(), absentRules())
 }
@@ -57,8 +58,12 @@ func provisionerRules() []Rule {
 	const ocean = "spotinst.io/node-lifecycle"
 	return []Rule{
 		in("karpenter-spot", KarpenterCapacityType, Spot, "spot"),
-		// Reserved capacity is paid for in advance and not reclaimed.
-		in("karpenter-on-demand", KarpenterCapacityType, OnDemand, "on-demand", "reserved"),
+		in("karpenter-on-demand", KarpenterCapacityType, OnDemand, "on-demand"),
+		// Reserved capacity is paid for in advance and not reclaimed, unless its owner may: then the notice is two minutes, as
+		// for spot. Only reserved nodes have these labels; once the reservation ends, the node becomes on-demand by the rule above.
+		in("karpenter-reserved-interruptible", "karpenter.k8s.aws/capacity-reservation-interruptible", Spot, "true"),
+		in("eks-auto-reserved-interruptible", "eks.amazonaws.com/capacity-reservation-interruptible", Spot, "true"),
+		in("karpenter-reserved", KarpenterCapacityType, OnDemand, "reserved"),
 		// A fallback node is an on-demand machine that also has the spot label, so that pods with a spot selector are
 		// scheduled to it: it must be recognized before that label is read. spot-backup is its name in older releases.
 		in("cast-spot-fallback", "scheduling.cast.ai/spot-fallback", OnDemand, "true"),
@@ -78,6 +83,8 @@ func cloudRules() []Rule {
 		aks       = "kubernetes.azure.com/priority" // the successor of scalesetpriority; nodes have either or both
 		ackSpot   = "node.alibabacloud.com/spot-strategy"
 		ackCharge = "node.alibabacloud.com/instance-charge-type"
+		yandex    = "yandex.cloud/preemptible"
+		rackspace = "servers.ngpc.rxt.io/type"
 	)
 	return []Rule{
 		in("eks-spot", eks, Spot, "SPOT"),
@@ -92,6 +99,8 @@ func cloudRules() []Rule {
 		spotIfPresent("openshift-hosted-spot", "hypershift.openshift.io/interruptible-instance"),
 		spotIfPresent("cluster-api-interruptible", "cluster.x-k8s.io/interruptible"),
 		in("oke-preemptible", "oci.oraclecloud.com/oke-is-preemptible", Spot, "true"),
+		in("yandex-preemptible", yandex, Spot, "true"),
+		in("rackspace-spot", rackspace, Spot, "spot"),
 
 		// A capacity block ends on a date that is known at purchase. Until then it is not reclaimed.
 		in("eks-on-demand", eks, OnDemand, "ON_DEMAND", "CAPACITY_BLOCK"),
@@ -101,23 +110,31 @@ func cloudRules() []Rule {
 		in("alibaba-no-spot", ackSpot, OnDemand, "NoSpot"),
 		// Subscription machines are never spot. PostPaid is ambiguous: spot is billed that way too.
 		in("alibaba-prepaid", ackCharge, OnDemand, "PrePaid"),
+		in("yandex-regular", yandex, OnDemand, "false"),
+		in("rackspace-on-demand", rackspace, OnDemand, "ondemand"),
 	}
 }
 
 // conventionRules read labels that users and installers set on nodes, so the cloud's labels take precedence. Generic
 // keys are read by value only: a cluster may use a label "lifecycle" for something else.
 func conventionRules() []Rule {
-	const kubernetes, bare, node = "node.kubernetes.io/lifecycle", "lifecycle", "node-lifecycle"
+	const (
+		kubernetes, bare, node = "node.kubernetes.io/lifecycle", "lifecycle", "node-lifecycle"
+		capacityType           = "node.kubernetes.io/capacity-type"
+	)
 	spot := []string{"spot", "Spot", "SPOT", "Ec2Spot"}
-	onDemand := []string{"on-demand", "OnDemand", "ON_DEMAND", "Ec2OnDemand", "od", "normal"}
+	onDemand := []string{"on-demand", "OnDemand", "ON_DEMAND", "on_demand", "ondemand", "Ec2OnDemand", "od", "normal"}
 	return []Rule{
 		spotIfPresent("kops-spot-worker", "node-role.kubernetes.io/spot-worker"),
 		in("lifecycle-spot", kubernetes, Spot, spot...),
 		in("bare-lifecycle-spot", bare, Spot, spot...),
 		in("node-lifecycle-spot", node, Spot, spot...),
+		in("capacity-type-spot", capacityType, Spot, spot...),
+		in("bare-spot", "spot", Spot, "true"), // another value tells nothing for certain
 		in("lifecycle-on-demand", kubernetes, OnDemand, onDemand...),
 		in("bare-lifecycle-on-demand", bare, OnDemand, onDemand...),
 		in("node-lifecycle-on-demand", node, OnDemand, onDemand...),
+		in("capacity-type-on-demand", capacityType, OnDemand, onDemand...),
 	}
 }
 

@@ -47,6 +47,22 @@ func TestDocsNameEveryShippedRuleAndSignal(t *testing.T) {
 	}
 }
 
+// Facts about providers age: each row of the table has its source, and the page the date of the last check.
+func TestDocsHaveASourceForEveryProvider(t *testing.T) {
+	page := nodeTypesPage(t)
+	assert.Regexp(t, `checked on 20\d\d-\d\d-\d\d against the sources`, page)
+	_, table, found := strings.Cut(page, "| Provider | Spot | On-demand | Without configuration | Source |\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[1:]
+	require.Greater(t, len(rows), 15)
+	for _, row := range rows {
+		cells := strings.Split(row, " | ")
+		require.Len(t, cells, 5, row)
+		assert.NotEqual(t, "|", cells[4], row)
+	}
+}
+
 // Users copy the snippets of the page: each must compile together with the shipped rules and have the documented
 // effect.
 func TestDocsOptInLinesWork(t *testing.T) {

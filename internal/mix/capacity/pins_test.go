@@ -66,7 +66,7 @@ func TestPins(t *testing.T) {
 		"empty affinity":                       {&corev1.PodSpec{Affinity: &corev1.Affinity{}}, false},
 		"nodeSelector on other labels":         {selecting(zone, "a"), false},
 		"nodeSelector on an evidence label":    {selecting("cloud.google.com/gke-nodepool", "p"), false},
-		"nodeSelector with the value as a key": {selecting("spot", karpenter), false},
+		"nodeSelector with the value as a key": {selecting("on-demand", karpenter), false},
 		"required affinity on other labels":    {requiring(term(expression(zone, is, karpenter))), false},
 		"required affinity without terms":      {requiring(), false},
 		"required affinity by node name":       {requiring(byName), false},
