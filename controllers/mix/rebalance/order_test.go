@@ -91,7 +91,7 @@ func (w *scene) drawPod(t *rapid.T) *corev1.Pod {
 	if !oneIn(t, 4, "without a slot") {
 		p.Annotations[v1alpha1.SlotAnnotation] = fmt.Sprint(ordinal)
 	}
-	for _, a := range [][2]string{{v1alpha1.SpotPercentAnnotation, "50"}, {"karpenter.sh/do-not-disrupt", w.keeps}} {
+	for _, a := range [][2]string{{v1alpha1.SpotPercentAnnotation, "50"}, {"karpenter.sh/do-not-disrupt", pick(t, "keeps", "true", "90s", "10m")}} {
 		if oneIn(t, 10, a[0]) {
 			p.Annotations[a[0]] = a[1]
 		}

@@ -53,7 +53,6 @@ type scene struct {
 	byTheClock bool
 	// batches has several events come before they are reconciled.
 	batches    bool
-	keeps      string // the value of do-not-disrupt
 	generation int64
 	lives      int
 }
@@ -77,10 +76,7 @@ type side struct {
 func newScene(t *rapid.T) *scene {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
-		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), batches: rapid.Bool().Draw(t, "batches"), keeps: "true",
-	}
-	if w.byTheClock {
-		w.keeps = "90s"
+		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), batches: rapid.Bool().Draw(t, "batches"),
 	}
 	limit := rapid.IntRange(1, 2).Draw(t, "cluster limit")
 	w.some, w.all = w.newSide(limit), w.newSide(limit)

@@ -324,23 +324,24 @@ func requests(o *corev1.Pod) (cpu, memory int64) {
 	return cpu, memory
 }
 
-// Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none.
-func (p *Pod) Keeps(now time.Time) string {
-	switch v := p.Annotations[disruption.DoNotDisrupt]; {
-	case v == "true":
-		return disruption.DoNotDisrupt
-	case v != "":
-		if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
-			return disruption.DoNotDisrupt
-		}
+// Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none, and until when: zero for as
+// long as it is there. A duration of Karpenter's annotation counts from the creation of the pod. What time does not end comes
+// first.
+func (p *Pod) Keeps(now time.Time) (annotation string, until time.Time) {
+	v := p.Annotations[disruption.DoNotDisrupt]
+	if v == "true" {
+		return disruption.DoNotDisrupt, time.Time{}
 	}
 	if p.Annotations[disruption.SafeToEvict] == "false" {
-		return disruption.SafeToEvict
+		return disruption.SafeToEvict, time.Time{}
 	}
 	if _, set := p.Annotations[disruption.PreferNoEviction]; set {
-		return disruption.PreferNoEviction
+		return disruption.PreferNoEviction, time.Time{}
 	}
-	return ""
+	if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
+		return disruption.DoNotDisrupt, time.Unix(0, p.Created).Add(d)
+	}
+	return "", time.Time{}
 }
 
 // Node is a node as far as mixes are concerned.

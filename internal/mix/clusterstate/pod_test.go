@@ -64,23 +64,31 @@ func TestKeeps(t *testing.T) {
 		annotations map[string]string
 		after       time.Duration
 		want        string
+		until       time.Duration // after the creation, 0 for as long as the annotation is there
 	}{
-		"nothing":                                     {nil, 0, ""},
-		"do-not-disrupt true":                         {map[string]string{disruption.DoNotDisrupt: "true"}, 1000 * time.Hour, disruption.DoNotDisrupt},
-		"do-not-disrupt false":                        {map[string]string{disruption.DoNotDisrupt: "false"}, 0, ""},
-		"do-not-disrupt for a time, within it":        {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, disruption.DoNotDisrupt},
-		"do-not-disrupt for a time, after it":         {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90 * time.Minute, ""},
-		"do-not-disrupt that is no time":              {map[string]string{disruption.DoNotDisrupt: "soon"}, 0, ""},
-		"safe-to-evict false":                         {map[string]string{disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict},
-		"safe-to-evict true":                          {map[string]string{disruption.SafeToEvict: "true"}, 0, ""},
-		"prefer-no-eviction counts by being there":    {map[string]string{disruption.PreferNoEviction: ""}, 0, disruption.PreferNoEviction},
-		"a time that is over leaves it to the others": {map[string]string{disruption.DoNotDisrupt: "1s", disruption.SafeToEvict: "false"}, time.Minute, disruption.SafeToEvict},
+		"nothing":                                     {nil, 0, "", 0},
+		"do-not-disrupt true":                         {map[string]string{disruption.DoNotDisrupt: "true"}, 1000 * time.Hour, disruption.DoNotDisrupt, 0},
+		"do-not-disrupt false":                        {map[string]string{disruption.DoNotDisrupt: "false"}, 0, "", 0},
+		"do-not-disrupt for a time, within it":        {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, disruption.DoNotDisrupt, 90 * time.Minute},
+		"do-not-disrupt for a time, after it":         {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90 * time.Minute, "", 0},
+		"do-not-disrupt that is no time":              {map[string]string{disruption.DoNotDisrupt: "soon"}, 0, "", 0},
+		"safe-to-evict false":                         {map[string]string{disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict, 0},
+		"safe-to-evict true":                          {map[string]string{disruption.SafeToEvict: "true"}, 0, "", 0},
+		"prefer-no-eviction counts by being there":    {map[string]string{disruption.PreferNoEviction: ""}, 0, disruption.PreferNoEviction, 0},
+		"what time does not end comes first":          {map[string]string{disruption.DoNotDisrupt: "1h", disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict, 0},
+		"a time that is over leaves it to the others": {map[string]string{disruption.DoNotDisrupt: "1s", disruption.SafeToEvict: "false"}, time.Minute, disruption.SafeToEvict, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p")
 			p.Annotations = tc.annotations
-			assert.Equal(t, tc.want, newClusterState().podOf(p, nil).Keeps(epoch.Add(tc.after)))
+			key, until := newClusterState().podOf(p, nil).Keeps(epoch.Add(tc.after))
+			assert.Equal(t, tc.want, key)
+			if tc.until == 0 {
+				assert.Zero(t, until)
+			} else {
+				assert.True(t, until.Equal(epoch.Add(tc.until)), "until %s", until)
+			}
 		})
 	}
 }

@@ -58,3 +58,23 @@ func TestTheTimeOfAVerdictAboutAvailabilityIsWhenItEnds(t *testing.T) {
 		require.Equal(t, rebalance.ReasonMove, rebalance.Choose(in).Reason)
 	})
 }
+
+// Karpenter lets the annotation end by itself: so do the verdict, the status and the explanation.
+func TestAnAnnotationThatEndsByItselfNamesItsEnd(t *testing.T) {
+	in := outOfMix()
+	require.Equal(t, rebalance.ReasonMove, rebalance.Choose(in).Reason)
+	for i := range in.Group.Assignments {
+		p := in.Group.Assignments[i].Pod
+		p.Created = in.Cluster.Now.Add(-time.Hour).UnixNano()
+		p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "90m"}
+	}
+	v := rebalance.Choose(in)
+	end := in.Cluster.Now.Add(30 * time.Minute)
+	assert.Equal(t, rebalance.ReasonDoNotDisrupt, v.Reason)
+	assert.True(t, v.RetryAt.Equal(end), "until %s", v.RetryAt)
+	assert.Contains(t, v.Message, "karpenter.sh/do-not-disrupt: 90m, which ends at "+end.UTC().Format(time.RFC3339))
+	in.Cluster.Now = end.Add(-1)
+	assert.Equal(t, v, rebalance.Choose(in))
+	in.Cluster.Now = end
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Choose(in).Reason)
+}

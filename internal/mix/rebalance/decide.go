@@ -165,6 +165,7 @@ type Verdict struct {
 // is found out in the same way. Effect says what is done about it.
 func Choose(in *Input) Verdict {
 	var first *Verdict
+	var next time.Time
 	for _, v := range in.each {
 		if v.Reason == ReasonMove {
 			return v
@@ -172,7 +173,11 @@ func Choose(in *Input) Verdict {
 		if first == nil {
 			first = &v
 		}
+		if !v.RetryAt.IsZero() && (next.IsZero() || v.RetryAt.Before(next)) {
+			next = v.RetryAt // of any replica: it may then move instead of the first
+		}
 	}
+	first.RetryAt = next
 	return *first
 }
 
@@ -389,7 +394,7 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 		v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 		return v
 	}
-	if v.Reason, v.Message = mustStay(p, in.Cluster.Now); v.Reason != "" {
+	if v.Reason, v.RetryAt, v.Message = mustStay(p, in.Cluster.Now); v.Reason != "" {
 		return v
 	}
 	if v.Target == assignment.On {
@@ -416,19 +421,22 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 }
 
 // mustStay returns why a pod must not be evicted, whatever its workload, "" if nothing forbids it.
-func mustStay(p *clusterstate.Pod, now time.Time) (Reason, string) {
-	switch key := p.Keeps(now); {
+func mustStay(p *clusterstate.Pod, now time.Time) (r Reason, retryAt time.Time, message string) {
+	switch key, until := p.Keeps(now); {
 	case p.Pinned:
-		return ReasonPinned, fmt.Sprintf("pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
+		return ReasonPinned, time.Time{}, fmt.Sprintf("pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
 	case p.Grouped:
-		return ReasonPodGroupMember, fmt.Sprintf("pod %s is a member of a PodGroup, which may need all of its members", p.Name)
-	case key != "":
-		return ReasonDoNotDisrupt, fmt.Sprintf("pod %s has the annotation %s", p.Name, key)
+		return ReasonPodGroupMember, time.Time{}, fmt.Sprintf("pod %s is a member of a PodGroup, which may need all of its members", p.Name)
+	case !until.IsZero() && p.LocalData == "":
+		return ReasonDoNotDisrupt, until, fmt.Sprintf("pod %s has the annotation %s: %s, which ends at %s", p.Name, key,
+			p.Annotations[key], until.UTC().Format(time.RFC3339))
+	case key != "" && until.IsZero():
+		return ReasonDoNotDisrupt, time.Time{}, fmt.Sprintf("pod %s has the annotation %s", p.Name, key)
 	case p.LocalData != "":
-		return ReasonLocalStorage, fmt.Sprintf("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
+		return ReasonLocalStorage, time.Time{}, fmt.Sprintf("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
 			p.LocalData, disruption.SafeToEvict)
 	}
-	return "", ""
+	return "", time.Time{}, ""
 }
 
 // SlotOfReplacement is the slot that the replacement of one of a group's pods will claim.
