@@ -16,15 +16,26 @@ import (
 	"berth.dev/berth/internal/kube/leaderguard"
 )
 
-// newManager returns a manager whose writes end with its lease. Without leader election the fence stays open.
+// owned is a manager that returns a copy of its configuration to each caller. What one client changes of it, such as the timeout of
+// its requests or its user agent, never applies to another client.
+type owned struct{ ctrl.Manager }
+
+// GetConfig implements cluster.Cluster.
+func (m owned) GetConfig() *rest.Config { return rest.CopyConfig(m.Manager.GetConfig()) }
+
+// newManager returns a manager whose writes end with its lease. Without leader election the fence stays open. It does not change the
+// configuration.
 func newManager(config *rest.Config, o ctrl.Options, guard *leaderguard.Fence) (ctrl.Manager, error) {
+	config = rest.CopyConfig(config)
 	config.Wrap(guard.Wrap)
 	if !o.LeaderElection {
-		return ctrl.NewManager(config, o)
+		mgr, err := ctrl.NewManager(config, o)
+		return owned{mgr}, err
 	}
 	limits := leaderguard.Limits{Lease: *o.LeaseDuration, RenewDeadline: *o.RenewDeadline}
 	events := &leaseEvents{}
-	lock, err := leaderelection.NewResourceLock(config, events, leaderelection.Options{
+	// A copy: NewResourceLock sets the user agent and the timeout of the configuration that it gets.
+	lock, err := leaderelection.NewResourceLock(rest.CopyConfig(config), events, leaderelection.Options{
 		LeaderElection:          true,
 		LeaderElectionID:        o.LeaderElectionID,
 		LeaderElectionNamespace: o.LeaderElectionNamespace,
@@ -39,7 +50,7 @@ func newManager(config *rest.Config, o ctrl.Options, guard *leaderguard.Fence) (
 		return nil, err
 	}
 	events.EventRecorder = mgr.GetEventRecorderFor(events.name) //nolint:staticcheck // the lock requires a recorder of the old API
-	return mgr, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return guard.Run(ctx, limits) }))
+	return owned{mgr}, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return guard.Run(ctx, limits) }))
 }
 
 // leaseEvents records the events of the lease by the manager, which is made after the lock.

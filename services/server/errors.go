@@ -129,6 +129,16 @@ func AsError(err error) *Error {
 	return Refuse(codes.Internal, "internal error: see the log of berth-controller")
 }
 
+// answerTo is AsError of the error that a call ended with. A timeout is the caller's only if the deadline of the call is exceeded.
+// Any other one is that of a request to the API server, which the caller may try again.
+func answerTo(ctx context.Context, err error) *Error {
+	e := AsError(err)
+	if _, ours := errors.AsType[*Error](err); !ours && e != nil && e.Code == codes.DeadlineExceeded && ctx.Err() == nil {
+		return Refuse(codes.Unavailable, "the API server did not answer in time")
+	}
+	return e
+}
+
 // ofReasons are the codes of the API server's reasons.
 var ofReasons = map[metav1.StatusReason]codes.Code{
 	metav1.StatusReasonNotFound:              codes.NotFound,

@@ -3,9 +3,13 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,7 +17,39 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
+
+// A request of Berth to the API server may time out long before the deadline of the caller's call: the caller then tries again.
+func TestATimeoutOfAClientIsNotTheCallersDeadline(t *testing.T) {
+	stop := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-stop:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(api.Close)
+	t.Cleanup(func() { close(stop) })
+	get := func(ctx context.Context, timeout time.Duration) *Error {
+		kube, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, Timeout: timeout})
+		require.NoError(t, err)
+		_, err = kube.CoreV1().Secrets("n").Get(ctx, "x", metav1.GetOptions{})
+		require.Error(t, err)
+		return answerTo(ctx, err)
+	}
+	assert.Equal(t, codes.Unavailable, get(t.Context(), 20*time.Millisecond).Code, "client-go's own timeout")
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	assert.Equal(t, codes.DeadlineExceeded, get(soon, 0).Code, "the caller's deadline")
+
+	slow := apierrors.NewTimeoutError("the request did not complete", 0)
+	assert.Equal(t, codes.Unavailable, answerTo(t.Context(), slow).Code)
+	assert.Equal(t, codes.DeadlineExceeded, answerTo(soon, slow).Code)
+	assert.Equal(t, codes.DeadlineExceeded, answerTo(t.Context(), Refuse(codes.DeadlineExceeded, "of a service")).Code)
+	assert.Nil(t, answerTo(t.Context(), nil))
+}
 
 func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 	resource := schema.GroupResource{Group: "berth.dev", Resource: "environments"}

@@ -45,7 +45,7 @@ func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ha
 	resp, err = handle(ctx, req)
 	if err != nil {
 		s.note(ctx, err)
-		return nil, AsError(err).GRPCStatus().Err()
+		return nil, answerTo(ctx, err).GRPCStatus().Err()
 	}
 	return resp, nil
 }
@@ -57,7 +57,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 	callOf(ctx).onFailure(cancel)
 	if err := handle(srv, endable{stream, ctx}); err != nil {
 		s.note(ctx, err)
-		return AsError(err).GRPCStatus().Err()
+		return answerTo(ctx, err).GRPCStatus().Err()
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *Server) Route(path string, byMethod map[string]Handler) {
 		}
 		if err := handle(w, r); err != nil {
 			s.note(r.Context(), err)
-			writeError(w, AsError(err))
+			writeError(w, answerTo(r.Context(), err))
 		}
 	}))
 }
