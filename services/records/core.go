@@ -10,9 +10,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/retry"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -36,6 +34,8 @@ type core struct {
 	// templates is the namespace of the templates that are for all.
 	templates     string
 	preconditions func(context.Context, *v1alpha1.DeploymentRecordSpec) error
+	// turns are those of calls that deploy, by namespace and name.
+	turns server.Turns
 }
 
 func (c *core) authorize(ctx context.Context, namespace, name, verb string) error {
@@ -73,15 +73,17 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, 
 	if err := c.authorize(ctx, namespace, name, "update"); err != nil {
 		return nil, err
 	}
-	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	// A deployment is an upsert: whatever others write at the same time, the last one of them wins, and none of them fails.
+	done, err := c.turns.Take(ctx, namespace+"/"+name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var stored *record
-	err = retry.OnError(retry.DefaultRetry, conflicts, func() (err error) {
+	err = server.Converge(ctx, func() (err error) {
 		stored, err = c.deployOnce(ctx, namespace, name, u)
 		return err
 	})
-	if conflicts(err) {
-		err = server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
-	}
 	return stored, err
 }
 
@@ -106,8 +108,7 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 		return nil, server.Refuse(codes.AlreadyExists,
 			fmt.Sprintf("name %q, derived from %q, is already used by deployment %q", name, u.id(), id))
 	case before.DeletionTimestamp != nil:
-		return nil, server.Refuse(codes.FailedPrecondition,
-			fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
+		return nil, server.Refuse(codes.Unavailable, fmt.Sprintf("deployment %q is being deleted; retry when it is gone", id))
 	}
 	r := draft{*before.DeepCopy()}
 	if changed := r.replace(u); !changed {
