@@ -234,6 +234,8 @@ const (
 	// ActorGenerationAnnotation on an Environment is the generation that was made by the user of ActorAnnotation. Only the
 	// policy berth-environment-actor writes it.
 	ActorGenerationAnnotation = AnnotationPrefix + "/actor-generation"
+	// CredentialsAnnotation on a Secret is the id of the Environment whose credentials the gRPC service stores in it.
+	CredentialsAnnotation = AnnotationPrefix + "/credentials-of"
 	// UpdatedAtAnnotation on an Environment is the last generation that the gRPC service wrote, and its time:
 	// 3/2006-01-02T15:04:05Z. It is more precise than the times of Kubernetes, and is set before the controller
 	// observes the change.

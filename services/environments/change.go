@@ -22,7 +22,15 @@ import (
 func (c *core) change(
 	ctx context.Context, namespace, id string, once func(e *environment) (*environment, error),
 ) (*environment, error) {
-	e, err := c.read(ctx, namespace, id, "update", "")
+	if err := c.may(ctx, namespace, id, "update", ""); err != nil {
+		return nil, err
+	}
+	done, err := c.turns.Take(ctx, namespace+"/"+id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	e, err := c.find(ctx, namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -54,21 +62,16 @@ func illegal(e *environment, err error) error {
 	return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("environment %q: %s", e.Name, err))
 }
 
-// write replaces what an environment was read as by what was made of it. Touched says that its Secret was written too.
-func (c *core) write(ctx context.Context, before, after *environment, touched bool) (*environment, error) {
-	changed := !sameSpec(&before.Spec, &after.Spec)
-	if !changed && !touched {
+// write replaces what an environment was read as by what was made of it.
+func (c *core) write(ctx context.Context, before, after *environment) (*environment, error) {
+	if sameSpec(&before.Spec, &after.Spec) {
 		return before, nil
 	}
 	internal.Sign(after, c.caller(ctx))
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
-	generation := before.Generation
-	if changed {
-		generation++
-	}
-	after.Annotations[v1alpha1.UpdatedAtAnnotation] = stamp(generation, c.now())
+	after.Annotations[v1alpha1.UpdatedAtAnnotation] = stamp(before.Generation+1, c.now())
 	out, err := c.store.update(ctx, after)
 	if err != nil {
 		return nil, server.Rename(err, wireField(&after.Spec))
@@ -87,33 +90,26 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 		}
 		after := before.DeepCopy()
 		after.Spec = *merge(&before.Spec, &a.spec)
-		a.credentials.refer(&after.Spec.Stack, secretName(id))
 		if err := c.check(ctx, after, &a.spec); err != nil {
 			return nil, err
 		}
-		if !a.credentials.empty() {
-			// A password must not change for an update that is refused then.
-			if err := c.store.validate(ctx, after); err != nil {
-				return nil, server.Rename(err, wireField(&after.Spec))
-			}
-			if err := c.mayTakeAlong(ctx, before, a.credentials); err != nil {
-				return nil, err
-			}
-			if err := c.store.writeCredentials(ctx, before, &before.Spec, a.credentials); err != nil {
-				return nil, err
-			}
+		if a.credentials.empty() {
+			return c.write(ctx, before, after)
 		}
-		return c.write(ctx, before, after, !a.credentials.empty())
+		// An update that is refused or conflicts writes nothing.
+		if err := c.store.validate(ctx, after); err != nil {
+			return nil, server.Rename(err, wireField(&after.Spec))
+		}
+		secrets, err := c.store.restage(ctx, before, after, a.credentials, func(name string) error {
+			return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name})
+		})
+		if err != nil {
+			return nil, err
+		}
+		out, err := c.write(ctx, before, after)
+		c.left(c.store.settle(ctx, secrets, err), before)
+		return out, err
 	})
-}
-
-// mayTakeAlong refuses a caller that may not get the Secret of another user whose keys an update would copy.
-func (c *core) mayTakeAlong(ctx context.Context, before *environment, given credentials) error {
-	from := foreign(before.Name, &before.Spec)
-	if from == "" || len(given.backend) == 0 {
-		return nil
-	}
-	return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: before.Namespace, Name: from})
 }
 
 // maxComponents is how many components a stack has at most, as the CRD has it.
@@ -141,7 +137,7 @@ func (c *core) scale(ctx context.Context, namespace, id string, replicas map[str
 		if len(r.violations) > 0 {
 			return nil, server.Invalid(r.violations...)
 		}
-		return c.write(ctx, before, after, false)
+		return c.write(ctx, before, after)
 	})
 }
 
@@ -152,7 +148,7 @@ func (c *core) run(ctx context.Context, namespace, id string, once func(*environ
 		if err := once(after); err != nil {
 			return nil, illegal(before, err)
 		}
-		return c.write(ctx, before, after, false)
+		return c.write(ctx, before, after)
 	})
 }
 

@@ -18,11 +18,6 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-const (
-	// undoTimeout bounds taking back a half of what was made, whoever has given up meanwhile.
-	undoTimeout = 5 * time.Second
-)
-
 // core does what the rpcs request.
 type core struct {
 	store  *store
@@ -40,6 +35,8 @@ type core struct {
 	looks *sharedLooks
 	// logPool counts the containers whose logs are read.
 	logPool *server.Pool
+	// turns are those of calls that change an environment, by namespace and id.
+	turns server.Turns
 }
 
 func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource string) error {
@@ -50,13 +47,18 @@ func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource
 
 // read returns the environment of an id to someone who may do what the verb says.
 func (c *core) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
-	if id == "" {
-		return nil, server.InvalidField("id", "is missing")
-	}
-	if err := c.authorize(ctx, namespace, id, verb, subresource); err != nil {
+	if err := c.may(ctx, namespace, id, verb, subresource); err != nil {
 		return nil, err
 	}
 	return c.find(ctx, namespace, id)
+}
+
+// may refuses a caller that may not do what the verb says with the environment of an id.
+func (c *core) may(ctx context.Context, namespace, id, verb, subresource string) error {
+	if id == "" {
+		return server.InvalidField("id", "is missing")
+	}
+	return c.authorize(ctx, namespace, id, verb, subresource)
 }
 
 // find returns the environment of an id. What cannot be an id is that of none.
@@ -88,59 +90,67 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 	e.Namespace, e.Name = namespace, id
 	e.Spec.RunPolicy, e.Spec.VolumeRetention = v1alpha1.RunPolicyRunning, v1alpha1.VolumeRetentionDelete
 	internal.Expand(&e.Spec.Stack)
-	a.credentials.refer(&e.Spec.Stack, secretName(id))
+	given := map[component]bool{ofDatabase: len(a.credentials.database) > 0, ofBackend: len(a.credentials.backend) > 0}
+	refer(&e.Spec.Stack, internal.CredentialsName(id), given)
 	internal.Sign(e, c.caller(ctx))
 	if err := c.check(ctx, e, &e.Spec); err != nil {
 		return nil, err
 	}
-	if !a.credentials.empty() {
-		if err := c.store.clearFor(ctx, e); err != nil {
-			return nil, err
-		}
+	if a.credentials.empty() {
+		return c.commit(ctx, e, c.store.create)
 	}
-	made, err := c.store.create(ctx, e)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return c.finish(ctx, e, a)
-	case err != nil:
-		return nil, server.Rename(err, wireField(&e.Spec))
+	// What is refused writes nothing.
+	if out, err := c.commit(ctx, e, func(ctx context.Context, e *environment) (*environment, error) {
+		return e, c.store.validateNew(ctx, e)
+	}); err != nil {
+		return out, err
 	}
-	if err := c.store.writeCredentials(ctx, made, nil, a.credentials); err != nil {
-		// Nothing is left of what could not be made. If this cannot be done either, the environment waits for its Secret.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		defer cancel()
-		if undone := c.store.remove(undo, made); undone != nil && !apierrors.IsNotFound(undone) {
-			c.log.Error(undone, "An environment without its Secret stays", "environment", id, "namespace", namespace)
-		}
-		return nil, err
-	}
-	return made, nil
-}
-
-// finish writes the Secret of an environment that was made by the same request, of the same caller, which ended before that.
-// Any other that has the name is in the way.
-func (c *core) finish(ctx context.Context, wanted *environment, a *asked) (*environment, error) {
-	have, err := c.store.get(ctx, wanted.Namespace, wanted.Name)
+	secret, err := c.store.stage(ctx, e, a.credentials)
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("there is an environment %q already: %s", nameOf(wanted), wanted.Name)
+	within, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	made, err := c.commit(within, e, c.store.create)
+	if err != nil {
+		if refused(err) {
+			c.left(c.store.discard(ctx, secret), e)
+		}
+		return made, err
+	}
+	c.left(c.store.own(ctx, made, secret), e)
+	return made, nil
+}
+
+// commit creates an environment. Of several of the same name the API server accepts one.
+func (c *core) commit(
+	ctx context.Context, e *environment, create func(context.Context, *environment) (*environment, error),
+) (*environment, error) {
+	made, err := create(ctx, e)
+	if apierrors.IsAlreadyExists(err) {
+		have, err := c.store.get(ctx, e.Namespace, e.Name)
+		if err != nil {
+			return nil, err
+		}
+		return have, exists(have)
+	}
+	return made, server.Rename(err, wireField(&e.Spec))
+}
+
+// exists refuses the creation of an environment whose name another one has.
+func exists(have *environment) error {
+	text := fmt.Sprintf("there is an environment %q already: %s", nameOf(have), have.Name)
 	if have.DeletionTimestamp != nil {
 		text += ", which is being deleted"
 	}
-	exists := server.Refuse(codes.AlreadyExists, text)
-	same := have.DeletionTimestamp == nil && sameSpec(&have.Spec, &wanted.Spec) &&
-		have.Annotations[v1alpha1.ActorAnnotation] == wanted.Annotations[v1alpha1.ActorAnnotation]
-	if !same || a.credentials.empty() {
-		return have, exists
+	return server.Refuse(codes.AlreadyExists, text)
+}
+
+// left logs that a Secret of an environment is not as it should be after a call that has its answer.
+func (c *core) left(err error, e *environment) {
+	if err != nil {
+		c.log.Error(err, "A Secret stays, or has no owner", "environment", e.Name, "namespace", e.Namespace)
 	}
-	if complete, err := c.store.hasSecret(ctx, have); err != nil || complete {
-		if err == nil {
-			err = exists
-		}
-		return have, err
-	}
-	return have, c.store.writeCredentials(ctx, have, nil, a.credentials)
 }
 
 // check refuses a spec that is wrong, or cannot be run as things are now. Asked is what the request itself has of it.

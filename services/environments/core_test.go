@@ -3,16 +3,21 @@
 package environments
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,7 +88,7 @@ func TestCreate(t *testing.T) {
 	}, secret.Data)
 	assert.Equal(t, secret.Name, stored.Spec.Stack.Database.SecretRef.Name)
 	assert.Equal(t, secret.Name, stored.Spec.Stack.Backend.SecretRef.Name)
-	assert.Equal(t, []string{"POST environments", "POST secrets"}, w.writes, "never a Secret that nobody owns")
+	assert.Equal(t, []string{"POST secrets", "POST environments", "PUT secrets"}, w.writes, "the environment is never without its Secret")
 
 	assert.Contains(t, requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke()))), smokeID)
 	for _, line := range w.audit {
@@ -128,40 +133,136 @@ func TestAStackByItsName(t *testing.T) {
 	assert.Contains(t, requireCode(t, codes.InvalidArgument, errOf(create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: "x"}}))), name, "which there are")
 }
 
-// Wherever a create ends, there is no Secret without its environment, and the same request completes it.
-func TestACreateThatEndedHalfWay(t *testing.T) {
-	w, c := newWorld(t)
-	w.before = fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))
-	require.Error(t, errOf(create(t, c, smoke())))
-	assert.Empty(t, w.environments, "taken back")
-
-	// The program is gone before it can take anything back.
-	w.before = func(rw http.ResponseWriter, r *http.Request) bool {
-		return fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))(rw, r) ||
-			fails(http.MethodDelete, plural, apierrors.NewInternalError(errors.New("oops")))(rw, r)
+// Wherever a creation ends, there is an environment with its whole Secret or none.
+func TestACreationThatEndsHalfWayLeavesAllOrNothing(t *testing.T) {
+	key := "default/" + smokeID + "-credentials"
+	oops := apierrors.NewInternalError(errors.New("oops"))
+	for name, tc := range map[string]struct {
+		fail   func(http.ResponseWriter, *http.Request) bool
+		exists bool
+		secret bool
+	}{
+		"at the Secret":                 {fails(http.MethodPost, "secrets", oops), false, false},
+		"at the environment":            {written(fails(http.MethodPost, plural, oops)), false, true},
+		"at the owner of the Secret":    {fails(http.MethodPut, "secrets", oops), true, true},
+		"at the environment, refused":   {fails(http.MethodPost, plural, apierrors.NewInvalid(schema.GroupKind{}, "x", nil)), false, false},
+		"at the environment, forbidden": {written(fails(http.MethodPost, plural, apierrors.NewForbidden(kind, "x", nil))), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newWorld(t)
+			w.before = tc.fail
+			err := errOf(create(t, c, smoke()))
+			assert.Equal(t, tc.exists, err == nil, "%v", err)
+			assert.Equal(t, tc.exists, w.environments["default/"+smokeID] != nil)
+			assert.Equal(t, tc.secret, w.secrets[key] != nil)
+			w.before = nil
+			if tc.exists {
+				requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke())))
+				assert.Equal(t, "hunter2", string(w.secrets[key].Data["databasePassword"]))
+				return
+			}
+			if s := w.secrets[key]; s != nil { // another call may still commit it; later none can
+				short, cancel := context.WithTimeout(t.Context(), 2*othersInterval)
+				defer cancel()
+				_, err := c.create(short, "default", smokeID, askedFor(t, smoke()))
+				requireCode(t, codes.DeadlineExceeded, err)
+				assert.Empty(t, w.environments)
+				s.CreationTimestamp = metav1.NewTime(time.Now().Add(-abandonedAfter))
+				s.Data["databasePassword"] = []byte("of another")
+			}
+			require.NoError(t, errOf(create(t, c, smoke())))
+			assert.Equal(t, "hunter2", string(w.secrets[key].Data["databasePassword"]))
+			assert.True(t, metav1.IsControlledBy(w.secrets[key], w.environments["default/"+smokeID]))
+		})
 	}
-	require.Error(t, errOf(create(t, c, smoke())))
-	require.Len(t, w.environments, 1)
-	assert.Empty(t, w.secrets)
-	w.before = nil
+}
 
-	other := smoke()
-	other.Description = "another"
-	requireCode(t, codes.AlreadyExists, errOf(create(t, c, other)))
-	assert.Empty(t, w.secrets, "not of another request")
+// written fails what is not a dry run.
+func written(fail func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, r *http.Request) bool { return !r.URL.Query().Has("dryRun") && fail(rw, r) }
+}
 
-	require.NoError(t, errOf(create(t, c, smoke())))
-	require.Len(t, w.secrets, 1)
-	requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke())))
+func askedFor(t *testing.T, spec *schedulerv1.EnvironmentSpecification) *asked {
+	t.Helper()
+	a, err := fromWire(spec)
+	require.NoError(t, err)
+	return a
+}
+
+// Of creations of one name that differ only in the password one is OK, and its password is stored.
+func TestOneOfManyCreationsOfAnEnvironmentIsOK(t *testing.T) {
+	for range 10 {
+		w, c := newWorld(t)
+		var calls errgroup.Group
+		codesOf := make([]codes.Code, 20)
+		for i := range codesOf {
+			calls.Go(func() error {
+				spec := smoke()
+				spec.ApplicationStack.Database.Password = fmt.Sprint("password ", i)
+				delete(spec.GetApplicationStack().GetDatabase().GetContainer().GetEnvironmentVariables(), internal.PostgresPassword)
+				_, err := create(t, c, spec)
+				codesOf[i] = status.Code(err)
+				if e := server.AsError(err); e != nil {
+					codesOf[i] = e.Code
+				}
+				return nil
+			})
+		}
+		require.NoError(t, calls.Wait())
+		winner := slices.Index(codesOf, codes.OK)
+		require.GreaterOrEqual(t, winner, 0)
+		require.Equal(t, fmt.Sprint("password ", winner), string(w.secrets["default/"+smokeID+"-credentials"].Data["databasePassword"]))
+		codesOf[winner] = codes.AlreadyExists
+		require.Equal(t, slices.Repeat([]codes.Code{codes.AlreadyExists}, 20), codesOf)
+	}
+}
+
+// After updates of many callers the environment has the spec and the keys of one of them, which was answered OK.
+func TestAnUpdateChangesSpecAndSecretTogether(t *testing.T) {
+	w, c, _ := created(t, smoke())
+	failing := apierrors.NewConflict(kind, smokeID, errors.New("old"))
+	puts := 0
+	w.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, plural) || r.URL.Query().Has("dryRun") {
+			return false
+		}
+		w.with(func() { puts++ })
+		return puts%3 != 0 && fails(http.MethodPut, plural, failing)(rw, r)
+	}
+	var calls errgroup.Group
+	ok := make([]bool, 16)
+	for i := range ok {
+		calls.Go(func() error {
+			spec := smoke()
+			spec.Description, spec.ApplicationStack.Backend.ApiKeys = fmt.Sprint(i), map[string]string{"KEY": fmt.Sprint(i)}
+			_, err := update(t, c, spec)
+			if ok[i] = err == nil; !ok[i] && server.AsError(err).Code != codes.Aborted {
+				return err
+			}
+			return nil
+		})
+	}
+	require.NoError(t, calls.Wait())
+	stored := w.environments["default/"+smokeID]
+	require.Len(t, w.secrets, 1, "nothing is left of the others")
+	secret := w.secrets["default/"+stored.Spec.Stack.Backend.SecretRef.Name]
+	require.NotNil(t, secret)
+	require.Equal(t, stored.Spec.Stack.Database.SecretRef, stored.Spec.Stack.Backend.SecretRef)
+	assert.Equal(t, stored.Spec.Description, string(secret.Data["apiKeys.KEY"]))
+	assert.Equal(t, "hunter2", string(secret.Data["databasePassword"]))
+	assert.True(t, metav1.IsControlledBy(secret, stored))
+	last, err := strconv.Atoi(stored.Spec.Description)
+	require.NoError(t, err)
+	assert.True(t, ok[last])
 }
 
 func TestASecretThatIsNotTheirs(t *testing.T) {
 	w, c := newWorld(t)
 	key := "default/" + smokeID + "-credentials"
 	old := &environment{}
-	old.Name, old.UID = smokeID, "before"
-	w.secrets[key] = newSecret(old)
-	w.secrets[key].Name, w.secrets[key].UID, w.secrets[key].Data = smokeID+"-credentials", "s", map[string][]byte{"databasePassword": []byte("old"), "x": nil}
+	old.Namespace, old.Name, old.UID = "default", smokeID, "before"
+	w.secrets[key] = newSecret(old, smokeID+"-credentials", map[string][]byte{"databasePassword": []byte("old"), "x": nil})
+	w.secrets[key].OwnerReferences, w.secrets[key].UID = ownedBy(old), "s"
 	require.NoError(t, errOf(create(t, c, smoke())))
 	assert.Equal(t, "DELETE secrets", w.writes[0], "before the environment could begin with the old password")
 	assert.NotContains(t, w.secrets[key].Data, "x")
@@ -234,11 +335,15 @@ func TestUpdateReplacesWhatItHas(t *testing.T) {
 	e, err := update(t, c, spec)
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(withoutSecrets(spec), e.GetSpec()), "%v", e.GetSpec())
-	data := w.secrets["default/"+smokeID+"-credentials"].Data
+	require.Len(t, w.secrets, 1, "the one before is deleted")
+	data := w.secrets["default/"+w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name].Data
 	assert.Equal(t, "hunter2", string(data["databasePassword"]))
 	assert.Contains(t, data, "apiKeys.OTHER")
 	assert.NotContains(t, data, "apiKeys.JWT_SECRET")
-	assert.Equal(t, []string{"PUT secrets", "PUT environments"}, w.writes, "the spec never names a key that is not there")
+	assert.Equal(t, []string{"POST secrets", "PUT environments", "DELETE secrets"}, w.writes, "the spec never names a key that is not there")
+	w.writes = nil
+	require.NoError(t, errOf(update(t, c, spec)))
+	assert.Empty(t, w.writes, "the same again")
 
 	_, err = update(t, c, &schedulerv1.EnvironmentSpecification{Name: "other"})
 	requireCode(t, codes.InvalidArgument, err)
@@ -264,11 +369,13 @@ func TestAnUpdateTakesOverTheKeysOfAnotherSecret(t *testing.T) {
 	spec.ApplicationStack.Backend.DatabaseConnectionString = "new"
 	w.denied["get"] = true
 	requireCode(t, codes.PermissionDenied, errOf(update(t, c, spec)))
-	assert.NotContains(t, w.secrets, "default/"+smokeID+"-credentials", "a caller who may not get the Secret gets no copy of it")
+	assert.Len(t, w.secrets, 1, "a caller who may not get the Secret gets no copy of it")
 	w.denied["get"] = false
 	require.NoError(t, errOf(update(t, c, spec)))
-	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+smokeID+"-credentials"].Data)
-	assert.Equal(t, smokeID+"-credentials", w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name)
+	name := w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name
+	assert.True(t, internal.IsCredentialsName(smokeID, name), name)
+	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+name].Data)
+	assert.Contains(t, w.secrets, "default/mine")
 }
 
 // An update does not write into a Secret that only has the right name either.
@@ -277,9 +384,9 @@ func TestAnUpdateWithASecretThatIsNotTheirs(t *testing.T) {
 	key := "default/" + smokeID + "-credentials"
 	w.secrets[key] = &corev1.Secret{Data: map[string][]byte{"x": []byte("theirs")}}
 	w.secrets[key].Name, w.secrets[key].Namespace, w.secrets[key].UID = smokeID+"-credentials", "default", "s"
-	requireCode(t, codes.FailedPrecondition, errOf(update(t, c, smoke())))
-	assert.Len(t, w.secrets[key].Data, 1)
-	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
+	require.NoError(t, errOf(update(t, c, smoke())))
+	assert.Equal(t, map[string][]byte{"x": []byte("theirs")}, w.secrets[key].Data)
+	assert.NotEqual(t, smokeID+"-credentials", w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name)
 }
 
 func TestAQuantityThatIsTheSameToClientsStays(t *testing.T) {

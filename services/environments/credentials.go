@@ -73,15 +73,32 @@ func (r *reader) password(path string, in *schedulerv1.DatabaseConfig) string {
 	return cmp.Or(password, variable)
 }
 
-// secretName is the Secret that an environment's credentials are in.
-func secretName(id string) string { return id + "-credentials" }
+// component is one that reads a Secret.
+type component string
 
-// refer has the components that credentials are for name the Secret.
-func (c credentials) refer(s *v1alpha1.ApplicationStack, secret string) {
-	if len(c.database) > 0 && s.Database != nil {
+const (
+	ofDatabase component = internal.Database
+	ofBackend  component = internal.Backend
+)
+
+// references returns the components of a stack by the name of the Secret that they refer to.
+func references(s *v1alpha1.ApplicationStack) map[string][]component {
+	out := map[string][]component{}
+	if d := s.Database; d != nil && d.SecretRef != nil {
+		out[d.SecretRef.Name] = append(out[d.SecretRef.Name], ofDatabase)
+	}
+	if b := s.Backend; b != nil && b.SecretRef != nil {
+		out[b.SecretRef.Name] = append(out[b.SecretRef.Name], ofBackend)
+	}
+	return out
+}
+
+// refer makes components refer to a Secret.
+func refer(s *v1alpha1.ApplicationStack, secret string, which map[component]bool) {
+	if which[ofDatabase] && s.Database != nil {
 		s.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: secret}
 	}
-	if len(c.backend) > 0 && s.Backend != nil {
+	if which[ofBackend] && s.Backend != nil {
 		s.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: secret}
 	}
 }
@@ -102,15 +119,13 @@ func (c credentials) over(held map[string][]byte) map[string][]byte {
 	return out
 }
 
-// ofBackend returns what a Secret of another owner's holds for a backend.
-func ofBackend(held map[string][]byte) map[string][]byte {
-	out := map[string][]byte{}
-	for key, value := range held {
-		if key == v1alpha1.DatabaseConnectionKey || isAPIKey(key) {
-			out[key] = value
+// keep copies what a Secret has for a component.
+func keep(into, from map[string][]byte, c component) {
+	for key, value := range from {
+		if (key == v1alpha1.DatabasePasswordKey) == (c == ofDatabase) && (c == ofDatabase || key == v1alpha1.DatabaseConnectionKey || isAPIKey(key)) {
+			into[key] = value
 		}
 	}
-	return out
 }
 
 func isAPIKey(key string) bool { return strings.HasPrefix(key, v1alpha1.APIKeyPrefix) }

@@ -3,159 +3,246 @@
 package environments
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
-// An environment and its Secret are two objects, and nothing writes both at once. What is between them when the program ends
-// there decides the order:
+// An environment and its Secret are two objects, and no request writes both at once. docs/decisions/0031 has the reasons for what
+// follows. A Secret is written first, under a name that no environment refers to, and is never changed. The one write of the
+// environment that refers to it commits both: of several calls the API server accepts one. A call that ends in between leaves a
+// Secret that nothing refers to.
 //
-// When an environment is made, it comes first, and names the Secret that is not there yet. The Secret can then be owned from
-// its first moment, by an owner that only now has a UID, so that there is never a Secret that no one would remove. The
-// environment cannot run without its password meanwhile: a Secret that is named and not there is waited for, by the
-// controller as by a kubelet. Who sends the same request again gets the Secret written, and others delete the environment.
-//
-// When an environment is changed, the Secret comes first, since it can be owned. The spec never names a key that is not
-// there. That the spec will be accepted was requested before, without writing it.
+// The Secret of a new environment has a name that follows from the id, so that the next creation of the same name finds what an
+// ended one left: Berth may not list Secrets. It also orders creations: one of them at a time holds the name. Its owner, whose UID
+// only exists after the commit, is added then. The Secret of an update has a name of its own, and its owner from the beginning.
 
-// writeCredentials writes credentials into the Secret of an environment, which is made if there is none.
-// Before is the spec that the environment had; a backend with a Secret of another owner's takes along what stays.
-func (s *store) writeCredentials(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {
-	if given.empty() {
-		return nil
+const (
+	// commitTimeout bounds the write of a new environment after that of its Secret. The API server ends it within a minute more.
+	commitTimeout = 30 * time.Second
+	// abandonedAfter is the age at which the Secret of a creation cannot be committed any more: the call has ended.
+	abandonedAfter = 2 * time.Minute
+	// othersTimeout is how long a creation waits for another one of the same name.
+	othersTimeout = 5 * time.Second
+	// othersInterval is how often it looks.
+	othersInterval = 50 * time.Millisecond
+	// cleanUpTimeout bounds what follows a commit or a refusal, also if the caller is gone.
+	cleanUpTimeout = 5 * time.Second
+	// freshDigits are the random characters of the name of an update's Secret.
+	freshDigits = 8
+
+	environmentKind = "Environment"
+)
+
+// stage writes the Secret of an environment that is about to be created.
+func (s *store) stage(ctx context.Context, e *environment, given credentials) (*corev1.Secret, error) {
+	wait, cancel := context.WithTimeout(ctx, othersTimeout)
+	defer cancel()
+	for {
+		secret := newSecret(e, internal.CredentialsName(e.Name), given.over(nil))
+		made, err := s.core.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
+		if !apierrors.IsAlreadyExists(err) {
+			return made, err
+		}
+		if err := s.makeWay(ctx, e); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-wait.Done():
+			return nil, server.Refuse(codes.Unavailable,
+				fmt.Sprintf("another call that creates environment %q has not ended; retry", nameOf(e)))
+		case <-time.After(othersInterval):
+		}
 	}
-	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err := retry.OnError(retry.DefaultRetry, conflicts, func() error { return s.writeCredentialsOnce(ctx, e, before, given) })
-	if conflicts(err) {
-		return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to Secret %q, retry", secretName(e.Name)))
-	}
-	return err
 }
 
-func (s *store) writeCredentialsOnce(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {
-	secret, err := s.secretOf(ctx, e)
-	if err != nil {
+// makeWay deletes the Secret that has the name of a new environment's if it belongs to no environment and no other call can commit
+// it. If there is an environment of that name, the error says so. A nil error means that it may be tried again.
+func (s *store) makeWay(ctx context.Context, e *environment) error {
+	found, err := s.secret(ctx, e.Namespace, internal.CredentialsName(e.Name)) // read before the environment: it cannot be that of a later one
+	if found == nil || err != nil {
 		return err
 	}
-	held, err := s.takeAlong(ctx, e, before, given, secret.Data)
-	if err != nil {
+	have, err := s.get(ctx, e.Namespace, e.Name)
+	if err == nil {
+		return exists(have)
+	}
+	if !server.NotFound(err) {
 		return err
 	}
-	secret.Data = given.over(held)
-	if secret.UID == "" {
-		_, err = s.core.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
-	} else {
-		_, err = s.core.Secrets(e.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
-	}
-	return err
-}
-
-// secretOf returns the Secret of an environment: the one that there is, or a new one.
-func (s *store) secretOf(ctx context.Context, e *environment) (*corev1.Secret, error) {
-	found, err := s.secret(ctx, e, secretName(e.Name))
+	owner := metav1.GetControllerOf(found)
 	switch {
-	case err != nil:
-		return nil, err
-	case found == nil:
-		return newSecret(e), nil
-	case metav1.IsControlledBy(found, e):
-		return found, nil
+	case owner != nil && owner.Kind == environmentKind && owner.Name == e.Name: // it is gone; the garbage collector is late
+	case owner == nil && found.Annotations[v1alpha1.CredentialsAnnotation] == e.Name:
+		if time.Since(found.CreationTimestamp.Time) < abandonedAfter {
+			return nil
+		}
+	default:
+		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
 	}
-	return newSecret(e), s.clear(ctx, e, found)
+	return s.discard(ctx, found)
 }
 
-// secret returns a Secret of an environment's namespace, nil if there is none.
-func (s *store) secret(ctx context.Context, e *environment, name string) (*corev1.Secret, error) {
-	secret, err := s.core.Secrets(e.Namespace).Get(ctx, name, metav1.GetOptions{})
+// own makes an environment that was created the owner of its Secret. If that fails, both are complete, and the Secret stays when the
+// environment is deleted, until another one of that name is created.
+func (s *store) own(ctx context.Context, e *environment, secret *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	owned := secret.DeepCopy()
+	owned.OwnerReferences = ownedBy(e)
+	_, err := s.core.Secrets(e.Namespace).Update(ctx, owned, metav1.UpdateOptions{FieldManager: fieldManager})
+	return err
+}
+
+// discard deletes a Secret, and no other of its name.
+func (s *store) discard(ctx context.Context, secret *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	err := s.core.Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &secret.UID},
+	})
+	if apierrors.IsConflict(err) {
+		return nil // it is another one
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// refused reports whether an error of a write means that it was not, and will not be, carried out.
+func refused(err error) bool {
+	switch server.AsError(err).Code {
+	case codes.InvalidArgument, codes.AlreadyExists, codes.Aborted, codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition,
+		codes.ResourceExhausted:
+		return true
+	default:
+		return false
+	}
+}
+
+// restaged are the Secrets of an update.
+type restaged struct {
+	// fresh has what the environment has after the update, nil if it is what it has before.
+	fresh *corev1.Secret
+	// before are those of the environment that fresh replaces.
+	before []*corev1.Secret
+}
+
+// restage writes the Secret that an environment has after an update, and makes the spec refer to it. The Secret has what the
+// environment has in Secrets of its own, and what a backend has in a Secret of another owner, replaced by what is given. mayGet
+// refuses a caller that may not get that other Secret.
+func (s *store) restage(
+	ctx context.Context, before, after *environment, given credentials, mayGet func(name string) error,
+) (out restaged, err error) {
+	if given.empty() {
+		return out, nil
+	}
+	held := map[string][]byte{}
+	move := map[component]bool{ofDatabase: len(given.database) > 0, ofBackend: len(given.backend) > 0}
+	referred := references(&before.Spec.Stack)
+	for name, uses := range referred {
+		secret, err := s.secret(ctx, before.Namespace, name)
+		if err != nil {
+			return out, err
+		}
+		if secret == nil {
+			continue
+		}
+		if isOwn(secret, before) {
+			out.before = append(out.before, secret)
+			for _, c := range uses {
+				move[c] = true
+				keep(held, secret.Data, c)
+			}
+			continue
+		}
+		if slices.Contains(uses, ofBackend) && len(given.backend) > 0 {
+			if err := mayGet(name); err != nil {
+				return out, err
+			}
+			keep(held, secret.Data, ofBackend)
+		}
+	}
+	data := given.over(held)
+	if len(out.before) == 1 {
+		have := out.before[0]
+		all := !slices.ContainsFunc(slices.Collect(maps.Keys(move)), func(c component) bool {
+			return move[c] && !slices.Contains(referred[have.Name], c)
+		})
+		if all && maps.EqualFunc(data, have.Data, bytes.Equal) {
+			return restaged{}, nil
+		}
+	}
+	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), data)
+	fresh.OwnerReferences = ownedBy(before)
+	if out.fresh, err = s.core.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
+		return restaged{}, err
+	}
+	refer(&after.Spec.Stack, out.fresh.Name, move)
+	return out, nil
+}
+
+// settle deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An
+// update without a definite answer may still be carried out: then both stay, until the environment is deleted.
+func (s *store) settle(ctx context.Context, r restaged, err error) error {
+	useless := r.before
+	switch {
+	case r.fresh == nil, err != nil && !refused(err):
+		return nil
+	case err != nil:
+		useless = []*corev1.Secret{r.fresh}
+	}
+	var all []error
+	for _, secret := range useless {
+		all = append(all, s.discard(ctx, secret))
+	}
+	return errors.Join(all...)
+}
+
+// secret returns a Secret of a namespace, nil if there is none.
+func (s *store) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	secret, err := s.core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return secret, nil
 }
 
-// takeAlong adds to what a Secret holds what a backend has had in one of another owner's, which is not named any more then.
-func (s *store) takeAlong(
-	ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials, held map[string][]byte,
-) (map[string][]byte, error) {
-	from := foreign(e.Name, before)
-	if from == "" || len(given.backend) == 0 {
-		return held, nil
-	}
-	other, err := s.secret(ctx, e, from)
-	if other == nil || err != nil {
-		return held, err
-	}
-	out := map[string][]byte{}
-	maps.Copy(out, held)
-	maps.Copy(out, ofBackend(other.Data))
-	return out, nil
-}
-
-// clear frees capacity for the Secret of an environment.
-func (s *store) clear(ctx context.Context, e *environment, found *corev1.Secret) error {
-	owner := metav1.GetControllerOf(found)
-	if owner == nil || owner.Kind != environmentKind || owner.Name != e.Name {
-		return server.Refuse(codes.FailedPrecondition,
-			fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
-	}
-	// That of one of the same name which is gone: the garbage collector would have deleted it soon.
-	return client.IgnoreNotFound(s.core.Secrets(e.Namespace).Delete(ctx, found.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
-	}))
-}
-
-// clearFor frees capacity for the Secret of an environment that is about to be made: it would begin with the password of the one
-// before. The Secret is read first: if there is no environment then, it belongs to none.
-func (s *store) clearFor(ctx context.Context, e *environment) error {
-	found, err := s.secret(ctx, e, secretName(e.Name))
-	if found == nil || err != nil {
-		return err
-	}
-	if _, err := s.get(ctx, e.Namespace, e.Name); !server.NotFound(err) {
-		return err // one that is there keeps its own
-	}
-	return s.clear(ctx, e, found)
-}
-
-const environmentKind = "Environment"
-
-// newSecret has no label of Berth's: its owner is enough to remove it, and what is found by labels is the controller's.
-func newSecret(e *environment) *corev1.Secret {
+// newSecret has no label of Berth's: what is found by labels is the controller's.
+func newSecret(e *environment, name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: secretName(e.Name), Namespace: e.Namespace,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: environmentKind, Name: e.Name, UID: e.UID, Controller: new(true),
-			}},
+			Name: name, Namespace: e.Namespace, Annotations: map[string]string{v1alpha1.CredentialsAnnotation: e.Name},
 		},
-		Type: corev1.SecretTypeOpaque,
+		Type: corev1.SecretTypeOpaque, Data: data,
 	}
 }
 
-// foreign is the Secret that a backend has from another user, "" if it has none.
-func foreign(id string, before *v1alpha1.EnvironmentSpec) string {
-	if before == nil || before.Stack.Backend == nil || before.Stack.Backend.SecretRef == nil {
-		return ""
-	}
-	if name := before.Stack.Backend.SecretRef.Name; name != secretName(id) {
-		return name
-	}
-	return ""
+func ownedBy(e *environment) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: environmentKind, Name: e.Name, UID: e.UID, Controller: new(true),
+	}}
 }
 
-// hasSecret says whether the Secret of an environment is there.
-func (s *store) hasSecret(ctx context.Context, e *environment) (bool, error) {
-	secret, err := s.secret(ctx, e, secretName(e.Name))
-	return secret != nil && metav1.IsControlledBy(secret, e), err
+// isOwn reports whether a Secret that an environment refers to was made for it, and for nothing else: it owns it, or will.
+func isOwn(secret *corev1.Secret, e *environment) bool {
+	if owner := metav1.GetControllerOf(secret); owner != nil {
+		return owner.UID == e.UID
+	}
+	return secret.Name == internal.CredentialsName(e.Name) && secret.Annotations[v1alpha1.CredentialsAnnotation] == e.Name
 }

@@ -62,6 +62,11 @@ func (s *store) update(ctx context.Context, e *environment) (*environment, error
 	return out, s.client.Update(ctx, out)
 }
 
+// validateNew makes the API server validate what create would write.
+func (s *store) validateNew(ctx context.Context, e *environment) error {
+	return s.client.Create(ctx, e.DeepCopy(), ctrlclient.DryRunAll)
+}
+
 // validate makes the API server validate what update would write.
 func (s *store) validate(ctx context.Context, e *environment) error {
 	return s.client.Update(ctx, e.DeepCopy(), ctrlclient.DryRunAll)

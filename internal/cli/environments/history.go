@@ -192,7 +192,7 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 		if err := render.May(e, render.VerbUpdate); err != nil {
 			return err
 		}
-		back := rolledBack(&e.Spec, &r.Spec)
+		back := rolledBack(e.Name, &e.Spec, &r.Spec)
 		changes = render.Diff(&e.Spec, back)
 		e.Spec = *back
 		return nil
@@ -216,9 +216,22 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 }
 
 // rolledBack is the spec of a revision, with what says whether the environment runs as it is now. Another restart than the
-// last would replace all pods.
-func rolledBack(now, then *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {
+// last would replace all pods. Passwords and keys of the gRPC service stay as they are now: it deletes the Secret that an update
+// replaces.
+func rolledBack(id string, now, then *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {
 	out := then.DeepCopy()
+	current := func(now, then *v1alpha1.EnvironmentSecret) *v1alpha1.EnvironmentSecret {
+		if now == nil || then == nil || !render.IsCredentialsName(id, then.Name) || !render.IsCredentialsName(id, now.Name) {
+			return then
+		}
+		return now.DeepCopy()
+	}
+	if d := out.Stack.Database; d != nil && now.Stack.Database != nil {
+		d.SecretRef = current(now.Stack.Database.SecretRef, d.SecretRef)
+	}
+	if b := out.Stack.Backend; b != nil && now.Stack.Backend != nil {
+		b.SecretRef = current(now.Stack.Backend.SecretRef, b.SecretRef)
+	}
 	out.RunPolicy, out.ForceStop, out.RestartedAt = now.RunPolicy, now.ForceStop, now.RestartedAt.DeepCopy()
 	return out
 }

@@ -41,3 +41,10 @@ func NamespaceOf(prefix, namespace, id string) string {
 	const digits = 6
 	return prefix + id + "-" + hash.Of(namespace+"/"+id, digits)
 }
+
+// CredentialsName returns the name of the Secret that the gRPC service creates with the environment of an id. That of a later update
+// has a suffix.
+func CredentialsName(id string) string { return id + "-credentials" }
+
+// IsCredentialsName reports whether a Secret has a name that the gRPC service gives to those of an environment.
+func IsCredentialsName(id, name string) bool { return strings.HasPrefix(name, CredentialsName(id)) }
