@@ -156,7 +156,7 @@ func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 	require.Eventually(t, func() bool { return b.limits.calls.of("alice") == 3 }, 5*time.Second, time.Millisecond)
 	code, text := b.post("/test.Service/Wait", "alice", strings.NewReader(message))
 	assert.Equal(t, "8", code, "RESOURCE_EXHAUSTED")
-	assert.Contains(t, text, "services.limits.callsPerCaller is 3")
+	assert.Contains(t, text, "services.requestLimits.callsPerCaller is 3")
 	code, _ = b.post("/no.Service/Wait", "bob", strings.NewReader(message))
 	assert.Equal(t, "12", code, "another caller is answered")
 
@@ -190,7 +190,7 @@ func TestAnAddressHasNoMoreOpenStreamsThanItMay(t *testing.T) {
 	}
 	code, text := b.post("/grpc.health.v1.Health/Watch", "", strings.NewReader(message))
 	assert.Equal(t, "8", code)
-	assert.Contains(t, text, "services.limits.openCallsPerAddress is 2")
+	assert.Contains(t, text, "services.requestLimits.openCallsPerAddress is 2")
 	resp, err := http.Get("http://" + b.address + "/health")
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -25,8 +25,10 @@ const restService = "rest"
 // other stands for unknown services and methods, whose number callers could increase without limit.
 const other = "other"
 
-// healthMethod is the health probe of REST.
-const healthMethod = http.MethodGet + " " + healthPath
+// isHealth reports whether a method is the health probe of REST.
+func isHealth(method string) bool {
+	return method == http.MethodGet+" "+healthPath || method == http.MethodGet+" "+healthzPath
+}
 
 // method is the type of a gRPC method.
 type method struct{ streaming, clientStream bool }
@@ -116,9 +118,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, w, r := s.browser(w, r)
 	c := s.identify(r)
 	c.browser = b
-	c.correlation = correlationOf(r)
-	if c.correlation != "" {
+	var problem string
+	if c.correlation, problem = correlationOf(r); c.correlation != "" {
 		w.Header().Set(correlationHeader, c.correlation) // first: refusals have it too
+	}
+	if problem != "" {
+		addWarning(w.Header(), c, problem)
 	}
 	rec := &recorder{ResponseWriter: w}
 	c.warn = s.warner(c, rec)
@@ -141,9 +146,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	control := http.NewResponseController(w)
-	// The server does not wait for a caller that does not read its answer.
-	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
 	if c.browser.preflight {
+		_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
 		s.origins.Preflight(w, r)
 		return
 	}
@@ -194,7 +198,7 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 	}
 	deadline = time.Now().Add(timeout)
 	address := addressOf(r)
-	if c.method == healthMethod {
+	if isHealth(c.method) {
 		return deadline, func() {}, nil // it is answered immediately, whatever else is in flight
 	}
 	if s.open(c) {
@@ -218,6 +222,9 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 // turnAway refuses a call before it reaches a service. The number of refusals to peers that do not read is limited:
 // further streams are reset.
 func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *call, e *Error) {
+	// The server does not wait for a caller that does not read its answer. The time begins with the answer: a review of the caller
+	// that takes long must not leave none for the refusal.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	if c.browser.web != nil {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTimeout))
 	}
@@ -240,7 +247,7 @@ func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *
 
 // open reports whether a method needs no authentication: the probes of a kubelet have no token.
 func (s *Server) open(c *call) bool {
-	return c.service == healthService || s.openServices[c.service] || c.method == healthMethod
+	return c.service == healthService || s.openServices[c.service] || isHealth(c.method)
 }
 
 // timeout returns the timeout of a call, from the caller or the configuration.

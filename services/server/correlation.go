@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -16,17 +17,23 @@ const (
 	maxCorrelation = 256
 )
 
-// correlationOf returns the correlation ID of a call. One that cannot be logged unchanged is ignored, and so are
-// several of them: a call does not fail because of its logs.
-func correlationOf(r *http.Request) string {
+// correlationOf returns the correlation ID of a call. One that cannot be logged unchanged is not used, and neither are several of
+// them: a call does not fail because of its logs. The problem says why, for the caller.
+func correlationOf(r *http.Request) (id, problem string) {
 	values := r.Header.Values(correlationHeader)
-	if len(values) != 1 || len(values[0]) > maxCorrelation {
-		return ""
+	switch {
+	case len(values) == 0:
+		return "", ""
+	case len(values) > 1:
+		problem = fmt.Sprintf("is given %d times", len(values))
+	case len(values[0]) > maxCorrelation:
+		problem = fmt.Sprintf("has %d bytes, and may have %d", len(values[0]), maxCorrelation)
+	case strings.ContainsFunc(values[0], func(c rune) bool { return c < ' ' || c > '~' }):
+		problem = "has other characters than printable ASCII"
+	default:
+		return strings.TrimSpace(values[0]), ""
 	}
-	if strings.ContainsFunc(values[0], func(c rune) bool { return c < ' ' || c > '~' }) {
-		return ""
-	}
-	return strings.TrimSpace(values[0])
+	return "", strings.ToLower(correlationHeader) + ": " + problem + "; it is not used"
 }
 
 // Correlation returns the correlation ID of the call of ctx, "" if there is none: the x-correlation-id of its metadata

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -47,13 +49,14 @@ type limits struct {
 }
 
 func newLimits(c *controller.Services) *limits {
-	field := func(name string) *Limit { return NewLimit("services.limits."+name, 0) }
+	of := &c.RequestLimits
+	field := func(n *int32) *Limit { return NewLimit(pathOf(c, n), 0) }
 	perCaller := max(callerBytes, callerBodies*int(c.MaxRequestBytes))
 	l := &limits{
-		connections: field("connections"),
-		calls:       NewPool("calls in flight", field("calls"), field("callsPerCaller")),
-		streams:     NewPool("streams in flight", field("streams"), field("streamsPerCaller")),
-		open:        NewPool("calls in flight without authentication", field("openCalls"), field("openCallsPerAddress")),
+		connections: field(&of.Connections),
+		calls:       NewPool("calls in flight", field(&of.Calls), field(&of.CallsPerCaller)),
+		streams:     NewPool("streams in flight", field(&of.Streams), field(&of.StreamsPerCaller)),
+		open:        NewPool("calls in flight without authentication", field(&of.OpenCalls), field(&of.OpenCallsPerAddress)),
 		bytes:       NewPool("bytes of requests in flight", NewLimit("bytes", allBodies*perCaller), NewLimit("bytesPerCaller", perCaller)),
 		answers:     NewPool("refusals in flight", NewLimit("refusals", answers), NewLimit("refusalsPerConnection", answersPerConnection)),
 		logged:      rate.NewLimiter(logsPerSecond, 10*logsPerSecond),
@@ -61,6 +64,27 @@ func newLimits(c *controller.Services) *limits {
 	l.reviewing = NewPool("calls in authentication", l.calls.total, l.calls.perKey)
 	l.set(&c.RequestLimits)
 	return l
+}
+
+// pathOf returns the path of a field of a configuration, as users write it. Messages name no field that does not exist.
+func pathOf(c *controller.Services, field *int32) string {
+	path, _ := pathIn(reflect.ValueOf(c).Elem(), reflect.ValueOf(field))
+	return "services" + path
+}
+
+func pathIn(in, field reflect.Value) (path string, found bool) {
+	for i := range in.NumField() {
+		name, _, _ := strings.Cut(in.Type().Field(i).Tag.Get("json"), ",")
+		switch f := in.Field(i); {
+		case f.Addr().Type() == field.Type() && f.Addr().Pointer() == field.Pointer():
+			return "." + name, true
+		case f.Kind() == reflect.Struct:
+			if below, found := pathIn(f, field); found {
+				return "." + name + below, true
+			}
+		}
+	}
+	return "", false
 }
 
 func (l *limits) set(c *controller.RequestLimits) {

@@ -158,7 +158,7 @@ func TestConnectionsStayWithinTheirLimit(t *testing.T) {
 
 func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
-	tk := newTokens("services.limits", 10*time.Second, clock)
+	tk := newTokens("services.requestLimits", 10*time.Second, clock)
 	tk.set(4, 2)
 	n := 0
 	fresh := func() digest { n++; return tk.digest(string(rune('a' + n))) }
@@ -183,11 +183,11 @@ func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	for range 2 {
 		require.NoError(t, refusal(fresh(), "10.0.0.1"))
 	}
-	require.ErrorContains(t, refusal(fresh(), "10.0.0.1"), "services.limits.unknownTokensPerSecondPerAddress is 2")
+	require.ErrorContains(t, refusal(fresh(), "10.0.0.1"), "services.requestLimits.unknownTokensPerSecondPerAddress is 2")
 	for range 4 {
 		require.NoError(t, refusal(fresh(), "10.0.0.2"), "another address has tokens of its own")
 	}
-	require.ErrorContains(t, refusal(fresh(), "10.0.0.3"), "services.limits.unknownTokensPerSecond is 4")
+	require.ErrorContains(t, refusal(fresh(), "10.0.0.3"), "services.requestLimits.unknownTokensPerSecond is 4")
 	for range 100 {
 		require.NoError(t, refusal(good, "10.0.0.1"), "a token that was valid is always reviewed")
 	}

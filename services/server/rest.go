@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	kjson "sigs.k8s.io/json"
@@ -24,6 +25,8 @@ import (
 const (
 	jsonType   = "application/json"
 	healthPath = "/health"
+	// healthzPath is that of the class runtime manager.
+	healthzPath = "/healthz"
 	// retryAfter is when a call that exceeded a limit can be retried, for gRPC as metadata.
 	retryAfter, retrySeconds = "Retry-After", "1"
 )
@@ -107,6 +110,9 @@ func ReadJSON(r *http.Request, into any) error {
 			return r.Context().Err()
 		}
 		return InvalidField("body", "is truncated")
+	}
+	if !utf8.Valid(b) {
+		return InvalidField("body", "is not UTF-8")
 	}
 	return Unmarshal("", b, into)
 }

@@ -83,7 +83,7 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 		methods: map[string]map[string]method{}, openServices: map[string]bool{},
 	}
 	s.limits = newLimits(&c)
-	s.tokens = newTokens("services.limits", time.Duration(c.TokenCacheSeconds)*time.Second, clock.RealClock{})
+	s.tokens = newTokens(strings.TrimSuffix(pathOf(&c, &c.RequestLimits.UnknownTokensPerSecond), ".unknownTokensPerSecond"), time.Duration(c.TokenCacheSeconds)*time.Second, clock.RealClock{})
 	s.tokens.set(c.RequestLimits.UnknownTokensPerSecond, c.RequestLimits.UnknownTokensPerSecondPerAddress)
 	s.connections = &connections{most: s.limits.connections, gauge: openConnections}
 	s.setTimeouts(&c)
@@ -112,10 +112,12 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 		}
 	}
 	s.grpc = s.newGRPC()
-	s.Route(healthPath, map[string]Handler{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) error {
-		_, err := w.Write([]byte("OK"))
-		return err
-	}})
+	for _, path := range []string{healthPath, healthzPath} {
+		s.Route(path, map[string]Handler{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := w.Write([]byte("OK"))
+			return err
+		}})
+	}
 	s.rest.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, Refuse(codes.NotFound, fmt.Sprintf("path %q not found", r.URL.Path)))
 	}))

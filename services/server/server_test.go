@@ -279,14 +279,22 @@ func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Equal(t, "rest", resp.Header.Get("X-Correlation-Id"))
-	for _, id := range []string{strings.Repeat("x", 257), "é"} {
-		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-		r.Header.Set("X-Correlation-Id", id)
-		assert.Empty(t, correlationOf(r))
-		r.Header.Set("X-Correlation-Id", "a")
-		r.Header.Add("X-Correlation-Id", "b")
-		assert.Empty(t, correlationOf(r))
+	for says, ids := range map[string][]string{
+		"x-correlation-id: has 257 bytes, and may have 256; it is not used": {strings.Repeat("x", 257)},
+		"x-correlation-id: has other characters than printable ASCII":       {"é"},
+		"x-correlation-id: is given 2 times; it is not used":                {"a", "b"},
+	} {
+		r.Header["X-Correlation-Id"] = ids
+		resp, err := h.Client().Do(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		assert.Empty(t, resp.Header.Get("X-Correlation-Id"))
+		assert.Contains(t, resp.Header.Get("Warning"), says)
 	}
+	var header metadata.MD
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "t", "x-correlation-id", "a", "x-correlation-id", "b")
+	require.NoError(t, conn.Invoke(ctx, "/test.Service/Works", &emptypb.Empty{}, &emptypb.Empty{}, grpc.Header(&header)))
+	assert.Equal(t, []string{"x-correlation-id: is given 2 times; it is not used"}, header.Get("berth-warning"))
 }
 
 // A warning is in the answer and in the log.

@@ -34,8 +34,17 @@ func (s *Server) warner(c *call, w http.ResponseWriter) func(context.Context, st
 			_ = grpc.SetHeader(ctx, metadata.Pairs(warningKey, percentEncoded(text))) // the header is written already
 			return
 		}
-		if header, err := utilnet.NewWarningHeader(warningCode, "-", text); err == nil {
-			w.Header().Add(warningHeader, header)
-		}
+		addWarning(w.Header(), c, text)
+	}
+}
+
+// addWarning adds a warning to a header that is not written yet.
+func addWarning(h http.Header, c *call, text string) {
+	if c.grpc {
+		h.Add(warningKey, percentEncoded(text))
+		return
+	}
+	if header, err := utilnet.NewWarningHeader(warningCode, "-", text); err == nil {
+		h.Add(warningHeader, header)
 	}
 }

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -74,8 +75,12 @@ func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation
 func brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Violation {
 	switch field.Kind() {
 	case protoreflect.StringKind:
-		if text, _ := protowire.ConsumeBytes(b); !utf8.Valid(text) {
+		text, _ := protowire.ConsumeBytes(b)
+		if !utf8.Valid(text) {
 			return at(name, "is not UTF-8")
+		}
+		if bytes.IndexByte(text, 0) >= 0 { // no process can get it as an argument or a variable
+			return at(name, "has the character U+0000")
 		}
 	case protoreflect.MessageKind:
 		inner, _ := protowire.ConsumeBytes(b)
