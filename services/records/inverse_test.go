@@ -42,7 +42,11 @@ func drawn[M proto.Message](t *rapid.T, message M) M {
 		case slices.Contains(notDrawn, f.FullName()), f.HasPresence() && f.Name() != "provision_config" && !rapid.Bool().Draw(t, name+" given"):
 		case f.IsMap():
 			for range rapid.IntRange(0, 2).Draw(t, name+" entries") {
-				key := protoreflect.ValueOfString(text.Draw(t, name+" key")).MapKey()
+				names := text
+				if f.Name() == "config" { // variables of a pod
+					names = rapid.StringMatching(`[A-Z._-][A-Z0-9._-]{0,8}`)
+				}
+				key := protoreflect.ValueOfString(names.Draw(t, name+" key")).MapKey()
 				m.Mutable(f).Map().Set(key, drawValue(t, f.MapValue(), m.Mutable(f).Map().NewValue))
 			}
 		case f.IsList():

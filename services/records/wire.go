@@ -5,11 +5,16 @@ package records
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
@@ -67,10 +72,10 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 		MaxConcurrency:  r.int32(at+".max_concurrency", p.GetMaxConcurrency()),
 		MinScale:        r.optional(at+".min_scale", p.MinScale),
 		MaxScale:        r.optional(at+".max_scale", p.MaxScale),
-		Resources:       resources(p, in.GetResourceRequirements()),
+		Resources:       r.resources(path, p, in.GetResourceRequirements()),
 		NFRRequirements: r.nfr(path+".nfr_requirements", in.GetNfrRequirements()),
 		WASMModuleURL:   p.GetWasmModuleUrl(),
-		Config:          server.Texts[v1alpha1.ConfigValue](in.GetConfig()),
+		Config:          r.variables(path+".config", in.GetConfig()),
 	}
 	if f.MinScale == nil && in.GetReplicas() > 0 {
 		f.MinScale = r.optional(path+".replicas", &in.Replicas)
@@ -83,14 +88,41 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 	return f
 }
 
-// resources are what a function says of its pods, nil if it says nothing.
-func resources(p *oaasdeployment.ProvisionConfig, old *oaasdeployment.ResourceRequirements) *v1alpha1.ResourceAllocation {
+// variables reads environment variables. The names are those that a pod can have.
+func (r *reader) variables(path string, in map[string]string) map[string]v1alpha1.ConfigValue {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if problems := validation.IsRelaxedEnvVarName(name); len(problems) > 0 {
+			r.refuse(fmt.Sprintf("%s[%s]", path, name), fmt.Sprintf("is the name %q of a variable: %s", name, strings.Join(problems, "; ")))
+		}
+	}
+	return server.Texts[v1alpha1.ConfigValue](in)
+}
+
+// resources are what a function says of its pods, nil if it says nothing. What the API server would refuse for each pod is refused
+// here. What is not a quantity is refused by the CRD.
+func (r *reader) resources(
+	path string, p *oaasdeployment.ProvisionConfig, old *oaasdeployment.ResourceRequirements,
+) *v1alpha1.ResourceAllocation {
 	a := v1alpha1.ResourceAllocation{
 		CPU: cmp.Or(p.GetCpuRequest(), old.GetCpuRequest()), Memory: cmp.Or(p.GetMemoryRequest(), old.GetMemoryRequest()),
 		CPULimit: cmp.Or(p.GetCpuLimit(), old.GetCpuLimit()), MemoryLimit: cmp.Or(p.GetMemoryLimit(), old.GetMemoryLimit()),
 	}
 	if a == (v1alpha1.ResourceAllocation{}) {
 		return nil
+	}
+	for _, of := range []struct{ field, now, request, limit string }{
+		{"cpu_request", p.GetCpuRequest(), a.CPU, a.CPULimit}, {"memory_request", p.GetMemoryRequest(), a.Memory, a.MemoryLimit},
+	} {
+		request, err1 := resource.ParseQuantity(of.request)
+		limit, err2 := resource.ParseQuantity(of.limit)
+		if err1 != nil || err2 != nil || request.Cmp(limit) <= 0 {
+			continue
+		}
+		at := ".provision_config."
+		if of.now == "" {
+			at = ".resource_requirements."
+		}
+		r.refuse(path+at+of.field, fmt.Sprintf("is %q, and must be at most the limit %q", of.request, of.limit))
 	}
 	return &a
 }

@@ -19,6 +19,7 @@ import (
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/services/server"
+	"berth.dev/berth/services/server/servertest"
 )
 
 // The tolerant messages are the published ones but for 7, and what the two revisions have apart in answers.
@@ -206,4 +207,40 @@ func FuzzUnits(f *testing.F) {
 		}
 		require.False(t, stored(t, newRecord("ns", "x", u)).replace(&unit{spec: u.spec}), "a retry is nothing new")
 	})
+}
+
+// What the API server refuses for every pod of a function is refused with the field of the request.
+func TestAFunctionThatNoPodCanRunIsRefused(t *testing.T) {
+	provision := func(p *oaasdeployment.ProvisionConfig) *oaasdeployment.FunctionDeploymentSpec {
+		return &oaasdeployment.FunctionDeploymentSpec{FunctionKey: "f", ProvisionConfig: p}
+	}
+	old := &oaasdeployment.ResourceRequirements{CpuRequest: "2", CpuLimit: new("1500m")}
+	for field, f := range map[string]*oaasdeployment.FunctionDeploymentSpec{
+		"provision_config.cpu_request":      provision(&oaasdeployment.ProvisionConfig{CpuRequest: new("2"), CpuLimit: new("1")}),
+		"provision_config.memory_request":   provision(&oaasdeployment.ProvisionConfig{MemoryRequest: new("2Gi"), MemoryLimit: new("2G")}),
+		"resource_requirements.cpu_request": {FunctionKey: "f", ResourceRequirements: old},
+		"config[]":                          {FunctionKey: "f", Config: map[string]string{"": "x"}},
+		"config[a=b]":                       {FunctionKey: "f", Config: map[string]string{"a=b": "x"}},
+	} {
+		_, err := fromWire(tolerant(t, &oaasdeployment.DeploymentUnit{Id: "x", Functions: []*oaasdeployment.FunctionDeploymentSpec{f}}))
+		e := servertest.RequireInvalid(t, err)
+		require.Len(t, e.Violations, 1, field)
+		assert.Equal(t, "deployment_unit.functions[0]."+field, e.Violations[0].Field)
+	}
+	for _, p := range []*oaasdeployment.ProvisionConfig{
+		{CpuRequest: new("1000m"), CpuLimit: new("1")}, {CpuRequest: new("1")}, {CpuLimit: new("1")}, {CpuRequest: new("x"), CpuLimit: new("1")},
+	} {
+		_, err := fromWire(tolerant(t, &oaasdeployment.DeploymentUnit{Id: "x", Functions: []*oaasdeployment.FunctionDeploymentSpec{provision(p)}}))
+		require.NoError(t, err, "%v: what is not a quantity is refused by the CRD", p)
+	}
+}
+
+// tolerant is a message as it is read.
+func tolerant(t *testing.T, u *oaasdeployment.DeploymentUnit) *tolerantv1.DeploymentUnit {
+	t.Helper()
+	b, err := proto.Marshal(u)
+	require.NoError(t, err)
+	out := &tolerantv1.DeploymentUnit{}
+	require.NoError(t, proto.Unmarshal(b, out))
+	return out
 }
