@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
+	"berth.dev/berth/internal/environments/render"
 	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/kube/leaderguard"
 )
@@ -118,7 +119,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme: scheme,
 		// All namespaces, whichever are reconciled: pods of the others use capacity of the nodes too.
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: childrenOnly(c)},
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject(c)},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
@@ -130,6 +131,15 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 		RetryPeriod:                   inSeconds(c.LeaderElection.RetryPeriodSeconds),
 		GracefulShutdownTimeout:       new(shutdownTimeout),
 	}, nil
+}
+
+// byObject returns what the cache keeps of kinds of which it does not keep everything but the managed fields.
+func byObject(c *controller.Configuration) map[client.Object]cache.ByObject {
+	out := childrenOnly(c)
+	if c.Runs(controller.ControllerEnvironments) {
+		out[&v1alpha1.Environment{}] = cache.ByObject{Transform: render.TrimWriters} // the history names the client of each change
+	}
+	return out
 }
 
 // childrenOnly restricts the cache of some kinds to the objects of DeploymentRecords and Environments.

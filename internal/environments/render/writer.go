@@ -32,6 +32,26 @@ func LastWriter(e *v1alpha1.Environment) (client, actor string) {
 	return client, actor
 }
 
+// TrimWriters is a transform of a cache: of the managed fields of an Environment it keeps what LastWriter reads, which is which
+// client last wrote the spec, and when.
+func TrimWriters(o any) (any, error) {
+	e, is := o.(*v1alpha1.Environment)
+	if !is {
+		return o, nil
+	}
+	var kept []metav1.ManagedFieldsEntry
+	for i := range e.ManagedFields {
+		if f := &e.ManagedFields[i]; f.Subresource == "" && hasSpec(f.FieldsV1) {
+			kept = append(kept, metav1.ManagedFieldsEntry{Manager: f.Manager, Time: f.Time, FieldsV1: onlySpec})
+		}
+	}
+	e.ManagedFields = kept
+	return e, nil
+}
+
+// onlySpec stands for fields of the spec.
+var onlySpec = metav1.NewFieldsV1(`{"f:spec":{}}`)
+
 func hasSpec(fields *metav1.FieldsV1) bool {
 	if fields == nil {
 		return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -42,7 +43,12 @@ func TestLastWriter(t *testing.T) {
 		e := &v1alpha1.Environment{}
 		e.Generation, e.ManagedFields = 7, c.managed
 		e.Annotations = map[string]string{v1alpha1.ActorAnnotation: "alice", v1alpha1.ActorGenerationAnnotation: c.generation}
-		client, actor := LastWriter(e)
+		trimmed, err := TrimWriters(e.DeepCopy())
+		require.NoError(t, err)
+		client, actor := LastWriter(trimmed.(*v1alpha1.Environment))
+		assert.Equal(t, c.client, client, "%s, from a cache", what)
+		assert.Equal(t, c.actor, actor, "%s, from a cache", what)
+		client, actor = LastWriter(e)
 		assert.Equal(t, c.client, client, what)
 		assert.Equal(t, c.actor, actor, what)
 	}
