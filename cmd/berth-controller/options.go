@@ -12,6 +12,8 @@ import (
 
 	cliflag "k8s.io/component-base/cli/flag"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/oaas"
 	"berth.dev/berth/internal/config/program"
@@ -102,7 +104,11 @@ func (o *options) configuration(given func(flag string) bool) (*controller.Confi
 	if err != nil {
 		return nil, err
 	}
-	if err := oaas.Apply(c, os.Environ()); err != nil {
+	warnings, err := oaas.Apply(c, os.Environ())
+	for _, warning := range warnings {
+		ctrl.Log.WithName("berth-controller").Info("An environment variable of the class runtime manager has no effect", "variable", warning)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("environment variables of the class runtime manager: %w", err)
 	}
 	program.Override(c, o.flags, fields, given)

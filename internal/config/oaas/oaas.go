@@ -19,12 +19,12 @@ import (
 const prefix = "OPRC_CRM_"
 
 // variable is how a variable changes a configuration. The error explains what cannot be honored, and is preceded by the name and the
-// value.
+// value. A noEffect does not stop the start.
 type variable func(c *controller.Configuration, value string) error
 
 // variables are those of the class runtime manager, by their names.
 var variables = map[string]variable{
-	"OPRC_CRM_PROFILE":       text(func(c *controller.Configuration) *string { return &c.Records.Profile }),
+	"OPRC_CRM_PROFILE":       profile,
 	"OPRC_CRM_K8S_NAMESPACE": text(func(c *controller.Configuration) *string { return &c.Services.Records.Namespace }),
 	"OPRC_CRM_SECURITY_MTLS": mutualTLS,
 
@@ -47,13 +47,14 @@ var variables = map[string]variable{
 	"OPRC_CRM_PROM_QUERY_TIMEOUT_SECS": fixed("5", "a query is given up after 5 seconds"),
 	"OPRC_CRM_PROM_RANGE":              fixed("10m", "the range of a query is 10 minutes"),
 	"OPRC_CRM_PROM_STEP":               fixed("30s", "the step of a query is 30 seconds"),
-	"OPRC_CRM_PROM_MATCH_LABELS":       unsupported("no ServiceMonitors and PodMonitors are created"),
-	"OPRC_CRM_PROM_SCRAPE_KIND":        unsupported("no ServiceMonitors and PodMonitors are created"),
+	"OPRC_CRM_PROM_MATCH_LABELS":       ignored("no ServiceMonitors and PodMonitors are created: create them yourself"),
+	"OPRC_CRM_PROM_SCRAPE_KIND":        ignored("no ServiceMonitors and PodMonitors are created: create them yourself", "auto", "service", "pod"),
 
 	"OPRC_CRM_OTEL_ENABLED":               telemetry,
 	"OPRC_CRM_OTEL_ENDPOINT":              text(func(c *controller.Configuration) *string { return &c.Records.OTLPEndpoint }),
 	"OPRC_CRM_TEMPLATES_ODGM_IMAGE":       text(func(c *controller.Configuration) *string { return &c.Records.ODGMImage }),
-	"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY": fixed("IfNotPresent", "a DeploymentTemplate sets another imagePullPolicy"),
+	"OPRC_CRM_TEMPLATES_ODGM_EXTRA_ENV":   ignored("spec.odgmConfig.options of a record, or a DeploymentTemplate, sets variables of its ODGM"),
+	"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY": ignored("a DeploymentTemplate sets imagePullPolicy", "IfNotPresent", "Always", "Never"),
 
 	"OPRC_ENV_IS_DATACENTER":         set(func(c *controller.Configuration) *bool { return &c.Records.Environment.Datacenter }),
 	"OPRC_ENV_IS_EDGE":               set(func(c *controller.Configuration) *bool { return &c.Records.Environment.Edge }),
@@ -63,10 +64,15 @@ var variables = map[string]variable{
 	"GRPC_PORT": port,
 }
 
+// noEffect is why a valid value, which the published chart sets, changes nothing.
+type noEffect string
+
+func (e noEffect) Error() string { return "it has no effect: " + string(e) }
+
 // Apply changes a configuration as the variables of an environment do, given as KEY=value. An empty variable changes nothing. It does
 // nothing in a process that does not run the controller records, unless a variable with the prefix OPRC_CRM_ is set. The error names
-// each variable that is unknown or cannot be honored.
-func Apply(c *controller.Configuration, environ []string) error {
+// each variable that is unknown or cannot be honored, and warnings those that have no effect.
+func Apply(c *controller.Configuration, environ []string) (warnings []string, err error) {
 	var errs []error
 	records := c.Runs(controller.ControllerRecords)
 	environ = slices.Clone(environ)
@@ -85,12 +91,15 @@ func Apply(c *controller.Configuration, environ []string) error {
 		case !known:
 			errs = append(errs, fmt.Errorf("%s is unknown: docs/migrate.md has the variables that are read", name))
 		default:
-			if err := apply(c, value); err != nil {
+			err := apply(c, value)
+			if _, only := errors.AsType[noEffect](err); only {
+				warnings = append(warnings, fmt.Sprintf("%s is %q: %s", name, value, err))
+			} else if err != nil {
 				errs = append(errs, fmt.Errorf("%s is %q: %w", name, value, err))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return warnings, errors.Join(errs...)
 }
 
 // rank puts variables that enable what others configure behind those.
@@ -169,6 +178,28 @@ func fixed(only, because string) variable {
 		}
 		return fmt.Errorf("must be %s or unset: %s", only, because)
 	}
+}
+
+// ignored accepts some values, or all if there are none, and has no effect.
+func ignored(because string, accepted ...string) variable {
+	return func(_ *controller.Configuration, value string) error {
+		if len(accepted) > 0 && !slices.Contains(accepted, value) {
+			return fmt.Errorf("must be one of %s, or unset", strings.Join(accepted, ", "))
+		}
+		return noEffect(because)
+	}
+}
+
+// profiles are those of the class runtime manager. It takes any other name for dev, which hides a typing error.
+var profiles = []string{"dev", "edge", "full", "prod", "production"}
+
+func profile(c *controller.Configuration, value string) error {
+	if !slices.Contains(profiles, strings.ToLower(value)) {
+		return fmt.Errorf("must be one of %s; records.profile may have another name, for DeploymentTemplates that select it",
+			strings.Join(profiles, ", "))
+	}
+	c.Records.Profile = value
+	return nil
 }
 
 func unsupported(because string) variable {

@@ -22,7 +22,7 @@ func withRecords() *controller.Configuration {
 
 func TestEveryVariableChangesItsField(t *testing.T) {
 	c := withRecords()
-	require.NoError(t, Apply(c, []string{
+	require.NoError(t, applied(c, []string{
 		"OPRC_CRM_PROFILE=edge", "OPRC_CRM_K8S_NAMESPACE=oaas", "OPRC_CRM_SECURITY_MTLS=false",
 		"OPRC_CRM_FEATURES_NFR_ENFORCEMENT=true", "OPRC_CRM_FEATURES_HPA=false", "OPRC_CRM_FEATURES_KNATIVE=true", "OPRC_CRM_FEATURES_ODGM=true",
 		"OPRC_CRM_FEATURES_PROMETHEUS=true", "OPRC_CRM_FEATURES_LEADER_ELECTION=false", "OPRC_CRM_FEATURES_FSM=true",
@@ -53,13 +53,13 @@ func TestEveryVariableChangesItsField(t *testing.T) {
 
 func TestWhatEnablesIsReadAfterWhatItEnables(t *testing.T) {
 	c := withRecords()
-	require.NoError(t, Apply(c, []string{
+	require.NoError(t, applied(c, []string{
 		"OPRC_CRM_FEATURES_PROMETHEUS=false", "OPRC_CRM_PROM_URL=http://x", "OPRC_CRM_OTEL_ENABLED=false", "OPRC_CRM_OTEL_ENDPOINT=http://y",
 	}))
 	assert.Empty(t, c.Records.Prometheus.URL)
 	assert.Empty(t, c.Records.OTLPEndpoint)
 	c = withRecords()
-	require.NoError(t, Apply(c, []string{"OPRC_CRM_OTEL_ENABLED=true", "OPRC_CRM_OTEL_ENDPOINT=http://y"}))
+	require.NoError(t, applied(c, []string{"OPRC_CRM_OTEL_ENABLED=true", "OPRC_CRM_OTEL_ENDPOINT=http://y"}))
 	assert.Equal(t, "http://y", c.Records.OTLPEndpoint)
 }
 
@@ -69,30 +69,52 @@ func TestWhatCannotBeHonoredIsRefusedByName(t *testing.T) {
 		"OPRC_CRM_LIMITS_MAX_REPLICAS=many":          "must be a whole number",
 		"OPRC_CRM_REQ_CPU_PER_POD_M=250":             "must be 500 or unset",
 		"OPRC_CRM_PROM_RANGE=1h":                     "must be 10m or unset",
-		"OPRC_CRM_PROM_MATCH_LABELS=release=x":       `OPRC_CRM_PROM_MATCH_LABELS is "release=x": must be unset`,
-		"OPRC_CRM_PROM_SCRAPE_KIND=pod":              "must be unset",
+		"OPRC_CRM_PROM_SCRAPE_KIND=node":             `OPRC_CRM_PROM_SCRAPE_KIND is "node": must be one of auto, service, pod, or unset`,
+		"OPRC_CRM_PROFILE=prdo":                      `OPRC_CRM_PROFILE is "prdo": must be one of dev, edge, full, prod, production`,
 		"OPRC_CRM_FEATURES_PROMETHEUS=true":          "set OPRC_CRM_PROM_URL",
 		"OPRC_CRM_SECURITY_MTLS=true":                "services.clientCAFile",
-		"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY=Always": "DeploymentTemplate",
+		"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY=always": "must be one of IfNotPresent, Always, Never, or unset",
 		"OPRC_CRM_FEATURES_TIME_TRAVEL=true":         "OPRC_CRM_FEATURES_TIME_TRAVEL is unknown",
 		"OPRC_MOCK_CLUSTER_AVAILABILITY=0.5":         "must be unset",
 		"GRPC_PORT=tcp://10.0.0.1:7088":              "must be a port",
 		"HTTP_PORT=0":                                "must be a port",
 	} {
-		require.ErrorContains(t, Apply(withRecords(), []string{entry}), says)
+		require.ErrorContains(t, applied(withRecords(), []string{entry}), says)
 	}
-	err := Apply(withRecords(), []string{"OPRC_CRM_X=1", "OPRC_CRM_Y=1"})
+	err := applied(withRecords(), []string{"OPRC_CRM_X=1", "OPRC_CRM_Y=1"})
 	require.ErrorContains(t, err, "OPRC_CRM_X")
 	require.ErrorContains(t, err, "OPRC_CRM_Y", "all at once")
+}
+
+// The published chart sets them: they do not stop the program, and it says what they would have done.
+func TestAVariableWithoutEffectIsAWarning(t *testing.T) {
+	for entry, says := range map[string]string{
+		"OPRC_CRM_PROM_MATCH_LABELS=release=x":       `OPRC_CRM_PROM_MATCH_LABELS is "release=x": it has no effect`,
+		"OPRC_CRM_PROM_SCRAPE_KIND=auto":             "no ServiceMonitors",
+		"OPRC_CRM_TEMPLATES_ODGM_PULL_POLICY=Always": "a DeploymentTemplate sets imagePullPolicy",
+		"OPRC_CRM_TEMPLATES_ODGM_EXTRA_ENV=A=b":      "odgmConfig.options",
+	} {
+		c := withRecords()
+		warnings, err := Apply(c, []string{entry})
+		require.NoError(t, err)
+		require.Len(t, warnings, 1)
+		assert.Contains(t, warnings[0], says)
+		assert.Equal(t, withRecords(), c)
+	}
+}
+
+func applied(c *controller.Configuration, environ []string) error {
+	_, err := Apply(c, environ)
+	return err
 }
 
 // Variables with general names belong to other programs, where the records do not run.
 func TestOnlyTheControllerOfRecordsReadsThem(t *testing.T) {
 	c := controller.Default()
 	before := controller.Default()
-	require.NoError(t, Apply(c, []string{"GRPC_PORT=7088", "HTTP_PORT=x", "OPRC_ENV_IS_EDGE=true"}))
+	require.NoError(t, applied(c, []string{"GRPC_PORT=7088", "HTTP_PORT=x", "OPRC_ENV_IS_EDGE=true"}))
 	assert.Equal(t, before, c)
-	require.ErrorContains(t, Apply(c, []string{"OPRC_CRM_PROFILE=edge"}), "the controller records does not run")
+	require.ErrorContains(t, applied(c, []string{"OPRC_CRM_PROFILE=edge"}), "the controller records does not run")
 }
 
 func TestVerbosity(t *testing.T) {
