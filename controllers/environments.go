@@ -52,7 +52,7 @@ func (p *parts) addEnvironments() error {
 	}
 	return backups.SetupWithManager(p.mgr, backups.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Recorder: p.recorder(string(backups.FieldOwner)), Clock: clock.RealClock{},
-		Namespaces: p.cfg.Namespaces,
+		SchedulerName: e.SchedulerName, Namespaces: p.cfg.Namespaces,
 	})
 }
 

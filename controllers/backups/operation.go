@@ -183,6 +183,7 @@ func (o Options) createJob(ctx context.Context, want *batchv1.Job, lost error, d
 			return err
 		}
 	}
+	want.Spec.Template.Spec.SchedulerName = o.SchedulerName
 	if err := o.create(ctx, want); err != nil || data == nil || want.UID == "" { // without a UID, it existed: the next step reads it
 		return err
 	}

@@ -51,6 +51,8 @@ type Options struct {
 	Live     client.Reader
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
+	// SchedulerName is the scheduler of the pods of Jobs, as of those of environments; "" is that of the cluster.
+	SchedulerName string
 	// Namespaces are the only ones whose objects are reconciled; empty means all.
 	Namespaces []string
 	// serial is held by each reconciliation of a backup or a restore: one of them at a time decides that no other has begun.

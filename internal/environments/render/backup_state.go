@@ -79,10 +79,15 @@ func podSays(pod *corev1.Pod) string {
 			return strings.Trim(s.Waiting.Reason+": "+s.Waiting.Message, ": ")
 		}
 	}
+	tried := pod.Spec.NodeName != ""
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
+			return cmp.Or(c.Message, c.Reason)
 		}
+		tried = tried || c.Type == corev1.PodScheduled
+	}
+	if !tried && pod.Status.Phase == corev1.PodPending {
+		return fmt.Sprintf("the scheduler %q of the pod %s has not tried to place it: check that it runs", pod.Spec.SchedulerName, pod.Name)
 	}
 	return pod.Status.Message
 }

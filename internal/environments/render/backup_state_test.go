@@ -41,6 +41,8 @@ func TestWhereADumpStands(t *testing.T) {
 	unschedulable := toolPod(1, corev1.PodPending, corev1.ContainerState{})
 	unschedulable.Status.ContainerStatuses = nil
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has room"}}
+	unseen := toolPod(1, corev1.PodPending, corev1.ContainerState{})
+	unseen.Status.ContainerStatuses, unseen.Name, unseen.Spec.SchedulerName = nil, "b-x", "none"
 	others := toolPod(9, corev1.PodSucceeded, ended(0, "99"))
 	others.Labels[batchv1.JobNameLabel] = "other"
 	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}
@@ -53,6 +55,7 @@ func TestWhereADumpStands(t *testing.T) {
 	}{
 		"just made":         {"", "", nil, running, "", ""},
 		"finds no node":     {"", "", []corev1.Pod{unschedulable}, running, "no node has room", ""},
+		"has no scheduler":  {"", "", []corev1.Pod{unseen}, running, `the scheduler "none" of the pod b-x has not tried to place it: check that it runs`, ""},
 		"finds no image":    {"", "", []corev1.Pod{toolPod(1, corev1.PodPending, waits)}, running, "ImagePullBackOff: no such image", ""},
 		"is tried again":    {"", "", []corev1.Pod{toolPod(1, corev1.PodFailed, ended(1, "refused\n"))}, running, "refused", ""},
 		"done":              {batchv1.JobComplete, "True", []corev1.Pod{toolPod(1, corev1.PodSucceeded, ended(0, "4096000\n")), toolPod(2, corev1.PodFailed, ended(1, "x"))}, completed, "", "4000Ki"},
