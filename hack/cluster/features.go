@@ -118,6 +118,9 @@ func (c *Cluster) Install(ctx context.Context, root string, f Features, report f
 	return c.Apply(ctx, serviceClient)
 }
 
+// odgmStandIn is the image of the ODGM of records. The nodes of the cluster run no containers, so that it is never pulled.
+const odgmStandIn = "stand-in.invalid/odgm:local"
+
 // ControllersOptions describe the controllers of a cluster with features.
 type ControllersOptions struct {
 	Root, Binary string
@@ -169,6 +172,16 @@ func (c *Cluster) controllerConfig(name, from string, controllers []any, address
 		return "", fmt.Errorf("read %s: %w", from, err)
 	}
 	config["controllers"] = controllers
+	if slices.Contains(controllers, any(Records)) {
+		records, _ := config["records"].(map[string]any)
+		if records == nil {
+			records = map[string]any{}
+		}
+		if image, _ := records["odgmImage"].(string); image == "" {
+			records["odgmImage"] = odgmStandIn
+		}
+		config["records"] = records
+	}
 	if address != "" {
 		services, _ := config["services"].(map[string]any)
 		if services == nil {

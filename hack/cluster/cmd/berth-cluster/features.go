@@ -26,19 +26,22 @@ func parseFeatures(text string) (cluster.Features, error) {
 // documented are the addresses that the documentation has.
 var documented = cluster.ServiceAddresses{Berth: "127.0.0.1:9444", Environments: "127.0.0.1:9445"}
 
-// checkFree reports an address that another program has.
-func checkFree(ctx context.Context, a cluster.ServiceAddresses) error {
-	for _, address := range []string{a.Berth, a.Environments} {
-		if address == "" {
+// free returns the addresses, with free ones in the place of those that another program has, such as the services of another clone.
+func free(ctx context.Context, a cluster.ServiceAddresses) (cluster.ServiceAddresses, error) {
+	for _, address := range []*string{&a.Berth, &a.Environments} {
+		if *address == "" {
 			continue
 		}
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			return fmt.Errorf("the services of Berth need %s: %w; end the program that listens there, or set FEATURES=none", address, err)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *address)
+		if err == nil {
+			_ = listener.Close()
+			continue
 		}
-		_ = listener.Close()
+		if *address, err = cluster.FreeAddress(); err != nil {
+			return a, fmt.Errorf("find a free address for the services of Berth: %w", err)
+		}
 	}
-	return nil
+	return a, nil
 }
 
 // hintServices shows how to call the services.

@@ -51,7 +51,7 @@ func (l local) up(ctx context.Context, s size) error {
 		return fmt.Errorf("the local cluster runs only in part (%s): run `make cluster-down`, then `make cluster-up`",
 			whatIsMissing(dead))
 	}
-	if err := checkFree(ctx, l.serve.Of(s.features)); err != nil {
+	if l.serve, err = free(ctx, l.serve.Of(s.features)); err != nil {
 		return err
 	}
 	// Nothing of a former cluster runs, after a restart of the machine for instance.

@@ -70,14 +70,22 @@ func TestFeatures(t *testing.T) {
 	require.EqualError(t, err, `--features has "mix": it must be a list of limits, records, environments, or none`)
 }
 
-// A second cluster on one machine would fail late otherwise.
-func TestUpNamesTheAddressThatIsTaken(t *testing.T) {
+// Two clones on one machine both have services.
+func TestUpTakesAFreeAddressInPlaceOfOneThatIsTaken(t *testing.T) {
 	a := freeAddresses(t)
 	listener, err := net.Listen("tcp", a.Environments)
 	require.NoError(t, err)
 	defer listener.Close()
-	require.ErrorContains(t, checkFree(t.Context(), a.Of(cluster.AllFeatures())), "the services of Berth need "+a.Environments)
-	require.NoError(t, checkFree(t.Context(), a.Of(cluster.Features{cluster.Limits})))
+	chosen, err := free(t.Context(), a.Of(cluster.AllFeatures()))
+	require.NoError(t, err)
+	require.Equal(t, a.Berth, chosen.Berth)
+	require.NotEqual(t, a.Environments, chosen.Environments)
+	other, err := net.Listen("tcp", chosen.Environments)
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	chosen, err = free(t.Context(), a.Of(cluster.Features{cluster.Limits}))
+	require.NoError(t, err)
+	require.Equal(t, cluster.ServiceAddresses{Berth: a.Berth}, chosen)
 	require.Equal(t, cluster.ServiceAddresses{}, a.Of(nil))
 }
 
