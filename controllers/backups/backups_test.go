@@ -466,3 +466,20 @@ func TestTheKeyIsOneLine(t *testing.T) {
 		}
 	}
 }
+
+// The cluster may have no default scheduler; that of the environments runs.
+func TestAJobHasTheSchedulerOfEnvironments(t *testing.T) {
+	for name, configured := range map[string]string{"configured": "berth-scheduler", "that of the cluster": ""} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			o.SchedulerName = configured
+			b := &v1alpha1.DatabaseBackup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b"}}
+			_, err := o.job(t.Context(), render.DumpJob(shop(), b), nil, nil)
+			require.NoError(t, err)
+			var jobs batchv1.JobList
+			require.NoError(t, o.Client.List(t.Context(), &jobs))
+			require.Len(t, jobs.Items, 1)
+			assert.Equal(t, configured, jobs.Items[0].Spec.Template.Spec.SchedulerName)
+		})
+	}
+}
