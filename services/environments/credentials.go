@@ -122,7 +122,8 @@ func (c credentials) over(held map[string][]byte) map[string][]byte {
 // keep copies what a Secret has for a component.
 func keep(into, from map[string][]byte, c component) {
 	for key, value := range from {
-		if (key == v1alpha1.DatabasePasswordKey) == (c == ofDatabase) && (c == ofDatabase || key == v1alpha1.DatabaseConnectionKey || isAPIKey(key)) {
+		of := c == ofBackend && (key == v1alpha1.DatabaseConnectionKey || isAPIKey(key))
+		if of || c == ofDatabase && key == v1alpha1.DatabasePasswordKey {
 			into[key] = value
 		}
 	}

@@ -74,9 +74,10 @@ func (s *store) stage(ctx context.Context, e *environment, given credentials) (*
 }
 
 // makeWay deletes the Secret that has the name of a new environment's if it belongs to no environment and no other call can commit
-// it. If there is an environment of that name, the error says so. A nil error means that it may be tried again.
+// it. If there is an environment of that name, the error says so. Without an error it may be tried again.
 func (s *store) makeWay(ctx context.Context, e *environment) error {
-	found, err := s.secret(ctx, e.Namespace, internal.CredentialsName(e.Name)) // read before the environment: it cannot be that of a later one
+	// It is read before the environment: it cannot be that of a later one.
+	found, err := s.secret(ctx, e.Namespace, internal.CredentialsName(e.Name))
 	if found == nil || err != nil {
 		return err
 	}
@@ -95,7 +96,8 @@ func (s *store) makeWay(ctx context.Context, e *environment) error {
 			return nil
 		}
 	default:
-		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
+		return server.Refuse(codes.FailedPrecondition,
+			fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
 	}
 	return s.discard(ctx, found)
 }

@@ -5,6 +5,7 @@ package records
 import (
 	"math"
 	"slices"
+	"strings"
 	"strconv"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,9 @@ import (
 )
 
 func diff(want, got proto.Message) string { return cmp.Diff(want, got, protocmp.Transform()) }
+
+// amount is a text in the place of a quantity. A request that is a quantity must not be above its limit.
+var amount = rapid.StringMatching(`x[a-z0-9]{0,8}`)
 
 var text = rapid.StringMatching(`[a-zA-Z0-9 ./:äß-]{1,12}`)
 
@@ -68,6 +72,9 @@ func drawValue(t *rapid.T, f protoreflect.FieldDescriptor, newMessage func() pro
 	name := string(f.FullName())
 	switch f.Kind() {
 	case protoreflect.StringKind:
+		if strings.HasSuffix(name, "_request") || strings.HasSuffix(name, "_limit") {
+			return protoreflect.ValueOfString(amount.Draw(t, name))
+		}
 		return protoreflect.ValueOfString(text.Draw(t, name))
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, name))

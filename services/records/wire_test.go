@@ -84,7 +84,7 @@ func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 			Functions: []*oaasdeployment.FunctionDeploymentSpec{{
 				FunctionKey: "f", Replicas: rapid.Uint32Range(0, math.MaxInt32).Draw(t, "replicas"), Image: text.Draw(t, "image"),
 				ResourceRequirements: &oaasdeployment.ResourceRequirements{
-					CpuRequest: text.Draw(t, "cpu"), MemoryRequest: text.Draw(t, "memory"), CpuLimit: new("2"),
+					CpuRequest: amount.Draw(t, "cpu"), MemoryRequest: amount.Draw(t, "memory"), CpuLimit: new("2"),
 				},
 			}},
 		}
