@@ -37,7 +37,7 @@ func newStore(config *rest.Config) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
+	config = uncached.WithDeadlines(config)
 	config.Timeout = 0 // it would cut off logs that are followed; every call has a timeout of its own
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/uncached"
 )
 
 // reviewTimeout is the timeout of one review by the API server.
@@ -63,6 +64,7 @@ type reviews struct {
 }
 
 func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvider, tokenTTL time.Duration) (*reviews, error) {
+	config = uncached.WithDeadlines(config)
 	authentication, err := authenticationv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)

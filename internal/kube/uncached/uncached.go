@@ -34,7 +34,7 @@ func New(cfg *rest.Config, owner string) (client.Client, error) {
 	for _, kind := range kinds {
 		mapper.Add(v1alpha1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
-	cfg = rest.CopyConfig(cfg)
+	cfg = WithDeadlines(cfg)
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
