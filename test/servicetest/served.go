@@ -57,8 +57,14 @@ func New(t *testing.T, resource string, manifests ...string) *Served {
 // Start starts a controller, and waits until it is ready: then it serves.
 func (s *Served) Start(name string, changes ...func(*controller.Configuration)) {
 	s.T.Helper()
+	s.StartWith(cluster.ProgramOptions{Name: name}, changes...)
+}
+
+// StartWith is Start of a controller with options, such as another way to the API server.
+func (s *Served) StartWith(o cluster.ProgramOptions, changes ...func(*controller.Configuration)) {
+	s.T.Helper()
 	s.Address = s.FreeAddress()
-	s.Process = s.StartController(name, testenv.Impatient, func(c *controller.Configuration) {
+	s.Process = s.StartControllerWith(o, testenv.Impatient, func(c *controller.Configuration) {
 		// An API server that is held up for some seconds costs no lease: a controller that lost it would end.
 		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 60, 50
 		c.Services.BindAddress = s.Address

@@ -66,6 +66,50 @@ func (w *World) LeaselessKubeconfig(user string, groups ...string) (path string,
 	return w.proxied(nil, refuse, user, groups...), cut
 }
 
+// SlowKubeconfig returns a kubeconfig of a user that goes through a proxy, which hands on so many bytes of each answer in a second. The
+// answers about leases are not held up: a program that loses its lease ends.
+func (w *World) SlowKubeconfig(user string, bytesPerSecond int) string {
+	w.T.Helper()
+	return w.proxied(func(r *http.Response) error {
+		if !strings.Contains(r.Request.URL.Path, "/leases") {
+			r.Body = &trickling{ReadCloser: r.Body, ctx: r.Request.Context(), rate: bytesPerSecond}
+		}
+		return nil
+	}, nil, user)
+}
+
+// DelayedKubeconfig returns a kubeconfig of a user that goes through a proxy, which holds each answer up for a time that delay returns.
+func (w *World) DelayedKubeconfig(user string, delay func() time.Duration) string {
+	w.T.Helper()
+	return w.proxied(func(r *http.Response) error {
+		select {
+		case <-time.After(delay()):
+		case <-r.Request.Context().Done():
+		}
+		return nil
+	}, nil, user)
+}
+
+// trickling is a response that is handed on a tenth of a second's bytes at a time.
+type trickling struct {
+	io.ReadCloser
+	ctx  context.Context
+	rate int
+}
+
+func (t *trickling) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p[:min(len(p), max(t.rate/10, 1))])
+	if n == 0 {
+		return n, err
+	}
+	select {
+	case <-time.After(time.Duration(n) * time.Second / time.Duration(t.rate)):
+		return n, err
+	case <-t.ctx.Done():
+		return 0, t.ctx.Err()
+	}
+}
+
 // late has a proxy hand on what is watched of a resource once the channel has
 // something, or is closed.
 func late(resource string, hold func() <-chan time.Time) func(*http.Response) error {
