@@ -123,8 +123,9 @@ func parse(t *testing.T, path, text string) *source {
 	return s
 }
 
-func TestHandWrittenCodeIsEasyToRead(t *testing.T) {
-	var sources []*source
+// handWritten returns the Go files of the repository that a person wrote.
+func handWritten(t *testing.T) (sources []*source) {
+	t.Helper()
 	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -142,6 +143,11 @@ func TestHandWrittenCodeIsEasyToRead(t *testing.T) {
 		return nil
 	}))
 	require.Greater(t, len(sources), 500)
+	return sources
+}
+
+func TestHandWrittenCodeIsEasyToRead(t *testing.T) {
+	sources := handWritten(t)
 	for name, rule := range styleRules {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range sources {

@@ -48,6 +48,8 @@ func serve(t *testing.T, resource string, controllers ...string) *scene {
 		c.Records.ODGMImage = "registry.example/odgm:1"
 		c.Services.Environments.Namespace, c.Services.Records.Namespace = s.Namespace, s.Namespace
 		c.Services.Limits.Namespace = s.Namespace
+		// The calls of one object take turns: on a busy machine the last of them waits for longer than the default.
+		c.Services.DefaultTimeoutSeconds, c.Services.MaxTimeoutSeconds = 120, 120
 		c.Services.RequestLimits.Calls, c.Services.RequestLimits.CallsPerCaller = 4*atOnce, 4*atOnce
 	})
 	s.start("")
