@@ -25,6 +25,8 @@ type Request struct {
 	Code                 int
 	// Streams is set for a watch that begins with a list.
 	Streams bool
+	// DryRun is set for a write that changes nothing.
+	DryRun bool
 	// At is when the API server received it.
 	At time.Time
 }
@@ -36,7 +38,7 @@ func (w *World) WritesOf(replica string, since time.Time) (list []string) {
 	w.T.Helper()
 	entries, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
 		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" &&
-			Request{Verb: e.Verb}.Write() &&
+			request(e).Write() &&
 			e.ResponseStatus.Code != http.StatusGatewayTimeout
 	})
 	require.NoError(w.T, err)
@@ -53,6 +55,9 @@ func (r Request) OK() bool { return r.Code >= 200 && r.Code < 300 }
 
 // Write reports whether the request was meant to change something.
 func (r Request) Write() bool {
+	if r.DryRun {
+		return false
+	}
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true
@@ -165,6 +170,7 @@ func request(e *cluster.AuditEvent) Request {
 	if o.Subresource != "" {
 		r.Resource += "/" + o.Subresource
 	}
+	r.DryRun = strings.Contains(e.RequestURI, "dryRun=All")
 	r.Streams = r.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
 	return r
 }

@@ -128,8 +128,8 @@ func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine 
 	return mine, err
 }
 
-// creatable returns a hold if the API server would not admit the replacement of a pod.
-func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+// creatable returns a hold if the quotas or limit ranges of a namespace do not allow a pod in the place of another one.
+func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *workloads.Hold {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
 	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
@@ -143,7 +143,8 @@ func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.V
 	if err != nil {
 		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
 	}
-	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
+	w.crowded = rebalance.Crowded(next, quotas.Items)
+	if ok, reason, message := rebalance.Creatable(next, pod, quotas.Items, ranges.Items); !ok {
 		return w.hold(v, reason, holdRefused, "%s", message)
 	}
 	return nil

@@ -101,9 +101,10 @@ type Controller struct {
 	take     func(context.Context) (snapshot, error)
 	snapshot snapshot
 	taken    time.Time
-	// scales and metadata may be nil: then nothing is read by them.
+	// scales and metadata may be nil: then nothing is read by them. Without owners, a replica is its own replacement.
 	scales   *scaleReader
 	metadata metadata
+	owners   *owners
 
 	mu       sync.Mutex // guards what follows
 	queue    workqueue.TypedRateLimitingInterface[policy.GroupKey]
@@ -123,7 +124,7 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager. The error is that of an invalid Config.
 func New(o Options) (*Controller, error) {
-	config, scales, metadata := o.Config, scales(nil), metadata(nil)
+	config, scales, metadata, owned := o.Config, scales(nil), metadata(nil), (*owners)(nil)
 	if config != nil { // tests of decisions have none
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
@@ -131,14 +132,14 @@ func New(o Options) (*Controller, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)
 		}
-		scales, metadata = readScales(live), readMetadata(live)
+		scales, metadata, owned = readScales(live), readMetadata(live), &owners{kube: o.Client, live: live}
 	}
 	c := &Controller{
 		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
 		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
 		take:     func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
-		metadata: metadata,
-		storm:    rebalance.NewStorm(o.Storm),
+		metadata: metadata, owners: owned,
+		storm: rebalance.NewStorm(o.Storm),
 	}
 	if scales != nil {
 		c.scales = newScaleReader(scales, o.Clock, c.Changed)

@@ -165,7 +165,7 @@ func (w *evaluation) holdBack(hold *workloads.Hold) {
 		held = map[string]workloads.Hold{}
 	}
 	held[string(hold.Verdict.Pod.UID)] = *hold
-	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
+	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) && !w.differ(hold.Verdict.Reason) {
 		for _, s := range w.Group.Assignments {
 			held[string(s.Pod.UID)] = *hold
 		}

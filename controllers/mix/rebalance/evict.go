@@ -36,12 +36,16 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 	if hold != nil {
 		return "", hold
 	}
+	next, hold := c.successor(ctx, w, v, pod)
+	if hold != nil {
+		return "", hold
+	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
 		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := c.snapshot.Fits(ctx, simulation.Question{
-		Pod: pod, Gone: slices.Concat(c.evicted(w), others,
+		Pod: pod, Next: next.admitted, Gone: slices.Concat(c.evicted(w), others,
 			[]types.UID{pod.UID}), Nodes: c.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
 	})
 	if err != nil {
@@ -49,11 +53,9 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 	}
 	if !answer.Fits {
 		return "", w.hold(v, rebalance.ReasonInsufficientCapacity, holdInsufficientCapacity,
-			"no %s node has free capacity for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
+			"no %s node has free capacity for the replacement of pod %s%s: %s", v.Target, v.Pod.Name, next.origin(), answer.Message())
 	}
-	if hold := c.creatable(ctx, w, v, pod); hold != nil {
-		return "", hold
-	}
+	w.proven = next
 	return answer.Node, nil
 }
 
@@ -134,7 +136,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	w.count(resultEvicted)
 	w.Refusal = workloads.Refusal{}
 	c.moveBegan(w, m)
-	c.snapshot.Assume(pod, node)
+	c.snapshot.Assume(w.proven.admitted, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "provenNode", node,
 		"message", v.Message)
 	c.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
@@ -178,6 +180,9 @@ func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Ver
 	pod := find(live, v.Pod.UID)
 	if pod == nil || !unchanged(pod, v) {
 		return nil, w.changed(v)
+	}
+	if hold := c.recreated(ctx, w, v, pod); hold != nil {
+		return nil, hold
 	}
 	return pod, c.checkMix(ctx, w, v, pod)
 }

@@ -39,6 +39,10 @@ type evaluation struct {
 	next time.Time
 	// lacks are the types that had no capacity for a replica, with the version of their capacity.
 	lacks map[capacity.Type]uint64
+	// admitted is the replacement that was admitted last, proven the one whose capacity was proven last.
+	admitted, proven nextPod
+	// crowded is a ResourceQuota that does not allow the replacement beside the replica, "" for none.
+	crowded string
 	// gone is set where the workload has no pods any more, and none will come back.
 	gone bool
 }
@@ -64,6 +68,9 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	w.Entry, w.ended = advance(w.before, now, w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
 	w.Selecting = c.selecting(&w.before, g)
+	if w.WrongSince.IsZero() {
+		w.Unproven = 0
+	}
 	w.Settings, w.invalid = c.Defaults.For(g.Policy, cm)
 	if c.DryRun {
 		w.Placeholders = nil // those of before it are left alone, and not treated as lost

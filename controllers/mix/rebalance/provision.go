@@ -54,17 +54,21 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if hold != nil {
 		return nil, hold
 	}
-	if what := placeholder.Unable(replica); what != "" {
+	next, hold := c.successor(ctx, w, v, replica)
+	if hold != nil {
+		return nil, hold
+	}
+	if what := placeholder.Unable(next.admitted); what != "" {
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, replica); return err })
+	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, next.admitted); return err })
 	if err != nil {
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return placeholder.Pod(placeholder.Assignment{
-		Replica: replica, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
-		Size: c.Placeholders.SizeOf(replica), Volumes: volumes,
+		Replica: replica, Next: next.admitted, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Size: c.Placeholders.SizeOf(next.admitted), Volumes: volumes,
 	}, c.Placeholders.Image), nil
 }
 

@@ -96,6 +96,8 @@ type Entry struct {
 	// Held are the replicas for which capacity was not proven or whose eviction was
 	// refused, by UID, with the time until which they are left alone.
 	Held map[string]Hold
+	// Unproven is how many evaluations in a row found no replacement that the owner would create and the API server admit.
+	Unproven int32
 	// Reported is the reason that the last event about it named.
 	Reported rebalance.Reason
 }

@@ -37,6 +37,9 @@ const (
 type Assignment struct {
 	// Replica is the live pod that is to move.
 	Replica *corev1.Pod
+	// Next is the pod that its owner will create in its place, nil for one like the replica. The placeholder is what that pod
+	// is for the filters.
+	Next *corev1.Pod
 	// Type is the capacity type of its replacement, Label the node label of the type, and Tolerations those that the
 	// mix adds to gated pods of the type.
 	Type        capacity.Type
@@ -46,6 +49,13 @@ type Assignment struct {
 	Size *v1alpha1.ResourceLimit
 	// Volumes are the nodes that the replica's volumes can be attached to, one selector per volume.
 	Volumes []*corev1.NodeSelector
+}
+
+func (a *Assignment) next() *corev1.Pod {
+	if a.Next != nil {
+		return a.Next
+	}
+	return a.Replica
 }
 
 // Name returns the name of the placeholder of a replica: there is at most one.
@@ -62,7 +72,7 @@ func Unable(p *corev1.Pod) string {
 // Pod returns the placeholder. It is owned by the replica, so it does not outlive it, but the replica is not its
 // controller, because disruption budgets would then request its scale.
 func Pod(assignment Assignment, image string) *corev1.Pod {
-	replica := assignment.Replica
+	replica, next := assignment.Replica, assignment.next()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: replica.Namespace, Name: Name(replica.UID),
@@ -80,30 +90,31 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: replica.Name, UID: replica.UID}},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName:                 replica.Spec.SchedulerName,
+			SchedulerName:                 next.Spec.SchedulerName,
 			PriorityClassName:             PriorityClass,
 			TerminationGracePeriodSeconds: new(int64(0)),
 			AutomountServiceAccountToken:  new(false),
 			EnableServiceLinks:            new(false),
-			ImagePullSecrets:              slices.Clone(replica.Spec.ImagePullSecrets),
+			ImagePullSecrets:              slices.Clone(next.Spec.ImagePullSecrets),
 			ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: Never}},
-			Containers:                    []corev1.Container{container(replica, image)},
+			Containers:                    []corev1.Container{container(next, image)},
 		},
 	}
 	if assignment.Size != nil {
 		p.Labels[v1alpha1.ResourceLimitLabel] = assignment.Size.Name
 	}
 	place(&p.Spec, assignment)
-	secure(&p.Spec, replica.Spec.OS)
+	secure(&p.Spec, next.Spec.OS)
 	return p
 }
 
 // place limits the placeholder to the nodes of the type that its replica may run on.
 func place(spec *corev1.PodSpec, assignment Assignment) {
-	own := assignment.Replica.Spec.DeepCopy()
+	next := assignment.next()
+	own := next.Spec.DeepCopy()
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
-	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, assignment.Replica.Labels)
-	if _, opened := gate.Opened(assignment.Replica); opened {
+	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
+	if _, opened := gate.Opened(next); opened {
 		assignment.Label.Unlimit(spec)
 	}
 	if assignment.Size != nil {
@@ -113,7 +124,7 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 		attachable(spec, v)
 	}
 	assignment.Label.Limit(spec, assignment.Type)
-	if gate.Made(assignment.Replica) { // the replacement has the gate too, and gets them
+	if gate.Made(next) { // the replacement has the gate too, and gets them
 		gate.Tolerate(spec, assignment.Tolerations)
 	}
 }

@@ -25,56 +25,86 @@ const (
 // limitRangerAnnotation is written by the API server where it set resources from a LimitRange.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// Creatable tells whether the quotas and limit ranges of a namespace allow a pod like one that goes. The replacement needs
-// no more than that one frees, so a quota forbids it only where more is used already than it allows. If not, message names
-// the object, the resource and its figures.
-func Creatable(pod *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (ok bool, reason Reason, message string) {
+// Creatable tells whether the quotas and limit ranges of a namespace allow a pod in the place of another one, which goes. If
+// not, message names the object, the resource and its figures.
+func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (ok bool, reason Reason, message string) {
 	for i := range quotas {
-		if text := exceeded(pod, &quotas[i]); text != "" {
+		if text := exceeded(next, old, &quotas[i]); text != "" {
 			return false, ReasonQuota, text
 		}
 	}
 	for i := range ranges {
 		for j := range ranges[i].Spec.Limits {
-			if text := outside(pod, &ranges[i].Spec.Limits[j]); text != "" {
-				return false, ReasonLimitRange, fmt.Sprintf("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, pod.Name, text)
+			if text := outside(next, &ranges[i].Spec.Limits[j]); text != "" {
+				return false, ReasonLimitRange, fmt.Sprintf("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, old.Name, text)
 			}
 		}
 	}
 	return true, "", ""
 }
 
-func exceeded(pod *corev1.Pod, q *corev1.ResourceQuota) string {
-	if !covers(q, pod) {
-		return ""
-	}
-	requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod,
-		resourcehelper.PodResourcesOptions{})
-	for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
-		hard, used := q.Spec.Hard[name], q.Status.Used[name]
-		if takes(name, requests, limits) && used.Cmp(hard) > 0 {
-			return fmt.Sprintf("ResourceQuota %q allows %s of %s, and %s is used: a replacement of pod %s would be refused", q.Name,
-				hard.String(), name, used.String(), pod.Name)
+// Crowded names a quota that does not allow a pod beside all those that are there, "" if each does.
+func Crowded(next *corev1.Pod, quotas []corev1.ResourceQuota) string {
+	for i := range quotas {
+		if exceeded(next, nil, &quotas[i]) != "" {
+			return quotas[i].Name
 		}
 	}
 	return ""
 }
 
-// takes reports whether a pod with these requests and limits counts for a resource of a quota.
-func takes(name corev1.ResourceName, requests, limits corev1.ResourceList) bool {
-	of := func(list corev1.ResourceList, name string) bool {
-		q, there := list[corev1.ResourceName(name)]
-		return there && q.Sign() > 0
+// exceeded says how a quota forbids a pod once another one is gone, which is nil if none goes; "" if it does not.
+func exceeded(next, old *corev1.Pod, q *corev1.ResourceQuota) string {
+	if !covers(q, next) {
+		return ""
 	}
+	freed, name := usage{}, next.GenerateName
+	if old != nil {
+		if name = old.Name; covers(q, old) {
+			freed = usageOf(old)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
+		hard, used := q.Spec.Hard[kind], q.Status.Used[kind].DeepCopy()
+		takes := usageOf(next).of(kind)
+		if takes.Sign() <= 0 {
+			continue
+		}
+		was := used.DeepCopy()
+		used.Sub(freed.of(kind))
+		used.Add(takes)
+		if used.Cmp(hard) > 0 {
+			return fmt.Sprintf("ResourceQuota %q allows %s of %s, and %s is used: a replacement of pod %s would be refused", q.Name,
+				hard.String(), kind, was.String(), name)
+		}
+	}
+	return ""
+}
+
+// usage is what a pod takes of a quota.
+type usage struct {
+	pods             int64
+	requests, limits corev1.ResourceList
+}
+
+func usageOf(pod *corev1.Pod) usage {
+	return usage{
+		pods: 1, requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		limits: resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}),
+	}
+}
+
+// of returns how much of a resource of a quota is taken.
+func (u usage) of(name corev1.ResourceName) resource.Quantity {
 	switch kind, what, cut := strings.Cut(string(name), "."); {
 	case name == corev1.ResourcePods, name == "count/pods":
-		return true
+		return *resource.NewQuantity(u.pods, resource.DecimalSI)
 	case cut && kind == "requests":
-		return of(requests, what)
+		return u.requests[corev1.ResourceName(what)].DeepCopy()
 	case cut && kind == "limits":
-		return of(limits, what)
+		return u.limits[corev1.ResourceName(what)].DeepCopy()
 	}
-	return of(requests, string(name))
+	return u.requests[name].DeepCopy()
 }
 
 // covers reports whether a quota counts a pod, by its scopes.

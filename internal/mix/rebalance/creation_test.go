@@ -113,13 +113,13 @@ func TestCreatable(t *testing.T) {
 		"a pod within":                       {pod: pod, ranges: limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(amount{"memory": "1Gi"})})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ok, reason, message := Creatable(tc.pod, tc.quotas, tc.ranges)
+			ok, reason, message := Creatable(tc.pod, tc.pod, tc.quotas, tc.ranges)
 			assert.Equal(t, tc.want == "", ok)
 			assert.Equal(t, tc.want, reason, message)
 		})
 	}
-	_, _, message := Creatable(pod, over("pods"), nil)
+	_, _, message := Creatable(pod, pod, over("pods"), nil)
 	assert.Equal(t, `ResourceQuota "q" allows 3 of pods, and 4 is used: a replacement of pod p would be refused`, message)
-	_, _, message = Creatable(pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})}))
+	_, _, message = Creatable(pod, pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})}))
 	assert.Equal(t, `LimitRange "l" forbids a pod like p: container c: its limit of cpu is 2, and the maximum is 1500m`, message)
 }

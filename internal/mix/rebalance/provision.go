@@ -107,6 +107,7 @@ var noUse = []Reason{
 	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler,
 	ReasonRollingOut, ReasonOutsideWindow,
 	ReasonPinned, ReasonPodGroupMember, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
+	ReasonReplacementUnknown, ReasonReplacementRefused,
 }
 
 // Next returns what is done about the placeholder of a replica, and the verdict

@@ -28,6 +28,8 @@ type Question struct {
 	// Pod is the live pod whose replacement is simulated, without the fields that were set when it was scheduled and
 	// run.
 	Pod *corev1.Pod
+	// Next is the pod that its owner will create, where that is known; nil stands for a pod like Pod.
+	Next *corev1.Pod
 	// Gone are the pods that are treated as deleted: Pod itself if it is evicted first, and other moves in progress.
 	Gone []types.UID
 	// Nodes selects the nodes that are candidates, such as those of a capacity type. Nil means all. It is called with
@@ -37,6 +39,14 @@ type Question struct {
 	// its slot and gets the mix's tolerations of that type. For other pods they are ignored.
 	Wants       capacity.Type
 	Tolerations []corev1.Toleration
+}
+
+// next is the pod that is simulated.
+func (q *Question) next() *corev1.Pod {
+	if q.Next != nil {
+		return q.Next
+	}
+	return q.Pod
 }
 
 // Answer is the node on which the pod would be scheduled, or why there is none.
@@ -82,9 +92,10 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	if s.frameworks == nil {
 		return Answer{}, errors.New("the snapshot is closed")
 	}
-	name := q.Pod.Spec.SchedulerName
+	next := q.next()
+	name := next.Spec.SchedulerName
 	f, known := s.frameworks[name]
-	if !known || s.profile.stock && name == corev1.DefaultSchedulerName && !gate.Made(q.Pod) {
+	if !known || s.profile.stock && name == corev1.DefaultSchedulerName && !gate.Made(next) {
 		return Answer{}, fmt.Errorf("pod %s/%s, scheduler %q: %w", q.Pod.Namespace, q.Pod.Name, name, ErrUnknownScheduler)
 	}
 	gone := make(map[types.UID]bool, len(q.Gone))
@@ -189,11 +200,12 @@ func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 // it does not have the fields that the scheduler set when it removed the old gate. The tolerations of the old type
 // cannot be distinguished from the pod's own, and stay: they make no node infeasible.
 func (p *Profile) replacement(q Question) *corev1.Pod {
-	out := replacement(q.Pod)
-	if !gate.Made(q.Pod) || p.Label.Key == "" || q.Wants == capacity.Unknown {
+	next := q.next()
+	out := replacement(next)
+	if !gate.Made(next) || p.Label.Key == "" || q.Wants == capacity.Unknown {
 		return out
 	}
-	if _, opened := gate.Opened(q.Pod); opened {
+	if _, opened := gate.Opened(next); opened {
 		p.Label.Unlimit(&out.Spec)
 	}
 	p.Label.Limit(&out.Spec, q.Wants)

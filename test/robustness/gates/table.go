@@ -139,7 +139,7 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "after the move is noted", Scenario: Moved,
 		File: evict,
-		Next: "\tc.snapshot.Assume(pod, node)\n",
+		Next: "\tc.snapshot.Assume(w.proven.admitted, node)\n",
 	},
 	{
 		Program: history.Controller, Name: "before the outcome is stored", Scenario: Moved,

@@ -26,6 +26,7 @@ var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 func RequestOf(e *cluster.AuditEvent, since time.Time) (Request, bool) {
 	program, ours := programs[e.User.Username]
 	of := slices.Contains(writes, e.Verb) || e.ResponseStatus.Code == http.StatusForbidden
+	of = of && !strings.Contains(e.RequestURI, "dryRun=All") // it changes nothing, and a policy may refuse it
 	if !ours || !of || e.RequestReceived.Before(since) || e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return Request{}, false
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,17 +17,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
 // operator keeps a number of pods, as an operator of a kind that Berth does not know: it makes a new pod some time after one
-// is gone. A ConfigMap stands for the object that owns the pods.
+// is gone.
 type operator struct {
 	w    *testenv.World
 	app  string
@@ -36,12 +40,31 @@ type operator struct {
 	due  []time.Time
 }
 
-// owner creates the object of a kind that Berth does not know, and returns the reference of its pods.
+// owner creates the object of a kind that Berth does not know, with the template of its pods, and returns the reference of
+// these.
 func owner(w *testenv.World, app string) metav1.OwnerReference {
 	w.T.Helper()
-	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app}}
+	o := set(w, app, "clone", "")
 	w.Create(o)
-	return *metav1.NewControllerRef(o, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	return *metav1.NewControllerRef(o, o.GroupVersionKind())
+}
+
+// set serves a kind, lets the controller read it, and returns an object of it.
+func set(w *testenv.World, app, kind, subresources string) *unstructured.Unstructured {
+	w.T.Helper()
+	name := strings.ToUpper(kind[:1]) + kind[1:]
+	require.NoError(w.T, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "v1", name, subresources)))
+	for _, o := range builders.Grant(kind+"s", builders.User(cluster.BerthControllerUser), builders.Rule("test.example.com", []string{kind + "s"}, "get")) {
+		o.SetNamespace(w.Namespace)
+		require.NoError(w.T, client.IgnoreAlreadyExists(w.Client.Create(w.Ctx, o)))
+	}
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(builders.PodTemplate(app)))
+	require.NoError(w.T, err)
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": template}}}
+	o.SetAPIVersion("test.example.com/v1")
+	o.SetKind(name)
+	o.SetName(app)
+	return o
 }
 
 // fourOf creates the four pods of set, and waits until all are on spot.
@@ -176,11 +199,8 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
-	require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "v1", "Set", scaled)))
-	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(5)}}}
-	owner.SetAPIVersion("test.example.com/v1")
-	owner.SetKind("Set")
-	owner.SetName("set")
+	owner := set(w, "set", "set", scaled)
+	require.NoError(t, unstructured.SetNestedField(owner.Object, int64(5), "spec", "replicas"))
 	w.Create(builders.CapacityMix("set", 100, 0), owner)
 	fourOf(w, *metav1.NewControllerRef(owner, owner.GroupVersionKind()))
 	w.Controller(testenv.Impatient, hasty(2))

@@ -87,7 +87,7 @@ func names(pods []corev1.Pod) string {
 func asked(w *testenv.World, verb, resource string) []testenv.Request {
 	w.T.Helper()
 	return w.Audit(func(r testenv.Request) bool {
-		return r.User == cluster.BerthControllerUser && r.Verb == verb && r.Resource == resource && r.OK()
+		return r.User == cluster.BerthControllerUser && r.Verb == verb && r.Resource == resource && r.OK() && !r.DryRun
 	})
 }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/mix/replacement"
+)
+
+// owners reads the templates of the owners of pods as the API server has them at this moment. Nothing of them is kept.
+type owners struct {
+	kube kubernetes.Interface
+	live client.Reader
+}
+
+// unknownTemplate is why it cannot be known what the next pod of an owner is. It does not pass by itself.
+type unknownTemplate struct{ error }
+
+func (u unknownTemplate) Unwrap() error { return u.error }
+
+// errNoOwner means that the owner that a pod names does not exist.
+var errNoOwner = errors.New("it does not exist")
+
+// template returns what the replacement of a pod is created from. An error is an unknownTemplate, or means that a kind of
+// Kubernetes could not be read.
+func (o *owners) template(ctx context.Context, pod *corev1.Pod) (replacement.Template, error) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	var t replacement.Template
+	var err error
+	switch m := replacement.MakerOf(ref); m {
+	case replacement.Nobody, replacement.DaemonSet:
+		if ref == nil {
+			return t, unknownTemplate{errors.New("pods without a controller have no template")}
+		}
+		return t, unknownTemplate{fmt.Errorf("the controller of the pods is %s %s, and a %s has no template of pods that it creates itself",
+			ref.Kind, ref.Name, ref.Kind)}
+	case replacement.Unknown:
+		t, err = o.unknown(ctx, pod.Namespace, ref)
+	default:
+		t, err = o.known(ctx, m, pod, ref)
+	}
+	switch {
+	case errors.Is(err, errNoOwner):
+		return t, unknownTemplate{fmt.Errorf("spec.template of %s %s (%s) cannot be read: %w", ref.Kind, ref.Name, ref.APIVersion, err)}
+	case err == nil && t.Pod == nil:
+		return t, unknownTemplate{fmt.Errorf("%s has no template", t.Owner)}
+	}
+	return t, err
+}
+
+// unknown reads an owner of a kind that Kubernetes does not have. Whatever fails is unknown: that kind is no business of the
+// cluster, and it may be served by a program of one tenant.
+func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.OwnerReference) (replacement.Template, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIVersion)
+	object.SetKind(ref.Kind)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := o.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object)
+	if err == nil && object.GetUID() != ref.UID {
+		err = errNoOwner
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		err = fmt.Errorf("%w (berth-controller requires the verb get for it)", err)
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		err = fmt.Errorf("%w: %w", errNoOwner, err)
+	}
+	if err != nil {
+		return replacement.Template{}, unknownTemplate{fmt.Errorf("spec.template of %s %s (%s) cannot be read: %w", ref.Kind, ref.Name,
+			ref.APIVersion, err)}
+	}
+	t, err := replacement.OfUnknown(object)
+	if err != nil {
+		return t, unknownTemplate{err}
+	}
+	return t, nil
+}
+
+// known reads an owner of a kind of Kubernetes. The controller may list these kinds, so it lists one.
+func (o *owners) known(ctx context.Context, m replacement.Maker, pod *corev1.Pod, ref *metav1.OwnerReference) (replacement.Template, error) {
+	list, err := o.list(ctx, m, pod.Namespace, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),
+	})
+	if err != nil {
+		return replacement.Template{}, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return replacement.Template{}, err
+	}
+	var owner metav1.Object
+	for i := range items {
+		if found, err := meta.Accessor(items[i]); err == nil && found.GetUID() == ref.UID {
+			owner = found
+		}
+	}
+	if owner == nil {
+		return replacement.Template{}, errNoOwner
+	}
+	t, err := replacement.Of(owner, pod)
+	if err != nil {
+		return t, unknownTemplate{err}
+	}
+	if t.Pod != nil {
+		return t, nil
+	}
+	revision, err := o.kube.AppsV1().ControllerRevisions(pod.Namespace).Get(ctx, t.Revision, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return t, unknownTemplate{fmt.Errorf("%s of %s cannot be read: %w", t.Field, t.Owner, err)}
+	case err != nil:
+		return t, fmt.Errorf("read %s of %s: %w", t.Field, t.Owner, err)
+	case metav1.GetControllerOfNoCopy(revision) == nil || metav1.GetControllerOfNoCopy(revision).UID != ref.UID:
+		return t, unknownTemplate{fmt.Errorf("%s is not controlled by %s", t.Field, t.Owner)}
+	}
+	if err := t.ReadRevision(revision); err != nil {
+		return t, unknownTemplate{err}
+	}
+	return t, nil
+}
+
+func (o *owners) list(ctx context.Context, m replacement.Maker, namespace string, one metav1.ListOptions) (list runtime.Object, err error) {
+	switch m {
+	case replacement.ReplicaSet:
+		return o.kube.AppsV1().ReplicaSets(namespace).List(ctx, one)
+	case replacement.StatefulSet:
+		return o.kube.AppsV1().StatefulSets(namespace).List(ctx, one)
+	case replacement.Job:
+		return o.kube.BatchV1().Jobs(namespace).List(ctx, one)
+	case replacement.ReplicationController:
+		return o.kube.CoreV1().ReplicationControllers(namespace).List(ctx, one)
+	}
+	return nil, fmt.Errorf("maker %d has no template", m)
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replacement_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/internal/mix/replacement"
+)
+
+func podOf(apiVersion, kind string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2", Labels: map[string]string{
+		"app": "web", "added": "by-the-operator", "topology.kubernetes.io/zone": "a",
+	}}}
+	if kind != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web", UID: "owner", Controller: new(true), BlockOwnerDeletion: new(true)}}
+	}
+	return p
+}
+
+func template(cpu string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}},
+			Volumes:    []corev1.Volume{{Name: "data"}, {Name: "cache"}},
+		},
+	}
+}
+
+func TestOnlyWhatSomethingRecreatesIsNotLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		apiVersion, kind string
+		policy           corev1.RestartPolicy
+		lost             string
+	}{
+		"no controller":                    {lost: "no controller"},
+		"a ReplicaSet":                     {apiVersion: "apps/v1", kind: "ReplicaSet"},
+		"a StatefulSet":                    {apiVersion: "apps/v1", kind: "StatefulSet"},
+		"a ReplicationController":          {apiVersion: "v1", kind: "ReplicationController"},
+		"a Job":                            {apiVersion: "batch/v1", kind: "Job", policy: corev1.RestartPolicyNever, lost: "would count it as failed"},
+		"a Job of another project":         {apiVersion: "batch.example.com/v1", kind: "Job", policy: corev1.RestartPolicyAlways},
+		"a Deployment as the controller":   {apiVersion: "apps/v1", kind: "Deployment", lost: "creates no pods itself"},
+		"a ConfigMap as the controller":    {apiVersion: "v1", kind: "ConfigMap", lost: "creates no pods itself"},
+		"a step of a workflow":             {apiVersion: "argoproj.io/v1alpha1", kind: "Workflow", policy: corev1.RestartPolicyNever, lost: "restartPolicy is Never"},
+		"a driver":                         {apiVersion: "example.com/v1", kind: "Application", policy: corev1.RestartPolicyOnFailure, lost: "restartPolicy is OnFailure"},
+		"an unknown kind that runs always": {apiVersion: "example.com/v1", kind: "Clone", policy: corev1.RestartPolicyAlways},
+		"an unknown kind without a policy": {apiVersion: "example.com/v1", kind: "Clone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := podOf(c.apiVersion, c.kind)
+			p.Spec.RestartPolicy = c.policy
+			if lost := replacement.Lost(p); c.lost == "" {
+				assert.Empty(t, lost)
+			} else {
+				assert.Contains(t, lost, c.lost)
+			}
+		})
+	}
+}
+
+func TestReplicasCountOnlyPodsOfKindsThatCreatePods(t *testing.T) {
+	counting := map[string]string{"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1", "Job": "batch/v1"}
+	for kind, apiVersion := range counting {
+		assert.True(t, replacement.KindOf(apiVersion, kind).Counts(), kind)
+		assert.False(t, replacement.KindOf("example.com/v1", kind).Counts(), "%s of another group", kind)
+	}
+	assert.False(t, replacement.KindOf("apps/v1", "Deployment").Counts())
+	assert.False(t, replacement.MakerOf(nil).Counts())
+}
+
+// The cases follow newVersionedStatefulSetPod of Kubernetes 1.37.
+func TestAStatefulSetCreatesFromTheRevisionOfAnOrdinal(t *testing.T) {
+	rolling := func(partition int32) appsv1.StatefulSetUpdateStrategy {
+		return appsv1.StatefulSetUpdateStrategy{
+			Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition},
+		}
+	}
+	for name, c := range map[string]struct {
+		strategy appsv1.StatefulSetUpdateStrategy
+		start    int32
+		current  int32
+		revision string // of web-2
+	}{
+		"OnDelete":                       {strategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}, current: 4, revision: "web-new"},
+		"below the partition":            {strategy: rolling(3), revision: "web-old"},
+		"at the partition":               {strategy: rolling(2), revision: "web-new"},
+		"no partition":                   {strategy: rolling(0), current: 4, revision: "web-new"},
+		"the partition counts from":      {strategy: rolling(1), start: 2, revision: "web-old"},
+		"no parameters, below current":   {strategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}, current: 3, revision: "web-old"},
+		"no parameters, current no more": {strategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}, current: 2, revision: "web-new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+			s.Spec.UpdateStrategy, s.Spec.Template = c.strategy, template("1")
+			s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: c.start}
+			s.Status.CurrentRevision, s.Status.UpdateRevision, s.Status.CurrentReplicas = "web-old", "web-new", c.current
+			got, err := replacement.Of(s, podOf("apps/v1", "StatefulSet"))
+			require.NoError(t, err)
+			assert.Equal(t, c.revision, got.Revision)
+			assert.Equal(t, c.revision == "web-old", got.Pod == nil, "the old template is in a ControllerRevision")
+		})
+	}
+}
+
+func TestAStatefulSetThatItsControllerHasNotSeenIsUnknown(t *testing.T) {
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}
+	s.Status.ObservedGeneration = 1
+	_, err := replacement.Of(s, podOf("apps/v1", "StatefulSet"))
+	assert.ErrorContains(t, err, "status.updateRevision")
+}
+
+func TestTheReplacementOfAStatefulSetKeepsItsIdentity(t *testing.T) {
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	s.Spec.Template, s.Spec.ServiceName = template("1"), "peers"
+	s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(9))}
+	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	s.Status.CurrentRevision, s.Status.UpdateRevision = "web-old", "web-new"
+	old := podOf("apps/v1", "StatefulSet")
+	got, err := replacement.Of(s, old)
+	require.NoError(t, err)
+	revised := template("4")
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": revised.ObjectMeta, "spec": revised.Spec, "$patch": "replace"}}})
+	require.NoError(t, err)
+	require.NoError(t, got.ReadRevision(&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}}))
+	p := got.Replacement(old)
+	assert.Equal(t, map[string]string{
+		"app": "web", "statefulset.kubernetes.io/pod-name": "web-2", "apps.kubernetes.io/pod-index": "2", "controller-revision-hash": "web-old",
+	}, p.Labels)
+	assert.Equal(t, "web-2", p.Spec.Hostname)
+	assert.Equal(t, "peers", p.Spec.Subdomain)
+	require.Len(t, p.Spec.Volumes, 2)
+	assert.Equal(t, "data-web-2", p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	assert.Equal(t, "cache", p.Spec.Volumes[1].Name)
+	assert.Equal(t, "4", p.Spec.Containers[0].Resources.Limits.Cpu().String())
+	assert.Empty(t, p.Name, "a dry run must not meet the pod that runs")
+	assert.Nil(t, p.OwnerReferences[0].BlockOwnerDeletion, "it would require a right on the finalizers of the owner")
+}
+
+func TestARevisionWithoutATemplateIsNoTemplate(t *testing.T) {
+	for _, raw := range []string{"", "{}", "[]", `{"spec":{}}`, `{"spec":{"template":7}}`} {
+		var got replacement.Template
+		assert.Error(t, got.ReadRevision(&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(raw)}}), raw)
+	}
+}
+
+func TestAnUnknownKindHasATemplateOnlyIfItIsOneOfPods(t *testing.T) {
+	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(template("1")))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		spec map[string]any
+		want string
+	}{
+		"a template":          {spec: map[string]any{"template": whole}},
+		"none":                {spec: map[string]any{}, want: "Set web has no spec.template"},
+		"a text":              {spec: map[string]any{"template": "pod"}, want: "no spec.template"},
+		"something else":      {spec: map[string]any{"template": map[string]any{"spec": map[string]any{"steps": int64(3)}}}, want: "no spec.containers"},
+		"containers of texts": {spec: map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{"main"}}}}, want: "no template of a pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec}}
+			o.SetKind("Set")
+			o.SetName("web")
+			got, err := replacement.OfUnknown(o)
+			if c.want != "" {
+				assert.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			p := got.Replacement(podOf("example.com/v1", "Set"))
+			assert.Equal(t, map[string]string{"app": "web", "added": "by-the-operator"}, p.Labels, "labels of the node are of the pod that runs")
+		})
+	}
+}
+
+func TestAPodThatIsNotAdmittedRequestsItsLimits(t *testing.T) {
+	s := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: template("3")}}
+	old := podOf("apps/v1", "ReplicaSet")
+	got, err := replacement.Of(s, old)
+	require.NoError(t, err)
+	p := replacement.AsAdmitted(got.Replacement(old), old)
+	assert.Equal(t, "3", p.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, corev1.DefaultSchedulerName, p.Spec.SchedulerName)
+	assert.Nil(t, s.Spec.Template.Spec.Containers[0].Resources.Requests, "the template is as it was")
+}
