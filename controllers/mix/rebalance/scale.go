@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/replacement"
 )
 
 const (
@@ -213,9 +214,11 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	return nil
 }
 
-// readsScale reports whether nothing but the scale of a group's owner tells how many replicas it requests.
+// readsScale reports whether nothing but the scale of a group's owner tells how many replicas it requests. A kind of
+// Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
 func (c *Controller) readsScale(g *clusterstate.Group) bool {
-	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID
+	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID &&
+		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
 // scaleOf is the scale of a group's owner; ok is false where there is no answer yet.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -293,7 +294,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	if owner != nil {
 		g.Ended, g.FixedNode, g.MinReady = owner.ended || owner.asked == 0, owner.node, owner.minReady
 		g.CountsFailures = g.CountsFailures && !owner.toleratesEvictions
-		if owner.asked >= 0 {
+		if owner.asked >= 0 && replacement.MakerOf(newest.Owner).Counts() {
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
@@ -354,7 +355,10 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 		return w, Rollout{}
 	}
 	above := metav1.GetControllerOfNoCopy(owner)
-	if ref.Kind != "ReplicaSet" || above == nil {
+	switch {
+	case !replacement.MakerOf(ref).Counts(): // the rollout is that of other pods
+		return w, Rollout{}
+	case ref.Kind != "ReplicaSet" || above == nil:
 		return w, owner.rollout
 	}
 	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}

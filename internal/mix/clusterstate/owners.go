@@ -23,7 +23,8 @@ import (
 // third of what the objects take that have everything else left empty.
 type Owner struct {
 	metav1.ObjectMeta
-	// asked is how many replicas it requests, -1 where it does not say.
+	// asked is how many pods it requests that name it as their controller, -1 where it does not say. The replicas of a
+	// Deployment are those of its ReplicaSets: they count no pod whose controller it is itself, which an operator created.
 	asked int
 	// ended is set where it makes no more pods: it is being deleted, or a Job that finished, failed or was suspended.
 	ended bool
@@ -75,7 +76,7 @@ func Strip(o metav1.Object) *Owner {
 			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
 	case *appsv1.Deployment:
-		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfDeployment(o)
+		kept.rollout = rolloutOfDeployment(o)
 	case *batchv1.Job:
 		kept.ended, kept.node = jobEnded(o), strings.Clone(o.Spec.Template.Spec.NodeName)
 		if kept.toleratesEvictions = toleratesEvictions(o); kept.toleratesEvictions {

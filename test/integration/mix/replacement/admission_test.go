@@ -74,3 +74,24 @@ func TestAQuotaThatIsUsedUpAllowsMoves(t *testing.T) {
 	w.WaitRepaired("web", split.New(50, 1), 4, letGo)
 	assert.Len(t, w.Evictions(), 2)
 }
+
+// Operators name a Deployment as the controller of pods that they create: its replicas are those of its ReplicaSets.
+func TestADeploymentLendsItsReplicasToNoPodThatItDidNotCreate(t *testing.T) {
+	w := newWorld(t)
+	lane := testenv.Lane("worker")
+	w.AddNodes(lane.Node(onDemand, onDemand, "16"), lane.Node(spot, spot, "16"))
+	d := builders.Deployment("operator", 1, lane.Pods)
+	w.Create(builders.CapacityMix("worker", 50, 1), d)
+	owner := *metav1.NewControllerRef(d, d.GroupVersionKind())
+	owner.APIVersion, owner.Kind = "apps/v1", "Deployment"
+	for i := range 10 {
+		w.Create(builders.Pod("worker", fmt.Sprintf("worker-%d", i), lane.Pods, builders.OwnedBy(owner)))
+	}
+	w.WaitReady("worker", 10)
+	w.RequireExact("worker", split.New(50, 1), 10)
+	w.Controller(testenv.Impatient)
+	w.WaitSatisfied("worker")
+	w.ChangeMix("worker", builders.SpotPercent(0))
+	w.WaitBlocked("worker", "ReplacementUnknown", "Deployment operator")
+	testenv.Stays(w, testenv.Holds, "nothing is evicted", 0, w.Evicted)
+}
