@@ -141,7 +141,26 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 	require.True(t, status.IsSuccess())
 	require.True(t, f.framework.RunReservePluginsReserve(f.Ctx, state, pod("only", ""), "n00").IsSuccess())
 	on, _ := f.place(t, pod("next", ""))
-	assert.Equal(t, "n01", on)
+	assert.Equal(t, "n03", on, "it had no turn for longest: that of another pod's only node does not change this")
+}
+
+// Every second pod fits on the last node only.
+func TestRoundRobinIsFairBesidePinnedPods(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, noArgs(), fleetOf(8)...)
+	f.set(policy(functions(v1alpha1.ScoreAntiAffinity), tieBreaker(v1alpha1.TieBreakerRoundRobin)))
+	last, err := f.Snapshot.NodeInfos().Get("n07")
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for i := range 32 {
+		on, _ := f.place(t, pod(fmt.Sprint("free-", i), ""))
+		counts[on]++
+		f.placeIn(t, pod(fmt.Sprint("pinned-", i), ""), []fwk.NodeInfo{last})
+	}
+	for _, n := range f.nodes[:7] {
+		assert.GreaterOrEqual(t, counts[n.Name], 4, "%v", counts)
+		assert.LessOrEqual(t, counts[n.Name], 5, "%v", counts)
+	}
 }
 
 // drawPod draws a pod of one of a few workloads, with preferences.

@@ -11,8 +11,10 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Tolerance is the difference up to which two scores are equal: sums of floating-point numbers differ in their last digits.
-const Tolerance = 1e-9
+// step is the step in which scores are compared: sums of floating-point numbers differ in their last digits. Two scores are
+// rounded before they are compared, and not compared with a tolerance, which would not be transitive: a could equal b, and b
+// equal c, where a is below c.
+const step = 1e-9
 
 // Candidate is a feasible node with its score.
 type Candidate struct {
@@ -31,8 +33,7 @@ type Candidate struct {
 type Chooser struct {
 	strategy v1alpha1.TieBreaker
 	random   *rand.Rand
-	// last is the node that was selected last, for RoundRobin.
-	last string
+	turns    turns
 }
 
 // NewChooser returns a Chooser. With a seed, random choices are repeatable.
@@ -50,7 +51,11 @@ func NewChooser(strategy v1alpha1.TieBreaker, seed *int64) *Chooser {
 }
 
 // Selected tells the chooser which node the pod goes to, also where it was the only one.
-func (c *Chooser) Selected(node string) { c.last = node }
+func (c *Chooser) Selected(node string) {
+	if c.strategy == v1alpha1.TieBreakerRoundRobin {
+		c.turns.take(node)
+	}
+}
 
 // Choose returns the index of the selected candidate, and how many candidates have its score or a higher one and are not
 // demoted below the best. The list must not be empty; its order does not change the result.
@@ -72,8 +77,7 @@ func (c *Chooser) Choose(all []Candidate) (index, tied int) {
 func best(all []Candidate) *Candidate {
 	top := &all[0]
 	for i := range all {
-		// Scores within the tolerance are compared too: the highest one determines the ties.
-		if c := &all[i]; byScore(c, top) < 0 || c.Demoted == top.Demoted && c.Score > top.Score {
+		if c := &all[i]; byScore(c, top) < 0 {
 			top = c
 		}
 	}
@@ -101,17 +105,9 @@ func (c *Chooser) compare(a, b *Candidate) int {
 	case v1alpha1.TieBreakerAffinityBased:
 		return cmp.Or(cmp.Compare(b.Affinity, a.Affinity), byName)
 	case v1alpha1.TieBreakerRoundRobin:
-		return cmp.Or(after(b.Node, c.last)-after(a.Node, c.last), byName)
+		return cmp.Or(cmp.Compare(c.turns.last(a.Node), c.turns.last(b.Node)), byName)
 	}
 	return byName
-}
-
-// after is 1 for a name after the last one, 0 for the others, whose turn is in the next round.
-func after(name, last string) int {
-	if name > last {
-		return 1
-	}
-	return 0
 }
 
 // weighted selects any candidate that is demoted as the best is, with a probability in proportion to its score; with equal
@@ -151,7 +147,7 @@ func (c *Chooser) Rank(all []Candidate) {
 	})
 }
 
-// byScore orders candidates: those that are not demoted first, then by score. Scores within the tolerance are equal.
+// byScore orders candidates: those that are not demoted first, then by score.
 func byScore(a, b *Candidate) int {
 	if a.Demoted != b.Demoted {
 		if a.Demoted {
@@ -159,10 +155,7 @@ func byScore(a, b *Candidate) int {
 		}
 		return -1
 	}
-	if math.Abs(a.Score-b.Score) <= Tolerance {
-		return 0
-	}
-	return cmp.Compare(b.Score, a.Score)
+	return cmp.Compare(math.Round(b.Score/step), math.Round(a.Score/step))
 }
 
 // Better orders candidates by score, and equal ones by name.

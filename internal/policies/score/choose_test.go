@@ -5,6 +5,7 @@ package score
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,8 +54,8 @@ func TestTheBestNodeIsSelected(t *testing.T) {
 						}
 						require.False(t, all[index].Demoted && !other.Demoted, "a node that is not demoted is better")
 						if other.Demoted == all[index].Demoted {
-							require.GreaterOrEqual(t, all[index].Score, other.Score-Tolerance)
-							if other.Score >= all[index].Score-Tolerance {
+							require.GreaterOrEqual(t, all[index].Score, other.Score-step)
+							if other.Score >= all[index].Score-step {
 								ties++
 							}
 						}
@@ -76,7 +77,7 @@ func TestTies(t *testing.T) {
 	assert.Equal(t, "n03", selected(NewChooser(v1alpha1.TieBreakerAffinityBased, nil), all))
 	_, tied := NewChooser(v1alpha1.TieBreakerName, nil).Choose(all)
 	assert.Equal(t, 3, tied)
-	_, tied = NewChooser(v1alpha1.TieBreakerName, nil).Choose(nodes(7, 9, 9+Tolerance/2))
+	_, tied = NewChooser(v1alpha1.TieBreakerName, nil).Choose(nodes(7, 9, 9+step/4))
 	assert.Equal(t, 2, tied, "the last digits of sums do not count")
 }
 
@@ -116,8 +117,69 @@ func TestRoundRobinIsFairWithinOne(t *testing.T) {
 func TestRoundRobinCountsNodesThatWereTheOnlyOne(t *testing.T) {
 	t.Parallel()
 	c := NewChooser(v1alpha1.TieBreakerRoundRobin, nil)
-	c.Selected("n01")
-	assert.Equal(t, "n02", selected(c, nodes(9, 9, 9)))
+	c.Selected("n00")
+	assert.Equal(t, "n01", selected(c, nodes(9, 9, 9)))
+}
+
+// Pods that fit on one node only do not decide where the others go.
+func TestRoundRobinIsFairBesidePodsThatHaveOneNode(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := nodes(9, 9, 9, 9, 9, 9, 9, 9)
+		c := NewChooser(v1alpha1.TieBreakerRoundRobin, nil)
+		counts := map[string]int{}
+		for range rapid.IntRange(1, 64).Draw(t, "pods") {
+			counts[selected(c, all)]++
+			for range rapid.IntRange(0, 2).Draw(t, "pinned") {
+				c.Selected("n07")
+			}
+		}
+		least, most := 1000, 0
+		for _, n := range all[:7] {
+			least, most = min(least, counts[n.Node]), max(most, counts[n.Node])
+		}
+		require.LessOrEqual(t, most-least, 1, "of the nodes that were candidates of the free pods only: %v", counts)
+		require.LessOrEqual(t, counts["n07"], most)
+	})
+}
+
+func TestTurnsOfNodesThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := NewChooser(v1alpha1.TieBreakerRoundRobin, nil)
+	for i := range 3 * maxTurns {
+		c.Selected(fmt.Sprint("gone-", i))
+	}
+	assert.LessOrEqual(t, len(c.turns.recent)+len(c.turns.older), 2*maxTurns)
+	assert.Zero(t, c.turns.last("gone-0"))
+}
+
+// Choose and Rank order candidates alike, also where each score is next to another one.
+func TestChooseSelectsWhatRanksFirst(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		strategy := rapid.SampledFrom([]v1alpha1.TieBreaker{
+			v1alpha1.TieBreakerName, v1alpha1.TieBreakerLeastLoaded, v1alpha1.TieBreakerAffinityBased,
+		}).Draw(t, "strategy")
+		all := make([]Candidate, rapid.IntRange(1, 12).Draw(t, "nodes"))
+		for i := range all {
+			all[i] = Candidate{
+				Node: fmt.Sprintf("n%02d", i), Score: 50 + float64(rapid.IntRange(0, 40).Draw(t, "tenths"))*step/10,
+				Load: rapid.Float64Range(0, 1).Draw(t, "load"), Affinity: rapid.Float64Range(0, 100).Draw(t, "affinity"),
+				Demoted: rapid.Bool().Draw(t, "demoted"),
+			}
+		}
+		c := NewChooser(strategy, nil)
+		index, tied := c.Choose(all)
+		ranked := slices.Clone(all)
+		c.Rank(ranked)
+		require.Equal(t, all[index].Node, ranked[0].Node)
+		for i := range ranked {
+			for j := range ranked[i:] {
+				require.LessOrEqual(t, byScore(&ranked[i], &ranked[i+j]), 0, "%v is before %v", ranked[i], ranked[i+j])
+			}
+			require.Equal(t, i < tied, byScore(&ranked[i], &ranked[0]) == 0)
+		}
+	})
 }
 
 // distribution selects many times, and returns how often each node was.
