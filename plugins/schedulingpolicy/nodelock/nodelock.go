@@ -4,8 +4,11 @@
 package nodelock
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/klog/v2"
@@ -33,8 +37,16 @@ const (
 	prefix = "node-lock-"
 )
 
-// Name is the name of the Lease of a node.
-func Name(node string) string { return prefix + node }
+// Name is the name of the Lease of a node. The name of a node can be as long as that of any object: of a longer one than the
+// prefix leaves space for, a hash takes the place of the end.
+func Name(node string) string {
+	if len(prefix)+len(node) <= validation.DNS1123SubdomainMaxLength {
+		return prefix + node
+	}
+	hash := fmt.Sprintf("-%x", sha256.Sum256([]byte(node)))[:17]
+	begin := node[:validation.DNS1123SubdomainMaxLength-len(prefix)-len(hash)]
+	return prefix + strings.TrimRight(begin, ".-") + hash
+}
 
 // Locks are the locks of the nodes as one scheduler has them. Safe for concurrent use.
 type Locks struct {
@@ -73,7 +85,7 @@ func (l *Locks) Lock(ctx context.Context, node *corev1.Node) (unlock func(), err
 	case <-n.turn:
 	case <-ctx.Done():
 		l.leave(ctx, node.Name, n, false)
-		return nil, fmt.Errorf("node %s is locked by other pods of this scheduler: %w", node.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("node %s is locked by %s, this scheduler, for other pods: %w", node.Name, l.identity, context.Cause(ctx))
 	}
 	if err := l.hold(ctx, node, n); err != nil {
 		l.leave(ctx, node.Name, n, true)
@@ -124,11 +136,12 @@ func (l *Locks) hold(ctx context.Context, node *corev1.Node, n *nodeLock) error 
 		return nil
 	}
 	var holder string
-	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (held bool, err error) {
-		held, holder, err = l.try(ctx, node, n)
+	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
+		held, other, err := l.try(ctx, node, n)
+		holder = cmp.Or(other, holder) // the last request can end with the wait, and tells no holder
 		return held, err
 	})
-	if wait.Interrupted(err) && holder != "" {
+	if err != nil && ctx.Err() != nil && holder != "" {
 		return fmt.Errorf("node %s is locked by %s: %w", node.Name, holder, context.Cause(ctx))
 	} else if err != nil {
 		return fmt.Errorf("lock node %s: %w", node.Name, err)

@@ -5,6 +5,7 @@ package nodelock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,12 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
 )
 
 func node(name string) *corev1.Node {
@@ -80,6 +83,42 @@ func TestALockExcludesOtherSchedulers(t *testing.T) {
 	assert.Equal(t, "b", w.holder(t, "n1"))
 	unlock()
 	assert.Empty(t, b.nodes, "nothing is kept of nodes that are not locked")
+}
+
+// The last request can end with the wait: its error names no holder.
+func TestAWaitThatEndsWithARequestNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	_, err := w.scheduler("a").Lock(t.Context(), node("n1"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reads := 0
+	w.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if reads++; reads == 1 {
+			return false, nil, nil
+		}
+		cancel(errors.New("the time is over"))
+		return true, nil, ctx.Err()
+	})
+	_, err = w.scheduler("b").Lock(ctx, node("n1"))
+	require.EqualError(t, err, "node n1 is locked by a: the time is over")
+}
+
+func TestANodeWithAnyNameHasALease(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		labels := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9][-a-z0-9]{0,61}[a-z0-9]`), 1, 8).Draw(t, "labels")
+		name := strings.Join(labels, ".") + strings.Repeat(".a", 127)
+		name = strings.TrimRight(name[:rapid.IntRange(1, 253).Draw(t, "length")], ".-")
+		lease := Name(name)
+		require.Empty(t, validation.NameIsDNSSubdomain(lease, false), lease)
+		if len(name) <= 243 {
+			require.Equal(t, prefix+name, lease)
+		}
+	})
+	long := strings.Repeat("a.", 120)
+	assert.Empty(t, validation.NameIsDNSSubdomain(Name(long+"node-1"), false))
+	assert.NotEqual(t, Name(long+"node-1"), Name(long+"node-2"))
 }
 
 // The garbage collector deletes a Lease whose owner is gone, also one that is held.
@@ -188,7 +227,7 @@ func TestAWaitThatIsGivenUpLeavesNothingLocked(t *testing.T) {
 	first, err := a.Lock(t.Context(), node("n1"))
 	require.NoError(t, err)
 	_, err = a.Lock(briefly(t), node("n1"))
-	require.EqualError(t, err, "node n1 is locked by other pods of this scheduler: the time is over")
+	require.EqualError(t, err, "node n1 is locked by a, this scheduler, for other pods: the time is over")
 	first()
 	assert.Empty(t, w.holder(t, "n1"))
 	again, err := a.Lock(t.Context(), node("n1"))
