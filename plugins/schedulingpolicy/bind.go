@@ -27,6 +27,7 @@ func (pl *SchedulingPolicy) Bind(ctx context.Context, cycleState fwk.CycleState,
 	if c == nil {
 		return skip
 	}
+	c.stopWaiting()
 	if timeout := c.governor.rules.ReservationTimeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.reserved.Add(timeout).Sub(pl.clock.Now()), errReservationOver)

@@ -29,6 +29,8 @@ type cycle struct {
 	// name of the Reservation that was made for the pod, empty for none.
 	group, prepared string
 	preparer        preparer
+	// expiry rejects the pod when its group was not complete in time, nil if it did not wait.
+	expiry *time.Timer
 }
 
 var _ policystate.Policy = &cycle{}

@@ -58,6 +58,14 @@ func noArgs() *config.SchedulingPolicyArgs {
 // set adds or replaces a policy as the watch would.
 func (f *fixture) set(p *v1alpha1.SchedulingPolicy) { f.plugin.policyHandler().OnAdd(p, false) }
 
+// SetPods adds or replaces pods in the cache, as the watch would.
+func (f *fixture) SetPods(tb plugintest.TB, pods ...*corev1.Pod) {
+	f.Cluster.SetPods(tb, pods...)
+	for _, p := range pods {
+		f.plugin.podHandler().OnAdd(p, false)
+	}
+}
+
 // snapshot has the scheduler see pods on their nodes.
 func (f *fixture) snapshot(pods ...*corev1.Pod) {
 	f.pods = pods

@@ -4,18 +4,17 @@ package schedulingpolicy
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
@@ -74,42 +73,85 @@ func (g *governor) groupOf(pod *corev1.Pod) string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
+// nameOf names the group of a pod for users.
+func (g *governor) nameOf(pod *corev1.Pod) string {
+	if key := g.rules.GroupLabelKey; key != "" {
+		return key + "=" + pod.Labels[key]
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.Name
+	}
+	return ""
+}
+
+// waitSlack is what the scheduler's own limit of a wait has more than that of the group, whose message names the group.
+const waitSlack = 5 * time.Second
+
 // Permit has a pod wait until its group has enough members with a node.
 func (pl *SchedulingPolicy) Permit(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	c := read(cycleState)
 	if c == nil || c.group == "" {
 		return nil, 0
 	}
-	allowed, complete := pl.groups.Join(groupKey(pod, c), pod.Name, pod.UID, pl.settled(c, pod), c.governor.rules.GroupSize)
+	key := groupKey(pod, c)
+	var allowed []types.UID
+	var complete bool
+	pl.size(c, pod, func(settled *settled, size int) {
+		allowed, complete = pl.groups.Join(key, pod.Name, pod.UID, settled, size)
+	})
 	if !complete {
-		return fwk.NewStatus(fwk.Wait), c.governor.rules.ReservationTimeout
+		timeout := c.governor.rules.ReservationTimeout
+		c.expiry = time.AfterFunc(timeout, func() { pl.reject(pod.UID, pl.incomplete(c, pod)) })
+		pl.waits.add(key, pl, c, pod)
+		return fwk.NewStatus(fwk.Wait), timeout + waitSlack
 	}
-	for _, uid := range allowed {
+	pl.waits.remove(key, pl.groups)
+	pl.allow(allowed)
+	return nil, 0
+}
+
+func (pl *SchedulingPolicy) allow(pods []types.UID) {
+	for _, uid := range pods {
 		if w := pl.handle.GetWaitingPod(uid); w != nil {
 			w.Allow(Name)
 		}
 	}
-	return nil, 0
+}
+
+func (pl *SchedulingPolicy) reject(pod types.UID, reason string) {
+	if w := pl.handle.GetWaitingPod(pod); w != nil {
+		w.Reject(Name, reason)
+	}
 }
 
 func groupKey(pod *corev1.Pod, c *cycle) string { return pod.Namespace + "/" + c.group }
 
-// settled are the other members of a group that are bound, or whose binding a scheduler prepared that did not complete it.
-func (pl *SchedulingPolicy) settled(c *cycle, pod *corev1.Pod) sets.Set[string] {
-	members := sets.New(c.preparer.Prepared(pod.Namespace, c.group)...)
-	all, err := pl.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).List(labels.Everything())
-	if err != nil {
-		return members // a cache does not fail
+// size calls a function with the settled members of a pod's group, and how many members have to be here.
+func (pl *SchedulingPolicy) size(c *cycle, pod *corev1.Pod, call func(settled *settled, size int)) {
+	of := unbounded
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && c.governor.rules.GroupLabelKey == "" {
+		of = pl.owners.crew(pod.Namespace, owner)
 	}
-	for _, other := range all {
-		if other.Spec.NodeName == "" || podphase.Finished(other) || other.DeletionTimestamp != nil {
-			continue
-		}
-		if g := pl.governorOf(other); g != nil && g.groupOf(other) == c.group {
-			members.Insert(other.Name)
-		}
+	prepared := c.preparer.Prepared(pod.Namespace, c.group)
+	pl.census.with(groupKey(pod, c), prepared, func(settled *settled, succeeded int) {
+		call(settled, needed(c.governor.rules.GroupSize, of, succeeded))
+	})
+}
+
+// incomplete is why a pod that waits for its group gives its node back.
+func (pl *SchedulingPolicy) incomplete(c *cycle, pod *corev1.Pod) (reason string) {
+	pl.size(c, pod, func(settled *settled, size int) {
+		reason = fmt.Sprintf("%s: group %s: %d of %d members are here, groupSize is %d", ErrReasonIncomplete,
+			c.governor.nameOf(pod), pl.groups.Count(groupKey(pod, c), settled), size, c.governor.rules.GroupSize)
+	})
+	return reason
+}
+
+// stopWaiting ends the limit of the wait for the group.
+func (c *cycle) stopWaiting() {
+	if c.expiry != nil {
+		c.expiry.Stop()
 	}
-	return members
 }
 
 // prepare makes a Reservation for the pod, and returns when one is made for each pod that is bound with it: a scheduler that is
@@ -131,11 +173,15 @@ func (pl *SchedulingPolicy) leave(ctx context.Context, c *cycle, pod *corev1.Pod
 	if c.group == "" {
 		return
 	}
-	committed, aborted := pl.groups.Leave(groupKey(pod, c), pod.UID)
+	c.stopWaiting()
+	key, reason := groupKey(pod, c), ""
+	if len(pl.groups.Waiting(key)) > 0 {
+		reason = pl.incomplete(c, pod)
+	}
+	committed, aborted := pl.groups.Leave(key, pod.UID)
+	pl.waits.remove(key, pl.groups)
 	for _, uid := range aborted {
-		if w := pl.handle.GetWaitingPod(uid); w != nil {
-			w.Reject(Name, ErrReasonIncomplete)
-		}
+		pl.reject(uid, reason)
 	}
 	if committed {
 		c.prepared = "" // the capacity is kept for the next attempt, also if this is called again
@@ -146,6 +192,7 @@ func (pl *SchedulingPolicy) leave(ctx context.Context, c *cycle, pod *corev1.Pod
 // boundWithGroup ends the preparation of a pod that is bound.
 func (pl *SchedulingPolicy) boundWithGroup(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	if c.group != "" {
+		c.stopWaiting()
 		_, _ = pl.groups.Leave(groupKey(pod, c), pod.UID)
 		pl.cancel(ctx, c, pod)
 	}

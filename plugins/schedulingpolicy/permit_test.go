@@ -110,14 +110,14 @@ type placement struct {
 }
 
 // permit selects a node for a pod, and runs Permit, which returns the code.
-func (f *fixture) permit(t *testing.T, name string, want fwk.Code) *placement {
+func (f *fixture) permit(t *testing.T, name string, want fwk.Code, change ...func(*corev1.Pod)) *placement {
 	t.Helper()
-	a := &placement{f: f, pod: pod(name, "")}
+	a := &placement{f: f, pod: pod(name, "", change...)}
 	a.node, a.state = f.place(t, a.pod)
 	timeouts, status := f.framework.RunPermitPlugins(f.Ctx, a.state, a.pod, a.node)
 	require.Equal(t, want, status.Code(), status.Message())
 	if want == fwk.Wait {
-		assert.Equal(t, map[string]time.Duration{Name: time.Minute}, timeouts)
+		assert.Equal(t, map[string]time.Duration{Name: time.Minute + waitSlack}, timeouts)
 		f.framework.AddWaitingPod(a.pod, timeouts)
 	}
 	return a
@@ -259,22 +259,6 @@ func TestAPodThatIsNotBoundInTwoPhasesIsPermitted(t *testing.T) {
 	f.permit(t, "optimistic", fwk.Success)
 }
 
-func TestSettledAreMembersThatAreBoundOrPrepared(t *testing.T) {
-	t.Parallel()
-	f, p := grouped(t, 2)
-	phase := func(is corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = is } }
-	f.SetPods(
-		t, pod("bound", "n00"), pod("runs", "n01", phase(corev1.PodRunning)), pod("waits", ""),
-		pod("succeeded", "n00", phase(corev1.PodSucceeded)), pod("failed", "n00", phase(corev1.PodFailed)),
-		pod("terminating", "n00", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }),
-		pod("of another controller", "n00", controller("db")), pod("without a controller", "n00", func(p *corev1.Pod) { p.OwnerReferences = nil }),
-		pod("in another namespace", "n00", func(p *corev1.Pod) { p.Namespace = "other" }),
-	)
-	p.kept = []string{"prepared", "bound"}
-	state, _ := f.run(t, pod("x", ""), f.infos(t))
-	assert.Equal(t, sets.New("bound", "runs", "prepared"), f.plugin.settled(read(state), pod("x", "")))
-}
-
 // A pod that completes a group on its own needs no capacity kept: if the scheduler is killed, the group is not bound in part.
 func TestAMemberOfACompleteGroupIsNotPrepared(t *testing.T) {
 	t.Parallel()
@@ -323,7 +307,7 @@ func TestAMemberThatGivesUpRejectsThoseThatWait(t *testing.T) {
 	a.unreserve()
 	status := b.waited(t)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
-	assert.Contains(t, status.Message(), ErrReasonIncomplete)
+	assert.Contains(t, status.Message(), ErrReasonIncomplete+": group web: 2 of 3 members are here, groupSize is 3")
 	b.unreserve()
 	f.permit(t, "c", fwk.Wait)
 	f.permit(t, "d", fwk.Wait)

@@ -13,10 +13,13 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
@@ -36,8 +39,8 @@ type SchedulingPolicy struct {
 	handle fwk.Handle
 	// preparer returns what prepares the bindings of groups, false in a profile without the plugin Reservation.
 	preparer func() (preparer, bool)
-	// defaults governs pods without a policy, nil if none does.
-	defaults *governor
+	// governor governs pods without a policy, nil if none does.
+	governor *governor
 }
 
 var (
@@ -58,11 +61,33 @@ func (pl *SchedulingPolicy) Name() string { return Name }
 
 // EventsToRegister names the events after which a group of pods can be complete that was not, or a pod can have a group. The
 // plugin rejects no other pod.
-func (*SchedulingPolicy) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (pl *SchedulingPolicy) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodLabel}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete | fwk.UpdatePodLabel}, QueueingHintFn: pl.sameGroup},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}},
 	}, nil
+}
+
+// sameGroup queues a pod after an event of itself, of another pod of its group, or of a pod that can have had capacity for the
+// group. Pods of other namespaces wake it only if they had a node: a tenant's new pods wake those of no other.
+func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	old, now, err := schedutil.As[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if now == nil {
+		if old.Spec.NodeName != "" || old.Namespace == pod.Namespace {
+			return fwk.Queue, nil
+		}
+		return fwk.QueueSkip, nil
+	}
+	if now.UID == pod.UID {
+		return fwk.Queue, nil
+	}
+	if g := pl.governorOf(pod); now.Namespace == pod.Namespace && g != nil && g.groupOf(now) == g.groupOf(pod) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
 }
 
 // NewFactory returns a plugin factory for one scheduler binary. The recorder records the decisions; the classifiers are those
@@ -84,7 +109,7 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 			if err != nil {
 				return nil, fmt.Errorf("pluginConfig.%s.args.defaultPolicy.%w", Name, err)
 			}
-			pl.defaults = newGovernor(compiled, "profile "+handle.ProfileName())
+			pl.governor = newGovernor(compiled, "profile "+handle.ProfileName())
 		}
 		var err error
 		pl.shared, err = schedulers.Join(ctx, handle,
@@ -93,6 +118,7 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 		if err != nil {
 			return nil, err
 		}
+		pl.setDefaults(handle.ProfileName(), pl.governor)
 		recorder.add(handle.ProfileName(), pl)
 		return pl, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -49,14 +50,22 @@ type shared struct {
 	// classifier returns how the scheduler classifies nodes.
 	classifier func() *capacity.Classifier
 
-	// version changes with the policies.
-	version atomic.Int64
+	// census, waits and tasks are of pods that are bound in groups, owners are their controllers.
+	census *census
+	waits  *waits
+	tasks  workqueue.TypedDelayingInterface[task]
+	owners *owners
+
 	// nodes is the number of nodes of the cluster when a pod was scored last.
 	nodes atomic.Int64
 
 	mu sync.Mutex
 	// governors are those of policies that have governed a pod, by UID.
 	governors map[types.UID]*governor
+	// defaults govern pods without a policy, by the name of the profile.
+	defaults map[string]*governor
+	// versions of namespaces change with their policies.
+	versions map[string]int64
 }
 
 // governor is a policy or the rules of a profile, with what its strategy remembers. Scheduling cycles use it one at a time.
@@ -112,12 +121,22 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPo
 		groups:     twophase.New(),
 		classifier: classifierOf(classifiers, handle),
 		governors:  map[types.UID]*governor{},
+		defaults:   map[string]*governor{},
+		versions:   map[string]int64{},
+		census:     newCensus(),
+		waits:      newWaits(),
+		tasks:      newTasks(),
+		owners:     newOwners(handle.SharedInformerFactory()),
+	}
+	if err := sh.watchMembers(handle); err != nil {
+		return nil, err
 	}
 	resource := crdinformer.Resource{Name: "schedulingpolicies", Object: &v1alpha1.SchedulingPolicy{}}
 	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.policyHandler()); err != nil {
 		return nil, err
 	}
 	go sh.Release(ctx, handle.Activate)
+	go sh.work(ctx, handle)
 	return sh, nil
 }
 
@@ -152,32 +171,72 @@ func (sh *shared) policyHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*v1alpha1.SchedulingPolicy]{
 		Add: func(p *v1alpha1.SchedulingPolicy) {
 			if sh.policies.Set(p) {
-				sh.version.Add(1)
+				sh.policiesChanged(p.Namespace)
 			}
 		},
 		Delete: func(p *v1alpha1.SchedulingPolicy) {
 			sh.policies.Delete(p.Namespace, p.Name)
-			sh.version.Add(1)
 			sh.mu.Lock()
-			defer sh.mu.Unlock()
 			delete(sh.governors, p.UID)
+			sh.mu.Unlock()
+			sh.policiesChanged(p.Namespace)
 		},
 	}
 }
 
-// governorOf returns what governs a pod, nil if nothing does.
-func (pl *SchedulingPolicy) governorOf(pod *corev1.Pod) *governor {
-	p := pl.policies.For(pod)
-	if p == nil {
-		return pl.defaults
+// policiesChanged has the pods of a namespace grouped again, and of no other.
+func (sh *shared) policiesChanged(namespace string) {
+	sh.mu.Lock()
+	sh.versions[namespace]++
+	sh.mu.Unlock()
+	sh.tasks.AddAfter(task{namespace: namespace}, recountAfter)
+}
+
+// version changes with the policies of a namespace.
+func (sh *shared) version(namespace string) int64 {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.versions[namespace]
+}
+
+// setDefaults sets what governs the pods of a profile without a policy, nil if nothing does.
+func (sh *shared) setDefaults(profile string, g *governor) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.defaults[profile] = g
+}
+
+// governing returns what governs a pod of any profile, nil if nothing does.
+func (sh *shared) governing(pod *corev1.Pod) *governor {
+	if g := sh.byPolicy(pod); g != nil {
+		return g
 	}
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	g := pl.governors[p.Object.UID]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.defaults[pod.Spec.SchedulerName]
+}
+
+// governorOf returns what governs a pod of this profile, nil if nothing does.
+func (pl *SchedulingPolicy) governorOf(pod *corev1.Pod) *governor {
+	if g := pl.byPolicy(pod); g != nil {
+		return g
+	}
+	return pl.governor
+}
+
+// byPolicy returns the governor of the policy that governs a pod, nil if none does.
+func (sh *shared) byPolicy(pod *corev1.Pod) *governor {
+	p := sh.policies.For(pod)
+	if p == nil {
+		return nil
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	g := sh.governors[p.Object.UID]
 	if g == nil || g.policy.Object.Generation != p.Object.Generation {
 		g = newGovernor(p.Rules, fmt.Sprintf("%s/%d", p.Object.UID, p.Object.Generation))
 		g.policy = p // not changed later: bindings, which run beside the next cycle, read it
-		pl.governors[p.Object.UID] = g
+		sh.governors[p.Object.UID] = g
 	}
 	return g
 }

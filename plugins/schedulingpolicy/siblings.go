@@ -30,16 +30,19 @@ type siblings struct {
 	index map[string]int32
 	// groups are those that have pods.
 	groups map[group]*members
-	// version is that of the policies by which pods without a controller were counted.
-	version int64
+	// bare are the nodes that have pods without a controller, by namespace, and versions those of the namespace's policies by
+	// which these pods were counted.
+	bare     map[string]map[int32]struct{}
+	versions map[string]int64
 }
 
 // nodeCounts is what was counted on a node, which had a generation then.
 type nodeCounts struct {
 	generation int64
 	labels     map[string]string
-	// groups are those that have pods on the node.
+	// groups are those that have pods on the node, bare the namespaces that have pods without a controller there.
 	groups []*members
+	bare   []string
 }
 
 // members are the numbers of pods of a group by node.
@@ -50,11 +53,21 @@ type members struct {
 
 func newSiblings() *siblings { return &siblings{groups: map[group]*members{}} }
 
+// notCounted is the generation of a node that is to be counted: the scheduler's begin at 1.
+const notCounted = -1
+
 // count returns the members of a group, nil if it has none. groupOf returns the group of a pod; its result for pods without a
-// controller depends on the version.
+// controller depends on the version, that of the policies of the group's namespace. When this changes, only the nodes with such
+// pods of the namespace are counted again.
 func (s *siblings) count(g group, nodes []fwk.NodeInfo, version int64, groupOf func(*corev1.Pod) group) *members {
-	if version != s.version || len(nodes) != len(s.list) || len(nodes) > 0 && &nodes[0] != &s.list[0] {
-		s.reset(nodes, version)
+	if len(nodes) != len(s.list) || len(nodes) > 0 && &nodes[0] != &s.list[0] {
+		s.reset(nodes)
+	}
+	if g.controller == "" && s.versions[g.namespace] != version {
+		s.versions[g.namespace] = version
+		for i := range s.bare[g.namespace] {
+			s.nodes[i].generation = notCounted
+		}
 	}
 	for i, n := range nodes {
 		if generation := n.GetGeneration(); s.nodes[i].generation != generation {
@@ -65,8 +78,9 @@ func (s *siblings) count(g group, nodes []fwk.NodeInfo, version int64, groupOf f
 }
 
 // reset forgets all counts.
-func (s *siblings) reset(nodes []fwk.NodeInfo, version int64) {
-	s.list, s.version = nodes, version
+func (s *siblings) reset(nodes []fwk.NodeInfo) {
+	s.list = nodes
+	s.bare, s.versions = map[string]map[int32]struct{}{}, map[string]int64{}
 	s.nodes, s.index, s.groups = make([]nodeCounts, len(nodes)), make(map[string]int32, len(nodes)), map[group]*members{}
 	for i, n := range nodes {
 		s.index[n.Node().Name] = int32(i)
@@ -81,11 +95,19 @@ func (s *siblings) recount(i int32, n fwk.NodeInfo, generation int64, groupOf fu
 			delete(s.groups, m.group)
 		}
 	}
-	node.generation, node.labels, node.groups = generation, n.Node().Labels, node.groups[:0]
+	for _, namespace := range node.bare {
+		if delete(s.bare[namespace], i); len(s.bare[namespace]) == 0 {
+			delete(s.bare, namespace)
+		}
+	}
+	node.generation, node.labels, node.groups, node.bare = generation, n.Node().Labels, node.groups[:0], node.bare[:0]
 	for _, p := range n.GetPods() {
 		pod := p.GetPod()
 		if pod.DeletionTimestamp != nil {
 			continue
+		}
+		if metav1.GetControllerOfNoCopy(pod) == nil {
+			s.addBare(i, node, pod.Namespace)
 		}
 		g := groupOf(pod)
 		if g == (group{}) {
@@ -99,6 +121,19 @@ func (s *siblings) recount(i int32, n fwk.NodeInfo, generation int64, groupOf fu
 		if m.on[i]++; m.on[i] == 1 {
 			node.groups = append(node.groups, m)
 		}
+	}
+}
+
+// addBare notes that a node has pods of a namespace without a controller.
+func (s *siblings) addBare(i int32, node *nodeCounts, namespace string) {
+	on := s.bare[namespace]
+	if on == nil {
+		on = map[int32]struct{}{}
+		s.bare[namespace] = on
+	}
+	if _, has := on[i]; !has {
+		on[i] = struct{}{}
+		node.bare = append(node.bare, namespace)
 	}
 }
 
@@ -143,7 +178,7 @@ func (a *attempt) countInLedger() bool {
 // countInSnapshot counts the pods of a group on all nodes.
 func (a *attempt) countInSnapshot(g group) {
 	s := a.pl.siblings
-	m := s.count(g, a.all, a.pl.version.Load(), a.pl.groupOf)
+	m := s.count(g, a.all, a.pl.version(g.namespace), a.pl.groupOf)
 	if m == nil {
 		return
 	}

@@ -90,6 +90,38 @@ func TestCountsFollowThePolicies(t *testing.T) {
 	assert.Nil(t, s.count(group{namespace: "shop", policy: "a"}, nodes, 2, as("b")))
 }
 
+// A change of a policy costs nothing where the namespace has no pods without a controller.
+func TestAPolicyRegroupsThePodsOfItsNamespaceOnly(t *testing.T) {
+	t.Parallel()
+	bare := func(namespace string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Namespace, p.OwnerReferences = namespace, nil }
+	}
+	var nodes []fwk.NodeInfo
+	for i, n := range fleetOf(20) {
+		info := framework.NewNodeInfo(pod("1", n.Name), pod("2", n.Name, bare("other")))
+		if i == 7 {
+			info.AddPod(pod("3", n.Name, bare("shop")))
+		}
+		info.SetNode(n)
+		nodes = append(nodes, info)
+	}
+	s, grouped := newSiblings(), 0
+	groupOf := func(p *corev1.Pod) group {
+		grouped++
+		return group{namespace: p.Namespace, policy: "policy"}
+	}
+	shop, other := group{namespace: "shop", policy: "policy"}, group{namespace: "other", policy: "policy"}
+	s.count(shop, nodes, 1, groupOf)
+	require.Equal(t, 41, grouped)
+	grouped = 0
+	s.count(shop, nodes, 2, groupOf)
+	assert.Equal(t, 3, grouped, "the pods of one node")
+	s.count(group{namespace: "shop", controller: "web"}, nodes, 3, groupOf)
+	assert.Equal(t, 3, grouped)
+	require.NotNil(t, s.count(other, nodes, 0, groupOf))
+	assert.Equal(t, 3, grouped)
+}
+
 // mixFixture is the plugin beside CapacityMix, with a mix for the pods of app web.
 type mixFixture struct {
 	*fixture

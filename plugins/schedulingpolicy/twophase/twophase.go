@@ -8,6 +8,7 @@ package twophase
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,9 +49,15 @@ type batch struct {
 // New returns Groups without members.
 func New() *Groups { return &Groups{of: map[string]group{}} }
 
+// Names are the names of members. A set has them.
+type Names interface {
+	Has(name string) bool
+	Len() int
+}
+
 // Join adds a pod that has a node. Others are the members that are bound, or whose binding is prepared. Join reports whether
 // the group is complete with it, and returns the members that have waited for this and may go on.
-func (g *Groups) Join(key, pod string, uid types.UID, others sets.Set[string], size int) (allowed []types.UID, complete bool) {
+func (g *Groups) Join(key, pod string, uid types.UID, others Names, size int) (allowed []types.UID, complete bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of := g.of[key]
@@ -59,18 +66,50 @@ func (g *Groups) Join(key, pod string, uid types.UID, others sets.Set[string], s
 		g.of[key] = of
 	}
 	of[uid] = &member{name: pod}
-	certain, open := of.names(others)
-	if certain.Union(open).Len() < size {
+	allowed, complete = of.complete(others, size)
+	return slices.DeleteFunc(allowed, func(id types.UID) bool { return id == uid }), complete
+}
+
+// Retry is Join without another pod, after others or the size have changed. It returns the members that may go on.
+func (g *Groups) Retry(key string, others Names, size int) (allowed []types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	allowed, _ = g.of[key].complete(others, size)
+	return allowed
+}
+
+// Waiting returns the members that wait for the group to be complete.
+func (g *Groups) Waiting(key string) (uids []types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, m := range g.of[key] {
+		if m.batch == nil {
+			uids = append(uids, id)
+		}
+	}
+	return uids
+}
+
+// Count returns the number of members, with others.
+func (g *Groups) Count(key string, others Names) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	certain, open := g.of[key].count(others)
+	return certain + open
+}
+
+// complete has the members that wait bound together if the group is complete, and returns them.
+func (of group) complete(others Names, size int) (allowed []types.UID, complete bool) {
+	certain, open := of.count(others)
+	if certain+open < size {
 		return nil, false
 	}
-	dependent := certain.Len() < size // on members that can still fail, and so all of them are bound or none
+	dependent := certain < size // on members that can still fail, and so all of them are bound or none
 	b, merged := &batch{done: make(chan struct{})}, sets.Set[*batch]{}
 	for id, m := range of {
 		switch {
 		case m.batch == nil:
-			if id != uid {
-				allowed = append(allowed, id)
-			}
+			allowed = append(allowed, id)
 		case dependent && !m.batch.decided:
 			merged.Insert(m.batch)
 		default:
@@ -84,24 +123,34 @@ func (g *Groups) Join(key, pod string, uid types.UID, others sets.Set[string], s
 	return allowed, true
 }
 
-// names returns the names of the members that wait or are bound for certain, and of those that are bound if no other of their
-// batch fails. What is prepared for the latter, or for members that have failed, can still be canceled.
-func (of group) names(others sets.Set[string]) (certain, open sets.Set[string]) {
-	certain, open = others.Clone(), sets.Set[string]{}
-	for _, m := range of {
-		if m.batch != nil && !m.batch.committed() {
-			certain.Delete(m.name)
-		}
-	}
+// count returns how many members wait or are bound for certain, and how many more are bound if no other of their batch fails.
+// What is prepared for the latter, or for members that have failed, can still be canceled. A name is one member.
+func (of group) count(others Names) (certain, open int) {
+	sure, unsure, undecided := sets.Set[string]{}, sets.Set[string]{}, sets.Set[string]{}
 	for _, m := range of {
 		switch {
 		case m.batch == nil || m.batch.committed():
-			certain.Insert(m.name)
+			sure.Insert(m.name)
+			continue
 		case !m.batch.decided:
-			open.Insert(m.name)
+			undecided.Insert(m.name)
+		}
+		unsure.Insert(m.name)
+	}
+	if others != nil {
+		certain = others.Len()
+		for name := range unsure {
+			if others.Has(name) {
+				certain--
+			}
 		}
 	}
-	return certain, open
+	for name := range sure {
+		if others == nil || !others.Has(name) || unsure.Has(name) {
+			certain++
+		}
+	}
+	return certain, undecided.Difference(sure).Len()
 }
 
 // add has a member bound with the batch.

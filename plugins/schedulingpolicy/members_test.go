@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedulingpolicy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+func phase(is corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = is } }
+
+func ofKind(apiVersion, kind string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = apiVersion, kind }
+}
+
+func ofJob(p *corev1.Pod) { ofKind("batch/v1", "Job")(p) }
+
+func ofReplicaSet(p *corev1.Pod) { ofKind("apps/v1", "ReplicaSet")(p) }
+
+// replicas has the ReplicaSet of the pods make a number of them.
+func (f *fixture) replicas(t *testing.T, n int32) {
+	t.Helper()
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}, Spec: appsv1.ReplicaSetSpec{Replicas: &n}}
+	require.NoError(t, f.Informers.Apps().V1().ReplicaSets().Informer().GetIndexer().Update(rs))
+	f.plugin.ownerHandler().OnUpdate(rs, rs)
+}
+
+func (f *fixture) job(t *testing.T, completions, parallelism int32) {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
+	job.Spec.Completions, job.Spec.Parallelism = &completions, &parallelism
+	require.NoError(t, f.Informers.Batch().V1().Jobs().Informer().GetIndexer().Update(job))
+}
+
+func TestAMemberWaitsForWhatItsControllerMakesOnly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set  func(t *testing.T, f *fixture)
+		of   func(*corev1.Pod)
+		want fwk.Code
+	}{
+		"the last of a Job is a replacement": {func(t *testing.T, f *fixture) {
+			f.job(t, 4, 4)
+			f.SetPods(t, pod("a", "n00", ofJob, phase(corev1.PodSucceeded)), pod("b", "n00", ofJob, phase(corev1.PodSucceeded)),
+				pod("c", "n00", ofJob, phase(corev1.PodSucceeded)), pod("d", "n00", ofJob, phase(corev1.PodFailed)))
+		}, ofJob, fwk.Success},
+		"of a Job one succeeded, one failed and no other is there": {func(t *testing.T, f *fixture) {
+			f.job(t, 4, 4)
+			f.SetPods(t, pod("a", "n00", ofJob, phase(corev1.PodSucceeded)), pod("b", "n00", ofJob, phase(corev1.PodFailed)))
+		}, ofJob, fwk.Wait},
+		"a Job runs fewer at once": {func(t *testing.T, f *fixture) {
+			f.job(t, 8, 2)
+			f.SetPods(t, pod("a", "n00", ofJob))
+		}, ofJob, fwk.Success},
+		"a ReplicaSet of a rollout has fewer": {func(t *testing.T, f *fixture) {
+			f.replicas(t, 1)
+		}, ofReplicaSet, fwk.Success},
+		"a ReplicaSet has them all": {func(t *testing.T, f *fixture) {
+			f.replicas(t, 4)
+		}, ofReplicaSet, fwk.Wait},
+		"pods that were deleted do not count": {func(t *testing.T, f *fixture) {
+			f.SetPods(t, pod("a", "n00"), pod("b", "n00"), pod("c", "n00", deleted))
+		}, ofReplicaSet, fwk.Wait},
+		"pods of other controllers and namespaces do not count": {func(t *testing.T, f *fixture) {
+			f.SetPods(t, pod("a", "n00", controller("db")), pod("b", "n00", func(p *corev1.Pod) { p.Namespace = "other" }), pod("c", ""))
+		}, ofReplicaSet, fwk.Wait},
+		"bound pods count": {func(t *testing.T, f *fixture) {
+			f.SetPods(t, pod("a", "n00"), pod("b", "n00", phase(corev1.PodRunning)), pod("c", "n01"))
+		}, ofReplicaSet, fwk.Success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := grouped(t, 4)
+			test.set(t, f)
+			f.permit(t, "x", test.want, test.of)
+		})
+	}
+}
+
+// What is bound or made later completes a group that waits already.
+func TestAGroupThatWaitsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, f *fixture){
+		"another scheduler binds a member": func(t *testing.T, f *fixture) { f.SetPods(t, pod("other", "n00")) },
+		"the controller makes fewer":       func(t *testing.T, f *fixture) { f.replicas(t, 2) },
+		"a policy selects the members anew": func(t *testing.T, f *fixture) {
+			f.Cluster.SetPods(t, pod("other", "n00"))
+			f.plugin.policiesChanged("shop")
+		},
+		"a member succeeded before it is new": func(t *testing.T, f *fixture) { f.SetPods(t, pod("other", "n00", phase(corev1.PodSucceeded))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := grouped(t, 3)
+			f.replicas(t, 3)
+			a, b := f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Wait)
+			change(t, f)
+			require.True(t, a.waited(t).IsSuccess())
+			require.True(t, b.waited(t).IsSuccess())
+		})
+	}
+}
+
+// The census is as a scan of all pods, whatever comes and goes.
+func TestTheCensusFollowsThePods(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c, pods := newCensus(), map[string]*corev1.Pod{}
+		keyOf := func(p *corev1.Pod) string { return p.Labels["group"] }
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			id := fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "pod"))
+			if old := pods[id]; old != nil && rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+				c.set(old, "")
+				delete(pods, id)
+				continue
+			}
+			p := pod("pod-"+id, rapid.SampledFrom([]string{"", "n00", "n01"}).Draw(t, "node"))
+			p.UID = types.UID(id)
+			p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Pending", "Running", "Succeeded", "Failed"}).Draw(t, "phase")
+			p.Labels = map[string]string{"group": rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group")}
+			if rapid.IntRange(0, 5).Draw(t, "terminating") == 0 {
+				p.DeletionTimestamp = &metav1.Time{}
+			}
+			pods[id] = p
+			c.set(p, keyOf(p))
+		}
+		for _, key := range []string{"a", "b"} {
+			want, succeeded := sets.New("prepared"), 0
+			for _, p := range pods {
+				switch {
+				case keyOf(p) != key || !counts(p):
+				case p.Status.Phase == corev1.PodSucceeded:
+					succeeded++
+				default:
+					want.Insert(p.Name)
+				}
+			}
+			c.with(key, []string{"prepared"}, func(got *settled, n int) {
+				require.Equal(t, want.Len(), got.Len())
+				for name := range want {
+					require.True(t, got.Has(name))
+				}
+				require.Equal(t, succeeded, n)
+			})
+		}
+	})
+}
+
+func TestAGroupNeedsNoMoreThanItsControllerMakes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		size, completions := rapid.IntRange(2, 100).Draw(t, "size"), rapid.IntRange(1, 100).Draw(t, "completions")
+		parallelism, succeeded := rapid.IntRange(1, 100).Draw(t, "parallelism"), rapid.IntRange(0, completions).Draw(t, "succeeded")
+		n := needed(size, crew{atOnce: parallelism, inAll: completions}, succeeded)
+		require.GreaterOrEqual(t, n, 1)
+		require.LessOrEqual(t, n, size)
+		require.LessOrEqual(t, n, parallelism)
+		require.LessOrEqual(t, n, max(1, completions-succeeded), "so many are still made")
+		require.Equal(t, size, needed(size, unbounded, 0))
+	})
+}
+
+func TestIndexesThatFailedForGoodAreNotMade(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "3": 1, "1,3-5,7": 5, "0-9": 10, "x,5-3,2-": 0} {
+		assert.Equal(t, want, indexes(text), text)
+	}
+	job := &batchv1.Job{}
+	job.Spec.Completions, job.Spec.Parallelism = ptr.To[int32](8), ptr.To[int32](4)
+	job.Status.FailedIndexes, job.Status.Succeeded = ptr.To("0,2-3"), 3
+	assert.Equal(t, crew{atOnce: 4, inAll: 5, succeeded: 3}, crewOfJob(job))
+}
+
+func FuzzIndexes(f *testing.F) {
+	f.Add("1,3-5,7")
+	f.Fuzz(func(_ *testing.T, text string) { indexes(text) })
+}
+
+func TestAnOrderedStatefulSetMakesOnePodAtATime(t *testing.T) {
+	t.Parallel()
+	set := &appsv1.StatefulSet{}
+	set.Spec.Replicas, set.Spec.PodManagementPolicy = ptr.To[int32](5), appsv1.OrderedReadyPodManagement
+	assert.Equal(t, 1, needed(4, crewOfSet(set), 0))
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	assert.Equal(t, 4, needed(4, crewOfSet(set), 0))
+}
+
+// A member costs the same in a namespace with 5,000 bound pods and 100 policies as in an empty one: pods are counted when they
+// change, and no cycle lists them.
+func TestAMemberCostsTheSameInAFullNamespace(t *testing.T) {
+	f, _ := grouped(t, 4)
+	cost := func() float64 {
+		x := pod("x", "")
+		return testing.AllocsPerRun(20, func() {
+			state := framework.NewCycleState()
+			_, status := f.plugin.PreFilter(f.Ctx, state, x, nil)
+			require.True(t, status.IsSkip())
+			_, _ = f.plugin.Permit(f.Ctx, state, x, "n00")
+			f.plugin.Unreserve(f.Ctx, state, x, "n00")
+		})
+	}
+	empty := cost()
+	fill(t, f, 5_000, 0)
+	assert.InDelta(t, empty, cost(), 3)
+
+	f.Cluster.SetPods(t, pod("unseen-1", "n00"), pod("unseen-2", "n00"), pod("unseen-3", "n00"))
+	f.permit(t, "y", fwk.Wait) // it would be complete if the pods were listed
+}
+
+// fill adds bound pods of other workloads, and policies with the largest selectors.
+func fill(tb testing.TB, f *fixture, pods, policies int) {
+	tb.Helper()
+	for i := range pods {
+		f.SetPods(tb, pod(fmt.Sprint("bound-", i), "n00", controller(types.UID(fmt.Sprint("owner-", i/50))), team("a")))
+	}
+	for i := range policies {
+		p := policy(twoPhase(4))
+		p.Name, p.UID = fmt.Sprint("policy-", i), types.UID(fmt.Sprint("policy-", i))
+		for k := range 16 {
+			r := v1alpha1.PodSelectorRequirement{Key: fmt.Sprint("key-", k), Operator: v1alpha1.PodSelectorOpNotIn}
+			for v := range 32 {
+				r.Values = append(r.Values, fmt.Sprint("value-", v))
+			}
+			p.Spec.PodSelector.MatchExpressions = append(p.Spec.PodSelector.MatchExpressions, r)
+		}
+		p.Spec.PodSelector.MatchExpressions = append(p.Spec.PodSelector.MatchExpressions,
+			v1alpha1.PodSelectorRequirement{Key: "none", Operator: v1alpha1.PodSelectorOpExists})
+		f.set(p)
+	}
+}
+
+func BenchmarkAMemberOfAGroup(b *testing.B) {
+	for _, size := range []int{0, 5_000} {
+		b.Run(fmt.Sprint("pods=", size), func(b *testing.B) {
+			f := newFixture(b, noArgs(), fleetOf(2)...)
+			p := &preparations{}
+			f.plugin.preparer = func() (preparer, bool) { return p, true }
+			fill(b, f, size, 100)
+			last := policy(twoPhase(4))
+			last.Name, last.CreationTimestamp = "zzz", metav1.Now()
+			f.set(last)
+			x := pod("x", "")
+			b.ReportAllocs()
+			for b.Loop() {
+				state := framework.NewCycleState()
+				_, _ = f.plugin.PreFilter(f.Ctx, state, x, nil)
+				_, _ = f.plugin.Permit(f.Ctx, state, x, "n00")
+				f.plugin.Unreserve(f.Ctx, state, x, "n00")
+			}
+		})
+	}
+}
