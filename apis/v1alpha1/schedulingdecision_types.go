@@ -88,7 +88,7 @@ type SchedulingAttempt struct {
 	// +optional
 	Candidates []AttemptCandidate `json:"candidates,omitempty"`
 
-	// rejections is the list of the reasons for which nodes were rejected, the most frequent first, if no node was feasible.
+	// rejections is the list of the reasons for which nodes were rejected, the most frequent first.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic

@@ -19,12 +19,14 @@ type cycle struct {
 	governor *governor
 	// table has the scores of the feasible nodes, nil before PreScore and where only one node was feasible.
 	table *table
+	// rejected are the nodes that filters rejected, nil where they are not recorded for a pod that gets a node.
+	rejected *rejected
 	// record is that of the attempt, nil before Reserve and where it is not recorded.
 	record *decision.Record
 	// unlock unlocks the node, nil if it is not locked.
 	unlock func()
-	// reserved is when a node was reserved for the pod.
-	reserved time.Time
+	// began is when the cycle began, reserved when a node was reserved for the pod.
+	began, reserved time.Time
 	// group is the group that the pod is bound with, empty for none, and preparer what prepares its bindings. prepared is the
 	// name of the Reservation that was made for the pod, empty for none.
 	group, prepared string
@@ -38,6 +40,7 @@ var _ policystate.Policy = &cycle{}
 // Clone implements fwk.StateData. Preemption and batching clone, and score other nodes: they get a cycle of their own.
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
+	clone.rejected = nil
 	return &clone
 }
 

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/internal/policies/decision"
 )
 
 // skip is shared: the framework does not change a status that reports it, and so it costs no pod without a policy an
@@ -20,7 +22,10 @@ func (pl *SchedulingPolicy) PreFilter(_ context.Context, cycleState fwk.CycleSta
 		return nil, status
 	}
 	if g := pl.governorOf(pod); g != nil {
-		c := &cycle{governor: g}
+		c := &cycle{governor: g, began: pl.clock.Now()}
+		if g.keeps(decision.Bound) {
+			c.rejected = &rejected{}
+		}
 		if status := pl.setGroup(c, pod); status != nil {
 			return nil, status
 		}

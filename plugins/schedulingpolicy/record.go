@@ -15,11 +15,10 @@ import (
 	"berth.dev/berth/internal/policies/score"
 )
 
-// begin returns the record of an attempt, without an outcome.
-func (pl *SchedulingPolicy) begin(g *governor, pod *corev1.Pod) *decision.Record {
-	now := pl.clock.Now()
+// begin returns the record of an attempt that began at a time, without an outcome.
+func (pl *SchedulingPolicy) begin(g *governor, pod *corev1.Pod, start time.Time) *decision.Record {
 	r := &decision.Record{
-		ID: idOf(pod, now), Time: now, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, SchedulerName: pl.handle.ProfileName(),
+		ID: idOf(pod, start), Time: start, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, SchedulerName: pl.handle.ProfileName(),
 		Policy: g.name(),
 	}
 	for _, f := range g.rules.Functions {
@@ -29,14 +28,15 @@ func (pl *SchedulingPolicy) begin(g *governor, pod *corev1.Pod) *decision.Record
 }
 
 // idOf identifies an attempt: two attempts of a pod are more than a millisecond apart.
-func idOf(pod *corev1.Pod, now time.Time) string {
+func idOf(pod *corev1.Pod, start time.Time) string {
 	uid := string(pod.UID)
-	return fmt.Sprintf("%s-%s", uid[:min(8, len(uid))], strconv.FormatInt(now.UnixMilli(), 36))
+	return fmt.Sprintf("%s-%s", uid[:min(8, len(uid))], strconv.FormatInt(start.UnixMilli(), 36))
 }
 
 // placed adds to the record of an attempt what led to its node.
-func placed(r *decision.Record, c *cycle, node string) {
+func placed(r *decision.Record, c *cycle, pod *corev1.Pod, node string) {
 	r.Node, r.Feasible = node, 1
+	r.Rejections = decision.Aggregate(pod, c.rejected.take())
 	t := c.table
 	if t == nil {
 		return // the only feasible node: none is scored

@@ -4,6 +4,7 @@ package schedulingpolicy
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,13 +12,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/plugins/internal/metrics"
 )
+
+// assumed is a pod as the scheduler has it from the moment in which it has a node.
+func assumed(p *corev1.Pod, node string) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Spec.NodeName = node
+	return p
+}
 
 // fail calls the handler of failures as the scheduler does.
 func (f *fixture) fail(t *testing.T, p *corev1.Pod, status *fwk.Status) {
@@ -45,6 +56,14 @@ func unfit(p *corev1.Pod, node, plugin, reason string) *fwk.Status {
 func (f *fixture) records(t *testing.T, name string) []*decision.Record {
 	t.Helper()
 	return f.store.Of("shop", name)
+}
+
+// attempts is the metric of the attempts with an outcome, of all tests together.
+func attempts(t *testing.T, outcome decision.Outcome) float64 {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(metrics.PolicyAttempts.WithLabelValues(string(outcome)))
+	require.NoError(t, err)
+	return n
 }
 
 func TestAnAttemptIsRecorded(t *testing.T) {
@@ -106,7 +125,7 @@ func TestNothingIsRecordedWithoutRules(t *testing.T) {
 	f.fail(t, p, unfit(p, "n01", "NodeResourcesFit", "Insufficient cpu"))
 	on, state := f.place(t, p)
 	f.framework.RunReservePluginsUnreserve(f.Ctx, state, p, on)
-	f.fail(t, p, fwk.NewStatus(fwk.Error, "the API server answered 409"))
+	f.fail(t, assumed(p, on), fwk.NewStatus(fwk.Error, "the API server answered 409"))
 	assert.Zero(t, f.store.Len())
 	assert.Empty(t, f.Recorder.Events)
 }
@@ -115,17 +134,18 @@ func TestAFailedBindingIsRecordedOnceWithItsReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, noArgs(), fleetOf(2)...)
 	f.set(policy(func(r *v1alpha1.SchedulingRules) { r.Decisions = &v1alpha1.DecisionRules{Events: true} }))
-	p := pod("x", "")
+	p, before := pod("x", ""), attempts(t, decision.BindFailed)
 	on, state := f.place(t, p)
 	f.framework.RunReservePluginsUnreserve(f.Ctx, state, p, on)
 	f.framework.RunReservePluginsUnreserve(f.Ctx, state, p, on) // the framework may call it twice
 	assert.Empty(t, f.records(t, "x"), "the reason is not known yet")
-	f.fail(t, p, fwk.NewStatus(fwk.Error, "the API server answered 409"))
+	f.fail(t, assumed(p, on), fwk.NewStatus(fwk.Error, "the API server answered 409"))
 	got := f.records(t, "x")
 	require.Len(t, got, 1)
 	assert.Equal(t, decision.BindFailed, got[0].Outcome)
 	assert.Equal(t, on, got[0].Node)
 	assert.Contains(t, got[0].Message, "the API server answered 409")
+	assert.GreaterOrEqual(t, attempts(t, decision.BindFailed), before+1)
 	require.Len(t, f.Recorder.Events, 1)
 	assert.Equal(t, "Warning BindFailure Decision "+got[0].ID+": not bound to node "+on+": the API server answered 409", <-f.Recorder.Events)
 
@@ -141,7 +161,9 @@ func TestAResizeIsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, noArgs(), fleetOf(2)...)
 	f.set(policy(recorded(v1alpha1.RecordAlways)))
-	p := pod("x", "n01")
+	p := pod("x", "n01", func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred}}
+	})
 	f.fail(t, p, unfit(p, "n01", "NodeResourcesFit", "Insufficient cpu"))
 	assert.Zero(t, f.store.Len())
 }
@@ -150,8 +172,10 @@ func TestRecordsThatWaitForTheHandlerAreBounded(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder(nil)
 	for i := range 3 * maxFailing {
-		r.unreserved(pod(string(rune(i)), "").UID, &decision.Record{})
+		r.unreserved(&unbound{pod: types.UID(fmt.Sprint(i)), record: &decision.Record{}})
 		require.LessOrEqual(t, len(r.failing), maxFailing)
+		require.LessOrEqual(t, len(r.order), maxFailing)
+		require.Contains(t, r.failing, types.UID(fmt.Sprint(i)), "the handler is about to be called for it")
 	}
 }
 
@@ -166,7 +190,7 @@ func TestBindingsEndBesideTheNextCycle(t *testing.T) {
 	group.Go(func() {
 		for range 100 {
 			f.framework.RunReservePluginsUnreserve(f.Ctx, state, p, on)
-			f.recorder.failed("berth-scheduler", p, fwk.NewStatus(fwk.Error, "the API server answered 409"))
+			f.recorder.failed("berth-scheduler", assumed(p, on), fwk.NewStatus(fwk.Error, "the API server answered 409"), time.Time{})
 			f.framework.RunPostBindPlugins(f.Ctx, state, p, on)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -21,6 +22,7 @@ import (
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/internal/policies/rules"
 	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/schedulingpolicy/decisionobjects"
 )
 
@@ -34,13 +36,22 @@ type Recorder struct {
 	mu sync.Mutex
 	// profiles are the plugins by the name of their profile.
 	profiles map[string]*SchedulingPolicy
-	// failing are the records of attempts whose node was taken back, until the handler is called, by pod.
-	failing map[types.UID]*decision.Record
+	// failing are the attempts whose node was taken back, until the handler is called, by pod. order has their pods, oldest first.
+	failing map[types.UID]*unbound
+	order   []*unbound
+}
+
+// unbound is an attempt whose node was taken back, and the rules by which it was made.
+type unbound struct {
+	pod      types.UID
+	governor *governor
+	// record is nil if the rules request neither records nor events.
+	record *decision.Record
 }
 
 // NewRecorder returns a Recorder that puts its records into a store.
 func NewRecorder(store *decision.Store) *Recorder {
-	return &Recorder{store: store, profiles: map[string]*SchedulingPolicy{}, failing: map[types.UID]*decision.Record{}}
+	return &Recorder{store: store, profiles: map[string]*SchedulingPolicy{}, failing: map[types.UID]*unbound{}}
 }
 
 // Run writes records as objects, for policies that request it, until the context ends. It is called in the process that leads,
@@ -81,13 +92,19 @@ func (r *Recorder) add(profile string, pl *SchedulingPolicy) {
 // maxFailing bounds the records that wait for the handler: attempts that pod groups try and take back never reach it.
 const maxFailing = 1024
 
-func (r *Recorder) unreserved(uid types.UID, record *decision.Record) {
+func (r *Recorder) unreserved(u *unbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.failing) >= maxFailing {
-		clear(r.failing)
+	r.failing[u.pod] = u
+	r.order = append(r.order, u)
+	if len(r.order) <= maxFailing {
+		return
 	}
-	r.failing[uid] = record
+	oldest := r.order[0]
+	r.order[0], r.order = nil, r.order[1:]
+	if r.failing[oldest.pod] == oldest {
+		delete(r.failing, oldest.pod)
+	}
 }
 
 // forget drops the record of an attempt of a pod that was bound in a later one.
@@ -97,13 +114,13 @@ func (r *Recorder) forget(uid types.UID) {
 	delete(r.failing, uid)
 }
 
-// take returns the plugin of a profile, and the record of an attempt whose node was taken back, each nil if there is none.
-func (r *Recorder) take(profile string, uid types.UID) (*SchedulingPolicy, *decision.Record) {
+// take returns the plugin of a profile, and the attempt of a pod whose node was taken back, each nil if there is none.
+func (r *Recorder) take(profile string, uid types.UID) (*SchedulingPolicy, *unbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record := r.failing[uid]
+	u := r.failing[uid]
 	delete(r.failing, uid)
-	return r.profiles[profile], record
+	return r.profiles[profile], u
 }
 
 // Handler returns the scheduler's handler of failures, with a record of each.
@@ -111,58 +128,80 @@ func (r *Recorder) Handler(next scheduler.FailureHandlerFn) scheduler.FailureHan
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
 		nominating *fwk.NominatingInfo, start time.Time,
 	) {
-		r.failed(profile.ProfileName(), pod.Pod, status)
+		r.failed(profile.ProfileName(), pod.Pod, status, start)
 		next(ctx, profile, pod, status, nominating, start)
 	}
 }
 
-// failed records an attempt that failed. A pod that waits before it is tried, and one that runs and is resized, has none.
-func (r *Recorder) failed(profile string, pod *corev1.Pod, status *fwk.Status) {
-	pl, record := r.take(profile, pod.UID)
-	if pl == nil || pod.Spec.NodeName != "" {
+// failed records an attempt that failed. From the moment in which a node is selected, the scheduler passes the assumed pod, which
+// has a node name, as has a pod that runs and is tried again because it is to be resized. That is no attempt.
+func (r *Recorder) failed(profile string, pod *corev1.Pod, status *fwk.Status, start time.Time) {
+	pl, u := r.take(profile, pod.UID)
+	switch {
+	case pl == nil:
+	case u != nil:
+		pl.notBound(u, pod, status)
+	case !resourcehelper.IsPodResizeDeferred(pod):
+		pl.notPlaced(pod, status, start)
+	}
+}
+
+// notBound records an attempt that selected a node and did not bind the pod to it.
+func (pl *SchedulingPolicy) notBound(u *unbound, pod *corev1.Pod, status *fwk.Status) {
+	metrics.PolicyAttempts.WithLabelValues(string(decision.BindFailed)).Inc()
+	if u.record == nil {
 		return
 	}
+	failure := *u.record
+	failure.Outcome, failure.Message = decision.BindFailed, status.Message()
+	pl.keep(u.governor, &failure)
+	if u.governor.rules.Events {
+		note := fmt.Sprintf("Decision %s: not bound to node %s%s: %s", failure.ID, failure.Node, withReservation(&failure), failure.Message)
+		pl.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonBindFailure, "Binding", "%s",
+			events.Truncate(note))
+	}
+}
+
+// withReservation is the part of an event that names the Reservation of an attempt, empty if it has none.
+func withReservation(r *decision.Record) string {
+	if r.Reservation == "" {
+		return ""
+	}
+	return " with Reservation " + r.Reservation
+}
+
+// notPlaced records an attempt that reserved no node.
+func (pl *SchedulingPolicy) notPlaced(pod *corev1.Pod, status *fwk.Status, start time.Time) {
 	g := pl.governorOf(pod)
 	if g == nil {
 		return
 	}
-	if record != nil {
-		failure := *record
-		failure.Outcome, failure.Message = decision.BindFailed, status.Message()
-		pl.keep(g, &failure)
-		if g.rules.Events {
-			note := fmt.Sprintf("Decision %s: not bound to node %s: %s", failure.ID, failure.Node, failure.Message)
-			pl.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonBindFailure, "Binding", "%s",
-				events.Truncate(note))
-		}
+	outcome := decision.Unschedulable
+	if pod.Spec.NodeName != "" { // the scheduler selected a node that it could not assume
+		outcome = decision.BindFailed
+	}
+	metrics.PolicyAttempts.WithLabelValues(string(outcome)).Inc()
+	if !g.keeps(outcome) {
 		return
 	}
-	if !g.keeps(decision.Unschedulable) {
-		return
-	}
-	record = pl.begin(g, pod)
-	record.Outcome, record.Message = decision.Unschedulable, status.Message()
+	record := pl.begin(g, pod, start)
+	record.Outcome, record.Message, record.Node = outcome, status.Message(), pod.Spec.NodeName
 	if fit, ok := errors.AsType[*framework.FitError](status.AsError()); ok {
 		record.Rejections = pl.rejections(pod, fit)
 	}
 	pl.keep(g, record)
 }
 
-// rejections are the reasons for which nodes were rejected.
+// rejections are the reasons for which nodes were rejected: by filters, or all that filters were not tried on by a PreFilter.
 func (pl *SchedulingPolicy) rejections(pod *corev1.Pod, fit *framework.FitError) []decision.Rejection {
-	if fit.Diagnosis.NodeToStatus == nil {
+	of := fit.Diagnosis.NodeToStatus
+	all, err := pl.handle.SnapshotSharedLister().NodeInfos().List()
+	if of == nil || err != nil {
 		return nil
 	}
-	nodes := pl.handle.SnapshotSharedLister().NodeInfos()
-	var rejected []decision.Rejected
-	fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		info, err := nodes.Get(name)
-		if err != nil {
-			return
-		}
-		for _, reason := range status.Reasons() {
-			rejected = append(rejected, decision.Rejected{Node: info, Plugin: status.Plugin(), Message: reason})
-		}
-	})
-	return decision.Aggregate(pod, rejected)
+	var list []decision.Rejected
+	for _, node := range all {
+		list = reasonsOf(list, node, of.Get(node.Node().Name))
+	}
+	return decision.Aggregate(pod, list)
 }

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 // Reserve tells the strategy which node was selected, also where only one was feasible and none was scored.
@@ -21,8 +22,8 @@ func (pl *SchedulingPolicy) Reserve(_ context.Context, cycleState fwk.CycleState
 	c.governor.chooser.Selected(nodeName)
 	c.reserved = pl.clock.Now()
 	if g := c.governor; g.keeps(decision.Reserved) || g.rules.Events {
-		c.record = pl.begin(g, pod)
-		placed(c.record, c, nodeName)
+		c.record = pl.begin(g, pod, c.began)
+		placed(c.record, c, pod, nodeName)
 		c.record.Outcome = decision.Reserved
 		pl.keep(g, c.record)
 	}
@@ -37,15 +38,13 @@ func (pl *SchedulingPolicy) Unreserve(ctx context.Context, cycleState fwk.CycleS
 		return
 	}
 	c.release()
+	if c.record == nil && (c.governor.keeps(decision.BindFailed) || c.governor.rules.Events) {
+		c.record = pl.begin(c.governor, pod, c.began)
+		placed(c.record, c, pod, nodeName)
+		c.noteReservation(cycleState)
+	}
+	pl.recorder.unreserved(&unbound{pod: pod.UID, governor: c.governor, record: c.record})
 	pl.leave(ctx, c, pod)
-	if !c.governor.keeps(decision.BindFailed) && !c.governor.rules.Events {
-		return
-	}
-	if c.record == nil {
-		c.record = pl.begin(c.governor, pod)
-		placed(c.record, c, nodeName)
-	}
-	pl.recorder.unreserved(pod.UID, c.record)
 }
 
 // PostBind records that the pod is bound.
@@ -57,6 +56,7 @@ func (pl *SchedulingPolicy) PostBind(ctx context.Context, cycleState fwk.CycleSt
 	c.release()
 	pl.boundWithGroup(ctx, c, pod)
 	pl.recorder.forget(pod.UID)
+	metrics.PolicyAttempts.WithLabelValues(string(decision.Bound)).Inc()
 	if c.record == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (pl *SchedulingPolicy) PostBind(ctx context.Context, cycleState fwk.CycleSt
 	pl.keep(c.governor, &bound)
 	if c.governor.rules.Events {
 		pl.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, v1alpha1.EventReasonBindSuccess, "Binding",
-			"Decision %s: bound to node %s", bound.ID, nodeName)
+			"Decision %s: bound to node %s%s", bound.ID, nodeName, withReservation(&bound))
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/policies/score"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 	"berth.dev/berth/plugins/schedulingpolicy/nodelock"
 	"berth.dev/berth/plugins/schedulingpolicy/twophase"
@@ -107,6 +108,7 @@ func (g *governor) name() string {
 func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPolicyArgs, recorder *Recorder,
 	classifiers *capacitymix.Classifiers,
 ) (*shared, error) {
+	metrics.Register()
 	if err := recorder.writeObjects(handle.KubeConfig(), clock.RealClock{}); err != nil {
 		return nil, err
 	}

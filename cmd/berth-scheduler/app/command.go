@@ -119,7 +119,7 @@ func (p *program) run(cmd *cobra.Command, opts *options.Options) error {
 		return err
 	}
 	p.guardElection(ctx, completed)
-	scheduler.FailureHandler = p.recorder.Handler(scheduler.FailureHandler)
+	p.recorder.Attach(scheduler)
 	lead := sync.OnceFunc(func() {
 		p.leads()
 		go p.placer.Run(ctx, scheduler)

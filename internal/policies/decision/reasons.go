@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -22,6 +23,7 @@ const (
 	taintToleration   = "TaintToleration"
 	interPodAffinity  = "InterPodAffinity"
 	podTopologySpread = "PodTopologySpread"
+	nodeUnschedulable = "NodeUnschedulable"
 
 	insufficientCPU     = "Insufficient cpu"
 	insufficientMemory  = "Insufficient memory"
@@ -50,10 +52,15 @@ func ReasonOf(plugin, message string, pod *corev1.Pod, node *corev1.Node) (reaso
 		return NodeAffinityMismatch, ""
 	case taintToleration:
 		taint := untolerated(pod, node)
-		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
+		switch taint.Key {
+		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
 			return NodeNotReady, ""
+		case corev1.TaintNodeUnschedulable: // a cordoned node has it too
+			return NodeUnschedulable, ""
 		}
 		return TaintWithoutToleration, taint.Key
+	case nodeUnschedulable:
+		return NodeUnschedulable, ""
 	case interPodAffinity:
 		if message == antiAffinity || message == antiAffinityOfPods {
 			return PodAntiAffinityViolation, ""
@@ -63,6 +70,18 @@ func ReasonOf(plugin, message string, pod *corev1.Pod, node *corev1.Node) (reaso
 		return TopologySpreadViolation, ""
 	}
 	return Custom, ""
+}
+
+// narrowed returns the reason for which filters were not tried on a node: a PreFilter named others, and the status does not name
+// it. NodeAffinity does so for the names of nodes.
+func narrowed(pod *corev1.Pod, required *nodeaffinity.RequiredNodeAffinity, node *corev1.Node) Reason {
+	if !selects(pod.Spec.NodeSelector, node.Labels) {
+		return NodeSelectorMismatch
+	}
+	if match, err := required.Match(node); err == nil && !match {
+		return NodeAffinityMismatch
+	}
+	return Custom
 }
 
 // selects is without allocations: it runs for every node that has been rejected.
@@ -113,11 +132,17 @@ type class struct {
 
 // Aggregate groups rejected nodes by reason, the most frequent reason first. Rejected has an entry for each node and reason.
 func Aggregate(pod *corev1.Pod, rejected []Rejected) []Rejection {
+	if len(rejected) == 0 {
+		return nil
+	}
 	groups := map[class]*group{}
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	for _, r := range rejected {
 		node := r.Node.Node()
 		c := class{}
-		c.reason, c.key = ReasonOf(r.Plugin, r.Message, pod, node)
+		if c.reason, c.key = ReasonOf(r.Plugin, r.Message, pod, node); r.Plugin == "" {
+			c.reason = narrowed(pod, &required, node)
+		}
 		if c.reason == Custom {
 			c.plugin, c.message = r.Plugin, r.Message
 		}

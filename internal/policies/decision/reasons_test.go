@@ -172,7 +172,7 @@ func TestReasonsOfTheFiltersOfKubernetes(t *testing.T) {
 		}, TaintWithoutToleration, "gpu"},
 		"not ready":   {func(w *world) { w.taint(corev1.TaintNodeNotReady) }, NodeNotReady, ""},
 		"unreachable": {func(w *world) { w.taint(corev1.TaintNodeUnreachable) }, NodeNotReady, ""},
-		"cordoned":    {func(w *world) { w.a.Spec.Unschedulable = true }, Custom, ""},
+		"cordoned":    {func(w *world) { w.a.Spec.Unschedulable = true }, NodeUnschedulable, ""},
 		"pod affinity": {func(w *world) {
 			w.pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("db")}}
 			w.place("db").Spec.NodeName = "b"
@@ -258,7 +258,7 @@ func TestRejectionsAreGroupedByReason(t *testing.T) {
 	add("NodeUnschedulable", "node(s) were unschedulable", "n8", "1")
 	want := []Rejection{
 		{Reason: InsufficientCPU, Nodes: 3, Example: "n1", Message: "Insufficient cpu", Requested: "5500m", Available: "1500m"},
-		{Reason: Custom, Nodes: 2, Example: "n7", Message: "node(s) were unschedulable"},
+		{Reason: NodeUnschedulable, Nodes: 2, Example: "n7", Message: "node(s) were unschedulable"},
 		{Reason: TaintWithoutToleration, Nodes: 2, Example: "n4", Message: "node(s) had untolerated taint(s)", Key: "gpu"},
 		{Reason: Custom, Nodes: 1, Example: "n1", Message: "Too many pods"},
 		{Reason: InsufficientMemory, Nodes: 1, Example: "n1", Message: "Insufficient memory", Requested: "1Gi", Available: "8Gi"},

@@ -31,7 +31,8 @@ type Record struct {
 	Message string `json:"message,omitempty"`
 	// Feasible is the number of nodes that passed all filters, of those that were tried.
 	Feasible int `json:"feasible"`
-	// Rejections are the reasons for which other nodes were rejected, the most frequent first, where no node was feasible.
+	// Rejections are the reasons for which nodes were rejected, the most frequent first. Of a pod that has a node they are
+	// recorded if all its attempts are.
 	Rejections []Rejection `json:"rejections,omitempty"`
 	// Functions are the score functions, by priority.
 	Functions []Function `json:"functions,omitempty"`
@@ -112,5 +113,6 @@ const (
 	PodAntiAffinityViolation Reason = "PodAntiAffinityViolation"
 	TopologySpreadViolation  Reason = "TopologySpreadViolation"
 	NodeNotReady             Reason = "NodeNotReady"
+	NodeUnschedulable        Reason = "NodeUnschedulable"
 	Custom                   Reason = "Custom"
 )

@@ -66,8 +66,15 @@ var (
 	}, []string{"state"})
 )
 
+// PolicyAttempts is of SchedulingPolicy.
+var PolicyAttempts = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: subsystem, Name: "policy_attempts_total", StabilityLevel: metrics.ALPHA,
+	Help: "Attempts to schedule pods that a SchedulingPolicy or the defaultPolicy of the profile governs, by outcome: " +
+		"Bound, BindFailed or Unschedulable.",
+}, []string{"outcome"})
+
 // Register registers all metrics, once.
 var Register = sync.OnceFunc(func() {
-	schedulermetrics.RegisterMetrics(Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
+	schedulermetrics.RegisterMetrics(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
 		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers)
 })
