@@ -70,6 +70,8 @@ type Controller struct {
 	mu sync.Mutex
 	// counted are the policies by namespace and name, as of the last count of the namespace.
 	counted map[string]map[string]usage
+	// took is how long the last count of a namespace took.
+	took map[string]time.Duration
 }
 
 var _ reconcile.Reconciler = &Controller{}
@@ -85,6 +87,7 @@ func New(o Options) *Controller {
 		writes:   rate.NewLimiter(writesPerSecond, writesAtOnce),
 		excess:   rate.NewLimiter(excessPerSecond, excessAtOnce),
 		counted:  map[string]map[string]usage{},
+		took:     map[string]time.Duration{},
 	}
 }
 

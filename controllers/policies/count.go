@@ -16,6 +16,9 @@ import (
 const (
 	// together is how long changes of a namespace are collected before it is counted.
 	together = time.Second
+	// share is how many times as long as its last count a namespace waits for the next one. Who may write there decides how many
+	// selectors are matched with how many different pods, and all namespaces are counted one after the other.
+	share = 20
 	// syncedEvery is how often Synced is called until it returns true.
 	syncedEvery = 100 * time.Millisecond
 )
@@ -48,8 +51,15 @@ func (c *Controller) PodsChanged(namespace string) {
 // enqueue adds a namespace to the queue. A namespace that waits already is not delayed further.
 func (c *Controller) enqueue(namespace string) {
 	if c.manages(namespace) {
-		c.queue.AddAfter(namespace, together)
+		c.queue.AddAfter(namespace, c.delay(namespace))
 	}
+}
+
+// delay is how long changes of a namespace are collected before it is counted.
+func (c *Controller) delay(namespace string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(together, share*c.took[namespace])
 }
 
 // count counts the namespaces of the queue until the context ends. The queue has every namespace with policies from the start:
@@ -80,14 +90,16 @@ func (c *Controller) count(ctx context.Context) error {
 
 // recount counts a namespace and returns the names of the policies that are not as in the last count.
 func (c *Controller) recount(namespace string) (differ []string) {
+	began := c.Clock.Now()
 	now := tally(c.policies.In(namespace), c.Pods.AllPods(namespace))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.counted[namespace]
 	if len(now) == 0 {
 		delete(c.counted, namespace)
+		delete(c.took, namespace)
 	} else {
-		c.counted[namespace] = now
+		c.counted[namespace], c.took[namespace] = now, c.Clock.Now().Sub(began)
 	}
 	for name, u := range now {
 		if before[name] != u {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -19,10 +20,13 @@ import (
 type countedPods struct {
 	pods  []*clusterstate.Pod
 	reads atomic.Int32
+	// takes is how long a read takes.
+	takes time.Duration
 }
 
 func (p *countedPods) AllPods(string) []*clusterstate.Pod {
 	p.reads.Add(1)
+	time.Sleep(p.takes)
 	return p.pods
 }
 
@@ -31,7 +35,7 @@ func counting(t *testing.T, o Options, test func(t *testing.T, c *Controller, po
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		pods := &countedPods{pods: pods(3, "app=web")}
-		o.Pods = pods
+		o.Pods, o.Clock = pods, clock.RealClock{} // that of the bubble
 		if o.Synced == nil {
 			o.Synced = func() bool { return true }
 		}
@@ -74,6 +78,19 @@ func TestPodsAreCountedOnceASecondHoweverOftenTheyChange(t *testing.T) {
 	})
 }
 
+// One tenant's pods and selectors do not keep the policies of the others from being counted.
+func TestANamespaceThatTakesLongIsCountedRarely(t *testing.T) {
+	counting(t, Options{}, func(t *testing.T, c *Controller, pods *countedPods) {
+		pods.takes = 3 * time.Second
+		c.Set(policy("web", 1, "app=web"))
+		for range 10 * 60 {
+			time.Sleep(time.Second)
+			c.PodsChanged(namespace)
+		}
+		assert.InDelta(t, 10, pods.reads.Load(), 1, "a twentieth of the time")
+	})
+}
+
 func TestOnlyPoliciesThatDifferAreRequeued(t *testing.T) {
 	counting(t, Options{}, func(t *testing.T, c *Controller, pods *countedPods) {
 		c.Set(policy("web", 3, "app=web"))
@@ -107,6 +124,7 @@ func TestOnlyPoliciesThatDifferAreRequeued(t *testing.T) {
 		time.Sleep(together)
 		synctest.Wait()
 		assert.Empty(t, c.counted, "nothing is kept of a namespace without policies")
+		assert.Empty(t, c.took)
 	})
 }
 
