@@ -23,6 +23,12 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 	if s == nil {
 		return skip
 	}
+	if !s.ungated && s.changes != pl.Changes() {
+		// The queue tries a pod again, after its back-off, that is refused here.
+		if err := s.Confirm(pod); err != nil {
+			return fwk.NewStatus(fwk.Unschedulable, err.Error())
+		}
+	}
 	b := binding.Of(pod, nodeName, annotations(cycleState, s, pod))
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "slot", s.slot)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
@@ -25,6 +26,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/mixstate"
 )
 
 // maxBindings may be in progress in these tests.
@@ -176,6 +178,51 @@ func TestAPodWithoutAnAnswerToItsBindingKeepsItsSlot(t *testing.T) {
 			f.plugin.Unreserve(f.ctx, cycle, second, "o")
 			cycle, _ = f.filter(t, second)
 			assert.Equal(t, c.slot, readState(cycle).slot)
+		})
+	}
+}
+
+// A pod waits between Reserve and Bind, for its group, a lock or a volume, and its mix changes meanwhile.
+func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(f *fixture, pod *corev1.Pod)
+		want   string
+	}{
+		"no change": {change: func(*fixture, *corev1.Pod) {}},
+		"a change that leaves the slot's type": {change: func(f *fixture, _ *corev1.Pod) {
+			f.changeMix(mixtest.CapacityMix("web", 90, 0))
+		}},
+		"a mix that has the slot on the other type": {want: ErrReasonMixChanged, change: func(f *fixture, _ *corev1.Pod) {
+			f.changeMix(mixtest.CapacityMix("web", 0, 0))
+		}},
+		"a mix that is deleted": {want: ErrReasonMixChanged, change: func(f *fixture, _ *corev1.Pod) {
+			f.plugin.MixHandler().OnDelete(mixtest.CapacityMix("web", 100, 0))
+		}},
+		"another pod with the slot": {want: ErrReasonSlotLost, change: func(f *fixture, pod *corev1.Pod) {
+			other := mixtest.Pod("web", 1)
+			other.Spec.NodeName = "s"
+			other.Annotations = map[string]string{v1alpha1.SlotAnnotation: "1"}
+			other.CreationTimestamp = metav1.NewTime(pod.CreationTimestamp.Add(-time.Hour))
+			f.addPod(other)
+			f.changeMix(mixtest.CapacityMix("web", 90, 0))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, pod := mixtest.Pod("web", 2), mixtest.Pod("web", 0)
+			f := webFixture(t, 100, first, pod)
+			f.filter(t, first) // takes slot 0
+			cycle, _ := f.filter(t, pod)
+			require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
+			require.NoError(t, mixstate.Confirm(cycle, pod))
+			test.change(f, pod)
+			status := f.plugin.Bind(f.ctx, cycle, pod, "s")
+			if test.want == "" {
+				require.True(t, status.IsSuccess(), status.Message())
+				return
+			}
+			assert.Equal(t, fwk.Unschedulable, status.Code())
+			assert.Equal(t, test.want, status.Message())
+			require.EqualError(t, mixstate.Confirm(cycle, pod), test.want)
 		})
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
+	"berth.dev/berth/plugins/internal/mixstate"
 )
 
-// preFilterStateKey finds the preFilterState in CycleState. An interface constant
-// would be boxed on every read.
-const preFilterStateKey fwk.StateKey = "PreFilter" + Name
+// preFilterStateKey finds the preFilterState in CycleState.
+const preFilterStateKey = mixstate.Key
 
 // preFilterState is what PreFilter decided for a pod, for the rest of its
 // scheduling cycle. Filter and Score only read it.
@@ -42,8 +42,9 @@ type preFilterState struct {
 	sampler *nodesample.Sampler
 	// finalists are the best of the sample, where only those are tried.
 	finalists sets.Set[string]
-	// nodes has the types of nodes.
-	nodes *ledger.Ledger
+	// plugin is the one that placed the pod. changes are those of mixes that it had seen when Reserve confirmed the slot.
+	plugin  *CapacityMix
+	changes uint64
 }
 
 // Clone implements fwk.StateData. The state itself is returned: preemption, which clones, changes nothing in it.

@@ -74,6 +74,13 @@ func (f *fixture) mix(tb testing.TB, cm *v1alpha1.CapacityMix) {
 	require.NoError(tb, f.plugin.Mixes.Set(cm))
 }
 
+// changeMix has the watch deliver a changed CapacityMix.
+func (f *fixture) changeMix(cm *v1alpha1.CapacityMix) {
+	before := cm.DeepCopy()
+	cm.Generation++
+	f.plugin.MixHandler().OnUpdate(before, cm)
+}
+
 // addPod and deletePod have the watch deliver a pod.
 func (f *fixture) addPod(pod *corev1.Pod)    { f.plugin.PodHandler().OnAdd(pod, false) }
 func (f *fixture) deletePod(pod *corev1.Pod) { f.plugin.PodHandler().OnDelete(pod) }

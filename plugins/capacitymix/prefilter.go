@@ -61,7 +61,7 @@ func (pl *CapacityMix) PreFilter(
 	} else if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	s.nodes = pl.Ledger
+	s.plugin = pl
 	result := pl.sample(cycleState, pod, s)
 	cycleState.Write(preFilterStateKey, s)
 	return result, nil

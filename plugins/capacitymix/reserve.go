@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -19,9 +20,9 @@ const (
 )
 
 // Reserve confirms, before the pod is bound, that its slot is still its own and
-// still of the type that it was placed by. It is the last step before the binding,
-// which has a goroutine of its own: so it is here that a scheduling cycle waits
-// while too many bindings are in progress.
+// still of the type that it was placed by. The binding that follows has a goroutine of
+// its own: so it is here that a scheduling cycle waits while too many bindings are in
+// progress.
 func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
@@ -36,7 +37,8 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 		_ = pl.Ledger.Reserve(pod.UID, s.slot, nodeName)
 		return nil
 	}
-	if p, _ := pl.resolver.Resolve(pod); p == nil || p.Mix.TypeOf(s.slot) != s.slotType {
+	s.changes = pl.Changes()
+	if !pl.governs(pod, s) {
 		return pl.retry(ctx, pod, ErrReasonMixChanged)
 	}
 	var err error
@@ -47,6 +49,30 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	}
 	if err != nil {
 		return pl.retry(ctx, pod, ErrReasonSlotLost)
+	}
+	return nil
+}
+
+// governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by.
+func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
+	p, _ := pl.resolver.Resolve(pod)
+	return p != nil && p.Mix.TypeOf(s.slot) == s.slotType
+}
+
+// Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a
+// volume, while its mix changes.
+func (s *preFilterState) Confirm(pod *corev1.Pod) error {
+	if s.ungated {
+		return nil // slot and type are final
+	}
+	current, err := s.plugin.Pods.Pods(pod.Namespace).Get(pod.Name)
+	switch {
+	case err != nil || current.UID != pod.UID:
+		return errors.New(ErrReasonGone)
+	case !s.plugin.governs(current, s):
+		return errors.New(ErrReasonMixChanged)
+	case !s.plugin.Ledger.Holds(pod.UID, s.slot):
+		return errors.New(ErrReasonSlotLost)
 	}
 	return nil
 }

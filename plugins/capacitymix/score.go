@@ -53,7 +53,7 @@ func OtherType(cycleState fwk.CycleState) func(node string) bool {
 		return nil
 	}
 	return func(node string) bool {
-		n, _ := s.nodes.Node(node)
+		n, _ := s.plugin.Ledger.Node(node)
 		return n.Type != s.slotType
 	}
 }
@@ -66,7 +66,7 @@ func Siblings(cycleState fwk.CycleState, key string, nodes []fwk.NodeInfo) (arou
 	if s == nil {
 		return nil, most, false
 	}
-	around, most = s.nodes.Siblings(s.group, key, nodes)
+	around, most = s.plugin.Ledger.Siblings(s.group, key, nodes)
 	return around, most, true
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/plugins/internal/mixstate"
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
@@ -164,6 +165,9 @@ func (pl *SchedulingPolicy) prepare(ctx context.Context, c *cycle, state fwk.Cyc
 			return err
 		}
 		c.prepared = name
+	}
+	if err := mixstate.Confirm(state, pod); err != nil {
+		return err // before the group is committed: all of it is tried again
 	}
 	return pl.groups.Prepared(ctx, key, pod.UID)
 }

@@ -197,6 +197,14 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	return nil
 }
 
+// Holds reports whether a pod that is assigned to a node still holds a slot as its own.
+func (l *Ledger) Holds(uid types.UID, slot int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	return r != nil && r.pod.Slot == slot && !r.unassigned
+}
+
 // Doubt notes that the result of a reserved pod's Binding is not known. It must be called before Unreserve.
 func (l *Ledger) Doubt(uid types.UID) {
 	l.mu.Lock()

@@ -190,6 +190,7 @@ func (s *State) ownerHandler() cache.ResourceEventHandler {
 				s.updatePodsOf(owner)
 			}
 			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+				s.changes.Add(1)
 				s.throttle.Changed(owner.GetNamespace(), policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 			}
 		},
@@ -256,6 +257,7 @@ func (s *State) setMix(cm *v1alpha1.CapacityMix) {
 // their numbers, so only pods without a controller, whose group is named by the
 // mix, and pods that wait are affected.
 func (s *State) mixesChanged(namespace string) {
+	s.changes.Add(1)
 	s.eachPod(namespace, func(pod *corev1.Pod) {
 		s.ungater.MixChanged(pod)
 		if metav1.GetControllerOfNoCopy(pod) == nil {

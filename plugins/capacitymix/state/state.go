@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -72,7 +73,8 @@ type State struct {
 	ungater  Ungater
 	throttle *budget.Throttle[policy.GroupKey]
 	queue    wakeup.Activate // of the scheduler
-	fenced   func() bool     // nil where nothing is fenced
+	changes  atomic.Uint64
+	fenced   func() bool // nil where nothing is fenced
 	logger   klog.Logger
 }
 
@@ -179,6 +181,9 @@ func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
 		Default:     defaultMix,
 	}
 }
+
+// Changes counts the changes of mixes, and of the annotations of owners, that were seen. While it stays the same, a pod keeps its mix.
+func (s *State) Changes() uint64 { return s.changes.Load() }
 
 // Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
 func (s *State) Claim(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy, keep bool) (ledger.Hold, error) {

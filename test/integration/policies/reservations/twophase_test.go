@@ -11,10 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -79,6 +81,30 @@ func TestAKilledSchedulerLeavesNoGroupBoundInPart(t *testing.T) {
 	allow()
 	w.WaitBound("train", 4)
 	assert.Equal(t, last.UID, testenv.Read(w, "train-3", &corev1.Pod{}).UID, "the same pod")
+	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
+}
+
+// The pods of a group that is not complete have nodes by a mix that changes before the last one comes.
+func TestAGroupIsBoundByTheMixThatItHasThen(t *testing.T) {
+	w := testenv.New(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)...)
+	start(w)
+	train := builders.Deployment("train", 5)
+	w.Create(builders.CapacityMix("train", 50, 0), group("train", 6, 300))
+	w.Create(train)
+	w.Reaches("members that wait have a nominated node", 5, func() int {
+		return len(testenv.Where(w.Live("train"), func(p *corev1.Pod) bool { return p.Status.NominatedNodeName != "" }))
+	})
+	w.ChangeMix("train", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
+	pods := w.Live("train")
+	w.Scale(train, 6)
+	w.RequireExact("train", split.New(0, 0), 6)
+	live := map[types.UID]bool{}
+	for _, p := range w.Live("train") {
+		live[p.UID] = true
+	}
+	for _, p := range pods {
+		assert.True(t, live[p.UID], "%s was bound by the old mix, and evicted", p.Name)
+	}
 	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
 }
 
