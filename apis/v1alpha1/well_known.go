@@ -49,6 +49,10 @@ const (
 	// FallbackAnnotation is on a pod of a spot slot that is limited to on-demand nodes because no spot node came:
 	// "<failures>/<time of the next attempt on spot, RFC 3339>".
 	FallbackAnnotation = AnnotationPrefix + "/fallback"
+
+	// UngatedAtAnnotation is on a pod that is limited to spot nodes: when its gate was removed, RFC 3339. Its wait for a node begins
+	// then, also for a scheduler that comes to lead later.
+	UngatedAtAnnotation = AnnotationPrefix + "/ungated-at"
 )
 
 // Reasons for the removal of a gate without a slot, the values of UngateReasonAnnotation.

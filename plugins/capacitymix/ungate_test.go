@@ -55,6 +55,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 				opened.addPod(after)
 			}
 			delete(after.Annotations, v1alpha1.ClaimAnnotation)
+			delete(after.Annotations, v1alpha1.UngatedAtAnnotation)
 			assert.Equal(rt, one.Annotations, after.Annotations, "pod %d", i)
 			after.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(after, limited)
 			here[i] = [2]*corev1.Pod{one, after}

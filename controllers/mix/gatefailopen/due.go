@@ -37,10 +37,10 @@ func (w waiting) due(pods []*clusterstate.Pod, now time.Time, long time.Duration
 	return due
 }
 
-// within returns the pods that may be let go: those that live, in the namespaces
+// within returns the pods that may be let go: those that live and that no other gate holds, in the namespaces
 // that are reconciled; none named are all.
 func within(pods []*clusterstate.Pod, namespaces []string) []*clusterstate.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p *clusterstate.Pod) bool {
-		return !p.Live() || len(namespaces) > 0 && !slices.Contains(namespaces, p.Namespace)
+		return !p.Live() || p.OtherGates || len(namespaces) > 0 && !slices.Contains(namespaces, p.Namespace)
 	})
 }

@@ -77,12 +77,13 @@ func TestDueIsHowLongAPodWasSeen(t *testing.T) {
 }
 
 func TestWhichPodsMayBeUngated(t *testing.T) {
-	all := pods("a", "b", "c")
+	all := pods("a", "b", "c", "d")
+	all[3].OtherGates = true
 	all[1].Terminating = true
 	all[2].Namespace = "bank"
 	assert.Equal(t, []string{"a", "c"}, names(within(all, nil)))
 	assert.Equal(t, []string{"c"}, names(within(all, []string{"bank"})))
-	assert.Equal(t, []string{"a", "b", "c"}, names(all), "the argument stays as it is")
+	assert.Equal(t, []string{"a", "b", "c", "d"}, names(all), "the argument stays as it is")
 }
 
 // Pods that a first check missed would be released after younger ones.

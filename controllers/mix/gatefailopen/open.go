@@ -32,7 +32,7 @@ func (c *Controller) open(ctx context.Context, p *clusterstate.Pod) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read pod %s/%s: %w", p.Namespace, p.Name, err)
-	case pod.UID != p.UID || pod.DeletionTimestamp != nil || !gate.Has(pod):
+	case pod.UID != p.UID || pod.DeletionTimestamp != nil || !gate.Last(pod):
 		return nil
 	}
 	patch, err := gate.Patch(pod, gate.Release)

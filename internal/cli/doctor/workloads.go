@@ -190,7 +190,7 @@ type gatedPods struct {
 
 func (p *patient) gatedPods() (g gatedPods) {
 	for o, pod := range p.cluster.LivePods() {
-		if pod.Gated {
+		if pod.Gated && !pod.OtherGates {
 			g.waiting = append(g.waiting, podName(o))
 			if p.now.Sub(o.CreationTimestamp.Time) > gateTakesLong {
 				g.long = append(g.long, podName(o))

@@ -52,6 +52,14 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheRemovalOfAnotherGateIsAChange(t *testing.T) {
+	f := newClusterState()
+	f.SetPod(podNamed("p", gated)) // by two
+	assert.True(t, f.Gated()[0].OtherGates)
+	f.SetPod(podNamed("p", gated, func(p *corev1.Pod) { p.Spec.SchedulingGates = p.Spec.SchedulingGates[1:] }))
+	assert.False(t, f.Gated()[0].OtherGates)
+}
+
 func TestTheOpeningOfAGateIsAChange(t *testing.T) {
 	f := newClusterState()
 	f.SetPod(podNamed("p", gated))

@@ -54,6 +54,8 @@ type Pod struct {
 	Pinned bool
 	// Gated pods wait for their slot: they have Berth's scheduling gate.
 	Gated bool
+	// OtherGates: they wait for others first, whose scheduling gates they have too.
+	OtherGates bool
 	// Opened is the type that the pod was limited to when its gate was opened, Unknown for all others. What limits it is
 	// not its own, so it is not Pinned.
 	Opened capacity.Type
@@ -207,6 +209,7 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 	if _, fellBack := kept[v1alpha1.FallbackAnnotation]; !fellBack {
 		delete(kept, v1alpha1.ClaimAnnotation)
 	}
+	delete(kept, v1alpha1.UngatedAtAnnotation) // of each pod its own
 	return kept
 }
 
@@ -230,6 +233,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      podphase.Finished(o),
 		Gated:         gate.Has(o),
+		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
 		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     f.texts.one(localData(o)),
@@ -274,7 +278,7 @@ func (p *Pod) sameState(q *Pod) bool {
 
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
-	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
+	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.OtherGates == q.OtherGates && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
 		p.Grouped == q.Grouped && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
 }
 

@@ -22,6 +22,10 @@ func Has(pod *corev1.Pod) bool {
 	)
 }
 
+// Last reports whether the gate is the only one that a pod has left. Until then the pod gets no slot: nothing tells when, and in which
+// order, others remove theirs, and a slot that is held for a pod that cannot run is missing to its siblings.
+func Last(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) == 1 && Has(pod) }
+
 // Made reports whether a pod was created with the gate, so that its successor will be too: it has the gate, or the gate
 // was removed, with or without a slot. Annotations in a pod template do not count: it has no UID.
 func Made(pod *corev1.Pod) bool {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/policy"
@@ -21,17 +22,26 @@ import (
 )
 
 // unschedulableSince returns since when a pod is reported to be unschedulable,
-// nil if it is not. For a pod that was gated that is about when it was created: a
-// condition that stays False keeps its time.
+// nil if it is not. For a pod that was gated it is when its gate was removed: the
+// condition of a gated pod is False too, and keeps the time of its creation.
 func unschedulableSince(pod *corev1.Pod) *metav1.Time {
 	c := ledger.Unschedulable(pod)
 	switch {
 	case c == nil:
 		return nil
 	case c.LastTransitionTime.IsZero():
-		return &pod.CreationTimestamp
+		return later(pod, &pod.CreationTimestamp)
 	}
-	return &c.LastTransitionTime
+	return later(pod, &c.LastTransitionTime)
+}
+
+// later returns when the gate of a pod was removed, if that is known and later than another time.
+func later(pod *corev1.Pod, than *metav1.Time) *metav1.Time {
+	at, err := time.Parse(time.RFC3339, pod.Annotations[v1alpha1.UngatedAtAnnotation])
+	if err != nil || !at.After(than.Time) {
+		return than
+	}
+	return &metav1.Time{Time: at}
 }
 
 // reconcile deletes a pod that has waited for spot for long enough.

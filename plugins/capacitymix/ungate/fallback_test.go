@@ -154,6 +154,7 @@ func count(t *testing.T) float64 {
 func TestAMixThatChangesHoldsForThePodsThatWaitAlready(t *testing.T) {
 	f := newFallbackFixture(t, patient)
 	pod := f.openedAndWaits(0)
+	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
 	drain(f.fallback())
 	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	f.ungater.MixHandler().OnAdd(mixtest.CapacityMix("web", 100, 0), false)
@@ -303,6 +304,20 @@ func (f *fallbackFixture) fails(from, n int) {
 	}
 }
 
+// A pod waits since its gate was removed, however old it is, also for a process that comes to lead then.
+func TestAPodWaitsSinceItsGateWasRemoved(t *testing.T) {
+	f := newFallbackFixture(t)
+	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
+	pod, _ := f.opened(0)
+	pod = mixtest.Unschedulable(pod, mixtest.Noon) // it was gated for an hour
+	next := f.again(pod)
+	for _, after := range []time.Duration{leaderGracePeriod, spotWait - time.Second, spotWait} {
+		next.clock.SetTime(mixtest.Noon.Add(time.Hour + after))
+		next.reconcile(pod)
+		assert.Len(t, next.deleted, map[bool]int{true: 1}[after == spotWait], "after %s", after)
+	}
+}
+
 // again is the next process that leads, with the pods that are there.
 func (f *fallbackFixture) again(pods ...*corev1.Pod) *fallbackFixture {
 	f.t.Helper()
@@ -335,6 +350,7 @@ func TestAnOpenCircuitBreakerOutlivesTheProcess(t *testing.T) {
 
 func TestWhatAnotherProcessOpenedIsNotDeletedAsSoonAsThisOneLeads(t *testing.T) {
 	f := newFallbackFixture(t)
+	f.clock.SetTime(mixtest.Noon.Add(-time.Hour))
 	old, _ := f.opened(0)
 	young, _ := f.opened(1)
 	old, young = mixtest.Unschedulable(old, mixtest.Noon.Add(-time.Hour)), mixtest.Unschedulable(young, mixtest.Noon.Add(-spotWait+time.Minute))

@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/events"
@@ -170,10 +171,10 @@ type ungating struct {
 	capacityType string
 }
 
-// prepare claims the slot of a pod; nil if there is nothing to patch, or not yet.
+// prepare claims the slot of a pod; nil if there is nothing to patch, or not yet: the removal of another gate adds the pod again.
 func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungating {
 	pod, err := u.Pods.Pods(key.Namespace).Get(key.Name)
-	if err != nil || !ledger.Active(pod) || !gate.Has(pod) {
+	if err != nil || !ledger.Active(pod) || !gate.Last(pod) {
 		u.queue.Forget(key)
 		return nil
 	}
@@ -235,13 +236,17 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 	}
 	slotType := p.Mix.TypeOf(hold.Slot)
 	verdict := u.spotFallback.chooseType(pod, group, slotType, p)
-	t := verdict.Type
+	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)
 		gate.Tolerate(&after.Spec, p.Tolerations[t])
 		gate.Annotate(after, ledger.Annotations(pod, hold.Slot, slotType, p))
 		gate.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, t)})
 		delete(after.Annotations, v1alpha1.FallbackAnnotation) // a copy of another pod's
+		delete(after.Annotations, v1alpha1.UngatedAtAnnotation)
+		if t == capacity.Spot {
+			gate.Annotate(after, map[string]string{v1alpha1.UngatedAtAnnotation: ungatedAt.UTC().Format(time.RFC3339)})
+		}
 		if t != slotType {
 			gate.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
 		}

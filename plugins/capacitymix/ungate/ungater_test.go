@@ -80,7 +80,6 @@ func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
 	f := newFixture(t)
 	f.mix(t, mixtest.CapacityMix("web", 0, 0))
 	pod := mixtest.GatedPod("web", 0)
-	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/other"})
 	f.cluster.SetPods(t, pod)
 	patch, limitedTo, err := f.ungater.Patch(pod)
 	require.NoError(t, err)
@@ -92,7 +91,7 @@ func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
 	assert.Equal(t, "web-0", sent.Metadata.UID)
 	assert.Equal(t, "5", sent.Metadata.ResourceVersion)
 	after := f.ungate(t, pod)
-	assert.Equal(t, []corev1.PodSchedulingGate{{Name: "example.com/other"}}, after.Spec.SchedulingGates)
+	assert.Empty(t, after.Spec.SchedulingGates)
 	assert.Equal(t, map[string]string{capacity.KarpenterCapacityType: "on-demand"}, after.Spec.NodeSelector)
 	assert.Equal(t, map[string]string{
 		v1alpha1.SlotAnnotation: "0", v1alpha1.CapacityTypeAnnotation: "on-demand", v1alpha1.MixAnnotation: "capacitymix/web",
@@ -138,6 +137,32 @@ func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 	pod := mixtest.GatedPod("web", 1)
 	f.cluster.SetPods(t, pod)
 	assert.Equal(t, v1alpha1.UngateReasonNoLabel, f.ungate(t, pod).Annotations[v1alpha1.UngateReasonAnnotation])
+}
+
+// The pods that a queue admits first have the first slots.
+func TestAPodThatAnotherGateHoldsHasNoSlot(t *testing.T) {
+	f := newFixture(t)
+	f.mix(t, mixtest.CapacityMix("web", 50, 2))
+	limited := func(i int, other bool) string {
+		pod := mixtest.GatedPod("web", i)
+		if other {
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/queue"})
+		}
+		f.cluster.SetPods(t, pod)
+		f.addPod(pod)
+		next := f.ungater.prepare(f.ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		if next == nil {
+			return ""
+		}
+		f.addPod(mixtest.Patched(t, pod, next.patch))
+		return next.capacityType
+	}
+	for i := range 10 {
+		require.Empty(t, limited(i, true))
+	}
+	_, pods := f.ungater.Ledger.Size()
+	require.Zero(t, pods)
+	assert.Equal(t, []string{"on-demand", "on-demand", "spot"}, []string{limited(7, false), limited(8, false), limited(9, false)})
 }
 
 func TestTheCopyOfAClaimIsNone(t *testing.T) {

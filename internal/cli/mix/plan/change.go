@@ -174,6 +174,7 @@ func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
 var placed = map[string]bool{
 	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
 	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
+	v1alpha1.UngatedAtAnnotation: true,
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement

@@ -7,6 +7,7 @@ package gates_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,30 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 			})
 			requireOpened(w, w.RequireExact(name, m, 8))
 		})
+	}
+}
+
+// A queue removes its gate from the pods that it admits, in any order. The others hold no slot meanwhile.
+func TestTheLastOfSeveralGatesGivesASlot(t *testing.T) {
+	const queue = "example.com/queue"
+	w := newWorld(t, testenv.Roomy()...)
+	m := split.New(50, 2)
+	w.Create(builders.CapacityMix("web", 50, 2), builders.Deployment("web", 10, builders.Gated, func(t *corev1.PodTemplateSpec) {
+		t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: queue})
+	}))
+	w.Reaches("gated pods", 10, func() int { return len(w.Live("web")) })
+	admitted := 0
+	for _, n := range []int{3, 4, 10} {
+		pods := testenv.Where(w.Live("web"), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
+		for _, p := range pods[len(pods)-(n-admitted):] {
+			testenv.Patch(w, &p, func(p *corev1.Pod) {
+				p.Spec.SchedulingGates = slices.DeleteFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == queue })
+			})
+		}
+		admitted = n
+		bound := func() []corev1.Pod { return testenv.Where(w.Live("web"), testenv.Bound) }
+		w.Reaches("bound pods", n, func() int { return len(bound()) })
+		w.RequireExactPods(bound(), m)
 	}
 }
 
