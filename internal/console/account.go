@@ -15,6 +15,8 @@ type Account struct {
 	Namespace string
 	// SignOut is set if the user has a session to end.
 	SignOut bool
+	// Session identifies whose pages show what the user writes before it is read for all.
+	Session string
 }
 
 type accountKey struct{}

@@ -126,7 +126,7 @@ func secure(h http.Header) {
 
 // again serves a page again, with what a user has sent or why it was refused. It is at a path that a browser can open.
 func (c *Console) again(w http.ResponseWriter, r *http.Request, status int, path string, of func(*state) *page) {
-	s, err := c.hub.current(r.Context())
+	s, err := c.hub.current(r.Context(), sessionOf(r))
 	if err != nil {
 		return // the client is gone
 	}
@@ -135,7 +135,7 @@ func (c *Console) again(w http.ResponseWriter, r *http.Request, status int, path
 
 // page serves a page.
 func (c *Console) page(w http.ResponseWriter, r *http.Request) {
-	s, err := c.hub.current(r.Context())
+	s, err := c.hub.current(r.Context(), sessionOf(r))
 	if err != nil {
 		return // the client is gone
 	}

@@ -121,7 +121,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	c.hub.wrote(func(r *Reading) { r.Environments = append(without(r.Environments, after), after) })
+	c.hub.wrote(sessionOf(r), func(r *Reading) { r.Environments = append(without(r.Environments, after), after) })
 	if did == "" {
 		http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther) //nolint:gosec // a path of the console
 		return

@@ -53,12 +53,14 @@ type hub struct {
 	// writable, plans and reports are those of each state.
 	writable, plans, reports bool
 
-	mu sync.Mutex
-	// writes counts what was written through the pages.
-	writes int
-	// last is nil before the first reading. changed is closed when it is replaced.
+	mu sync.Mutex // guards the rest
+	// readings counts those that have begun.
+	readings int
+	// last is nil before the first reading. changed is closed when it is replaced, and when a session writes.
 	last    *state
 	changed chan struct{}
+	// written is what sessions have written since the last reading. Others see it when it is read with their rights.
+	written map[string]*written
 	// viewers are open streams and requests that wait. wanted is when there was one last; wake has a reading begin.
 	viewers int
 	wanted  time.Time
@@ -66,7 +68,7 @@ type hub struct {
 }
 
 func newHub(source Source, interval time.Duration, now func() time.Time) *hub {
-	return &hub{source: source, interval: interval, now: now, changed: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &hub{source: source, interval: interval, now: now, changed: make(chan struct{}), written: map[string]*written{}, wake: make(chan struct{}, 1)}
 }
 
 // run reads until the context ends.
@@ -104,7 +106,8 @@ func (h *hub) read(ctx context.Context) {
 	slow := time.AfterFunc(slowAfter, func() {
 		h.failed(fmt.Sprintf("the API server has not responded for %s", slowAfter))
 	})
-	r, err := h.readAll(ctx)
+	of := h.begin()
+	r, err := h.source.Read(ctx)
 	slow.Stop()
 	if err != nil {
 		h.failed(err.Error())
@@ -115,37 +118,7 @@ func (h *hub) read(ctx context.Context) {
 			s.rows = &sync.Map{}
 		}
 		s.Reading, s.at, s.failure = r, began, ""
-	})
-}
-
-// readAll reads until nothing was written meanwhile: a reading that began before could lack it.
-func (h *hub) readAll(ctx context.Context) (*Reading, error) {
-	for {
-		before := h.written()
-		r, err := h.source.Read(ctx)
-		if err != nil || h.written() == before {
-			return r, err
-		}
-	}
-}
-
-func (h *hub) written() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.writes
-}
-
-// wrote changes the reading as the cluster was changed, so that the next page shows it.
-func (h *hub) wrote(change func(*Reading)) {
-	h.mu.Lock()
-	h.writes++
-	h.mu.Unlock()
-	h.replace(func(s *state) {
-		if s.Reading != nil {
-			r := *s.Reading
-			change(&r)
-			s.Reading = &r
-		}
+		h.forget(of)
 	})
 }
 
@@ -163,35 +136,40 @@ func (h *hub) replace(change func(*state)) {
 	}
 	change(next)
 	h.last = next
+	h.wakeAll()
+}
+
+// wakeAll has all pages look for another state.
+func (h *hub) wakeAll() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-// current returns the state, after the first reading if there is none, or if the last one is of an earlier visit.
-func (h *hub) current(ctx context.Context) (*state, error) {
+// current returns the state of a session, after the first reading if there is none, or if the last one is of an earlier visit.
+func (h *hub) current(ctx context.Context, session string) (*state, error) {
 	h.enter()
 	defer h.leave()
-	s := h.peek()
+	s := h.peek(session)
 	for s == nil || h.now().Sub(s.at) > idleAfter && s.failure == "" {
 		var err error
-		if s, err = h.after(ctx, s); err != nil {
+		if s, err = h.after(ctx, session, s); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func (h *hub) peek() *state {
+func (h *hub) peek(session string) *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.last
+	return h.stateOf(session)
 }
 
-// after returns the state when it is another one.
-func (h *hub) after(ctx context.Context, s *state) (*state, error) {
+// after returns the state of a session when it is another one.
+func (h *hub) after(ctx context.Context, session string, s *state) (*state, error) {
 	for {
 		h.mu.Lock()
-		last, changed := h.last, h.changed
+		last, changed := h.stateOf(session), h.changed
 		h.mu.Unlock()
 		if last != s {
 			return last, nil

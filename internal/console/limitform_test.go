@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,20 +315,69 @@ type readings func() *Reading
 func (r readings) Read(context.Context) (*Reading, error) { return r(), nil }
 
 // What is written while the cluster is read may be missing in that reading.
-func TestAReadingThatBeganBeforeAWriteIsReadAgain(t *testing.T) {
+func TestAWriteOutlivesTheReadingThatBeganBeforeIt(t *testing.T) {
 	var h *hub
 	n := 0
 	h = newHub(readings(func() *Reading {
-		n++
-		if n == 1 {
-			h.wrote(func(*Reading) {})
-			return &Reading{Overview: overviewOf()}
+		if n++; n == 1 {
+			h.wrote("alice", func(r *Reading) { r.Limits = append(r.Limits, limit("shop", "small")) })
 		}
-		return &Reading{Overview: overviewOf(), Limits: []*v1alpha1.ResourceLimit{limit("shop", "small")}}
+		return &Reading{Overview: overviewOf()}
 	}), interval, time.Now)
 	h.read(t.Context())
-	assert.Equal(t, 2, n)
-	assert.Len(t, h.peek().Limits, 1)
+	assert.Len(t, h.peek("alice").Limits, 1)
+	assert.Same(t, h.peek("alice"), h.peek("alice"), "nothing has changed")
 	h.read(t.Context())
-	assert.Equal(t, 3, n, "a reading without a write is not read again")
+	assert.Empty(t, h.peek("alice").Limits, "it was deleted meanwhile")
+	assert.Empty(t, h.written)
+}
+
+// Users with the same rights share a reading, but one may create what the others may not list.
+func TestWhatASessionWritesIsShownToNoOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stored := map[string]bool{}
+		h := newHub(readings(func() *Reading {
+			r := &Reading{Overview: overviewOf()}
+			for name := range stored {
+				r.Limits = append(r.Limits, limit("shop", name))
+			}
+			return r
+		}), interval, time.Now)
+		h.read(t.Context())
+		wrote := map[string]map[string]bool{"alice": {}, "bob": {}, "": {}}
+		sessions := slices.Sorted(maps.Keys(wrote))
+		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if rapid.IntRange(0, 3).Draw(t, "read") == 0 {
+				for session := range wrote {
+					maps.Copy(stored, wrote[session])
+					clear(wrote[session])
+				}
+				h.read(t.Context())
+			} else {
+				session, name := rapid.SampledFrom(sessions).Draw(t, "session"), fmt.Sprint("limit-", i)
+				h.wrote(session, func(r *Reading) { r.Limits = append(without(r.Limits, limit("shop", name)), limit("shop", name)) })
+				wrote[session][name] = true
+			}
+			for _, session := range sessions {
+				shown := map[string]bool{}
+				for _, l := range h.peek(session).Limits {
+					shown[l.Name] = true
+				}
+				for name := range shown {
+					require.True(t, stored[name] || wrote[session][name], "%s sees %s", session, name)
+				}
+				require.LessOrEqual(t, len(changesOf(h, session)), maxWritten)
+				if len(wrote[session]) <= maxWritten {
+					require.Len(t, shown, len(stored)+len(wrote[session]))
+				}
+			}
+		}
+	})
+}
+
+func changesOf(h *hub, session string) []writtenChange {
+	if w := h.written[session]; w != nil {
+		return w.changes
+	}
+	return nil
 }

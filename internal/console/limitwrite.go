@@ -3,7 +3,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -94,7 +93,7 @@ func (c *Console) writeLimit(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case form.Has("rows"): // the user has filled the spare rows, and gets others
 		status = http.StatusOK
-	case c.saveLimit(r.Context(), k, f, exists):
+	case c.saveLimit(r, k, f, exists):
 		http.Redirect(w, r, objectURL(limitList.id, f.Namespace, f.Name), http.StatusSeeOther)
 		return
 	}
@@ -102,10 +101,10 @@ func (c *Console) writeLimit(w http.ResponseWriter, r *http.Request) {
 }
 
 // saveLimit writes a limit, and reports whether it is written. Otherwise the form has the problems.
-func (c *Console) saveLimit(ctx context.Context, k client.Client, f *limitForm, exists bool) bool {
+func (c *Console) saveLimit(r *http.Request, k client.Client, f *limitForm, exists bool) bool {
 	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name}}
 	if exists {
-		if err := k.Get(ctx, client.ObjectKeyFromObject(l), l); err != nil {
+		if err := k.Get(r.Context(), client.ObjectKeyFromObject(l), l); err != nil {
 			f.refused(err)
 			return false
 		}
@@ -118,15 +117,15 @@ func (c *Console) saveLimit(ctx context.Context, k client.Client, f *limitForm, 
 		return false
 	}
 	strict := client.WithFieldValidation(k, metav1.FieldValidationStrict)
-	write := func() error { return strict.Create(ctx, l) }
+	write := func() error { return strict.Create(r.Context(), l) }
 	if exists {
-		write = func() error { return strict.Update(ctx, l) }
+		write = func() error { return strict.Update(r.Context(), l) }
 	}
 	if err := write(); err != nil {
 		f.refused(err)
 		return false
 	}
-	c.hub.wrote(func(r *Reading) { r.Limits = append(without(r.Limits, l), l) })
+	c.hub.wrote(sessionOf(r), func(r *Reading) { r.Limits = append(without(r.Limits, l), l) })
 	return true
 }
 
@@ -176,7 +175,7 @@ func (c *Console) removeLimit(w http.ResponseWriter, r *http.Request) {
 	err := k.Delete(r.Context(), l, uid)
 	if err == nil || apierrors.IsNotFound(err) {
 		// One that is in use is deleted later: the next reading has it again.
-		c.hub.wrote(func(r *Reading) { r.Limits = without(r.Limits, l) })
+		c.hub.wrote(sessionOf(r), func(r *Reading) { r.Limits = without(r.Limits, l) })
 		http.Redirect(w, r, "/limits", http.StatusSeeOther)
 		return
 	}

@@ -148,7 +148,7 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 
 // mix is the one of the path, or a page that it is not there.
 func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1.CapacityMix, bool) {
-	s, err := c.hub.current(r.Context())
+	s, err := c.hub.current(r.Context(), sessionOf(r))
 	if err != nil {
 		return nil, nil, false // the client is gone
 	}
@@ -213,7 +213,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	q, err := f.question(m)
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
-			c.hub.wrote(func(r *Reading) { r.Mixes = append(without(r.Mixes, m), m) })
+			c.hub.wrote(sessionOf(r), func(r *Reading) { r.Mixes = append(without(r.Mixes, m), m) })
 			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther) //nolint:gosec // a path of the console
 			return
 		}

@@ -233,7 +233,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 		c.write(w, r, http.StatusNotFound, failed(err), r.URL)
 		return
 	}
-	s, err := c.hub.current(r.Context())
+	s, err := c.hub.current(r.Context(), sessionOf(r))
 	if err != nil {
 		return // the client is gone
 	}

@@ -28,7 +28,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	has, last := r.URL.Query().Get("has"), time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(r.Context(), beat)
-		next, err := c.hub.after(ctx, s)
+		next, err := c.hub.after(ctx, sessionOf(r), s)
 		cancel()
 		if r.Context().Err() != nil {
 			return

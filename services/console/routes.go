@@ -140,7 +140,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request, err error) {
 // signedIn is the context of a request to the pages.
 func signedIn(ctx context.Context, v *visitor, k key) context.Context {
 	ctx = context.WithValue(ctx, visitorKey{}, v)
-	return pages.WithAccount(ctx, &pages.Account{User: v.user.GetName(), Namespace: k.namespace, SignOut: v.session != nil})
+	return pages.WithAccount(ctx, &pages.Account{User: v.user.GetName(), Namespace: k.namespace, SignOut: v.session != nil, Session: v.key})
 }
 
 // keyOf is the key of what a visitor sees of a namespace, or of all with "".

@@ -131,17 +131,20 @@ var asked = map[string]struct {
 	"jobs":              {"batch", "", "", false},
 }
 
-// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list.
+// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while another user, who may
+// list the same and shares the reading, writes.
 func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	shop := builders.Environment("shop")
 	w.Create(builders.CapacityMix("web", 100, 0), builders.Deployment("web", 1), limit("small"), builders.DeploymentRecord("cart", "add"), shop)
 	w.RequireExact("web", split.New(100, 0), 1)
 	s := serve(t, w)
-	token := s.account("random")
+	token, writer := s.account("random"), s.account("writer")
 	s.Create(builders.Grant("random", builders.ServiceAccount(s.Namespace, "random"))...)
 	all := s.signIn(token)
 	one := s.signIn(token).in(w.Namespace)
+	writing := map[string]*browser{"": s.signIn(writer), w.Namespace: s.signIn(writer).in(w.Namespace)}
+	s.Create(builders.Grant("writer", builders.ServiceAccount(s.Namespace, "writer"))...)
 	config := rest.AnonymousClientConfig(s.Cluster.Config())
 	config.BearerToken = token
 	user, err := kubernetes.NewForConfig(config)
@@ -202,10 +205,25 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 			}
 			return rules
 		}
-		s.grant("random", draw("in the cluster: ")...)
-		inNamespace := draw("in the namespace: ")
-		testenv.Patch(w, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "random"}}, func(o *rbacv1.Role) { o.Rules = inNamespace })
+		inCluster, inNamespace := draw("in the cluster: "), draw("in the namespace: ")
+		for name, more := range map[string][]rbacv1.PolicyRule{
+			"random": nil, "writer": {builders.Rule("berth.dev", []string{"resourcelimits"}, "create")},
+		} {
+			s.grant(name, append(slices.Clone(inCluster), more...)...)
+			testenv.Patch(w, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}, func(o *rbacv1.Role) { o.Rules = inNamespace })
+		}
 		w.Eventually("all pages of all namespaces are exact", func() (bool, string) { return exact(all, "") })
 		w.Eventually("all pages of the namespace are exact", func() (bool, string) { return exact(one, w.Namespace) })
+		for namespace, reads := range map[string]*browser{"": all, w.Namespace: one} {
+			name := fmt.Sprintf("written-%d-%d", rounds, len(namespace))
+			writing[namespace].shows("/limits", "As of")
+			a := writing[namespace].post("/limits", url.Values{"namespace": {w.Namespace}, "name": {name}, "cpu": {"1"}})
+			require.Equal(t, http.StatusSeeOther, a.status, a.body)
+			if !may("resourcelimits", namespace) {
+				assert.NotContains(t, reads.get("/limits").body, ">"+name+"</a>")
+			} else {
+				reads.shows("/limits", ">"+name+"</a>")
+			}
+		}
 	})
 }
