@@ -110,6 +110,13 @@ type DatabaseBackupSpec struct {
 	Environment string `json:"environment"`
 
 	DatabaseBackupSettings `json:",inline"`
+
+	// image is the image of the Job of an encrypted dump that a DatabaseBackupSchedule creates. Only berth-environments sets it.
+	// Defaults to the image that the database has when the backup begins.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
 }
 
 // DatabaseBackupPhase is the phase of a backup or of a restore.
@@ -141,6 +148,12 @@ type DatabaseBackupStatus struct {
 	//
 	// +optional
 	Method DatabaseBackupMethod `json:"method,omitempty"`
+
+	// image is the image of the Job of the dump. The dump is also restored with it.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
 
 	// size is the size of the dump, or of the volume that the snapshot needs.
 	//
@@ -269,6 +282,12 @@ type DatabaseRestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Backup string `json:"backup"`
+
+	// encryptionSecretRef is the Secret that the DatabaseBackup names as its encryptionSecretRef. It is required if the
+	// dump is encrypted: whoever restores the dump must be allowed to get the Secret.
+	//
+	// +optional
+	EncryptionSecretRef *EnvironmentSecret `json:"encryptionSecretRef,omitempty"`
 }
 
 // DatabaseRestoreStatus is the observed state of a restore.
@@ -388,6 +407,13 @@ type DatabaseBackupScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	LastBackup string `json:"lastBackup,omitempty"`
+
+	// image is the image of the Jobs of encrypted dumps: the one that the database had when this generation of the
+	// schedule was first observed. A later change of the Environment does not get the key.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
 
 	// conditions has the condition BackupCurrent: False if the last completed backup is too old, or if schedule or
 	// timeZone cannot be used.

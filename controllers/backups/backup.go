@@ -82,6 +82,9 @@ func (r *backups) step(ctx context.Context, op *operation, b *v1alpha1.DatabaseB
 		return err
 	}
 	b.Status.Method, b.Status.Encrypted = method, b.Spec.EncryptionSecretRef != nil
+	if method == v1alpha1.DatabaseBackupDump {
+		b.Status.Image = render.ImageOf(b, env)
+	}
 	op.begin(env.Status.Namespace)
 	return nil
 }

@@ -155,7 +155,17 @@ func (r *restores) backup(ctx context.Context, x *v1alpha1.DatabaseRestore) (*v1
 	case b.Status.Phase != v1alpha1.DatabaseBackupCompleted:
 		return nil, waits("spec.backup: DatabaseBackup %s is not completed", b.Name)
 	}
-	return b, nil
+	return b, ofAuthor(x, b)
+}
+
+// ofAuthor fails a restore of an encrypted dump that does not name the key: the API server has checked at admission that the author may get
+// the Secret that is named.
+func ofAuthor(x *v1alpha1.DatabaseRestore, b *v1alpha1.DatabaseBackup) error {
+	key := b.Spec.EncryptionSecretRef
+	if key == nil || x.Spec.EncryptionSecretRef != nil && x.Spec.EncryptionSecretRef.Name == key.Name {
+		return nil
+	}
+	return fails("spec.encryptionSecretRef: DatabaseBackup %s is encrypted with the key of Secret %s, which must be named", b.Name, key.Name)
 }
 
 // dump runs the Job that restores a dump.

@@ -72,13 +72,17 @@ func (r *schedules) run(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule,
 			return reconcile.Result{}, err
 		}
 	}
+	if err := r.pin(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
 	now := r.Clock.Now()
 	since := s.CreationTimestamp.Time
 	if t := s.Status.LastScheduleTime; t != nil {
 		since = t.Time
 	}
 	running := slices.ContainsFunc(all, func(b v1alpha1.DatabaseBackup) bool { return !b.Status.Phase.Ended() })
-	if due := times.Due(since, now); !due.IsZero() && !running && !s.Spec.Suspend {
+	pinned := s.Spec.EncryptionSecretRef == nil || s.Status.Image != ""
+	if due := times.Due(since, now); !due.IsZero() && !running && !s.Spec.Suspend && pinned {
 		if err := r.create(ctx, s, due); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -101,6 +105,23 @@ func (r *schedules) backups(ctx context.Context, s *v1alpha1.DatabaseBackupSched
 	return all, nil
 }
 
+// pin sets the image of encrypted dumps once for each generation, whose author may get the key. Without an Environment there is none.
+func (r *schedules) pin(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule) error {
+	if s.Spec.EncryptionSecretRef == nil {
+		s.Status.Image = ""
+		return nil
+	}
+	if s.Status.Image != "" && s.Status.ObservedGeneration == s.Generation {
+		return nil
+	}
+	env := &v1alpha1.Environment{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Spec.Environment}, env)
+	if err == nil && env.Spec.Stack.Database != nil {
+		s.Status.Image = env.Spec.Stack.Database.Container.Image
+	}
+	return client.IgnoreNotFound(err)
+}
+
 // create creates the backup of a time. Its name has the time, so that there is no second one.
 func (r *schedules) create(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule, due time.Time) error {
 	b := &v1alpha1.DatabaseBackup{
@@ -108,7 +129,7 @@ func (r *schedules) create(ctx context.Context, s *v1alpha1.DatabaseBackupSchedu
 			Namespace: s.Namespace, Name: s.Name + "-" + due.UTC().Format(render.BackupTime),
 			Labels: map[string]string{v1alpha1.DatabaseScheduleLabel: s.Name},
 		},
-		Spec: v1alpha1.DatabaseBackupSpec{Environment: s.Spec.Environment, DatabaseBackupSettings: s.Spec.DatabaseBackupSettings},
+		Spec: v1alpha1.DatabaseBackupSpec{Environment: s.Spec.Environment, DatabaseBackupSettings: s.Spec.DatabaseBackupSettings, Image: s.Status.Image},
 	}
 	err := r.Client.Create(ctx, b, FieldOwner)
 	if apierrors.IsAlreadyExists(err) {

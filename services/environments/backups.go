@@ -115,11 +115,7 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 			fmt.Sprintf("is %d, and must be 0 (unspecified), 1 (snapshot) or 2 (dump)", req.GetMethod()))
 	}
 	if name := req.GetEncryptionSecret(); name != "" {
-		// The policy about Secrets sees the service, not the caller.
-		err := b.core.access.Authorize(ctx, server.Access{
-			Verb: "get", Version: "v1", Resource: "secrets", Namespace: meta.Namespace, Name: name,
-		})
-		if err != nil {
+		if err := b.core.mayGetSecret(ctx, meta.Namespace, name); err != nil {
 			return nil, err
 		}
 		o.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: name}
@@ -230,10 +226,27 @@ func (b *backups) createRestore(ctx context.Context, req *backupv1.RestoreBackup
 	}
 	o := &v1alpha1.DatabaseRestore{ObjectMeta: meta}
 	o.Spec = v1alpha1.DatabaseRestoreSpec{Environment: req.GetEnvironmentId(), Backup: req.GetBackup()}
+	if o.Spec.EncryptionSecretRef, err = b.keyOf(ctx, meta.Namespace, req.GetBackup()); err != nil {
+		return nil, err
+	}
 	if err := b.store(ctx, req.GetEnvironmentId(), o); err != nil {
 		return nil, err
 	}
 	return &backupv1.RestoreBackupResponse{Restore: restoreToWire(o)}, nil
+}
+
+// keyOf returns the Secret that a backup is encrypted with, nil if there is none, to a caller who may get it. A backup that does not exist
+// yet has none, and the restore of an encrypted one then fails.
+func (b *backups) keyOf(ctx context.Context, namespace, name string) (*v1alpha1.EnvironmentSecret, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil
+	}
+	o := &v1alpha1.DatabaseBackup{}
+	err := b.core.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, o)
+	if err != nil || o.Spec.EncryptionSecretRef == nil {
+		return nil, ctrlclient.IgnoreNotFound(err)
+	}
+	return o.Spec.EncryptionSecretRef, b.core.mayGetSecret(ctx, namespace, o.Spec.EncryptionSecretRef.Name)
 }
 
 func (b *backups) getRestore(ctx context.Context, req *backupv1.GetRestoreRequest) (*backupv1.GetRestoreResponse, error) {

@@ -81,6 +81,7 @@ func (c *core) write(ctx context.Context, before, after *environment) (*environm
 
 // update makes an environment what a request says, but for what the request leaves out.
 func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
+	a.credentials.by = c.caller(ctx)
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
 		if err := rename(before, a.spec.DisplayName); err != nil {
 			return nil, err
@@ -93,6 +94,9 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 		if err := c.check(ctx, after, &a.spec); err != nil {
 			return nil, err
 		}
+		if err := c.mayUseSecrets(ctx, before, after); err != nil {
+			return nil, err
+		}
 		if a.credentials.empty() {
 			return c.write(ctx, before, after)
 		}
@@ -101,7 +105,7 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 			return nil, server.Rename(err, wireField(&after.Spec))
 		}
 		secrets, err := c.store.restage(ctx, before, after, a.credentials, func(name string) error {
-			return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name})
+			return c.mayGetSecret(ctx, namespace, name)
 		})
 		if err != nil {
 			return nil, err
@@ -136,6 +140,9 @@ func (c *core) scale(ctx context.Context, namespace, id string, replicas map[str
 		}
 		if len(r.violations) > 0 {
 			return nil, server.Invalid(r.violations...)
+		}
+		if err := c.mayUseSecrets(ctx, before, after); err != nil {
+			return nil, err
 		}
 		return c.write(ctx, before, after)
 	})

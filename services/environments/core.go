@@ -90,6 +90,7 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 	e.Namespace, e.Name = namespace, id
 	e.Spec.RunPolicy, e.Spec.VolumeRetention = v1alpha1.RunPolicyRunning, v1alpha1.VolumeRetentionDelete
 	internal.Expand(&e.Spec.Stack)
+	a.credentials.by = c.caller(ctx)
 	given := map[component]bool{ofDatabase: len(a.credentials.database) > 0, ofBackend: len(a.credentials.backend) > 0}
 	refer(&e.Spec.Stack, internal.CredentialsName(id), given)
 	internal.Sign(e, c.caller(ctx))

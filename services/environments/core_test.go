@@ -261,7 +261,7 @@ func TestASecretThatIsNotTheirs(t *testing.T) {
 	key := "default/" + smokeID + "-credentials"
 	old := &environment{}
 	old.Namespace, old.Name, old.UID = "default", smokeID, "before"
-	w.secrets[key] = newSecret(old, smokeID+"-credentials", map[string][]byte{"databasePassword": []byte("old"), "x": nil})
+	w.secrets[key] = newSecret(old, smokeID+"-credentials", "", map[string][]byte{"databasePassword": []byte("old"), "x": nil})
 	w.secrets[key].OwnerReferences, w.secrets[key].UID = ownedBy(old), "s"
 	require.NoError(t, errOf(create(t, c, smoke())))
 	assert.Equal(t, "DELETE secrets", w.writes[0], "before the environment could begin with the old password")

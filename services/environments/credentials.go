@@ -19,6 +19,8 @@ import (
 // reply, an Event or a log.
 type credentials struct {
 	database, backend map[string]string
+	// by is the caller, who may use the Secret that is made of them.
+	by string
 }
 
 func (c credentials) empty() bool { return len(c.database) == 0 && len(c.backend) == 0 }

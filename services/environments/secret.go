@@ -54,7 +54,7 @@ func (s *store) stage(ctx context.Context, e *environment, given credentials) (*
 	wait, cancel := context.WithTimeout(ctx, othersTimeout)
 	defer cancel()
 	for {
-		secret := newSecret(e, internal.CredentialsName(e.Name), given.over(nil))
+		secret := newSecret(e, internal.CredentialsName(e.Name), given.by, given.over(nil))
 		made, err := s.core.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 		if !apierrors.IsAlreadyExists(err) {
 			return made, err
@@ -154,7 +154,7 @@ func (s *store) restage(
 	if given.empty() {
 		return out, nil
 	}
-	held := map[string][]byte{}
+	held, by := map[string][]byte{}, given.by
 	move := map[component]bool{ofDatabase: len(given.database) > 0, ofBackend: len(given.backend) > 0}
 	referred := references(&before.Spec.Stack)
 	for name, uses := range referred {
@@ -167,6 +167,9 @@ func (s *store) restage(
 		}
 		if isOwn(secret, before) {
 			out.before = append(out.before, secret)
+			if secret.Annotations[v1alpha1.ActorAnnotation] != given.by {
+				by = "" // it has the credentials of several users then, and is no one's own
+			}
 			for _, c := range uses {
 				move[c] = true
 				keep(held, secret.Data, c)
@@ -177,6 +180,7 @@ func (s *store) restage(
 			if err := mayGet(name); err != nil {
 				return out, err
 			}
+			by = ""
 			keep(held, secret.Data, ofBackend)
 		}
 	}
@@ -190,7 +194,7 @@ func (s *store) restage(
 			return restaged{}, nil
 		}
 	}
-	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), data)
+	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), by, data)
 	fresh.OwnerReferences = ownedBy(before)
 	if out.fresh, err = s.core.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
 		return restaged{}, err
@@ -225,14 +229,19 @@ func (s *store) secret(ctx context.Context, namespace, name string) (*corev1.Sec
 	return secret, nil
 }
 
-// newSecret has no label of Berth's: what is found by labels is the controller's.
-func newSecret(e *environment, name string, data map[string][]byte) *corev1.Secret {
-	return &corev1.Secret{
+// newSecret has no label of Berth's: what is found by labels is the controller's. It is the own Secret of the caller that gave
+// all credentials in it, "" if there is none.
+func newSecret(e *environment, name, by string, data map[string][]byte) *corev1.Secret {
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: e.Namespace, Annotations: map[string]string{v1alpha1.CredentialsAnnotation: e.Name},
 		},
 		Type: corev1.SecretTypeOpaque, Data: data,
 	}
+	if by != "" {
+		secret.Annotations[v1alpha1.ActorAnnotation] = by
+	}
+	return secret
 }
 
 func ownedBy(e *environment) []metav1.OwnerReference {

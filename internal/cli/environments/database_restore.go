@@ -86,7 +86,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 	}
 	r := &v1alpha1.DatabaseRestore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: render.OperationName(env.Name, o.Now())},
-		Spec:       v1alpha1.DatabaseRestoreSpec{Environment: env.Name, Backup: b.Name},
+		Spec:       v1alpha1.DatabaseRestoreSpec{Environment: env.Name, Backup: b.Name, EncryptionSecretRef: b.Spec.EncryptionSecretRef},
 	}
 	if err := createObject(ctx, o, c, r, "DatabaseRestore", command.DryRunNone); err != nil {
 		return err

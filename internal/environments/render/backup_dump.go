@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 
@@ -42,7 +43,7 @@ const (
 func DumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1.Job {
 	encrypted := b.Spec.EncryptionSecretRef != nil
 	script := dumpScript(encrypted, b.Spec.Verify)
-	job := backupJob(ofBackup(e, b, ""), databaseTool(e.Spec.Stack.Database, b.Name, script, Database), backupTries)
+	job := backupJob(ofBackup(e, b, ""), databaseTool(e.Spec.Stack.Database, ImageOf(b, e), b.Name, script, Database), backupTries)
 	if encrypted {
 		mountKey(&job.Spec.Template.Spec, b.Name)
 	}
@@ -55,7 +56,7 @@ func RestoreJob(source, target *v1alpha1.Environment, r *v1alpha1.DatabaseRestor
 	meta.Labels[componentLabel], meta.Labels[BackupOfLabel] = "database-restore", target.Name
 	meta.Labels[RestoreLabel], meta.Labels[OperationNamespaceLabel] = r.Name, r.Namespace
 	encrypted := b.Spec.EncryptionSecretRef != nil
-	tool := databaseTool(target.Spec.Stack.Database, b.Name, restoreScript(encrypted), Database)
+	tool := databaseTool(target.Spec.Stack.Database, ImageOf(b, source), b.Name, restoreScript(encrypted), Database)
 	tool.VolumeMounts[0].ReadOnly = true
 	if source.Status.Namespace != target.Status.Namespace {
 		for i := range tool.Env {
@@ -76,7 +77,7 @@ func RestoreJob(source, target *v1alpha1.Environment, r *v1alpha1.DatabaseRestor
 
 // DeleteDumpJob deletes a dump from the claim of backups.
 func DeleteDumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1.Job {
-	tool := databaseTool(e.Spec.Stack.Database, b.Name, deleteScript, "")
+	tool := databaseTool(e.Spec.Stack.Database, e.Spec.Stack.Database.Container.Image, b.Name, deleteScript, "")
 	return backupJob(ofBackup(e, b, "-delete"), tool, backupTries)
 }
 
@@ -136,9 +137,15 @@ func mountKey(pod *corev1.PodSpec, secret string) {
 	tool.VolumeMounts = append(tool.VolumeMounts, corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
 }
 
-// databaseTool runs a script about a backup with the tools of the database's own image: older ones cannot read a newer server. The
+// ImageOf is the image that runs a backup of an environment and its restores, wherever to: that of the database when the backup began.
+// Whoever changes an image later, or the one of another environment, must not get the key of a dump.
+func ImageOf(b *v1alpha1.DatabaseBackup, source *v1alpha1.Environment) string {
+	return cmp.Or(b.Status.Image, b.Spec.Image, source.Spec.Stack.Database.Container.Image)
+}
+
+// databaseTool runs a script about a backup with the tools of an image of a database: older ones cannot read a newer server. The
 // password is that of a Secret; "" is for a script that does not connect.
-func databaseTool(d *v1alpha1.DatabaseComponent, backup, script, password string) corev1.Container {
+func databaseTool(d *v1alpha1.DatabaseComponent, image, backup, script, password string) corev1.Container {
 	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(backupCPU), corev1.ResourceMemory: resource.MustParse(backupMemory)}
 	env := []corev1.EnvVar{{Name: backupEnv, Value: backup}}
 	if password != "" {
@@ -155,7 +162,7 @@ func databaseTool(d *v1alpha1.DatabaseComponent, backup, script, password string
 		}...)
 	}
 	return corev1.Container{
-		Name: backupsVolume, Image: d.Container.Image, Command: []string{"/bin/sh", "-c", script}, Env: env,
+		Name: backupsVolume, Image: image, Command: []string{"/bin/sh", "-c", script}, Env: env,
 		VolumeMounts: []corev1.VolumeMount{{Name: backupsVolume, MountPath: backupsPath}},
 		Resources:    corev1.ResourceRequirements{Requests: size, Limits: size},
 		SecurityContext: &corev1.SecurityContext{

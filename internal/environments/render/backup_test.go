@@ -161,6 +161,7 @@ func TestADumpIsRestoredIntoAnotherEnvironment(t *testing.T) {
 	source.Status.Namespace = "env-source"
 	target := source.DeepCopy()
 	target.Name, target.Status.Namespace = "copy", "env-copy"
+	target.Spec.Stack.Database.Container.Image = "of-another-author"
 	b := someBackup()
 	b.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "author-key"}
 	job := RestoreJob(source, target, someRestore(), b)
@@ -168,6 +169,11 @@ func TestADumpIsRestoredIntoAnotherEnvironment(t *testing.T) {
 	assert.Equal(t, source.Name, job.Labels[v1alpha1.EnvironmentLabel])
 	assert.Equal(t, "copy", job.Spec.Template.Labels[BackupOfLabel])
 	pod := &job.Spec.Template.Spec
+	assert.Equal(t, source.Spec.Stack.Database.Container.Image, pod.Containers[0].Image, "the target's gets no key of the source")
+	b.Status.Image, source.Spec.Stack.Database.Container.Image = "as-it-began", "changed-since"
+	for _, job := range []*batchv1.Job{DumpJob(source, b), RestoreJob(source, target, someRestore(), b)} {
+		assert.Equal(t, "as-it-began", job.Spec.Template.Spec.Containers[0].Image)
+	}
 	plain, secret := envOf(&pod.Containers[0])
 	assert.Equal(t, "database.env-copy.svc", plain["PGHOST"])
 	assert.Equal(t, map[string]string{"PGPASSWORD": job.Name + "/" + TargetPasswordKey}, secret)

@@ -141,7 +141,9 @@ func TestADatabaseIsDumpedRestoredAndDeleted(t *testing.T) {
 
 	// The password of another database does not outlive what needs it.
 	cancelled := &v1alpha1.DatabaseRestore{ObjectMeta: metav1.ObjectMeta{Name: "cancelled"}}
-	cancelled.Spec = v1alpha1.DatabaseRestoreSpec{Environment: "twin", Backup: name}
+	cancelled.Spec = v1alpha1.DatabaseRestoreSpec{
+		Environment: "twin", Backup: name, EncryptionSecretRef: &v1alpha1.EnvironmentSecret{Name: "backup-key"},
+	}
 	s.Create(cancelled)
 	job = testenv.WaitForIn(s.World, shop.Status.Namespace, "cancelled", "is created", func(*batchv1.Job) bool { return true })
 	secret = s.secretOf(job)

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -187,20 +188,51 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		})
 	}
 
-	// A reference that another user set may stay, and may be removed.
-	e := env("", "victim-credentials")
+	// Whoever changes what runs gets the Secret, whoever has named it.
+	e := env("", "own")
 	require.NoError(t, s.Client.Create(s.Ctx, e))
-	change := func(what func(*v1alpha1.Environment)) error { return patch(s, s.as("tenant"), e, what) }
-	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.Container.Image = "node:23" }), "")
-	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef = nil }), "")
-	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef.Name = "another" }), "spec.stack.backend.secretRef.name:")
-	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Database.SecretRef = e.Spec.Stack.Backend.SecretRef }), "spec.stack.database.secretRef.name:")
+	change := func(user string, what func(*v1alpha1.Environment)) error { return patch(s, s.as(user), e, what) }
+	const refused = "spec.stack.backend.secretRef.name: tenant may not get Secret own"
+	for name, tc := range map[string]struct {
+		what func(*v1alpha1.Environment)
+		want string
+	}{
+		"the image":    {func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.Container.Image = "node:23" }, refused},
+		"the command":  {func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.Container.Command = []string{"env"} }, refused},
+		"the version":  {func(e *v1alpha1.Environment) { e.Spec.Stack.Version = "2" }, refused},
+		"another part": {func(e *v1alpha1.Environment) { e.Spec.Stack.Database.Container.Image = "postgres:18" }, refused},
+		"the network":  {func(e *v1alpha1.Environment) { e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} }, refused},
+		"labels":       {func(e *v1alpha1.Environment) { e.Labels = map[string]string{"team": "shop"} }, ""},
+		"a finalizer":  {func(e *v1alpha1.Environment) { e.Finalizers = []string{"example.com/x"} }, ""},
+		"nothing":      {func(*v1alpha1.Environment) {}, ""},
+		"a stop":       {func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyStopped }, ""},
+		"a restart":    {func(e *v1alpha1.Environment) { e.Spec.RestartedAt = new(metav1.Now()) }, ""},
+		"a removal":    {func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef = nil }, ""},
+		"another":      {func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef.Name = "another" }, "spec.stack.backend.secretRef.name:"},
+		"one more":     {func(e *v1alpha1.Environment) { e.Spec.Stack.Database.SecretRef = e.Spec.Stack.Backend.SecretRef }, "spec.stack.database.secretRef.name:"},
+	} {
+		t.Run("a change of "+name, func(t *testing.T) {
+			s.judge(t, change("tenant", tc.what), tc.want)
+			if name != "another" {
+				s.judge(t, change("reader", tc.what), "")
+			}
+		})
+	}
+	applied := &unstructured.Unstructured{}
+	var err error
+	applied.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(env("", "own"))
+	require.NoError(t, err)
+	applied.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Environment"))
+	unstructured.RemoveNestedField(applied.Object, "status")
+	require.NoError(t, s.as("tenant").Apply(s.Ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("gitops"), client.ForceOwnership),
+		"an unchanged specification")
+	s.judge(t, patch(s, s.environments, e, func(e *v1alpha1.Environment) { e.Finalizers = []string{v1alpha1.EnvironmentFinalizer} }), "")
 }
 
 // The key of a Secret reaches a Job of the author of a backup.
 func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	s := start(t)
-	backups := builders.Rule("berth.dev", []string{"databasebackups", "databasebackupschedules"}, "create")
+	backups := builders.Rule("berth.dev", []string{"databasebackups", "databaserestores", "databasebackupschedules"}, "create", "update", "patch", "get")
 	s.grant("tenant", backups)
 	s.grant("reader", backups, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"own"}, Verbs: []string{"get"}})
 	settings := func(secret string) (d v1alpha1.DatabaseBackupSettings) {
@@ -219,6 +251,16 @@ func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 			Environment: "shop", Schedule: "@daily", DatabaseBackupSettings: settings(secret),
 		}}
 	}
+	restore := func(secret string) client.Object {
+		x := &v1alpha1.DatabaseRestore{ObjectMeta: meta, Spec: v1alpha1.DatabaseRestoreSpec{Environment: "other", Backup: "shop"}}
+		x.Spec.EncryptionSecretRef = settings(secret).EncryptionSecretRef
+		return x
+	}
+	imaged := func() client.Object {
+		b := backup("own").(*v1alpha1.DatabaseBackup)
+		b.Spec.Image = "mine"
+		return b
+	}
 	s.waitRefused("spec.encryptionSecretRef.name:", func() error {
 		return s.as("tenant").Create(s.Ctx, backup("victim-credentials"), client.DryRunAll)
 	})
@@ -227,13 +269,25 @@ func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"none":                     {"tenant", backup(""), ""},
-		"one that may not be read": {"tenant", backup("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get Secret victim-credentials"},
-		"by a schedule":            {"tenant", schedule("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get"},
-		"one that may be read":     {"reader", backup("own"), ""},
-		"another":                  {"reader", schedule("victim-credentials"), "spec.encryptionSecretRef.name: reader may not get"},
+		"none":                      {"tenant", backup(""), ""},
+		"one that may not be read":  {"tenant", backup("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get Secret victim-credentials"},
+		"by a schedule":             {"tenant", schedule("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get"},
+		"one that may be read":      {"reader", backup("own"), ""},
+		"another":                   {"reader", schedule("victim-credentials"), "spec.encryptionSecretRef.name: reader may not get"},
+		"by a restore":              {"tenant", restore("victim-credentials"), "spec.encryptionSecretRef.name: tenant may not get"},
+		"by a restore of one's own": {"reader", restore("own"), ""},
+		"an image":                  {"reader", imaged(), "spec.image: only berth-environments"},
 	} {
 		t.Run(name, func(t *testing.T) { s.judge(t, s.as(tc.user).Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
+	}
+	s.judge(t, s.environments.Create(s.Ctx, imaged(), client.DryRunAll), "")
+
+	daily := schedule("own").(*v1alpha1.DatabaseBackupSchedule)
+	require.NoError(t, s.Client.Create(s.Ctx, daily))
+	for user, want := range map[string]string{"tenant": "spec.encryptionSecretRef.name: tenant may not get Secret own", "reader": ""} {
+		s.judge(t, patch(s, s.as(user), daily, func(d *v1alpha1.DatabaseBackupSchedule) { d.Spec.Environment = "theirs" }), want)
+		s.judge(t, patch(s, s.as(user), daily, func(d *v1alpha1.DatabaseBackupSchedule) { d.Spec.Keep = 3 }), want)
+		s.judge(t, patch(s, s.as(user), daily, func(d *v1alpha1.DatabaseBackupSchedule) { d.Labels = map[string]string{"team": "shop"} }), "")
 	}
 }
 
