@@ -35,6 +35,14 @@ func accountOf(r *http.Request) *Account {
 	return &Account{User: inert(a.User), Namespace: inert(a.Namespace), SignOut: a.SignOut}
 }
 
+// userOf is the user of a request, "" where there is only one.
+func userOf(r *http.Request) string {
+	if a, ok := r.Context().Value(accountKey{}).(*Account); ok {
+		return a.User
+	}
+	return ""
+}
+
 // Login is the page that users sign in on.
 type Login struct {
 	// Next is the path of the page that the user opens afterwards.

@@ -63,7 +63,7 @@ type Console struct {
 	planner  Planner
 	command  Command
 	// planning are the turns of plans, commands those of commands, and following those of logs that are followed.
-	planning, commands, following turns
+	planning, commands, following *turns
 	handler                       http.Handler
 }
 
@@ -74,7 +74,7 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		command: o.Command, planning: make(turns, 1), commands: make(turns, commandsAtATime), following: make(turns, mostFollowers),
+		command: o.Command, planning: newTurns(1, 1), commands: newTurns(commandsAtATime, commandsPerUser), following: newTurns(mostFollowers, followersPerUser),
 	}
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Command != nil
 	mux := http.NewServeMux()

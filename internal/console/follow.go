@@ -4,11 +4,12 @@ package console
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 )
 
-// mostFollowers is the number of logs that are followed at once.
-const mostFollowers = 16
+// mostFollowers is the number of logs that are followed at once, followersPerUser that of a user.
+const mostFollowers, followersPerUser = 16, 4
 
 // follow sends the lines of a log as server-sent events, until the page is closed.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
@@ -17,9 +18,9 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such log", http.StatusNotFound)
 		return
 	}
-	done, ok := c.following.try()
+	done, ok := c.following.try(userOf(r))
 	if !ok {
-		http.Error(w, "too many logs are followed: close another page", http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("too many logs are followed, of %d in total and %d of one user: close another page", mostFollowers, followersPerUser), http.StatusTooManyRequests)
 		return
 	}
 	defer done()

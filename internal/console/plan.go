@@ -138,7 +138,7 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 	f, status := mixFormOf(m, r.URL.Query()), http.StatusOK
 	q, err := f.question(m)
 	if err == nil {
-		f.Plan, err = c.planOf(r.Context(), q)
+		f.Plan, err = c.planOf(r.Context(), userOf(r), q)
 	}
 	if err != nil {
 		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
@@ -165,10 +165,10 @@ func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1
 }
 
 // planOf makes one plan at a time: each takes a snapshot of the cluster.
-func (c *Console) planOf(ctx context.Context, q Question) (*Plan, error) {
+func (c *Console) planOf(ctx context.Context, user string, q Question) (*Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	done, err := c.planning.take(ctx, "other plans")
+	done, err := c.planning.take(ctx, user, "other plans")
 	if err != nil {
 		return nil, err
 	}

@@ -102,16 +102,18 @@ func TestPlansAreMadeOneAtATime(t *testing.T) {
 	var g sync.WaitGroup
 	for range 4 {
 		g.Go(func() {
-			_, err := c.planOf(context.Background(), Question{})
+			_, err := c.planOf(context.Background(), "", Question{})
 			assert.NoError(t, err)
 		})
 	}
 	g.Wait()
 	assert.EqualValues(t, 1, most.Load())
 
-	c.planning <- struct{}{} // as while one is made
+	done, ok := c.planning.try("another") // as while one is made
+	require.True(t, ok)
+	defer done()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.planOf(gone, Question{})
+	_, err := c.planOf(gone, "", Question{})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// commandTimeout bounds a command, and commandsAtATime is the number of commands that run at once.
+	// commandTimeout bounds a command. commandsAtATime is the number of commands that run at once, commandsPerUser that of a user.
 	commandTimeout  = time.Minute
 	commandsAtATime = 4
+	commandsPerUser = 2
 	// maxReport bounds what a command prints, in bytes, and maxLine a line of it.
 	maxReport = 1 << 20
 	maxLine   = 4 << 10
@@ -249,7 +250,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 func (c *Console) run(r *http.Request, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
 	defer cancel()
-	done, err := c.commands.take(ctx, "other requests")
+	done, err := c.commands.take(ctx, userOf(r), "other requests")
 	if err != nil {
 		return "", err
 	}

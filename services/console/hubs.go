@@ -28,10 +28,15 @@ type key struct {
 // hub are the pages of a key, with a reading of their own.
 type hub struct {
 	*pages.Console
-	stop  context.CancelFunc
-	users int
-	used  time.Time
+	stop context.CancelFunc
+	// by counts the requests in progress of each user. last is the user of the last one that ended.
+	by   map[string]int
+	last string
+	used time.Time
 }
+
+// of reports whether a hub counts for a user: one is kept for the user who has used it last.
+func (h *hub) of(user string) bool { return h.by[user] > 0 || len(h.by) == 0 && h.last == user }
 
 // hubs are the pages of all keys that are in use, or were a while ago.
 type hubs struct {
@@ -57,7 +62,7 @@ func (h *hubs) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for k, hub := range h.all {
-		if hub.users == 0 && h.clock.Since(hub.used) > keepReading {
+		if len(hub.by) == 0 && h.clock.Since(hub.used) > keepReading {
 			h.drop(k)
 		}
 	}
@@ -68,37 +73,71 @@ func (h *hubs) drop(k key) {
 	delete(h.all, k)
 }
 
-// take returns the pages of a key, until release is called. Above the limit, those that no one has used for longest give way.
-func (h *hubs) take(k key) (pages *pages.Console, release func(), err error) {
+// perUser is the number of readings of one user: a share, which the others cannot lose to that user.
+func (h *hubs) perUser() int { return max(1, h.most.Most()/4) }
+
+// take returns the pages of a key for a user, until release is called. Above the limit of all, or of the user, those that no one has used
+// for longest give way. Pages that can show nothing are not kept: a user can name any number of namespaces.
+func (h *hubs) take(k key, user string) (pages *pages.Console, release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx == nil {
 		return nil, nil, errNotRunning
 	}
+	if k.rights == 0 {
+		alone := h.begin(k)
+		return alone.Console, alone.stop, nil
+	}
 	found := h.all[k]
+	if (found == nil || !found.of(user)) && h.count(user) >= h.perUser() && !h.evict(func(o *hub) bool { return o != found && o.of(user) }) {
+		return nil, nil, h.perUserLimit().Refuse("different readings of one user")
+	}
 	if found == nil {
-		if len(h.all) >= h.most.Most() && !h.evict() {
+		if len(h.all) >= h.most.Most() && !h.evict(func(*hub) bool { return true }) {
 			return nil, nil, h.most.Refuse("different readings")
 		}
-		ctx, stop := context.WithCancel(h.ctx)
-		found = &hub{Console: h.make(k), stop: stop}
+		found = h.begin(k)
 		h.all[k] = found
-		go found.Run(ctx)
 	}
-	found.users++
+	found.by[user]++
 	return found.Console, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		found.users--
-		found.used = h.clock.Now()
+		if found.by[user]--; found.by[user] == 0 {
+			delete(found.by, user)
+		}
+		found.last, found.used = user, h.clock.Now()
 	}, nil
 }
 
-// evict drops the pages that no one has used for longest, and reports whether there are any.
-func (h *hubs) evict() bool {
+// begin returns the pages of a key, which read until they are stopped.
+func (h *hubs) begin(k key) *hub {
+	ctx, stop := context.WithCancel(h.ctx)
+	began := &hub{Console: h.make(k), stop: stop, by: map[string]int{}}
+	go began.Run(ctx)
+	return began
+}
+
+// count is the number of readings of a user.
+func (h *hubs) count(user string) (n int) {
+	for _, hub := range h.all {
+		if hub.of(user) {
+			n++
+		}
+	}
+	return n
+}
+
+// perUserLimit is the limit of one user, for its refusal.
+func (h *hubs) perUserLimit() *server.Limit {
+	return server.NewLimit(h.most.Name+" of one user", h.perUser())
+}
+
+// evict drops, of some, the pages that no one has used for longest, and reports whether there are any.
+func (h *hubs) evict(of func(*hub) bool) bool {
 	var oldest *key
 	for k, hub := range h.all {
-		if hub.users == 0 && (oldest == nil || hub.used.Before(h.all[*oldest].used)) {
+		if len(hub.by) == 0 && of(hub) && (oldest == nil || hub.used.Before(h.all[*oldest].used)) {
 			oldest = &k
 		}
 	}

@@ -128,31 +128,41 @@ func TestAReaderListsWhatIsGrantedAndAllOfIt(t *testing.T) {
 	assert.NoError(t, r.List(t.Context(), &policyv1.PodDisruptionBudgetList{}), "none are needed")
 }
 
-func TestReadingsAreBounded(t *testing.T) {
+func readings(t *testing.T, most int) (*hubs, *testingclock.FakePassiveClock) {
 	clock := testingclock.NewFakePassiveClock(epoch)
-	h := &hubs{most: server.NewLimit("console.limits.readings", 2), clock: clock, all: map[key]*hub{}, make: func(key) *pages.Console {
-		return pages.New(pages.Options{})
-	}}
-	_, _, err := h.take(key{"a", 1})
+	return &hubs{ctx: t.Context(), most: server.NewLimit("console.limits.readings", most), clock: clock, all: map[key]*hub{}, make: func(key) *pages.Console {
+		return pages.New(pages.Options{Source: nothing{}, Interval: time.Hour})
+	}}, clock
+}
+
+type nothing struct{}
+
+func (nothing) Read(context.Context) (*pages.Reading, error) { return nil, errors.ErrUnsupported }
+
+func TestReadingsAreBounded(t *testing.T) {
+	h, clock := readings(t, 2)
+	running := h.ctx
+	h.ctx = nil
+	_, _, err := h.take(key{"a", 1}, "alice")
 	require.ErrorIs(t, err, errNotRunning)
-	h.ctx = t.Context()
-	take := func(k key) (*pages.Console, func()) {
-		found, release, err := h.take(k)
+	h.ctx = running
+	take := func(k key, user string) (*pages.Console, func()) {
+		found, release, err := h.take(k, user)
 		require.NoError(t, err)
 		return found, release
 	}
-	one, release := take(key{"a", 1})
-	again, releaseAgain := take(key{"a", 1})
+	one, release := take(key{"a", 1}, "alice")
+	again, releaseAgain := take(key{"a", 1}, "bob")
 	assert.Same(t, one, again, "users with the same rights share it")
-	other, releaseOther := take(key{"a", 2})
+	other, releaseOther := take(key{"a", 2}, "carol")
 	assert.NotSame(t, one, other)
-	_, _, err = h.take(key{"b", 1})
+	_, _, err = h.take(key{"b", 1}, "dora")
 	require.ErrorContains(t, err, "console.limits.readings is 2")
 	release()
-	_, _, err = h.take(key{"b", 1})
+	_, _, err = h.take(key{"b", 1}, "dora")
 	require.Error(t, err, "one is still used")
 	releaseAgain()
-	_, releaseB := take(key{"b", 1})
+	_, releaseB := take(key{"b", 1}, "dora")
 	require.Contains(t, h.all, key{"a", 2})
 	require.NotContains(t, h.all, key{"a", 1})
 	releaseOther()
@@ -160,4 +170,49 @@ func TestReadingsAreBounded(t *testing.T) {
 	clock.SetTime(epoch.Add(keepReading + time.Second))
 	h.sweep()
 	assert.Empty(t, h.all)
+}
+
+// A user who names namespaces that do not exist, or many that do, leaves readings for the others.
+func TestAUserHasAShareOfTheReadings(t *testing.T) {
+	h, _ := readings(t, 16)
+	for i := range 80 { // 8 sessions with 10 pages each
+		_, release, err := h.take(key{fmt.Sprint("none-", i), 0}, "mallory")
+		require.NoError(t, err)
+		defer release()
+	}
+	assert.Empty(t, h.all, "what shows nothing is not kept")
+	for i := range 80 {
+		_, release, err := h.take(key{fmt.Sprint("some-", i), 1}, "mallory")
+		if i < 4 {
+			require.NoError(t, err)
+			defer release()
+			continue
+		}
+		require.ErrorContains(t, err, "readings of one user")
+	}
+	for i := range 12 {
+		_, release, err := h.take(key{fmt.Sprint("team-", i), 1}, fmt.Sprint("user-", i))
+		require.NoError(t, err)
+		defer release()
+	}
+}
+
+func TestAReadingOfAUserGivesWayToTheNextOfThatUser(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h, clock := readings(t, 8)
+		_, keep, err := h.take(key{"kept", 1}, "alice")
+		require.NoError(rt, err)
+		keep()
+		for i := range rapid.IntRange(0, 40).Draw(rt, "visits") {
+			clock.SetTime(clock.Now().Add(time.Second))
+			_, release, err := h.take(key{fmt.Sprint("ns-", rapid.IntRange(0, 9).Draw(rt, "namespace")), 1}, "mallory")
+			require.NoError(rt, err, "visit %d", i)
+			release()
+			require.LessOrEqual(rt, h.count("mallory"), h.perUser())
+			require.Contains(rt, h.all, key{"kept", 1}, "another user's reading stays")
+		}
+		for k := range h.all {
+			h.drop(k)
+		}
+	})
 }

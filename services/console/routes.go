@@ -103,17 +103,18 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, v *visitor, pool *server.Pool, serve func(*pages.Console, key)) {
 	defer v.release()
 	defer server.HoldConnection(r.Context())()
-	if err := pool.Take(v.key, 1); err != nil {
+	user := v.user.GetName()
+	if err := pool.Take(user, 1); err != nil {
 		refuse(w, err)
 		return
 	}
-	defer pool.Free(v.key, 1)
+	defer pool.Free(user, 1)
 	k, err := s.keyOf(r.Context(), v, namespaceOf(r))
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	shown, release, err := s.hubs.take(k)
+	shown, release, err := s.hubs.take(k, user)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -140,7 +141,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request, err error) {
 // signedIn is the context of a request to the pages.
 func signedIn(ctx context.Context, v *visitor, k key) context.Context {
 	ctx = context.WithValue(ctx, visitorKey{}, v)
-	return pages.WithAccount(ctx, &pages.Account{User: v.user.GetName(), Namespace: k.namespace, SignOut: v.session != nil, Session: v.key})
+	return pages.WithAccount(ctx, &pages.Account{User: v.user.GetName(), Namespace: k.namespace, SignOut: v.session != nil, Session: v.id})
 }
 
 // keyOf is the key of what a visitor sees of a namespace, or of all with "".

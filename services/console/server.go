@@ -39,7 +39,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 	requestTimeout = 90 * time.Second
 	maxHeaderBytes = 64 << 10
-	// requestsAtATime is the number of requests in progress, without open pages, and requestsPerUser that of a session.
+	// requestsAtATime is the number of requests in progress, without open pages, and requestsPerUser that of a user.
 	requestsAtATime, requestsPerUser = 128, 16
 	// writeTimeout is that of a write to the API server.
 	writeTimeout = 20 * time.Second
@@ -76,7 +76,7 @@ type Server struct {
 	sessions *sessions
 	hubs     *hubs
 	objects  *objects
-	// connections is the limit of those, streams are open pages and requests all other requests in progress, by session.
+	// connections is the limit of those, streams are open pages and requests all other requests in progress, by user.
 	connections       *server.Limit
 	streams, requests *server.Pool
 	streamLimits      [2]*server.Limit
@@ -133,7 +133,7 @@ func (s *Server) limits() {
 	}
 	s.hubs = &hubs{most: field("readings"), clock: s.clock, all: map[key]*hub{}}
 	s.connections = field("connections")
-	s.streamLimits = [2]*server.Limit{field("streams"), field("streamsPerSession")}
+	s.streamLimits = [2]*server.Limit{field("streams"), field("streamsPerUser")}
 	s.streams = server.NewPool("open pages", s.streamLimits[0], s.streamLimits[1])
 	s.requests = server.NewPool("requests", server.NewLimit("requests", requestsAtATime), server.NewLimit("requestsPerUser", requestsPerUser))
 	s.Retune(&s.config)
@@ -147,7 +147,7 @@ func (s *Server) Retune(c *controller.Console) {
 	s.hubs.most.Set(int(l.Readings))
 	s.connections.Set(int(l.Connections))
 	s.streamLimits[0].Set(int(l.Streams))
-	s.streamLimits[1].Set(int(l.StreamsPerSession))
+	s.streamLimits[1].Set(int(l.StreamsPerUser))
 	s.auth.Limit(l.UnknownTokensPerSecond, l.UnknownTokensPerSecondPerAddress)
 }
 

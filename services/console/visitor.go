@@ -32,8 +32,8 @@ var (
 
 // visitor is the user of a request.
 type visitor struct {
-	// key is that of the limits: one session, or one user of a proxy.
-	key   string
+	// id is that of what the visitor writes: one session, or one user of a proxy. Limits count users.
+	id    string
 	token string
 	user  user.Info
 	// session is nil if the token came in a header.
@@ -64,7 +64,7 @@ func (s *Server) visitor(r *http.Request) (*visitor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &visitor{key: string(identityOf(u)), token: token, user: u, release: func() {}}, nil
+		return &visitor{id: string(identityOf(u)), token: token, user: u, release: func() {}}, nil
 	}
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) visitor(r *http.Request) (*visitor, error) {
 	if found == nil {
 		return nil, errNoSession
 	}
-	v := &visitor{key: string(found.id[:]), token: found.token, session: found, release: release}
+	v := &visitor{id: string(found.id[:]), token: found.token, session: found, release: release}
 	if err := s.valid(r.Context(), v, r); err != nil {
 		release()
 		return nil, err

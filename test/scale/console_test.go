@@ -35,7 +35,7 @@ func TestTheConsoleShowsAThousandWorkloadsInLittleMemory(t *testing.T) {
 	names := fill(t, w, s.namespaces)
 	c, address := w.Console(func(c *controller.Console) {
 		c.AcceptAuthorizationHeader, c.IntervalSeconds = true, controller.Default().Console.IntervalSeconds
-		c.Limits.Streams, c.Limits.StreamsPerSession, c.Limits.Connections = 2*openPages, 2*openPages, 4*openPages
+		c.Limits.Streams, c.Limits.StreamsPerUser, c.Limits.Connections = 2*openPages, 2*openPages, 4*openPages
 	})
 	w.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "viewer"}})
 	w.CreateForTest(builders.ClusterGrant(w.Namespace, builders.ServiceAccount(w.Namespace, "viewer"), builders.Rule("*", []string{"*"}, "list"))...)

@@ -105,13 +105,13 @@ type ConsoleLimits struct {
 	// +optional
 	Streams int32 `json:"streams"`
 
-	// streamsPerSession is the maximum number of these of one session, from 1 to 65536. Defaults to 10.
+	// streamsPerUser is the maximum number of these of one user, in all sessions of the user, from 1 to 65536. Defaults to 20.
 	//
 	// +optional
-	StreamsPerSession int32 `json:"streamsPerSession"`
+	StreamsPerUser int32 `json:"streamsPerUser"`
 
 	// readings is the maximum number of different readings of the cluster at a time, from 1 to 256: users with the same rights in the
-	// same namespaces share one. Defaults to 16.
+	// same namespaces share one. A user has at most a quarter of them, and at least one. Defaults to 16.
 	//
 	// +optional
 	Readings int32 `json:"readings"`
@@ -133,7 +133,7 @@ func defaultConsole() Console {
 	return Console{
 		BindAddress: Disabled, Hosts: []string{}, IntervalSeconds: 2, IdleSeconds: 1800, MaxSessionSeconds: 43200,
 		Limits: ConsoleLimits{
-			Connections: 256, Sessions: 100, SessionsPerUser: 8, Streams: 200, StreamsPerSession: 10, Readings: 16,
+			Connections: 256, Sessions: 100, SessionsPerUser: 8, Streams: 200, StreamsPerUser: 20, Readings: 16,
 			UnknownTokensPerSecond: 10, UnknownTokensPerSecondPerAddress: 5,
 		},
 	}
@@ -163,7 +163,7 @@ func (l *ConsoleLimits) validate(path *field.Path) field.ErrorList {
 	all = append(all, inRange(path.Child("sessions"), l.Sessions, 1, 4096)...)
 	all = append(all, inRange(path.Child("sessionsPerUser"), l.SessionsPerUser, 1, 4096)...)
 	all = append(all, inRange(path.Child("streams"), l.Streams, 1, most)...)
-	all = append(all, inRange(path.Child("streamsPerSession"), l.StreamsPerSession, 1, most)...)
+	all = append(all, inRange(path.Child("streamsPerUser"), l.StreamsPerUser, 1, most)...)
 	all = append(all, inRange(path.Child("readings"), l.Readings, 1, 256)...)
 	all = append(all, inRange(path.Child("unknownTokensPerSecond"), l.UnknownTokensPerSecond, 1, 10000)...)
 	return append(all, inRange(path.Child("unknownTokensPerSecondPerAddress"), l.UnknownTokensPerSecondPerAddress, 1, 10000)...)

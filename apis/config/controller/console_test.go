@@ -30,7 +30,7 @@ func TestConsole(t *testing.T) {
 		"a session of more than a week":     {"console: {maxSessionSeconds: 604801}", "console.maxSessionSeconds"},
 	})
 	for _, limit := range []string{
-		"connections", "sessions", "sessionsPerUser", "streams", "streamsPerSession", "readings", "unknownTokensPerSecond",
+		"connections", "sessions", "sessionsPerUser", "streams", "streamsPerUser", "readings", "unknownTokensPerSecond",
 		"unknownTokensPerSecondPerAddress",
 	} {
 		validates(t, map[string]change{

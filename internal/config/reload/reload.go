@@ -24,7 +24,7 @@ var Fields = []string{
 	"console.limits.sessions",
 	"console.limits.sessionsPerUser",
 	"console.limits.streams",
-	"console.limits.streamsPerSession",
+	"console.limits.streamsPerUser",
 	"console.limits.unknownTokensPerSecond",
 	"console.limits.unknownTokensPerSecondPerAddress",
 	"dryRun",

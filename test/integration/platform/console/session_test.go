@@ -162,7 +162,7 @@ func TestAProxySendsTheTokenOfEachRequest(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	s := serve(t, testenv.New(t), func(c *controller.Console) {
-		c.Limits.Sessions, c.Limits.SessionsPerUser, c.Limits.StreamsPerSession = 3, 2, 1
+		c.Limits.Sessions, c.Limits.SessionsPerUser, c.Limits.StreamsPerUser = 3, 2, 1
 		c.Limits.UnknownTokensPerSecondPerAddress = 2
 	})
 	one, two := s.account("one", viewer...), s.account("two", viewer...)
@@ -176,7 +176,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	page.shows(10*time.Second, `"id":"age"`)
 	refused := b.get("/stream?page=%2F")
 	assert.Equal(t, http.StatusTooManyRequests, refused.status)
-	assert.Contains(t, refused.body, "console.limits.streamsPerSession is 1")
+	assert.Contains(t, refused.body, "console.limits.streamsPerUser is 1")
 
 	s.Eventually("unknown tokens are limited", func() (bool, string) {
 		a := s.browser().post("/login", url.Values{"token": {"guess" + time.Now().String()[11:29]}})
