@@ -39,6 +39,28 @@ func TestDoctorOnWorkloads(t *testing.T) {
 	assert.True(t, r.failed())
 }
 
+// It is a matter of the numbers of a budget, not of the words of a message.
+func TestABudgetThatAllowsNoDisruptionIsReported(t *testing.T) {
+	of := func(allowed, desired, expected int32) *Report {
+		s := clitest.OneOfEach()
+		s.Budget("strict", "web", allowed)
+		c := s.Cluster(t)
+		b := &c.Budgets["shop"][0]
+		b.Desired, b.Expected = desired, expected
+		r := &Report{}
+		(&patient{cluster: c, now: clitest.Now}).budgets(r)
+		return r
+	}
+	r := of(0, 4, 4)
+	require.Len(t, r.Findings, 1)
+	assert.Equal(t, Warn, r.Findings[0].Level)
+	assert.Contains(t, r.Findings[0].Message, "PodDisruptionBudget shop/strict allows no disruption: it requires 4 healthy pods of 4")
+	for name, r := range map[string]*Report{"while a pod is not healthy": of(0, 3, 4), "one": of(1, 3, 4), "not observed yet": of(0, 0, 0)} {
+		require.Len(t, r.Findings, 1, name)
+		assert.Equal(t, OK, r.Findings[0].Level, name)
+	}
+}
+
 func TestARightIsReadFromItsText(t *testing.T) {
 	for text, want := range map[right]authv1.ResourceAttributes{
 		"list pods":                  {Verb: "list", Resource: "pods", Namespace: "shop"},

@@ -138,13 +138,15 @@ func (p *patient) budgets(r *Report) {
 	for _, namespace := range p.cluster.Namespaces() {
 		for _, g := range p.cluster.State.Groups(namespace) {
 			for _, s := range g.Assignments {
-				ok, reason, message := rebalance.Disruptable(p.cluster.Budgets[namespace], s.Pod.Labels, true)
-				switch {
-				case ok:
-				case reason == rebalance.ReasonOverlappingPDBs:
+				budgets := p.cluster.Budgets[namespace]
+				if _, reason, message := rebalance.Disruptable(budgets, s.Pod.Labels, true); reason == rebalance.ReasonOverlappingPDBs {
 					overlapping["namespace "+namespace+", "+live.WorkloadText(g.Workload)] = message
-				case strings.HasSuffix(message, "it never allows one"):
-					never[namespace+": "+message] = true
+				}
+				for _, b := range budgets {
+					if b.Never() && b.Selects(s.Pod.Labels) {
+						never[fmt.Sprintf("PodDisruptionBudget %s/%s allows no disruption: it requires %d healthy pods of %d", namespace, b.Name,
+							b.Desired, b.Expected)] = true
+					}
 				}
 			}
 		}

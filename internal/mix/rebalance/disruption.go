@@ -70,7 +70,7 @@ func FromPDB(pdb *policyv1.PodDisruptionBudget) (DisruptionBudget, error) {
 // Selecting returns the budgets that select a pod.
 func Selecting(budgets []DisruptionBudget, podLabels map[string]string) (matching []DisruptionBudget) {
 	for _, b := range budgets {
-		if b.Selector != nil && b.Selector.Matches(labels.Set(podLabels)) {
+		if b.Selects(podLabels) {
 			matching = append(matching, b)
 		}
 	}
@@ -111,6 +111,16 @@ func (b DisruptionBudget) allows(ready bool) bool {
 	}
 }
 
+// Never reports whether a budget allows no disruption even while all of its pods are healthy. It is false while that is not known.
+func (b DisruptionBudget) Never() bool {
+	return b.Observed && b.Allowed == 0 && b.Expected > 0 && b.Desired >= b.Expected
+}
+
+// Selects reports whether a budget selects a pod of its namespace.
+func (b DisruptionBudget) Selects(podLabels map[string]string) bool {
+	return b.Selector != nil && b.Selector.Matches(labels.Set(podLabels))
+}
+
 func (b DisruptionBudget) refusal() string {
 	if !b.Observed {
 		return fmt.Sprintf("PodDisruptionBudget %q has changed, and its controller has not seen the change yet: "+
@@ -120,7 +130,7 @@ func (b DisruptionBudget) refusal() string {
 	if b.Expected > 0 {
 		message += fmt.Sprintf(": %d of %d pods are healthy and it needs %d", b.Healthy, b.Expected, b.Desired)
 	}
-	if b.Expected > 0 && b.Desired >= b.Expected {
+	if b.Never() {
 		message += ", which is all of them, so waiting does not help"
 	}
 	return message
