@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,10 @@ func newHandler(targets [2]target, transport http.RoundTripper, namespace string
 		case !local(r.Host):
 			// A page of another site whose name resolves to this machine.
 			refuse(w, r, http.StatusForbidden, "the proxy is called as "+r.Host+", which is not an address of this machine")
+		case r.Header.Get("Origin") == "" && !sameSite(r):
+			// An image or a link of a page, which has no Origin: it would be sent with the credentials of the user.
+			refuse(w, r, http.StatusForbidden, fmt.Sprintf("the proxy takes no requests of other sites: Sec-Fetch-Site is %.32q",
+				r.Header.Get(fetchSite)))
 		case r.Header.Get("Origin") == "":
 			proxy.ServeHTTP(w, r)
 		case origins == nil:
@@ -80,6 +85,14 @@ func newHandler(targets [2]target, transport http.RoundTripper, namespace string
 			serveBrowser(proxy, origins, w, r)
 		}
 	})
+}
+
+// fetchSite is the header in which a browser tells whose page a request is of. Other clients do not send it.
+const fetchSite = "Sec-Fetch-Site"
+
+// sameSite reports whether a request is of no browser, or of its user or of a page of the proxy itself.
+func sameSite(r *http.Request) bool {
+	return slices.Contains([]string{"", "none", "same-origin"}, r.Header.Get(fetchSite))
 }
 
 // serveBrowser answers a preflight, and passes a call of a page on, one of gRPC-Web as one of gRPC.

@@ -100,6 +100,8 @@ func TestCallsOfWebPagesAreRefused(t *testing.T) {
 	}{
 		"another host": {"evil.example.com:50051", http.Header{}},
 		"an origin":    {"127.0.0.1:50051", http.Header{"Origin": {"https://evil.example.com"}}},
+		"an image":     {"127.0.0.1:50051", http.Header{"Sec-Fetch-Site": {"cross-site"}}},
+		"a subdomain":  {"127.0.0.1:50051", http.Header{"Sec-Fetch-Site": {"same-site"}}},
 	} {
 		got, answer := call(t, c.host, c.header)
 		assert.Nil(t, got, name)
