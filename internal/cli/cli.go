@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins of cloud providers
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
@@ -35,6 +37,8 @@ Only import, env and the calls through proxy change anything; all other commands
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
+	// Commands print their errors themselves. Without a logger, controller-runtime prints a stack 30 s after the start.
+	log.SetLogger(logr.Discard())
 	return root(streams, genericclioptions.NewConfigFlags(true))
 }
 

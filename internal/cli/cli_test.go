@@ -7,16 +7,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/environments/render"
 )
+
+// Without a logger, controller-runtime prints a stack on the terminal 30 s after the start. The first one that is set counts.
+func TestEveryCommandSetsTheLoggerOfLibraries(t *testing.T) {
+	New(genericiooptions.NewTestIOStreamsDiscard())
+	var logged []string
+	log.SetLogger(funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+	log.Log.Info("from a library")
+	assert.Empty(t, logged)
+}
 
 // Help and completion are there for every command of the group.
 func TestEveryEnvCommandHasHelp(t *testing.T) {

@@ -7,11 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
@@ -67,5 +65,4 @@ func (r *reader) read(ctx context.Context, namespace string) (*data, error) {
 func silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	log.SetLogger(logr.Discard())
 }
