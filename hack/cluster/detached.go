@@ -80,7 +80,8 @@ func Detached(dir string) ([]DetachedProcess, error) {
 }
 
 // StopDetached ends the processes of the detached cluster in a directory, last started first, and waits until they are
-// gone. A process that took over a recorded pid is left alone. The directory stays.
+// gone. Each is the leader of a process group, which ends with it. A process that took over a recorded pid is left alone.
+// The directory stays.
 func StopDetached(dir string) error {
 	all, err := Detached(dir)
 	if err != nil {
@@ -88,7 +89,7 @@ func StopDetached(dir string) error {
 	}
 	for _, a := range slices.Backward(all) {
 		if p := a; p.Alive() {
-			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("stop %s: %w", p.Name, err)
 			}
 		}

@@ -41,6 +41,8 @@ type Process struct {
 	state *os.ProcessState
 	log   string
 	id    string
+	// group sends signals to all processes of its group: a supervisor and its program.
+	group bool
 	// before is the processor time that a borrowed process had used for others.
 	before time.Duration
 	done   chan struct{}
@@ -66,7 +68,7 @@ func StartProcess(ctx context.Context, spec ProcessSpec) (*Process, error) {
 	if err := startOnImmortalThread(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	p := &Process{Name: spec.Name, process: cmd.Process, log: spec.Log, done: make(chan struct{})}
+	p := &Process{Name: spec.Name, process: cmd.Process, log: spec.Log, group: spec.detach, done: make(chan struct{})}
 	// Read before Wait can reap it; empty if it is gone already.
 	p.id, _ = processID(cmd.Process.Pid)
 	go func() {
@@ -93,8 +95,15 @@ func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 // Resume sends SIGCONT.
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
-// signal goes through os.Process, which knows when the process was reaped and so never hits a reused pid.
-func (p *Process) signal(s syscall.Signal) { _ = p.process.Signal(s) }
+// signal goes through os.Process, which has the information whether the process was reaped, so that it never reaches
+// another one with the same pid.
+func (p *Process) signal(s syscall.Signal) {
+	if p.group && !p.ended() {
+		_ = syscall.Kill(-p.PID(), s)
+		return
+	}
+	_ = p.process.Signal(s)
+}
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }

@@ -87,7 +87,11 @@ func (c *Cluster) startProgram(ctx context.Context, p *program) (*server, error)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	process, err := c.StartProcess(ctx, ProcessSpec{Name: p.Name, Path: p.Binary, Args: p.Args, Env: p.Env})
+	spec := ProcessSpec{Name: p.Name, Path: p.Binary, Args: p.Args, Env: p.Env}
+	if c.opts.Detach {
+		spec = supervised(spec, restartsFile(c.dir, p.Name))
+	}
+	process, err := c.StartProcess(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

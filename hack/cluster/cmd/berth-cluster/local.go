@@ -45,6 +45,7 @@ func (l local) up(ctx context.Context, s size) error {
 	switch dead := stopped(processes); {
 	case len(processes) > 0 && len(dead) == 0 && err == nil:
 		l.say("The local cluster is already running.")
+		l.reportRestarts(processes)
 		l.hint(cluster.ServiceAddresses{})
 		return nil
 	case len(dead) < len(processes):
@@ -70,6 +71,15 @@ func (l local) up(ctx context.Context, s size) error {
 	}
 	l.hint(l.serve.Of(s.features))
 	return nil
+}
+
+// reportRestarts names the programs that ended and were started again, as happens to the leader on a busy machine.
+func (l local) reportRestarts(processes []cluster.DetachedProcess) {
+	for _, p := range processes {
+		if n := cluster.Restarts(l.dir, p.Name); n > 0 {
+			l.say("%s has been restarted (restarts: %d). Its log: %s", p.Name, n, filepath.Join(l.dir, "logs", p.Name+".log"))
+		}
+	}
 }
 
 func whatIsMissing(dead []string) string {

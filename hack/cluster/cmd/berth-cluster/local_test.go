@@ -5,9 +5,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +45,18 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	out.Reset()
 	require.NoError(t, l.up(t.Context(), size{}))
 	require.Contains(t, out.String(), "already running")
+
+	// A program that ends is started again, as a kubelet does.
+	for _, name := range []string{"berth-scheduler", "berth-controller"} {
+		i := slices.IndexFunc(processes, func(p cluster.DetachedProcess) bool { return p.Name == name })
+		require.GreaterOrEqual(t, i, 0)
+		require.NoError(t, syscall.Kill(childOf(t, processes[i].PID), syscall.SIGKILL))
+		require.Eventually(t, func() bool { return cluster.Restarts(l.dir, name) == 1 }, 30*time.Second, 10*time.Millisecond)
+		require.True(t, processes[i].Alive(), name)
+	}
+	out.Reset()
+	require.NoError(t, l.up(t.Context(), size{}))
+	require.Contains(t, out.String(), "berth-scheduler has been restarted (restarts: 1). Its log: ")
 
 	kwok := processes[3]
 	require.NoError(t, syscall.Kill(kwok.PID, syscall.SIGKILL))
@@ -87,6 +103,18 @@ func TestUpTakesAFreeAddressInPlaceOfOneThatIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cluster.ServiceAddresses{Berth: a.Berth}, chosen)
 	require.Equal(t, cluster.ServiceAddresses{}, a.Of(nil))
+}
+
+// childOf returns the first child of a process.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	require.NoError(t, err)
+	children := strings.Fields(string(b))
+	require.NotEmpty(t, children)
+	child, err := strconv.Atoi(children[0])
+	require.NoError(t, err)
+	return child
 }
 
 func freeAddresses(t *testing.T) (a cluster.ServiceAddresses) {
