@@ -87,7 +87,7 @@ func TestANamespaceThatTakesLongIsCountedRarely(t *testing.T) {
 			time.Sleep(time.Second)
 			c.PodsChanged(namespace)
 		}
-		assert.InDelta(t, 10, pods.reads.Load(), 1, "a twentieth of the time")
+		assert.InDelta(t, 11, pods.reads.Load(), 2, "once a minute, and at first: about a twentieth of the time")
 	})
 }
 

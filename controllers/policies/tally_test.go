@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -192,7 +193,7 @@ const mostHeap = 8 << 20
 func TestTenThousandPoliciesOfANamespaceAreBounded(t *testing.T) {
 	policies, all := hostile()
 	before := builders.Heap()
-	c := New(Options{Pods: fixedPods(all)})
+	c := New(Options{Pods: fixedPods(all), Clock: clock.RealClock{}})
 	for _, p := range policies {
 		c.Set(p)
 	}

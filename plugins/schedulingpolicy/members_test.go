@@ -230,7 +230,7 @@ func fill(tb testing.TB, f *fixture, pods, policies int) {
 	}
 	for i := range policies {
 		p := policy(twoPhase(4))
-		p.Name, p.UID = fmt.Sprint("policy-", i), types.UID(fmt.Sprint("policy-", i))
+		p.Name, p.UID, p.CreationTimestamp = fmt.Sprint("policy-", i), types.UID(fmt.Sprint("policy-", i)), metav1.Now()
 		for k := range 16 {
 			r := v1alpha1.PodSelectorRequirement{Key: fmt.Sprint("key-", k), Operator: v1alpha1.PodSelectorOpNotIn}
 			for v := range 32 {
@@ -251,10 +251,9 @@ func BenchmarkAMemberOfAGroup(b *testing.B) {
 			p := &preparations{}
 			f.plugin.preparer = func() (preparer, bool) { return p, true }
 			fill(b, f, size, 100)
-			last := policy(twoPhase(4))
-			last.Name, last.CreationTimestamp = "zzz", metav1.Now()
-			f.set(last)
+			f.set(policy(twoPhase(4)))
 			x := pod("x", "")
+			require.NotNil(b, f.plugin.governorOf(x))
 			b.ReportAllocs()
 			for b.Loop() {
 				state := framework.NewCycleState()
