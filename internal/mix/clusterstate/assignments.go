@@ -12,8 +12,8 @@ import (
 )
 
 // assignments puts live pods, sorted by age, on their slots: those that have a node,
-// or had their gate opened, as mix.Assign does; the others on the lowest slots
-// that are then free, which is where the scheduler puts them.
+// or had their gate opened, as mix.Assign does; the others on the slots where the
+// scheduler puts them then.
 //
 // If there are exactly as many pods as the settled replicas and all of them run, gaps are closed.
 func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment {
@@ -52,9 +52,10 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 		})
 		assignments = append(assignments, f.assignment(s, live[i]))
 	}
+	joiner := split.NewJoiner(m, &taken)
 	for _, p := range waiting {
-		slot := taken.Lowest()
-		taken.Take(slot)
+		p.Into(o)
+		slot := joiner.Join(policy.RemovedInAnyOrder(o))
 		t := m.TypeOf(slot)
 		assignments = append(assignments, Assignment{
 			Pod: p, Place: Pending,

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -30,6 +31,12 @@ type group struct {
 	unassigned map[types.UID]*record
 	taken      split.Slots // held, and the assignments of the unassigned pods
 	unsettled  bool        // taken is out of date
+
+	// spot is how many of the slots in use are of type spot, if counted is set; tried are those of each type that are known to be
+	// taken. Both are for pods that are removed in any order.
+	spot    int
+	counted bool
+	tried   [numTypes]int
 
 	// topPending is an upper bound of the slots that pending pods hold.
 	topPending int
@@ -65,6 +72,45 @@ func (g *group) inUse() *split.Slots {
 // lowest returns the lowest free slot.
 func (g *group) lowest() int { return g.inUse().Lowest() }
 
+// next returns the slot of one more pod: the lowest free slot or, where pods are removed in any order, the lowest free one of the type
+// that is missing from the split.
+func (g *group) next(anyOrder bool) int {
+	lowest, n := g.lowest(), g.inUse().Len()
+	if !anyOrder || lowest == n { // without a gap both are the same
+		return lowest
+	}
+	t := g.rule.MissingType(n, g.spots())
+	if slot, found := g.rule.LowestOf(t, g.inUse(), &g.tried[t], split.MaxSlot+1); found {
+		return slot
+	}
+	return lowest
+}
+
+// spots counts the slots in use that are of type spot.
+func (g *group) spots() int {
+	slots := g.inUse()
+	if !g.counted {
+		g.spot, g.counted = g.rule.SpotSlots(slots), true
+	}
+	return g.spot
+}
+
+// keeps reports whether a pending pod would get its slot again: no lower one is free or, where pods are removed in any order, the slot
+// is of the type that the group would lack without the pod.
+func (g *group) keeps(r *record, anyOrder bool) bool {
+	if !anyOrder || r.identity {
+		return g.lowest() >= r.pod.Slot
+	}
+	own, spot := g.rule.TypeOf(r.pod.Slot), g.spots()
+	if own == capacity.Spot {
+		spot--
+	}
+	return g.rule.MissingType(g.inUse().Len()-1, spot) == own
+}
+
+// recount has the slots in use counted again.
+func (g *group) recount() { g.counted, g.tried = false, [numTypes]int{} }
+
 // ahead gives a pod the lowest free slot of the type that it does not seek. If
 // there is none, the pod goes on with its own.
 func (g *group) ahead(r *record) bool {
@@ -84,6 +130,7 @@ func (g *group) settle() {
 		return
 	}
 	g.unsettled = false
+	g.recount()
 	g.taken.CopyFrom(&g.held)
 	pods := make([]split.Pod, 0, len(g.unassigned))
 	for _, r := range g.unassigned {
@@ -98,7 +145,9 @@ func (g *group) settle() {
 // take gives a free slot to a pod.
 func (g *group) take(r *record, slot int) {
 	r.pod.Slot = slot
-	g.held.Take(slot)
+	if g.held.Take(slot) && g.rule.TypeOf(slot) == capacity.Spot {
+		g.spot++
+	}
 	g.holders[slot] = r
 	// A slot that no unassigned pod chose is taken from none of them, so their
 	// assignments stay as they are.
@@ -144,17 +193,22 @@ func (g *group) release(r *record) {
 		r.unassigned = false
 		delete(g.unassigned, r.uid)
 		g.unsettled = true
+		g.recount()
 		return
 	}
 	if slot == split.NoSlot || r.identity || g.holders[slot] != r {
 		return
 	}
-	g.held.Release(slot)
+	if g.held.Release(slot) && g.rule.TypeOf(slot) == capacity.Spot {
+		g.spot--
+	}
+	g.tried = [numTypes]int{}
 	delete(g.holders, slot)
 	g.unsettled = true
 	if successor := g.successor(slot); successor != nil {
 		delete(g.unassigned, successor.uid)
 		successor.unassigned = false
+		g.recount()
 		g.take(successor, slot)
 	}
 }

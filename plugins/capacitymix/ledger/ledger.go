@@ -110,6 +110,8 @@ type Claim struct {
 	Policy *policy.Policy
 	// Slot is the pod's identity slot, mix.NoSlot if it has none.
 	Slot int
+	// AnyOrder: the pod's owner removes its pods in any order.
+	AnyOrder bool
 	// Keep holds on to a slot claimed before even if a lower one is free: the
 	// pod has been promised a node of its type.
 	Keep bool
@@ -127,7 +129,8 @@ type Hold struct {
 
 // Claim gives a pending pod the lowest free slot of its group, or confirms the
 // one it holds. A pod that has to wait moves down when a lower slot is free:
-// the slots that are held stay as close to 0, 1, 2, … as they can.
+// the slots that are held stay as close to 0, 1, 2, … as they can. Where pods are
+// removed in any order, the types of the slots count, and not their numbers.
 func (l *Ledger) Claim(c Claim) (Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,26 +151,26 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 	}
 	r.pending, r.woken = c.Pod, false
-	r.claim(c.Slot, c.Keep)
+	r.claim(c)
 	g.waiting(r)
 	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 }
 
 // claim gives a pending pod its slot. Its search for a node starts again when
 // the slot is of another type than the one it searched for.
-func (r *record) claim(identity int, keep bool) {
+func (r *record) claim(c Claim) {
 	g := r.group
 	switch {
-	case identity != split.NoSlot:
+	case c.Slot != split.NoSlot:
 		g.release(r)
-		r.identity, r.pod.Slot = true, identity
+		r.identity, r.pod.Slot = true, c.Slot
 	case r.doubt && r.pod.Slot != split.NoSlot:
 	case r.attempt.Stage == StageAhead && g.ahead(r):
 		return
-	case r.pod.Slot == split.NoSlot || !keep && g.lowest() < r.pod.Slot:
+	case r.pod.Slot == split.NoSlot || !c.Keep && !g.keeps(r, c.AnyOrder):
 		g.release(r)
 		r.identity = false
-		g.take(r, g.lowest())
+		g.take(r, g.next(c.AnyOrder))
 	}
 	if t := g.rule.TypeOf(r.pod.Slot); t != r.seeks {
 		r.seeks, r.attempt = t, Attempt{TypeChanged: r.seeks != capacity.Unknown}
@@ -405,6 +408,7 @@ func (l *Ledger) remove(r *record) {
 func (l *Ledger) govern(g *group, p *policy.Policy) {
 	if g.rule != p.Mix {
 		g.rule, g.unsettled = p.Mix, true
+		g.recount()
 	}
 	l.spread(g, p.SpreadSpotOver)
 }

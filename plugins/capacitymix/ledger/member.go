@@ -21,7 +21,7 @@ func (l *Ledger) Next(c Claim) int {
 		return 0
 	}
 	l.govern(g, c.Policy)
-	return g.lowest()
+	return g.next(c.AnyOrder)
 }
 
 // Take gives a member of a pod group a slot that is still free, and assigns it to a node.

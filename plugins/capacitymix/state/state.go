@@ -198,7 +198,10 @@ func (s *State) ClaimOf(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy
 	if !ok {
 		slot = split.NoSlot
 	}
-	return ledger.Claim{Pod: pod, Group: group, Policy: p, Slot: slot, Exists: func() bool { return s.exists(pod) }}
+	return ledger.Claim{
+		Pod: pod, Group: group, Policy: p, Slot: slot, AnyOrder: policy.RemovedInAnyOrder(pod),
+		Exists: func() bool { return s.exists(pod) },
+	}
 }
 
 // exists reports whether the API server is known to have the pod.

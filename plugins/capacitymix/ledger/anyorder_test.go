@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// A workload whose pods leave in any order, and are never moved, grows and is replaced by the type that is missing: also past
+// restarts of the scheduler, past changes of the mix, and beside pods that have no slot of their own.
+func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &policy.Policy{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 4).Draw(t, "floor"))}
+		l, created := newLedger(t), 0
+		slots := map[string]int{}
+		size := rapid.IntRange(1, 40).Draw(t, "size")
+		join := func() {
+			var taken split.Slots
+			for _, slot := range slots {
+				require.True(t, taken.Take(slot))
+			}
+			name := "pod-" + strconv.Itoa(created)
+			created++
+			c := claimOf(name)
+			c.Policy, c.AnyOrder = p, true
+			next := l.Next(c)
+			hold, err := l.Claim(c)
+			require.NoError(t, err)
+			require.Equal(t, split.NewJoiner(p.Mix, &taken).Join(true), hold.Slot)
+			require.Equal(t, hold.Slot, next)
+			again, err := l.Claim(c)
+			require.NoError(t, err)
+			require.Equal(t, hold.Slot, again.Slot, "a pod that waits keeps its slot")
+			require.NoError(t, l.Reserve(types.UID(name), hold.Slot, "node"))
+			l.Observe(ledger.Bound{UID: types.UID(name), Group: webKey, Node: "node", Slot: hold.Slot})
+			slots[name] = hold.Slot
+		}
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"join", "join", "leave", "restart", "change"}).Draw(t, "step") {
+			case "join":
+				if len(slots) < size {
+					join()
+				}
+			case "leave":
+				for _, name := range slices.Sorted(maps.Keys(slots)) {
+					if rapid.Bool().Draw(t, "leaves") {
+						l.Forget(types.UID(name))
+						delete(slots, name)
+					}
+				}
+			case "restart":
+				l = newLedger(t)
+				for name, slot := range slots {
+					l.Observe(ledger.Bound{UID: types.UID(name), Group: webKey, Node: "node", Slot: slot})
+				}
+			case "change":
+				p = &policy.Policy{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), p.Mix.MinOnDemand)}
+			}
+		}
+	})
+}
