@@ -47,6 +47,9 @@ func (c *Controller) apply(ctx context.Context, v *observation) error {
 			return err
 		}
 	}
+	if err := c.keepLabels(ctx, v.env); err != nil {
+		return err
+	}
 	result, err := c.set(v.env).Reconcile(ctx, &plan)
 	if err != nil {
 		return err

@@ -46,6 +46,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			c.restarts.forget(req.NamespacedName)
 			c.ended.forget(req.NamespacedName)
 			c.routeless.Delete(req.NamespacedName)
+			c.labeled.Delete(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -192,6 +193,36 @@ func (c *Controller) ensureNamespace(ctx context.Context, env *v1alpha1.Environm
 		return applyset.Refuse(v1alpha1.ReasonNameTaken,
 			fmt.Errorf("namespace %s already exists and was not made for this environment", name))
 	}
+	return nil
+}
+
+// keepLabels sets the labels of the namespace of an environment again, at each resync: the Pod Security level must not depend on when the
+// namespace was made. Other labels stay.
+func (c *Controller) keepLabels(ctx context.Context, env *v1alpha1.Environment) error {
+	key := client.ObjectKeyFromObject(env)
+	at, known := c.labeled.Load(key)
+	if !hasNamespace(env) || known && c.Clock.Since(at.(time.Time)) < resyncInterval/2 { //nolint:forcetypeassert // nothing else is stored
+		return nil
+	}
+	ns := &corev1.Namespace{}
+	err := c.Live.Get(ctx, client.ObjectKey{Name: env.Status.Namespace}, ns)
+	if err != nil || ns.DeletionTimestamp != nil || !render.MadeFor(ns, env) {
+		return client.IgnoreNotFound(err)
+	}
+	want, err := c.newNamespace(ctx, env)
+	if err != nil {
+		return err
+	}
+	c.labeled.Store(key, c.Clock.Now())
+	before := ns.DeepCopy()
+	maps.Copy(ns.Labels, want.Labels)
+	if maps.Equal(before.Labels, ns.Labels) {
+		return nil
+	}
+	if err := c.Client.Patch(ctx, ns, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return fmt.Errorf("set the labels of namespace %s: %w", ns.Name, err)
+	}
+	log.FromContext(ctx).Info("Set the labels of the namespace of an environment", "namespace", ns.Name)
 	return nil
 }
 

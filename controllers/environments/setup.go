@@ -104,6 +104,8 @@ type Controller struct {
 	ended    *endedLogs
 	// routeless are the keys of the environments without HTTPRoutes, where there is no Gateway.
 	routeless sync.Map
+	// labeled is when the labels of the namespace of an environment were last compared, by the key of the environment.
+	labeled sync.Map
 }
 
 var _ reconcile.Reconciler = &Controller{}
