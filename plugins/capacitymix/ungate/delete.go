@@ -4,10 +4,8 @@ package ungate
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -62,7 +61,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		f.queue.AddAfter(key, remaining)
 		return
 	}
-	if why := noSuccessor(pod); why != "" {
+	if why := replacement.Lost(pod); why != "" {
 		f.keepWaiting(pod, p, why)
 		return
 	}
@@ -152,23 +151,6 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 		logger.Error(err, "Delete a pod that found no spot node", "pod", klog.KObj(pod))
 		f.queue.AddRateLimited(key)
 	}
-}
-
-// noSuccessor returns why the deletion of a pod would not create another one, "" if it would.
-//
-// The Job controller counts a pod that was deleted before it ran as one that
-// failed (isPodFailed in pkg/controller/job of Kubernetes 1.37; with
-// podReplacementPolicy Failed the pod garbage collector marks it Failed first).
-// Six of them end a Job by default, for what no pod of it did.
-func noSuccessor(pod *corev1.Pod) string {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	switch {
-	case ref == nil:
-		return "it has no controller that would create another"
-	case ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/"):
-		return "its Job would count it as failed"
-	}
-	return ""
 }
 
 // keepWaiting lets a pod wait for spot indefinitely, and records it like one that was deleted: the others need not wait as long.

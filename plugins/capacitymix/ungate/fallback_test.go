@@ -185,12 +185,19 @@ func drain(f *spotFallback) (names []string) {
 
 func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
-		"it has a node":                       func(p *corev1.Pod) { p.Spec.NodeName = "node" },
-		"another gate keeps it":               func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated },
-		"no scheduler looked at it yet":       func(p *corev1.Pod) { p.Status.Conditions = nil },
-		"it is deleted already":               func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon)) },
-		"it has no controller":                func(p *corev1.Pod) { p.OwnerReferences = nil },
-		"its Job would count it as failed":    func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" },
+		"it has a node":                    func(p *corev1.Pod) { p.Spec.NodeName = "node" },
+		"another gate keeps it":            func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated },
+		"no scheduler looked at it yet":    func(p *corev1.Pod) { p.Status.Conditions = nil },
+		"it is deleted already":            func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon)) },
+		"it has no controller":             func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"its Job would count it as failed": func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" },
+		"it is a step that runs once": func(p *corev1.Pod) {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "argoproj.io/v1alpha1", "Workflow"
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+		},
+		"its controller creates no pods": func(p *corev1.Pod) {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "apps/v1", "Deployment"
+		},
 		"what says that it was opened is not": func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-1/spot" },
 		"it is limited to on-demand":          func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-0/on-demand" },
 	} {
