@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -53,7 +54,10 @@ func (roomy) Fits(context.Context, simulation.Question) (simulation.Answer, erro
 	return simulation.Answer{Fits: true, Node: "spot"}, nil
 }
 func (roomy) Assume(*corev1.Pod, string) {}
-func (roomy) Close()                     {}
+func (roomy) Closed(simulation.Question, []types.UID, types.UID) ([]corev1.NodeSelectorRequirement, bool) {
+	return nil, false
+}
+func (roomy) Close() {}
 
 // strayController has a workload whose pods run on on-demand and belong on spot.
 func strayController(t *testing.T, pods int) (*fixture, *server) {

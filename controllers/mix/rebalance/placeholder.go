@@ -152,6 +152,9 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
 			hold.Until = w.now.Add(holdAssignment)
 			hold.Verdict.RetryAt = hold.Until
+			if c.misplaced(ctx, w, v, h) {
+				c.end(ctx, w, h, holderDropped)
+			}
 		}
 		return hold
 	}

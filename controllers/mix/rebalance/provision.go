@@ -66,9 +66,13 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if err != nil {
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
+	closed, _, hold := c.closed(ctx, w, v, next.admitted, "")
+	if hold != nil {
+		return nil, hold
+	}
 	return placeholder.Pod(placeholder.Assignment{
 		Replica: replica, Next: next.admitted, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
-		Size: c.Placeholders.SizeOf(next.admitted), Volumes: volumes,
+		Size: c.Placeholders.SizeOf(next.admitted), Volumes: volumes, Closed: closed,
 	}, c.Placeholders.Image), nil
 }
 

@@ -174,7 +174,10 @@ func (roomByChance) Fits(_ context.Context, q simulation.Question) (simulation.A
 	return simulation.Answer{Fits: chance(q.Pod.UID, 3) > 0, Node: "n0"}, nil
 }
 func (roomByChance) Assume(*corev1.Pod, string) {}
-func (roomByChance) Close()                     {}
+func (roomByChance) Closed(simulation.Question, []types.UID, types.UID) ([]corev1.NodeSelectorRequirement, bool) {
+	return nil, false
+}
+func (roomByChance) Close() {}
 
 func chance(uid types.UID, n uint32) uint32 {
 	h := fnv.New32a()

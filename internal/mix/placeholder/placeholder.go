@@ -49,6 +49,10 @@ type Assignment struct {
 	Size *v1alpha1.ResourceLimit
 	// Volumes are the nodes that the replica's volumes can be attached to, one selector per volume.
 	Volumes []*corev1.NodeSelector
+	// Closed excludes the domains in which the spread constraints forbid the replacement. The placeholder cannot have its labels,
+	// by which a Service, a controller or a disruption budget would select it, so the filters do not count it as they will
+	// count the replacement, and they still count the replica.
+	Closed []corev1.NodeSelectorRequirement
 }
 
 func (a *Assignment) next() *corev1.Pod {
@@ -122,6 +126,9 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	}
 	for _, v := range assignment.Volumes {
 		attachable(spec, v)
+	}
+	if len(assignment.Closed) > 0 {
+		attachable(spec, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: assignment.Closed}}})
 	}
 	assignment.Label.Limit(spec, assignment.Type)
 	if gate.Made(next) { // the replacement has the gate too, and gets them

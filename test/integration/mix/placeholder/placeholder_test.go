@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -70,6 +71,40 @@ func TestAReplicaIsEvictedOnlyOnceItsPlaceholderIsBound(t *testing.T) {
 		assert.Equal(t, 2, w.Metric(c, "berth_mix_placeholders_total", map[string]string{"result": result}), result)
 	}
 	assert.Equal(t, 2, w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "succeeded"}))
+}
+
+// The placeholder waits for a node in the zone in which its replica will be allowed, not in the one in which it would be allowed
+// itself: it has not the labels that the constraint counts, and its replica still runs.
+func TestAPlaceholderRunsOnlyWhereItsReplicaMay(t *testing.T) {
+	zone := func(z string) func(*cluster.NodeSpec) { return func(n *cluster.NodeSpec) { n.Zone = z } }
+	w := testenv.New(t, append(cluster.Nodes(spot, 1, zone("zone-a")), cluster.NodeSpec{Name: "spot-b", CapacityType: spot, Zone: "zone-b"})...)
+	w.ApplyFiles("manifests/rbac/placeholders")
+	spread := func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: builders.Labels("web")},
+		}}
+	}
+	w.Create(builders.CapacityMix("web", 50, 1, placeholders), builders.Deployment("web", 4, spread))
+	w.WaitReady("web", 4)
+	w.Controller(testenv.Impatient)
+	first := waitHolders(w, 1)[0]
+	replica := testenv.Where(w.Live("web"), func(p *corev1.Pod) bool { return string(p.UID) == first.Labels[v1alpha1.PlaceholderLabel] })[0]
+	own, other := "zone-a", "zone-b"
+	if replica.Spec.NodeName == "spot-b" {
+		own, other = other, own
+	}
+	w.AddNodes(cluster.NodeSpec{Name: "elsewhere", CapacityType: onDemand, CPU: "150m", Zone: other})
+	w.Always(holds, "it does not run where the replica may not", func() (bool, string) {
+		all := holders(w)
+		return len(all) == 1 && all[0].Spec.NodeName == "", names(all)
+	})
+	assert.Empty(t, w.Evictions())
+	w.AddNodes(cluster.NodeSpec{Name: "here", CapacityType: onDemand, CPU: "150m", Zone: own})
+	w.WaitEvictions(1)
+	w.Eventually("the replacement runs", func() (bool, string) {
+		return len(testenv.Where(w.Live("web"), func(p *corev1.Pod) bool { return p.Spec.NodeName == "here" && testenv.Ready(p) })) == 1, ""
+	})
 }
 
 func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// maxClosed bounds the values of one requirement. A constraint that closes more domains is left to the proof before the move.
+const maxClosed = 100
+
+// Spreads reports whether a pod has hard spread constraints.
+func Spreads(pod *corev1.Pod) bool { return len(hard(pod)) > 0 }
+
+func hard(pod *corev1.Pod) (list []*corev1.TopologySpreadConstraint) {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if c := &pod.Spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Closed returns the domains in which the hard spread constraints of a replacement forbid it, as requirements of a node that
+// exclude them, and whether a pod is in such a domain; "" stands for none. A placeholder has not the labels of a replica, so that no
+// Service and no controller selects it: what the filters would count for the replica has to be in its node affinity.
+// Other placeholders are counted as replicas. A domain without a node, which an autoscaler may add, is not closed.
+func (s *Snapshot) Closed(q Question, others []types.UID, pod types.UID) (requirements []corev1.NodeSelectorRequirement, within bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.profile.replacement(q)
+	gone := make(map[types.UID]bool, len(q.Gone))
+	for _, uid := range q.Gone {
+		gone[uid] = true
+	}
+	state := s.base.without(gone)
+	held := make([]int, len(state.nodes))
+	for _, uid := range others {
+		if p, known := state.placed[uid]; known {
+			held[p.node]++
+		}
+	}
+	for _, c := range hard(next) {
+		closed := closedBy(c, next, state.nodes, held)
+		if p, known := state.placed[pod]; known {
+			within = within || closed[state.nodes[p.node].Node().Labels[c.TopologyKey]]
+		}
+		if len(closed) > 0 && len(closed) <= maxClosed {
+			requirements = append(requirements, corev1.NodeSelectorRequirement{
+				Key: c.TopologyKey, Operator: corev1.NodeSelectorOpNotIn, Values: slices.Sorted(maps.Keys(closed)),
+			})
+		}
+	}
+	return requirements, within
+}
+
+// closedBy counts as the plugin PodTopologySpread does in PreFilter and Filter of Kubernetes 1.37.
+func closedBy(c *corev1.TopologySpreadConstraint, pod *corev1.Pod, nodes []fwk.NodeInfo, held []int) map[string]bool {
+	selector := selectorOf(c, pod.Labels)
+	self := 0
+	if selector.Matches(labels.Set(pod.Labels)) {
+		self = 1
+	}
+	counts := map[string]int{}
+	for i, node := range nodes {
+		if !counted(c, pod, node.Node()) {
+			continue
+		}
+		counts[node.Node().Labels[c.TopologyKey]] += held[i]*self + matching(selector, pod.Namespace, node)
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	least := slices.Min(slices.Collect(maps.Values(counts)))
+	if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
+		least = 0
+	}
+	closed := map[string]bool{}
+	for value, n := range counts {
+		if n+self-least > int(c.MaxSkew) {
+			closed[value] = true
+		}
+	}
+	return closed
+}
+
+// selectorOf is the selector of a constraint with the pod's own values of its label keys.
+func selectorOf(c *corev1.TopologySpreadConstraint, own map[string]string) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	set := labels.Set{}
+	for _, key := range c.MatchLabelKeys {
+		if value, there := own[key]; there {
+			set[key] = value
+		}
+	}
+	added, _ := set.AsSelector().Requirements()
+	return selector.Add(added...)
+}
+
+// counted reports whether a node is in a domain of a constraint.
+func counted(c *corev1.TopologySpreadConstraint, pod *corev1.Pod, node *corev1.Node) bool {
+	for _, one := range hard(pod) {
+		if _, there := node.Labels[one.TopologyKey]; !there {
+			return false
+		}
+	}
+	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor {
+		if match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !match {
+			return false
+		}
+	}
+	if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor {
+		_, untolerated := v1helper.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, pod.Spec.Tolerations,
+			func(t *corev1.Taint) bool {
+				return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+			}, true)
+		return !untolerated
+	}
+	return true
+}
+
+// matching is how many pods of a node a selector counts. Those that terminate do not count.
+func matching(selector labels.Selector, namespace string, node fwk.NodeInfo) (n int) {
+	for _, info := range node.GetPods() {
+		p := info.GetPod()
+		if p.Namespace == namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
+			n++
+		}
+	}
+	return n
+}
