@@ -123,3 +123,36 @@ func TestCreatable(t *testing.T) {
 	_, _, message = Creatable(pod, pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})}))
 	assert.Equal(t, `LimitRange "l" forbids a pod like p: container c: its limit of cpu is 2, and the maximum is 1500m`, message)
 }
+
+// A template may have grown since the replica was created.
+func TestAQuotaCountsTheReplacementInThePlaceOfItsReplica(t *testing.T) {
+	old, large := &corev1.Pod{}, &corev1.Pod{}
+	old.Name = "web-1"
+	old.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts(amount{"cpu": "1"})}}}
+	large.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts(amount{"cpu": "3"})}}}
+	quota := func(hard, used string) []corev1.ResourceQuota {
+		return []corev1.ResourceQuota{{
+			ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: amounts(amount{"requests.cpu": hard})},
+			Status: corev1.ResourceQuotaStatus{Used: amounts(amount{"requests.cpu": used})},
+		}}
+	}
+	for name, c := range map[string]struct {
+		next       *corev1.Pod
+		hard, used string
+		allowed    bool
+		crowded    string
+	}{
+		"the same, in place":        {next: old, hard: "4", used: "4", allowed: true, crowded: "q"},
+		"the same, beside":          {next: old, hard: "5", used: "4", allowed: true},
+		"larger, in place":          {next: large, hard: "6", used: "4", allowed: true, crowded: "q"},
+		"larger than the place":     {next: large, hard: "5", used: "4", crowded: "q"},
+		"more is used than allowed": {next: old, hard: "3", used: "4", crowded: "q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ok, reason, message := Creatable(c.next, old, quota(c.hard, c.used), nil)
+			assert.Equal(t, c.allowed, ok, message)
+			assert.Equal(t, !c.allowed, reason == ReasonQuota)
+			assert.Equal(t, c.crowded, Crowded(c.next, quota(c.hard, c.used)))
+		})
+	}
+}

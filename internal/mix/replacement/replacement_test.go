@@ -193,3 +193,23 @@ func TestAPodThatIsNotAdmittedRequestsItsLimits(t *testing.T) {
 	assert.Equal(t, corev1.DefaultSchedulerName, p.Spec.SchedulerName)
 	assert.Nil(t, s.Spec.Template.Spec.Containers[0].Resources.Requests, "the template is as it was")
 }
+
+// Users write what a revision and a custom object hold.
+func FuzzTemplatesOfUsers(f *testing.F) {
+	f.Add([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main"}]}}}}`))
+	f.Add([]byte(`{"spec":{"template":{"metadata":{"labels":7},"spec":{"containers":[7]}}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		old := podOf("example.com/v1", "Set")
+		var revised replacement.Template
+		if revised.ReadRevision(&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}}) == nil {
+			assert.Equal(t, old.Namespace, revised.Replacement(old).Namespace)
+		}
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		if json.Unmarshal(raw, &o.Object) != nil {
+			return
+		}
+		if got, err := replacement.OfUnknown(o); err == nil {
+			assert.Equal(t, old.Namespace, got.Replacement(old).Namespace)
+		}
+	})
+}
