@@ -90,6 +90,9 @@ func (r *runner) unready(p *corev1.Pod) {
 	require.NoError(r.T, r.Client.Status().Patch(r.Ctx, p, client.StrategicMergeFrom(before)))
 }
 
+// absent is longer than a replica that was moved may be absent.
+const absent = 35 * time.Second
+
 // seen is longer than what a decision may be based on.
 const seen = 12 * time.Second
 
@@ -180,6 +183,17 @@ var (
 		r.change(b, func() { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) })
 		r.untilMoved(1)
 	}}
+	spoiled = scenario{"an owner has another template than its pods were created from", 4, func(r *runner) {
+		rs := builders.ReplicaSet(app, 4, builders.CPU("1"))
+		r.Create(builders.CapacityMix(app, 50, 0), rs)
+		r.WaitBound(app, 4)
+		r.change(rs, func() { builders.CPU("99")(&rs.Spec.Template) })
+		r.mix(split.New(0, 0))
+		r.untilMoved(1)
+		began := time.Now()
+		r.wait(absent)
+		r.steps = append(r.steps, history.Step{Text: "wait", Began: began, Ended: time.Now()})
+	}}
 	placing   = scenario{"pods are placed", 4, func(r *runner) { r.create(split.New(50, 0), 6) }}
 	replacing = scenario{"pods are replaced", 4, func(r *runner) {
 		r.create(split.New(50, 0), 6)
@@ -191,7 +205,7 @@ var (
 )
 
 // scenarios are those of all mutants: what keeps its promises has no violation in any of them.
-var scenarios = []scenario{moving, refused, full, unready, floor, afterOutage, behind, resting, waiting, ungoverned, placing, replacing, declaring}
+var scenarios = []scenario{moving, spoiled, refused, full, unready, floor, afterOutage, behind, resting, waiting, ungoverned, placing, replacing, declaring}
 
 // mutant is a program that breaks a promise.
 type mutant struct {
@@ -275,6 +289,13 @@ var mutants = []mutant{
 		r.untilMoved(1)
 	}}, []cluster.Replacement{
 		mayFit, {File: evictions, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
+	}},
+	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []cluster.Replacement{
+		{File: "controllers/mix/rebalance/successor.go", Old: "if c.owners == nil {\n\t\treturn nextPod", New: "if true {\n\t\treturn nextPod"},
+		{File: "controllers/mix/rebalance/successor.go", Old: "if c.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
+	}},
+	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []cluster.Replacement{
+		{File: evictions, Old: "Pod: pod, Next: next.admitted, Gone:", New: "Pod: pod, Gone:"},
 	}},
 	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []cluster.Replacement{
 		{File: decisions, Old: "\tstartupGrace,\n", New: ""},

@@ -43,7 +43,7 @@ func (v *Verdict) requested(r *history.Request, format string, args ...any) {
 // Validators are those of all promises that a history can be judged by.
 var Validators = []func(*history.History) *Verdict{
 	BoundOnce, NoOvercommit, OneSlotOnePod, PlacedByItsSlot, NoCapture,
-	FloorKept, OneMoveAtATime, BudgetsKept, TowardsTheMix, BetterPlace, NothingInTheGrace, QuietAtRest,
+	FloorKept, OneMoveAtATime, BudgetsKept, TowardsTheMix, BetterPlace, EvictedIsBack, NothingInTheGrace, QuietAtRest,
 	NothingWaits, RecordsKept,
 	OneLeaderWrites, NothingForbidden,
 }

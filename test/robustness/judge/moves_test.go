@@ -257,6 +257,35 @@ func TestMovesAreJudged(t *testing.T) {
 			s.evict(1)
 		}, "no node of the other type had free capacity"},
 
+		"a replica that is back": {EvictedIsBack, wrong(), func(s *stage) { s.move(1); s.later(2 * longestAbsence); s.move(3) }, ""},
+		"a replica whose replacement gets no node": {EvictedIsBack, wrong(), func(s *stage) {
+			s.evict(1)
+			s.create()
+			s.later(2 * longestAbsence)
+			s.lease("a")
+			s.budget(1)
+		}, "lacked the replica for"},
+		"a replica that its owner does not request any more": {EvictedIsBack, wrong(), func(s *stage) {
+			s.evict(1)
+			s.write(history.Change{Key: "/registry/replicasets/shop/web", Owner: &history.Owner{UID: "web", Replicas: 3}})
+			s.later(2 * longestAbsence)
+			s.budget(1)
+		}, ""},
+		"a replica for which the capacity went away": {EvictedIsBack, wrong(), func(s *stage) {
+			s.evict(1)
+			s.create()
+			s.node("on-demand", "on-demand", true)
+			s.later(2 * longestAbsence)
+			s.budget(1)
+		}, ""},
+		"a replica that is not back in a fault": {EvictedIsBack, wrong(), func(s *stage) {
+			s.evict(1)
+			s.create()
+			s.h.Steps = append(s.h.Steps, history.Step{Fault: true, Began: s.now, Ended: s.now.Add(2 * longestAbsence)})
+			s.later(2 * longestAbsence)
+			s.place(1, "on-demand")
+		}, ""},
+
 		"a move after the grace": {NothingInTheGrace, wrong(), func(s *stage) { s.move(1) }, ""},
 		"a move just after an outage": {NothingInTheGrace, wrong(), func(s *stage) {
 			s.h.Steps = append(s.h.Steps, history.Step{Outage: true, Began: s.now.Add(-time.Second), Ended: s.now})
