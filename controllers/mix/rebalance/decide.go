@@ -242,8 +242,8 @@ func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) 
 	case failed:
 		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.move.Name, end.move.Target, end.on)
 	case timedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name, c.MoveTimeout+e.Group.MinReady, end.available,
-			end.want)
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name,
+			c.MoveTimeout+e.Group.MinReady, end.available, end.want)
 	case notProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"
 	default:

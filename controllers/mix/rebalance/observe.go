@@ -280,16 +280,21 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 	if len(e.Moves) == 0 && available >= want {
 		e.Had = 0
 	}
-	e.Held = nil
-	for uid, h := range old.Held {
+	e.Held = stillHeld(old.Held, now)
+	return e, ended
+}
+
+// stillHeld are the holds that are not over, nil for none.
+func stillHeld(old map[string]workloads.Hold, now time.Time) (held map[string]workloads.Hold) {
+	for uid, h := range old {
 		if now.Before(h.Until) {
-			if e.Held == nil {
-				e.Held = map[string]workloads.Hold{}
+			if held == nil {
+				held = map[string]workloads.Hold{}
 			}
-			e.Held[uid] = h
+			held[uid] = h
 		}
 	}
-	return e, ended
+	return held
 }
 
 // since keeps the time at which something began.

@@ -122,12 +122,12 @@ func newScaleReader(read scales, passive clock.PassiveClock, done func(policy.Gr
 
 // get returns the scale of a group's owner. Ok is false until it has been read, which the first call begins. An error is kept
 // for as long as a refused workload is held, so that a server that does not answer is not called all the time.
-func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s scale, err error, ok bool) { //nolint:staticcheck // ok tells whether there is an answer, and the answer may be an error
+func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget()
 	if a, there := r.fresh(g); there {
-		return a.scale, a.err, true
+		return a.scale, true, a.err
 	}
 	if key, owner := g.Key, g.Workload; !r.busy[key.Namespace] {
 		r.busy[key.Namespace] = true
@@ -137,7 +137,7 @@ func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s scale, 
 		r.mu.Lock()
 	}
 	a, there := r.fresh(g) // a test reads at once
-	return a.scale, a.err, there
+	return a.scale, there, a.err
 }
 
 func (r *scaleReader) fresh(g *clusterstate.Group) (a scaleAnswer, ok bool) {
@@ -179,7 +179,7 @@ func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if s, err, ok := c.scaleOf(ctx, g); ok && err == nil {
+	if s, ok, err := c.scaleOf(ctx, g); ok && err == nil {
 		if e.MinReady = s.minReady; s.known && e.Had > 0 {
 			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.replicas)
 		}
@@ -194,7 +194,7 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	if !c.readsScale(&w.Group) {
 		return nil
 	}
-	s, err, ok := c.scaleOf(ctx, &w.Group)
+	s, ok, err := c.scaleOf(ctx, &w.Group)
 	have := len(w.Group.Assignments) + len(w.Group.Taken)
 	switch {
 	case !ok:
@@ -222,9 +222,9 @@ func (c *Controller) readsScale(g *clusterstate.Group) bool {
 }
 
 // scaleOf is the scale of a group's owner; ok is false where there is no answer yet.
-func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (s scale, err error, ok bool) { //nolint:staticcheck // as get
+func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
 	if !c.readsScale(g) {
-		return scale{}, nil, false
+		return scale{}, false, nil
 	}
 	return c.scales.get(ctx, g)
 }

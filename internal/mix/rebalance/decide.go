@@ -433,8 +433,8 @@ func mustStay(p *clusterstate.Pod, now time.Time) (r Reason, retryAt time.Time, 
 	case key != "" && until.IsZero():
 		return ReasonDoNotDisrupt, time.Time{}, fmt.Sprintf("pod %s has the annotation %s", p.Name, key)
 	case p.LocalData != "":
-		return ReasonLocalStorage, time.Time{}, fmt.Sprintf("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
-			p.LocalData, disruption.SafeToEvict)
+		return ReasonLocalStorage, time.Time{}, fmt.Sprintf(
+			"pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name, p.LocalData, disruption.SafeToEvict)
 	}
 	return "", time.Time{}, ""
 }

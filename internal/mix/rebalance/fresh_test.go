@@ -73,7 +73,7 @@ func TestDiffers(t *testing.T) {
 }
 
 // A pod that failed its readiness probe for a moment begins its minReadySeconds anew, also where the watch has shown neither.
-func TestAPodThatWasNotReadyMeanwhileDiffersWhereTheOwnerHasMinReadySeconds(t *testing.T) {
+func TestAPodThatWasNotReadyMeanwhileDiffersWithMinReadySeconds(t *testing.T) {
 	a := livePod("a", "n", true)
 	g := known(a)
 	again := livePod("a", "n", true)
