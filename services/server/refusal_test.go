@@ -104,3 +104,35 @@ func TestTextWithANULIsRefused(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 	require.Contains(t, err.Error(), "service: has the character U+0000")
 }
+
+func TestABodyThatCannotBeStoredAsItIsIsRefused(t *testing.T) {
+	for body, says := range map[string]string{
+		"{\"a\":\"\xff\"}":          "body: is not UTF-8",
+		`{"a":"x\u0000"}`:           "body: has the character U+0000",
+		`{"a":"\\\u0000"}`:          "body: has the character U+0000",
+		`{"a":"\\u0000"}`:           "",
+		"{\"a\":\"\u00e4 \ufffd\"}": "",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		err := ReadJSON(r, &struct {
+			A string `json:"a"`
+		}{})
+		if says == "" {
+			require.NoError(t, err, body)
+			continue
+		}
+		require.EqualError(t, err, "INVALID_ARGUMENT: "+says, body)
+	}
+}
+
+func TestTheHealthOfRESTNeedsNoToken(t *testing.T) {
+	s, _ := logging(t)
+	h, _ := handling(t, s)
+	for _, path := range []string{"/health", "/healthz"} {
+		resp, err := h.Client().Get(h.URL + path)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -111,11 +112,17 @@ func ReadJSON(r *http.Request, into any) error {
 		}
 		return InvalidField("body", "is truncated")
 	}
-	if !utf8.Valid(b) {
+	switch {
+	case !utf8.Valid(b):
 		return InvalidField("body", "is not UTF-8")
+	case escapedNUL.Match(b):
+		return InvalidField("body", "has the character U+0000")
 	}
 	return Unmarshal("", b, into)
 }
+
+// escapedNUL is U+0000 in JSON, which has it only as an escape. A backslash before it may be escaped itself.
+var escapedNUL = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\u0000`)
 
 // Unmarshal decodes JSON as ReadJSON does. Its errors name the fields, below a field of the caller unless it is empty.
 func Unmarshal(below string, b []byte, into any) error {
