@@ -4,10 +4,10 @@ package reservation
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -18,11 +18,7 @@ import (
 
 // cycle is what the plugin knows in a pod's scheduling cycle.
 type cycle struct {
-	view *reservations.View
-	// requests is what the pod requests.
-	requests reservations.Amounts
-	// own is the capacity that is held for the pod, by node.
-	own map[string]*reservations.Reservation
+	*reservations.Attempt
 	// freed is that of the ledger.
 	freed int64
 	// restricted is set if only the nodes of own are tried.
@@ -33,8 +29,12 @@ type cycle struct {
 
 var _ reservationstate.Reserved = &cycle{}
 
-// Clone implements fwk.StateData. The cycle itself is returned: preemption, which clones, changes nothing in it.
-func (c *cycle) Clone() fwk.StateData { return c }
+// Clone implements fwk.StateData. Preemption clones, and evicts other pods on each node in its dry run.
+func (c *cycle) Clone() fwk.StateData {
+	clone := *c
+	clone.Attempt = c.Attempt.Clone()
+	return &clone
+}
 
 // Restricts implements reservationstate.Reserved.
 func (c *cycle) Restricts() bool { return c.restricted }
@@ -64,24 +64,50 @@ func (pl *Reservation) PreFilter(_ context.Context, state fwk.CycleState, pod *c
 	if status := pl.NotSynced(); status != nil {
 		return nil, status
 	}
-	now := pl.clock.Now()
-	view := pl.ledger.View(now)
-	if view.Empty() {
+	attempt, freed := pl.ledger.Attempt(pod, pl.clock.Now())
+	if attempt == nil {
 		return nil, skip
 	}
-	c := &cycle{view: view, requests: reservations.AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))}
-	c.own, c.freed = pl.ledger.Own(pod, now)
+	c := &cycle{Attempt: attempt, freed: freed}
+	if state.IsPodGroupSchedulingCycle() {
+		attempt.RemoveMissing(pl.runs)
+	}
 	state.Write(reservationstate.Key, c)
 	refused := pl.waiting.put(pod, c.freed)
-	if len(c.own) == 0 || refused || state.IsPodGroupSchedulingCycle() {
+	nodes := attempt.Nodes()
+	if nodes == nil || refused || state.IsPodGroupSchedulingCycle() {
 		return nil, nil
 	}
 	c.restricted = true
-	return &fwk.PreFilterResult{NodeNames: sets.KeySet(c.own)}, nil
+	return &fwk.PreFilterResult{NodeNames: nodes}, nil
 }
 
-// PreFilterExtensions returns nil: what is held does not depend on other pods, and Filter reads what a node has free.
-func (pl *Reservation) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+// runs reports whether a pod is on its node in the snapshot. In the dry run of a preemption for a group of pods it is not if it
+// is evicted: PreFilter runs after the victims were removed, without RemovePod.
+func (pl *Reservation) runs(node string, pod types.UID) bool {
+	info, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(node)
+	return err == nil && slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod })
+}
+
+// PreFilterExtensions has what a victim of preemption uses held again in the dry run, as it is once the victim is gone: without
+// it, pods would be evicted again and again for one that has no place after it.
+func (pl *Reservation) PreFilterExtensions() fwk.PreFilterExtensions { return pl }
+
+// AddPod takes over that a pod runs in a dry run of preemption.
+func (pl *Reservation) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, p fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	if c := read(state); c != nil {
+		c.Add(p.GetPod().UID)
+	}
+	return nil
+}
+
+// RemovePod takes over that a pod is evicted in a dry run of preemption.
+func (pl *Reservation) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, p fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	if c := read(state); c != nil {
+		c.Remove(p.GetPod().UID)
+	}
+	return nil
+}
 
 // Filter keeps the pod off capacity that is held for others. Preemption can help: it makes more room beside it.
 func (pl *Reservation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
@@ -89,7 +115,7 @@ func (pl *Reservation) Filter(_ context.Context, state fwk.CycleState, _ *corev1
 	if c == nil {
 		return nil
 	}
-	if lacking := c.view.Lacking(nodeInfo, &c.requests, c.own[nodeInfo.Node().Name]); lacking != "" {
+	if _, lacking := c.On(nodeInfo); lacking != "" {
 		return fwk.NewStatus(fwk.Unschedulable, reservations.LackingReason(lacking))
 	}
 	return nil
@@ -129,7 +155,7 @@ func (pl *Reservation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFr
 	if !pl.HasSynced() {
 		return nil, notSigned
 	}
-	if own, _ := pl.ledger.Own(pod, pl.clock.Now()); own != nil {
+	if pl.ledger.Serves(pod, pl.clock.Now()) {
 		return nil, notSigned
 	}
 	return nil, nil

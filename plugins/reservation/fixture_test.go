@@ -87,9 +87,8 @@ func (f *fixture) reserve(tb testing.TB, pod *corev1.Pod, node string) fwk.Cycle
 
 // owned are the nodes where capacity is held for a pod.
 func (f *fixture) owned(pod *corev1.Pod) (nodes []string) {
-	own, _ := f.plugin.ledger.Own(pod, f.clock.Now())
-	for n := range own {
-		nodes = append(nodes, n)
+	if a, _ := f.plugin.ledger.Attempt(pod, f.clock.Now()); a != nil {
+		nodes = a.Nodes().UnsortedList()
 	}
 	return nodes
 }

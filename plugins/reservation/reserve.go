@@ -4,8 +4,10 @@ package reservation
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/plugins/capacitymix"
@@ -20,17 +22,35 @@ const (
 )
 
 // Reserve has the pod use what is held for it on its node.
-func (pl *Reservation) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+func (pl *Reservation) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := read(state)
-	if c == nil || c.own[nodeName] == nil {
+	if c == nil {
 		return nil
 	}
-	if !pl.ledger.Take(pod, c.own[nodeName], nodeName, pl.clock.Now()) {
+	own := c.For(nodeName, func() fwk.NodeInfo { return pl.without(ctx, pod, nodeName) })
+	if own == nil {
+		return nil
+	}
+	if !pl.ledger.Take(pod, own, nodeName, pl.clock.Now()) {
 		pl.waiting.activate(perscheduler.Pods(pod))
 		return fwk.NewStatus(fwk.Unschedulable, ErrReasonLost)
 	}
-	c.taken = c.own[nodeName]
+	c.taken = own
 	return nil
+}
+
+// without returns a node of the snapshot without a pod, which is there already where the pod is placed with its group; nil if
+// the node is gone.
+func (pl *Reservation) without(ctx context.Context, pod *corev1.Pod, nodeName string) fwk.NodeInfo {
+	node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return nil
+	}
+	if slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod.UID }) {
+		node = node.Snapshot()
+		_ = node.RemovePod(klog.FromContext(ctx), pod) // it is there
+	}
+	return node
 }
 
 // Unreserve gives the capacity back. It can be called twice, and without Reserve.

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/policies/reservations"
 )
 
 // ErrUnknownScheduler means that no profile has the pod's scheduler name.
@@ -117,7 +118,7 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 // rules are those of Berth's own plugins for a pod.
 type rules struct {
 	size sized
-	held *held
+	held *reservations.Attempt
 }
 
 // find filters nodes until one is feasible.
@@ -164,7 +165,7 @@ func (a *Answer) try(
 		a.Reasons[limit.NodeReason()]++
 		return false, nil
 	}
-	if reason := own.held.rejects(node); reason != "" {
+	if reason := heldForOthersOn(node, own.held); reason != "" {
 		a.Reasons[reason]++
 		return false, nil
 	}

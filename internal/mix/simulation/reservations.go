@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -39,32 +38,22 @@ func newReserved(all []*v1alpha1.Reservation, at time.Time) reserved {
 	return r
 }
 
-// held is the capacity that is held for others than one pod.
-type held struct {
-	view     *reservations.View
-	own      map[string]*reservations.Reservation
-	requests reservations.Amounts
-}
-
-// heldForOthers returns what is held for others than a pod, nil if nothing is or the pod's profile does not regard it.
-func (s *Snapshot) heldForOthers(pod *corev1.Pod) *held {
-	view := s.reserved.ledger.View(s.reserved.at)
-	if view.Empty() || !s.profile.replays[pod.Spec.SchedulerName].reserves {
+// heldForOthers returns an attempt of a pod, nil if no capacity is held or the pod's profile does not regard it.
+func (s *Snapshot) heldForOthers(pod *corev1.Pod) *reservations.Attempt {
+	if !s.profile.replays[pod.Spec.SchedulerName].reserves {
 		return nil
 	}
-	h := &held{view: view, requests: reservations.AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))}
-	h.own, _ = s.reserved.ledger.Own(pod, s.reserved.at)
-	return h
+	a, _ := s.reserved.ledger.Attempt(pod, s.reserved.at)
+	return a
 }
 
-// rejects returns why a node is not feasible for the pod, "" if it may be.
-func (h *held) rejects(node fwk.NodeInfo) string {
-	if h == nil {
+// heldForOthersOn returns why a node is not feasible for a pod, "" if it may be.
+func heldForOthersOn(node fwk.NodeInfo, a *reservations.Attempt) string {
+	if a == nil {
 		return ""
 	}
-	lacking := h.view.Lacking(node, &h.requests, h.own[node.Node().Name])
-	if lacking == "" {
-		return ""
+	if _, lacking := a.On(node); lacking != "" {
+		return reservations.LackingReason(lacking)
 	}
-	return reservations.LackingReason(lacking)
+	return ""
 }

@@ -86,7 +86,7 @@ func TestTenThousandReservationsOfANamespaceAreBounded(t *testing.T) {
 
 	web := pod("web")
 	within("View", 20*time.Millisecond, 20, func() { l.touch(); l.View(began) })
-	within("Own", 5*time.Millisecond, 20, func() { l.Own(web, began) })
+	within("Attempt", 5*time.Millisecond, 20, func() { l.Attempt(web, began) })
 	within("Next", 500*time.Microsecond, 20, func() { l.Next(began) })
 	within("Take", 500*time.Microsecond, 20, func() { l.Take(web, l.named("r09999").r, nodeName(0), began) })
 	within("Return", 1500*time.Microsecond, 20, func() { l.Return(web) })
@@ -99,7 +99,7 @@ func TestTenThousandReservationsOfANamespaceAreBounded(t *testing.T) {
 	within("Updates of none", 125*time.Millisecond, 5, func() { require.Empty(t, l.Updates(began)) })
 	expired := at(2 * time.Hour)
 	l.View(expired)
-	within("Own after the expiration of all", 500*time.Microsecond, 20, func() { l.Own(web, expired) })
+	within("Attempt after the expiration of all", 500*time.Microsecond, 20, func() { l.Attempt(web, expired) })
 	start := time.Now()
 	for _, r := range all {
 		l.Delete(r.Namespace, r.Name)

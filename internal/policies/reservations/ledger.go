@@ -64,6 +64,8 @@ type hold struct {
 	binding bool
 }
 
+func (h hold) free() bool { return h.PodUID == "" }
+
 // claim is a pod on a node that uses the capacity of a Reservation.
 type claim struct {
 	of        types.NamespacedName
@@ -171,7 +173,7 @@ func (r *Reservation) owns(c claim) bool {
 // shrink drops capacity that is free and above the number of replicas, and reports whether there was some.
 func (e *entry) shrink() (dropped bool) {
 	for i := len(e.holds) - 1; i >= 0 && len(e.holds) > e.r.Replicas; i-- {
-		if e.holds[i].PodUID == "" {
+		if e.holds[i].free() {
 			e.holds = slices.Delete(e.holds, i, i+1)
 			dropped = true
 		}
@@ -182,7 +184,7 @@ func (e *entry) shrink() (dropped bool) {
 // release drops the capacity that is free, and reports whether there was some.
 func (e *entry) release() bool {
 	before := len(e.holds)
-	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.PodUID == "" })
+	e.holds = slices.DeleteFunc(e.holds, hold.free)
 	return len(e.holds) < before
 }
 
@@ -190,7 +192,7 @@ func (e *entry) release() bool {
 func (e *entry) use(uid types.UID, c claim, binding bool) bool {
 	at := e.usedBy(uid)
 	if at < 0 {
-		at = slices.IndexFunc(e.holds, func(h hold) bool { return h.PodUID == "" && h.NodeName == c.node })
+		at = slices.IndexFunc(e.holds, func(h hold) bool { return h.free() && h.NodeName == c.node })
 	}
 	if at < 0 && !binding && len(e.holds) < e.r.Replicas { // a scheduler that was killed had not written that it held it
 		at, e.holds = len(e.holds), append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: c.node}})
@@ -305,32 +307,6 @@ func (l *Ledger) DeleteNode(name string) {
 	l.touch()
 }
 
-// Own returns the Reservations whose capacity a pod may use, by node, the oldest of each node; nil if there are none. freed
-// changes when capacity comes to be held or is released.
-func (l *Ledger) Own(pod *corev1.Pod, now time.Time) (own map[string]*Reservation, freed int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refresh(now)
-	for _, e := range l.active[pod.Namespace] {
-		if !e.r.Selects(pod) {
-			continue
-		}
-		for i := range e.holds {
-			h := &e.holds[i]
-			if h.PodUID != "" {
-				continue
-			}
-			if own == nil {
-				own = map[string]*Reservation{}
-			}
-			if own[h.NodeName] == nil {
-				own[h.NodeName] = e.r
-			}
-		}
-	}
-	return own, l.freed
-}
-
 // Prepared returns the names of the pods of a group for which capacity is held or used, so that they can be bound.
 func (l *Ledger) Prepared(namespace, group string, now time.Time) (pods []string) {
 	l.mu.Lock()
@@ -374,6 +350,6 @@ func (l *Ledger) Return(pod *corev1.Pod) {
 func (e *entry) finished(now time.Time) bool { return !now.Before(e.r.Expires) || e.usedUp() }
 
 func (e *entry) usedUp() bool {
-	unused := func(h hold) bool { return h.PodUID == "" || h.binding }
+	unused := func(h hold) bool { return h.free() || h.binding }
 	return e.r.Once && len(e.holds) >= e.r.Replicas && !slices.ContainsFunc(e.holds, unused)
 }

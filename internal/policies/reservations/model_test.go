@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -258,7 +259,7 @@ func (m *model) addPod(t *rapid.T) {
 // take has a pod use capacity, some time after it was looked for.
 func (m *model) take(t *rapid.T) {
 	_, p := pick(t, m.pods, func(p *modelPod) bool { return p.of == "" })
-	own, _ := m.l.Own(p.pod, m.now)
+	own := m.own(p.pod)
 	m.requireOwn(t, p.pod, own)
 	if len(own) == 0 {
 		t.Skip("none is held for it")
@@ -273,6 +274,17 @@ func (m *model) take(t *rapid.T) {
 	}
 	h := &r.holds[slices.IndexFunc(r.holds, func(h modelHold) bool { return free(h) && h.node == node })]
 	h.pod, h.binding, p.of, p.node = p.pod.Name, true, r.object.Name, node
+}
+
+// own are the Reservations whose capacity a pod may use, by node.
+func (m *model) own(p *corev1.Pod) map[string]*Reservation {
+	own := map[string]*Reservation{}
+	if a, _ := m.l.Attempt(p, m.now); a != nil {
+		for node := range a.Nodes() {
+			own[node] = a.For(node, func() fwk.NodeInfo { return nil })
+		}
+	}
+	return own
 }
 
 func (m *model) requireOwn(t *rapid.T, p *corev1.Pod, own map[string]*Reservation) {
@@ -452,7 +464,8 @@ func (m *model) check(t *rapid.T) {
 	}
 	require.Equal(t, pods, gotPods)
 	require.Equal(t, cpu, gotCPU)
-	require.Equal(t, len(pods) == 0, m.l.View(m.now).Empty())
+	require.Equal(t, m.heldAgain(), slices.Sorted(maps.Keys(m.l.View(m.now).uses)))
+	require.Equal(t, len(pods) == 0 && len(m.heldAgain()) == 0, m.l.View(m.now).Empty())
 	used := map[string]string{}
 	for name, r := range m.reservations {
 		holds := m.l.named(name).holds
@@ -465,7 +478,7 @@ func (m *model) check(t *rapid.T) {
 		}
 	}
 	for _, p := range m.pods {
-		own, _ := m.l.Own(p.pod, m.now)
+		own := m.own(p.pod)
 		m.requireOwn(t, p.pod, own)
 	}
 	freed := m.l.Freed(m.now)
@@ -475,6 +488,19 @@ func (m *model) check(t *rapid.T) {
 		require.Equal(t, m.freed, freed, "nothing changed")
 	}
 	m.freed, m.moved, m.unsure = freed, false, false
+}
+
+// heldAgain are the pods that use capacity which is held again when they are gone.
+func (m *model) heldAgain() (pods []types.UID) {
+	for _, r := range m.reservations {
+		for _, h := range r.holds {
+			if !free(h) && !r.finished(m.now) && (h.binding || !r.once()) {
+				pods = append(pods, types.UID(h.pod))
+			}
+		}
+	}
+	slices.Sort(pods)
+	return pods
 }
 
 func TestALedgerHoldsWhatAModelDoes(t *testing.T) {

@@ -82,7 +82,7 @@ func (l *Ledger) sweep(e *entry) {
 		}
 	}
 	before := len(e.holds)
-	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.PodUID == "" && !l.nodes.Has(h.NodeName) })
+	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.free() && !l.nodes.Has(h.NodeName) })
 	if len(e.holds) < before {
 		l.touch()
 	}

@@ -118,8 +118,9 @@ func TestOnlyTheOldestReservationsOfANamespaceHoldCapacity(t *testing.T) {
 	assert.Nil(t, l.Next(began))
 	l.hold("r100", began, "n2") // the node was found when it was one of the oldest
 	assert.NotContains(t, l.View(began).nodes, "n2")
-	own, _ := l.Own(pod("a"), began)
-	assert.NotContains(t, own, "n2")
+	attempt, _ := l.Attempt(pod("a"), began)
+	require.NotNil(t, attempt)
+	assert.NotContains(t, attempt.Nodes(), "n2")
 	assert.Empty(t, l.freeOn("r100"), "others may use it now")
 	all := l.write(began)
 	assert.Equal(t, []string{"TooMany", "only the 100 oldest Reservations of a namespace that are not finished hold capacity"},

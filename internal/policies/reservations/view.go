@@ -6,11 +6,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // View is what is held and not used on all nodes, at one moment. It is immutable, and belongs to one scheduling cycle.
-type View struct{ nodes map[string]*held }
+type View struct {
+	nodes map[string]*held
+	// uses are the pods that use capacity which is held again when they are gone.
+	uses map[types.UID]*use
+}
 
 // held is what is held on a node.
 type held struct {
@@ -33,7 +38,7 @@ func (l *Ledger) refresh(now time.Time) {
 	if l.view != nil && (l.until.IsZero() || now.Before(l.until)) {
 		return
 	}
-	l.view, l.active, l.until = &View{nodes: map[string]*held{}}, make(map[string][]*entry, len(l.of)), time.Time{}
+	l.view, l.active, l.until = &View{nodes: map[string]*held{}, uses: map[types.UID]*use{}}, make(map[string][]*entry, len(l.of)), time.Time{}
 	for namespace, list := range l.of {
 		for rank, e := range ranked(list, now) {
 			if rank >= MaxPerNamespace || e.finished(now) {
@@ -61,30 +66,28 @@ func (l *Ledger) Freed(now time.Time) int64 {
 
 // add counts what a Reservation holds.
 func (v *View) add(e *entry) {
-	for i := range e.holds {
-		if e.holds[i].PodUID != "" {
-			continue
+	for _, h := range e.holds {
+		switch uid := types.UID(h.PodUID); {
+		case h.free():
+			n := v.nodes[h.NodeName]
+			if n == nil {
+				n = &held{}
+				v.nodes[h.NodeName] = n
+			}
+			n.pods++
+			n.total.add(&e.r.Unit)
+		case h.binding || !e.r.Once:
+			v.uses[uid] = &use{r: e.r, pod: uid, node: h.NodeName, surplus: max(0, len(e.holds)-e.r.Replicas)}
 		}
-		n := v.nodes[e.holds[i].NodeName]
-		if n == nil {
-			n = &held{}
-			v.nodes[e.holds[i].NodeName] = n
-		}
-		n.pods++
-		n.total.add(&e.r.Unit)
 	}
 }
 
-// Empty reports whether nothing is held.
-func (v *View) Empty() bool { return len(v.nodes) == 0 }
+// Empty reports whether nothing is held, and nothing would be if pods were gone.
+func (v *View) Empty() bool { return len(v.nodes) == 0 && len(v.uses) == 0 }
 
-// Lacking returns the first resource of which a node has too little for a pod beyond what is held there, "pods" for the number
+// lacking returns the first resource of which a node has too little for a pod beyond what is held there, "pods" for the number
 // of pods, and "" if the pod fits. Own is capacity that is held there for the pod, nil if there is none.
-func (v *View) Lacking(node fwk.NodeInfo, pod *Amounts, own *Reservation) corev1.ResourceName {
-	n := v.nodes[node.Node().Name]
-	if n == nil {
-		return ""
-	}
+func (n *held) lacking(node fwk.NodeInfo, pod *Amounts, own *Reservation) corev1.ResourceName {
 	allocatable, requested := node.GetAllocatable(), node.GetRequested()
 	pods, mine := n.pods, &Amounts{}
 	if own != nil {
