@@ -2,10 +2,17 @@
 
 package reservations
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/internal/budget"
+)
 
 // Amounts are amounts of resources in whole numbers, as the scheduler compares them: CPU in millicores, memory and storage in
-// bytes.
+// bytes. An amount that is no int64 is the largest one.
 type Amounts struct {
 	MilliCPU, Memory, EphemeralStorage int64
 	// Scalars are the amounts of all other resources, such as GPUs, nil if there are none.
@@ -18,22 +25,30 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 	for name, quantity := range list {
 		switch name {
 		case corev1.ResourceCPU:
-			a.MilliCPU = quantity.MilliValue()
+			a.MilliCPU = amount(&quantity, resource.Milli)
 		case corev1.ResourceMemory:
-			a.Memory = quantity.Value()
+			a.Memory = amount(&quantity, 0)
 		case corev1.ResourceEphemeralStorage:
-			a.EphemeralStorage = quantity.Value()
+			a.EphemeralStorage = amount(&quantity, 0)
 		default:
-			a.addScalar(name, quantity.Value())
+			a.addScalar(name, amount(&quantity, 0))
 		}
 	}
 	return a
 }
 
+// amount is a quantity in a unit. Quantity.ScaledValue returns 0 or a part of it where that is no int64.
+func amount(q *resource.Quantity, scale resource.Scale) int64 {
+	if most := resource.NewScaledQuantity(math.MaxInt64, scale); q.Cmp(*most) >= 0 {
+		return math.MaxInt64
+	}
+	return q.ScaledValue(scale)
+}
+
 func (a *Amounts) add(o *Amounts) {
-	a.MilliCPU += o.MilliCPU
-	a.Memory += o.Memory
-	a.EphemeralStorage += o.EphemeralStorage
+	a.MilliCPU = budget.Add(a.MilliCPU, o.MilliCPU)
+	a.Memory = budget.Add(a.Memory, o.Memory)
+	a.EphemeralStorage = budget.Add(a.EphemeralStorage, o.EphemeralStorage)
 	for name, amount := range o.Scalars {
 		a.addScalar(name, amount)
 	}
@@ -43,5 +58,5 @@ func (a *Amounts) addScalar(name corev1.ResourceName, amount int64) {
 	if a.Scalars == nil {
 		a.Scalars = map[corev1.ResourceName]int64{}
 	}
-	a.Scalars[name] += amount
+	a.Scalars[name] = budget.Add(a.Scalars[name], amount)
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/internal/budget"
 )
 
 // View is what is held and not used on all nodes, at one moment. It is immutable, and belongs to one scheduling cycle.
@@ -97,7 +99,7 @@ func (n *held) lacking(node fwk.NodeInfo, pod *Amounts, own *Reservation) corev1
 		return corev1.ResourcePods
 	}
 	lacks := func(request, allocatable, requested, held, mine int64) bool {
-		return request > 0 && request > allocatable-requested-(held-mine)
+		return request > 0 && request > budget.Sub(budget.Sub(allocatable, requested), budget.Sub(held, mine))
 	}
 	switch {
 	case lacks(pod.MilliCPU, allocatable.GetMilliCPU(), requested.GetMilliCPU(), n.total.MilliCPU, mine.MilliCPU):
