@@ -76,8 +76,8 @@ type ReservationSpec struct {
 	// +optional
 	NodeSelector map[string]NodeLabelValue `json:"nodeSelector,omitempty"`
 
-	// nodeName is the name of the node on which capacity is held. The scheduler holds it there without a check, as it runs a
-	// pod whose node is set. If unset, the scheduler chooses nodes.
+	// nodeName is the name of the only node on which capacity is held, as soon as the node has it. If unset, the scheduler
+	// chooses nodes.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message=`nodeName must be the name of a node: lower-case letters, digits, '-' or '.', with a letter or digit at both ends`,messageExpression=`"nodeName must be the name of a node, not '" + self + "': lower-case letters, digits, '-' or '.', with a letter or digit at both ends"`
@@ -143,7 +143,7 @@ type ReservationStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// heldCount is the number of pods for which capacity is held and not used.
+	// heldCount is the number of pods for which capacity is held where they can run, and not used.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -200,6 +200,10 @@ const (
 
 	// ReasonUnschedulable is the reason of Reserved=False while no node has the capacity for some of the replicas.
 	ReasonUnschedulable = "Unschedulable"
+
+	// ReasonReleased is the reason of the event of a Reservation whose capacity on a node was released, because it was not there
+	// any more or pods cannot run there: the scheduler holds it on another node if it can.
+	ReasonReleased = "Released"
 
 	// ReasonExpired is the reason of Reserved=False after the expiration: the capacity is released.
 	ReasonExpired = "Expired"

@@ -62,6 +62,7 @@ func (f *fixture) hold(name string, nodes ...string) *v1alpha1.Reservation {
 	r.Namespace, r.UID, r.CreationTimestamp = "shop", types.UID(name), metav1.NewTime(f.clock.Now())
 	f.plugin.reservationHandler().OnAdd(r, false)
 	for _, n := range nodes {
+		f.plugin.ledger.SetNode(node(n).Node())
 		f.plugin.ledger.Hold(f.plugin.ledger.Next(f.clock.Now()), n, f.clock.Now())
 	}
 	return r

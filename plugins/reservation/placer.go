@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -40,6 +41,8 @@ type Placer struct {
 	// cycle is held during a scheduling cycle, inCycle by the goroutine of the cycles.
 	cycle   sync.Mutex
 	inCycle bool
+	// verified is when what is held was compared with the nodes.
+	verified time.Time
 }
 
 // NewPlacer returns a Placer. It belongs to the plugin that is created with it.
@@ -86,6 +89,9 @@ func (p *Placer) Run(ctx context.Context, s *scheduler.Scheduler) {
 // round looks for nodes, writes what has changed and wakes the pods that this concerns.
 func (p *Placer) round(ctx context.Context, s *scheduler.Scheduler) {
 	sh := p.shared
+	if err := p.verify(ctx, s); err != nil {
+		klog.FromContext(ctx).Error(err, "Compare what Reservations hold with what the pods of their nodes request")
+	}
 	for p.limit.TryAccept() {
 		r := sh.ledger.Next(sh.clock.Now())
 		if r == nil {
@@ -111,15 +117,45 @@ func (p *Placer) round(ctx context.Context, s *scheduler.Scheduler) {
 // errNoProfile is the error for a Reservation of another scheduler.
 var errNoProfile = errors.New("spec.schedulerName: the scheduler has no such profile")
 
+// verify releases what is held on nodes where it is not there any more.
+func (p *Placer) verify(ctx context.Context, s *scheduler.Scheduler) error {
+	now := p.shared.clock.Now()
+	if now.Sub(p.verified) < interval || p.shared.ledger.View(now).Empty() {
+		return nil
+	}
+	p.verified = now
+	for _, profile := range s.Profiles { // they share the snapshot
+		p.cycle.Lock()
+		defer p.cycle.Unlock()
+		snapshot, err := refreshed(ctx, s, profile)
+		if err != nil {
+			return err
+		}
+		p.shared.ledger.Verify(func(name string) fwk.NodeInfo {
+			if node, err := snapshot.NodeInfos().Get(name); err == nil {
+				return node
+			}
+			return nil
+		}, now)
+		break
+	}
+	return nil
+}
+
+// refreshed returns the scheduler's snapshot as of now. The caller holds Placer.cycle.
+func refreshed(ctx context.Context, s *scheduler.Scheduler, profile framework.Framework) (*schedcache.Snapshot, error) {
+	snapshot, ok := profile.SnapshotSharedLister().(*schedcache.Snapshot)
+	if !ok {
+		return nil, fmt.Errorf("want the scheduler's snapshot, got %T", profile.SnapshotSharedLister())
+	}
+	return snapshot, s.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot)
+}
+
 // place returns the node that the scheduler chooses for a pod that would use the capacity.
 func (p *Placer) place(ctx context.Context, s *scheduler.Scheduler, r *reservations.Reservation) (string, error) {
 	profile := s.Profiles[r.SchedulerName()]
 	if profile == nil {
 		return "", fmt.Errorf("%w: %q", errNoProfile, r.SchedulerName())
-	}
-	snapshot, ok := profile.SnapshotSharedLister().(*schedcache.Snapshot)
-	if !ok {
-		return "", fmt.Errorf("want the scheduler's snapshot, got %T", profile.SnapshotSharedLister())
 	}
 	pod, err := framework.NewPodInfo(r.Pod())
 	if err != nil {
@@ -127,7 +163,7 @@ func (p *Placer) place(ctx context.Context, s *scheduler.Scheduler, r *reservati
 	}
 	p.cycle.Lock()
 	defer p.cycle.Unlock()
-	if err := s.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
+	if _, err := refreshed(ctx, s, profile); err != nil {
 		return "", err
 	}
 	result, err := s.SchedulePod(ctx, profile, framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: pod})
@@ -145,6 +181,9 @@ func (p *Placer) write(ctx context.Context, u reservations.Update) {
 		}
 		return
 	}
+	for _, cause := range u.Released {
+		p.event(u.Object, corev1.EventTypeWarning, v1alpha1.ReasonReleased, cause)
+	}
 	written, err := p.shared.writer.status(ctx, u.Object)
 	if err != nil {
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -157,10 +196,15 @@ func (p *Placer) write(ctx context.Context, u reservations.Update) {
 		return
 	}
 	c := meta.FindStatusCondition(written.Status.Conditions, v1alpha1.ConditionReserved)
-	written.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Reservation"))
 	kind := corev1.EventTypeNormal
 	if u.Reason == v1alpha1.ReasonUnschedulable || u.Reason == v1alpha1.ReasonInvalid || u.Reason == v1alpha1.ReasonTooMany {
 		kind = corev1.EventTypeWarning
 	}
-	p.shared.recorder.Eventf(written, nil, kind, u.Reason, "Reserving", "%s", events.Truncate(c.Message))
+	p.event(written, kind, u.Reason, c.Message)
+}
+
+func (p *Placer) event(r *v1alpha1.Reservation, kind, reason, message string) {
+	of := r.DeepCopy()
+	of.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Reservation"))
+	p.shared.recorder.Eventf(of, nil, kind, reason, "Reserving", "%s", events.Truncate(message))
 }

@@ -4,6 +4,7 @@ package reservation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,15 +39,21 @@ func (p *Preparer) Prepare(ctx context.Context, pod *corev1.Pod, node, group str
 	if !reservations.SetRequests(&r.Spec, resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
 		return "", nil // a pod that requests nothing finds room again
 	}
-	err := p.shared.writer.create(ctx, r)
+	created, err := p.shared.writer.create(ctx, r)
 	if apierrors.IsAlreadyExists(err) { // of an earlier attempt, perhaps on another node
 		if err = p.Cancel(ctx, pod.Namespace, r.Name); err == nil {
-			err = p.shared.writer.create(ctx, r)
+			created, err = p.shared.writer.create(ctx, r)
 		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("prepare the binding: %w", err)
 	}
+	// The status has what is held: nobody else may write it, and the next scheduler holds it without looking for a node.
+	created.Status.Holds = []v1alpha1.Hold{{NodeName: node}}
+	if created, err = p.shared.writer.status(ctx, created); err != nil {
+		return "", errors.Join(fmt.Errorf("prepare the binding: %w", err), p.Cancel(ctx, pod.Namespace, r.Name))
+	}
+	p.shared.ledger.Set(created)
 	return r.Name, nil
 }
 

@@ -98,8 +98,7 @@ func (sh *shared) podGone(pod *corev1.Pod) {
 
 func (sh *shared) nodeHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*corev1.Node]{
-		Add:    func(n *corev1.Node) { sh.ledger.SetNode(n.Name) },
-		Update: func(*corev1.Node, *corev1.Node) {},
+		Add:    sh.ledger.SetNode,
 		Delete: func(n *corev1.Node) { sh.ledger.DeleteNode(n.Name) },
 	}
 }

@@ -70,9 +70,10 @@ func (w *writer) delete(ctx context.Context, namespace, name string, o *metav1.D
 	return err
 }
 
-// create creates a Reservation.
-func (w *writer) create(ctx context.Context, r *v1alpha1.Reservation) error {
+// create creates a Reservation, and returns what the API server has.
+func (w *writer) create(ctx context.Context, r *v1alpha1.Reservation) (*v1alpha1.Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return w.client.Post().Namespace(r.Namespace).Resource(plural).Body(r).Do(ctx).Error()
+	created := &v1alpha1.Reservation{}
+	return created, w.client.Post().Namespace(r.Namespace).Resource(plural).Body(r).Do(ctx).Into(created)
 }

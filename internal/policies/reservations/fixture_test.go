@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -86,7 +87,7 @@ func bound(p *corev1.Pod, reservation, node string, when time.Time) *corev1.Pod 
 func leader(all ...*v1alpha1.Reservation) *Ledger {
 	l := NewLedger()
 	for _, n := range []string{"n1", "n2", "n3"} {
-		l.SetNode(n)
+		l.SetNode(roomy(n))
 	}
 	for _, r := range all {
 		l.Set(r)
@@ -94,6 +95,20 @@ func leader(all ...*v1alpha1.Reservation) *Ledger {
 	l.Lead()
 	return l
 }
+
+// roomy is a node with capacity for all that is held there.
+func roomy(name string, changes ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Allocatable = list("1000", "1000Gi", "1000Gi", "1000")
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
+
+func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
 // hold holds capacity on nodes, as the Placer does.
 func (l *Ledger) hold(name string, now time.Time, nodes ...string) {

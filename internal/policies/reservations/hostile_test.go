@@ -70,7 +70,7 @@ func TestTenThousandReservationsOfANamespaceAreBounded(t *testing.T) {
 		}
 	})
 	for i := range 1000 {
-		l.SetNode(nodeName(i))
+		l.SetNode(roomy(nodeName(i)))
 	}
 	l.View(began)
 	for i, e := range l.active["shop"] {

@@ -29,8 +29,11 @@ type Ledger struct {
 	entries map[types.NamespacedName]*entry
 	// of are the Reservations of a namespace, oldest first.
 	of map[string][]*entry
-	// nodes are the nodes that exist.
-	nodes sets.Set[string]
+	// nodes are the nodes that exist. exceeded are those whose pods and held capacity exceed them, and since when.
+	nodes    map[string]*corev1.Node
+	exceeded map[string]time.Time
+	// unswept is set if what is held may not have followed the pods and the nodes.
+	unswept bool
 	// claims are the pods that run, or are being started, with the annotation of a Reservation, users the same by Reservation.
 	claims map[types.UID]claim
 	users  map[types.NamespacedName]sets.Set[types.UID]
@@ -55,6 +58,12 @@ type entry struct {
 	message string
 	retry   time.Time
 	tries   int
+	// lost are the causes why capacity is not held any more, until it is held again. pinned is why the node that the Reservation
+	// names cannot hold it.
+	lost   []string
+	pinned string
+	// released are the causes why capacity was released on a node since the last Updates.
+	released []string
 }
 
 // hold is capacity for one pod on a node. It is free if there is no pod.
@@ -62,6 +71,8 @@ type hold struct {
 	v1alpha1.Hold
 	// binding is set while the pod is not known to be bound.
 	binding bool
+	// cause is why the pod of free capacity cannot run on the node, "" if it can. It is kept there until it is held elsewhere.
+	cause string
 }
 
 func (h hold) free() bool { return h.PodUID == "" }
@@ -78,7 +89,7 @@ type claim struct {
 // NewLedger returns a Ledger without Reservations.
 func NewLedger() *Ledger {
 	return &Ledger{
-		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: sets.Set[string]{},
+		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: map[string]*corev1.Node{},
 		claims: map[types.UID]claim{}, users: map[types.NamespacedName]sets.Set[types.UID]{}, changed: make(chan struct{}, 1),
 	}
 }
@@ -88,7 +99,11 @@ func (l *Ledger) Changed() <-chan struct{} { return l.changed }
 
 // touch discards the view. Guarded by mu.
 func (l *Ledger) touch() {
-	l.view = nil
+	l.view, l.unswept = nil, true
+	l.signal()
+}
+
+func (l *Ledger) signal() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -127,6 +142,7 @@ func (l *Ledger) Set(object *v1alpha1.Reservation) {
 			l.adopt(e) // a scheduler that led before wrote it
 		}
 	}
+	l.mark(e)
 	if e.shrink() {
 		l.freed++
 	}
@@ -146,9 +162,6 @@ func (l *Ledger) adopt(e *entry) {
 	for _, h := range e.known {
 		e.holds = append(e.holds, hold{Hold: h})
 	}
-	if node := e.r.Object.Spec.NodeName; node != "" && len(e.holds) == 0 {
-		e.holds = append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: node}})
-	}
 	for _, h := range before {
 		if h.binding {
 			e.use(types.UID(h.PodUID), claim{node: h.NodeName, pod: h.PodName}, true)
@@ -159,7 +172,8 @@ func (l *Ledger) adopt(e *entry) {
 			e.use(uid, c, false)
 		}
 	}
-	if !slices.Equal(before, e.holds) {
+	same := func(a, b hold) bool { return a.Hold == b.Hold && a.binding == b.binding }
+	if !slices.EqualFunc(before, e.holds, same) {
 		l.freed++
 	}
 }
@@ -170,12 +184,15 @@ func (r *Reservation) owns(c claim) bool {
 	return r.selects(c.of.Namespace, c.pod, c.labels) && (c.bound.IsZero() || !c.bound.Before(r.Object.CreationTimestamp.Time))
 }
 
-// shrink drops capacity that is free and above the number of replicas, and reports whether there was some.
+// shrink drops capacity that is free and above the number of replicas, first where no pod can run, and reports whether there was
+// some.
 func (e *entry) shrink() (dropped bool) {
-	for i := len(e.holds) - 1; i >= 0 && len(e.holds) > e.r.Replicas; i-- {
-		if e.holds[i].free() {
-			e.holds = slices.Delete(e.holds, i, i+1)
-			dropped = true
+	for _, usable := range []bool{false, true} {
+		for i := len(e.holds) - 1; i >= 0 && len(e.holds) > e.r.Replicas; i-- {
+			if e.holds[i].free() && (usable || e.holds[i].cause != "") {
+				e.holds = slices.Delete(e.holds, i, i+1)
+				dropped = true
+			}
 		}
 	}
 	return dropped
@@ -286,25 +303,11 @@ func (l *Ledger) DeletePod(uid types.UID) {
 func (l *Ledger) free(e *entry, uid types.UID) {
 	if at := e.usedBy(uid); at >= 0 {
 		e.holds[at] = hold{Hold: v1alpha1.Hold{NodeName: e.holds[at].NodeName}}
+		l.mark(e)
 		e.shrink()
 		l.freed++
 		l.touch()
 	}
-}
-
-// SetNode takes over that a node exists.
-func (l *Ledger) SetNode(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.nodes.Insert(name)
-}
-
-// DeleteNode takes over that a node is gone. What is free there is dropped with the next Updates.
-func (l *Ledger) DeleteNode(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.nodes.Delete(name)
-	l.touch()
 }
 
 // Prepared returns the names of the pods of a group for which capacity is held or used, so that they can be bound.

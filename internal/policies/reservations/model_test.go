@@ -58,8 +58,13 @@ func (r *modelReservation) of(pod string) *modelHold {
 	return nil
 }
 
-// drop drops what is free and has a property, the last first, as long as there is more than wanted.
+// drop drops what is free and has a property, first where no pod can run, the last first, as long as there is more than wanted.
 func (m *model) drop(r *modelReservation, wanted int, which func(modelHold) bool) {
+	m.dropThose(r, wanted, func(h modelHold) bool { return which(h) && m.stranded(h) })
+	m.dropThose(r, wanted, which)
+}
+
+func (m *model) dropThose(r *modelReservation, wanted int, which func(modelHold) bool) {
 	for i := len(r.holds) - 1; i >= 0 && len(r.holds) > wanted; i-- {
 		if free(r.holds[i]) && which(r.holds[i]) {
 			r.holds = slices.Delete(r.holds, i, i+1)
@@ -87,6 +92,7 @@ type model struct {
 	reservations map[string]*modelReservation
 	pods         map[string]*modelPod
 	nodes        []string
+	cordoned     map[string]bool
 	created      int
 
 	// freed is that of the Ledger at the last check. moved is set if capacity was released or came to be held since, and
@@ -95,11 +101,20 @@ type model struct {
 	moved, unsure bool
 }
 
-func newModel() *model {
-	m := &model{now: began, reservations: map[string]*modelReservation{}, pods: map[string]*modelPod{}, nodes: []string{"n1", "n2"}, l: NewLedger()}
+// setNodes delivers all nodes.
+func (m *model) setNodes() {
 	for _, n := range m.nodes {
-		m.l.SetNode(n)
+		m.l.SetNode(m.node(n))
 	}
+}
+
+func (m *model) node(name string) *corev1.Node {
+	return roomy(name, func(n *corev1.Node) { n.Spec.Unschedulable = m.cordoned[name] })
+}
+
+func newModel() *model {
+	m := &model{now: began, reservations: map[string]*modelReservation{}, pods: map[string]*modelPod{}, nodes: []string{"n1", "n2"}, cordoned: map[string]bool{}, l: NewLedger()}
+	m.setNodes()
 	m.l.Lead()
 	return m
 }
@@ -163,9 +178,10 @@ func (m *model) remove(name string) {
 }
 
 func (m *model) place(t *rapid.T) {
+	m.dropGone()
 	var waits []*modelReservation
 	for _, r := range m.reservations {
-		if !r.finished(m.now) && len(r.holds) < r.replicas() && !m.now.Before(r.retry) {
+		if !r.finished(m.now) && m.ready(r) < r.replicas() && !m.now.Before(r.retry) {
 			waits = append(waits, r)
 		}
 	}
@@ -179,15 +195,32 @@ func (m *model) place(t *rapid.T) {
 	})
 	require.NotNil(t, got)
 	require.Equal(t, first.object.Name, got.Object.Name, "the one that has waited longest")
-	if len(m.nodes) == 0 || rapid.IntRange(0, 3).Draw(t, "no node") == 0 {
+	usable := slices.DeleteFunc(slices.Clone(m.nodes), func(n string) bool { return m.cordoned[n] })
+	if len(usable) == 0 || rapid.IntRange(0, 3).Draw(t, "no node") == 0 {
 		m.l.NotHeld(got, "no node", m.now)
 		first.retry = m.now.Add(min(time.Second<<first.tries, 15*time.Second))
 		first.tries++
 		return
 	}
-	node := rapid.SampledFrom(m.nodes).Draw(t, "node")
+	node := rapid.SampledFrom(usable).Draw(t, "node")
+	if len(first.holds) >= first.replicas() {
+		at := slices.IndexFunc(first.holds, m.stranded)
+		first.holds = slices.Delete(first.holds, at, at+1)
+	}
 	m.l.Hold(got, node, m.now)
 	first.holds, first.retry, first.tries, m.moved = append(first.holds, modelHold{node: node}), m.now, 0, true
+}
+
+// stranded reports whether capacity is free where its pod cannot run.
+func (m *model) stranded(h modelHold) bool { return free(h) && m.cordoned[h.node] }
+
+func (m *model) ready(r *modelReservation) (n int) {
+	for _, h := range r.holds {
+		if !m.stranded(h) {
+			n++
+		}
+	}
+	return n
 }
 
 // dropGone drops what is free on nodes that are gone. That releases nothing.
@@ -232,21 +265,22 @@ func (m *model) write(t *rapid.T) {
 
 func (m *model) requireStatus(t *rapid.T, r *modelReservation) {
 	var want []v1alpha1.Hold
-	held := 0
+	held, used := 0, 0
 	for _, h := range r.holds {
 		w := v1alpha1.Hold{NodeName: h.node}
 		if !free(h) && !h.binding {
 			w.PodName, w.PodUID = h.pod, h.pod
-		} else {
+			used++
+		} else if h.binding || !m.cordoned[h.node] {
 			held++
 		}
 		want = append(want, w)
 	}
 	s := &r.object.Status
 	require.ElementsMatch(t, want, s.Holds)
-	require.Equal(t, []int32{int32(held), int32(len(r.holds) - held)}, []int32{s.HeldCount, s.UsedCount})
+	require.Equal(t, []int32{int32(held), int32(used)}, []int32{s.HeldCount, s.UsedCount})
 	require.Equal(t, r.object.Generation, s.ObservedGeneration)
-	require.Equal(t, !r.finished(m.now) && len(r.holds) >= r.replicas(), condition(r.object).Status == metav1.ConditionTrue)
+	require.Equal(t, !r.finished(m.now) && m.ready(r) >= r.replicas(), condition(r.object).Status == metav1.ConditionTrue)
 }
 
 func (m *model) addPod(t *rapid.T) {
@@ -369,13 +403,17 @@ func (m *model) forge(t *rapid.T) {
 
 func (m *model) changeNodes(t *rapid.T) {
 	n := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
-	if at := slices.Index(m.nodes, n); at >= 0 {
+	if at := slices.Index(m.nodes, n); at >= 0 && rapid.Bool().Draw(t, "cordon") {
+		m.cordoned[n] = !m.cordoned[n]
+		m.l.SetNode(m.node(n))
+		return
+	} else if at >= 0 {
 		m.nodes = slices.Delete(m.nodes, at, at+1)
 		m.l.DeleteNode(n)
 		return
 	}
 	m.nodes = append(m.nodes, n)
-	m.l.SetNode(n)
+	m.l.SetNode(m.node(n))
 }
 
 // restart kills the process some time after it wrote the statuses, and starts another one.
@@ -408,9 +446,7 @@ func (m *model) restart(t *rapid.T) {
 		m.l.Set(m.reservations[name].object)
 	}
 	m.list(!podsFirst)
-	for _, n := range m.nodes {
-		m.l.SetNode(n)
-	}
+	m.setNodes()
 	m.l.Lead()
 	m.settle()
 	m.dropGone()

@@ -21,6 +21,7 @@ const (
 func (l *Ledger) Next(now time.Time) *Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sweep()
 	l.refresh(now)
 	var next *entry
 	for _, list := range l.active {
@@ -36,54 +37,65 @@ func (l *Ledger) Next(now time.Time) *Reservation {
 	return next.r
 }
 
-// waits reports whether a node is to be found for a Reservation now.
+// waits reports whether a node is to be found for a Reservation now. The scheduler selects the node of a pod that is bound with
+// others before it makes its Reservation.
 func (e *entry) waits(now time.Time) bool {
-	return e.r.Err == nil && e.r.Object.Spec.NodeName == "" && len(e.holds) < e.r.Replicas && !now.Before(e.retry)
+	return e.r.Err == nil && e.r.Group() == "" && e.ready() < e.r.Replicas && !now.Before(e.retry)
 }
 
 // Hold holds capacity for one more pod on a node.
 func (l *Ledger) Hold(r *Reservation, node string, now time.Time) {
 	l.placed(r, func(e *entry) {
-		if len(e.holds) < e.r.Replicas {
-			e.holds = append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: node}})
-			e.message, e.tries, e.retry = "", 0, now
-			l.freed++
+		if cause, _ := e.r.fault(node, l.nodes[node]); cause != "" { // it has changed since, or the scheduler cannot count so much
+			e.notHeld(cause, now)
+			return
 		}
+		if e.ready() >= e.r.Replicas {
+			return
+		}
+		if len(e.holds) >= e.r.Replicas { // one of them is where no pod can run
+			at := slices.IndexFunc(e.holds, func(h hold) bool { return h.cause != "" })
+			e.released = append(e.released, e.holds[at].cause)
+			e.holds = slices.Delete(e.holds, at, at+1)
+		}
+		e.holds = append(e.holds, hold{Hold: v1alpha1.Hold{NodeName: node}})
+		if e.message, e.tries, e.retry = "", 0, now; e.ready() >= e.r.Replicas {
+			e.lost = nil
+		}
+		l.freed++
 	})
 }
 
 // NotHeld notes why no node was found, if that is known. It is tried again later.
 func (l *Ledger) NotHeld(r *Reservation, why string, now time.Time) {
-	l.placed(r, func(e *entry) {
-		if why != "" {
-			e.message = why
-		}
-		e.retry = now.Add(min(firstRetry<<min(e.tries, 10), mostRetry))
-		e.tries++
-	})
+	l.placed(r, func(e *entry) { e.notHeld(why, now) })
+}
+
+func (e *entry) notHeld(why string, now time.Time) {
+	if why != "" {
+		e.message = why
+	}
+	e.retry = now.Add(min(firstRetry<<min(e.tries, 10), mostRetry))
+	e.tries++
 }
 
 func (l *Ledger) placed(r *Reservation, change func(*entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[keyOf(r.Object)]; e != nil && e.r.Object.UID == r.Object.UID {
+		swept := !l.unswept
 		change(e)
 		l.touch()
+		l.unswept = !swept // nothing else has changed, and there may be many Reservations
 	}
 }
 
-// sweep frees what pods used that have ended unobserved, and drops what is free on nodes that are gone: both may have happened
-// while no process had them in its cache. Guarded by mu.
-func (l *Ledger) sweep(e *entry) {
+// freeEnded frees what pods used that have ended unobserved. Guarded by mu.
+func (l *Ledger) freeEnded(e *entry) {
 	for _, h := range slices.Clone(e.holds) {
 		uid := types.UID(h.PodUID)
 		if c, runs := l.claims[uid]; !e.r.Once && uid != "" && !h.binding && (!runs || c.of != keyOf(e.r.Object)) {
 			l.free(e, uid)
 		}
-	}
-	before := len(e.holds)
-	e.holds = slices.DeleteFunc(e.holds, func(h hold) bool { return h.free() && !l.nodes.Has(h.NodeName) })
-	if len(e.holds) < before {
-		l.touch()
 	}
 }

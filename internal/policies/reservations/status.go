@@ -20,6 +20,8 @@ type Update struct {
 	Object *v1alpha1.Reservation
 	// Reason is the reason of the condition Reserved, if it is another one than before.
 	Reason string
+	// Released are the causes why capacity was released on nodes, at most three.
+	Released []string
 	// Delete is set if its time after the end is over.
 	Delete bool
 }
@@ -28,9 +30,7 @@ type Update struct {
 func (l *Ledger) Updates(now time.Time) []Update {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.entries {
-		l.sweep(e)
-	}
+	l.sweep()
 	l.refresh(now)
 	var all []Update
 	for _, namespace := range slices.Sorted(maps.Keys(l.of)) {
@@ -41,10 +41,12 @@ func (l *Ledger) Updates(now time.Time) []Update {
 				all = append(all, Update{Object: e.r.Object, Delete: true})
 				continue
 			}
-			if !same(status, &e.r.Object.Status) {
+			// Before it is known where the pod of a group has its node, a status would conflict with the one that has it.
+			if !same(status, &e.r.Object.Status) && (e.r.Group() == "" || len(e.holds) > 0 || finished(c)) {
 				object := *e.r.Object
 				object.Status = *status
-				u := Update{Object: &object}
+				u := Update{Object: &object, Released: e.released}
+				e.released = nil
 				if old := meta.FindStatusCondition(e.r.Object.Status.Conditions, c.Type); old == nil || old.Reason != c.Reason {
 					u.Reason = c.Reason
 				}
@@ -80,10 +82,12 @@ func (e *entry) status(rank int, now time.Time) *v1alpha1.ReservationStatus {
 		if h.binding {
 			written = v1alpha1.Hold{NodeName: h.NodeName} // a process that is killed now has not bound it
 		}
-		if s.Holds = append(s.Holds, written); written.PodUID == "" {
-			s.HeldCount++
-		} else {
+		s.Holds = append(s.Holds, written)
+		switch {
+		case written.PodUID != "":
 			s.UsedCount++
+		case h.cause == "":
+			s.HeldCount++
 		}
 	}
 	c := e.condition(rank, now)
@@ -115,11 +119,13 @@ func (e *entry) condition(rank int, now time.Time) metav1.Condition {
 	case rank >= MaxPerNamespace:
 		c.Reason = v1alpha1.ReasonTooMany
 		c.Message = fmt.Sprintf("only the %d oldest Reservations of a namespace that are not finished hold capacity", MaxPerNamespace)
-	case len(e.holds) < e.r.Replicas:
+	case e.ready() < e.r.Replicas:
 		c.Reason = v1alpha1.ReasonUnschedulable
-		c.Message = fmt.Sprintf("capacity for %d of %d replicas is held or used", len(e.holds), e.r.Replicas)
-		if e.message != "" {
-			c.Message += ": " + e.message
+		c.Message = fmt.Sprintf("capacity for %d of %d replicas is held or used", e.ready(), e.r.Replicas)
+		for _, why := range slices.Compact([]string{e.causes(), e.message}) {
+			if why != "" {
+				c.Message += ": " + why
+			}
 		}
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReserved, "capacity for all replicas is held or used"

@@ -30,12 +30,17 @@ func list(cpu, memory, storage, gpus string) corev1.ResourceList {
 }
 
 // node has 8 CPUs, 8 Gi of memory and storage, 8 GPUs and room for some pods, one of which runs and requests one of each.
-func node(name, pods string) fwk.NodeInfo {
+func node(name, pods string) fwk.NodeInfo { return nodeOf(name, pods, list("1", "1Gi", "1Gi", "1")) }
+
+// sized is such a node, whose pod requests CPUs.
+func sized(name, cpu string) fwk.NodeInfo { return nodeOf(name, "110", list(cpu, "", "", "")) }
+
+func nodeOf(name, pods string, requests corev1.ResourceList) fwk.NodeInfo {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.Status.Allocatable = list("8", "8Gi", "8Gi", "8")
 	n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse(pods)
 	p := &corev1.Pod{}
-	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list("1", "1Gi", "1Gi", "1")}}}
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}
 	info := framework.NewNodeInfo(p)
 	info.SetNode(n)
 	return info

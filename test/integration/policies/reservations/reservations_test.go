@@ -70,8 +70,11 @@ func TestAReservationWaitsForCapacity(t *testing.T) {
 	w := testenv.New(t, two()...)
 	start(w)
 	w.Create(builders.Reservation("large", "web", "6"))
-	r := waitFor(w, "large", v1alpha1.ReasonUnschedulable, 0, 0)
-	assert.Equal(t, "capacity for 0 of 1 replicas is held or used: 0/2 nodes are available: 2 Insufficient cpu.", message(t, r))
+	waitFor(w, "large", v1alpha1.ReasonUnschedulable, 0, 0)
+	r := testenv.WaitFor(w, "large", "the scheduler's reason", func(r *v1alpha1.Reservation) bool {
+		return message(t, r) == "capacity for 0 of 1 replicas is held or used: 0/2 nodes are available: 2 Insufficient cpu."
+	})
+	require.Empty(t, r.Status.Holds)
 	w.WaitEvent("large", "Unschedulable", func(e *corev1.Event) bool { return e.Reason == v1alpha1.ReasonUnschedulable })
 	w.AddNodes(cluster.NodeSpec{Name: "big", CPU: "8", Memory: "16Gi"})
 	r = waitFor(w, "large", v1alpha1.ReasonReserved, 1, 0)
