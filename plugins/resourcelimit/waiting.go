@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/handler"
+	"berth.dev/berth/internal/kube/standin"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -89,6 +90,9 @@ func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.R
 // through that wait, and here the pod is put there before the registry is requested
 // a second time: one of the two notices.
 func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
+	if !standin.Created(pod) {
+		return registry.Resolution{} // it is as large as what a Reservation holds
+	}
 	size := sh.limits.For(pod)
 	if size == (registry.Resolution{}) {
 		return size // a limit that comes to govern it gives it no more room

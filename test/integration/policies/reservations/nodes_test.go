@@ -135,3 +135,14 @@ func TestCapacityThatAnotherSchedulerTookIsReported(t *testing.T) {
 	w.AddNodes(cluster.NodeSpec{Name: "new", CPU: "4", Memory: "16Gi"})
 	assert.Equal(t, "new", waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0).Status.Holds[0].NodeName)
 }
+
+// A policy or a limit that selects all pods of the namespace does not govern what stands for a Reservation.
+func TestNoRuleForPodsGovernsAReservation(t *testing.T) {
+	w := testenv.New(t, two()...)
+	start(w)
+	all := group("", 2, 60)
+	all.Spec.PodSelector.MatchLabels = nil
+	w.Create(all)
+	w.Create(builders.Reservation("kept", "web", "3"))
+	waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0)
+}
