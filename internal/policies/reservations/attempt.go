@@ -18,7 +18,7 @@ type Attempt struct {
 	view     *View
 	pod      *corev1.Pod
 	requests Amounts
-	// own are the Reservations that hold capacity for the pod, by node.
+	// own are the Reservations that hold capacity for the pod, by node, in the order in which they suit it.
 	own map[string][]*Reservation
 	// gone are the uses of pods that are evicted in the dry run of a preemption.
 	gone []*use
@@ -42,10 +42,14 @@ func (l *Ledger) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int6
 	if l.view.Empty() {
 		return nil, l.freed
 	}
-	return &Attempt{
+	a = &Attempt{
 		view: l.view, pod: pod, own: l.own(pod),
 		requests: AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})),
-	}, l.freed
+	}
+	for _, candidates := range a.own {
+		slices.SortStableFunc(candidates, func(x, y *Reservation) int { return prefer(&a.requests, x, y) })
+	}
+	return a, l.freed
 }
 
 // Serves reports whether capacity is held that a pod may use.
@@ -183,6 +187,7 @@ func (a *Attempt) heldAgain(node string, n *held, candidates []*Reservation) (*h
 		}
 		if count > 0 && !slices.Contains(candidates, u.r) && u.r.Selects(a.pod) {
 			candidates = append(slices.Clip(candidates), u.r)
+			slices.SortStableFunc(candidates, func(x, y *Reservation) int { return prefer(&a.requests, x, y) })
 		}
 	}
 	if sum.pods == 0 {
