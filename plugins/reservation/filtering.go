@@ -5,6 +5,7 @@ package reservation
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,15 +13,16 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/reservations"
-	"berth.dev/berth/plugins/internal/perscheduler"
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
 // cycle is what the plugin knows in a pod's scheduling cycle.
 type cycle struct {
 	*reservations.Attempt
-	// freed is that of the ledger.
+	// freed is how often capacity was freed in the pod's namespace.
 	freed int64
+	// lacked is set if a node has too little for the pod because of what is held there for others. Clones share it.
+	lacked *atomic.Bool
 	// restricted is set if only the nodes of own are tried.
 	restricted bool
 	// taken is the Reservation whose capacity the pod uses, nil before Reserve and if there is none.
@@ -68,12 +70,12 @@ func (pl *Reservation) PreFilter(_ context.Context, state fwk.CycleState, pod *c
 	if attempt == nil {
 		return nil, skip
 	}
-	c := &cycle{Attempt: attempt, freed: freed}
+	c := &cycle{Attempt: attempt, freed: freed, lacked: &atomic.Bool{}}
 	if state.IsPodGroupSchedulingCycle() {
 		attempt.RemoveMissing(pl.runs)
 	}
 	state.Write(reservationstate.Key, c)
-	refused := pl.waiting.put(pod, c.freed)
+	refused := pl.waiting.put(pod, c.freed, c.lacked)
 	nodes := attempt.Nodes()
 	if nodes == nil || refused || state.IsPodGroupSchedulingCycle() {
 		return nil, nil
@@ -116,6 +118,7 @@ func (pl *Reservation) Filter(_ context.Context, state fwk.CycleState, _ *corev1
 		return nil
 	}
 	if _, lacking := c.On(nodeInfo); lacking != "" {
+		c.lacked.Store(true)
 		return fwk.NewStatus(fwk.Unschedulable, reservations.LackingReason(lacking))
 	}
 	return nil
@@ -129,8 +132,7 @@ func (pl *Reservation) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	if c == nil || !c.restricted {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	pl.waiting.refuse(pod, c.freed)
-	pl.waiting.activate(perscheduler.Pods(pod))
+	pl.waiting.refuse(pod, c.freed, c.lacked)
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no node where a Reservation holds capacity for the pod is feasible")
 }
 

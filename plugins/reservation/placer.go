@@ -167,7 +167,6 @@ func (p *Placer) place(ctx context.Context, s *scheduler.Scheduler, r *reservati
 		return "", err
 	}
 	result, err := s.SchedulePod(ctx, profile, framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: pod})
-	p.shared.waiting.forget(r.Object.UID)
 	return result.SuggestedHost, err
 }
 

@@ -45,10 +45,11 @@ func newShared(ctx context.Context, handle fwk.Handle) (*shared, error) {
 		Gate:     perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all Reservations"},
 		ledger:   reservations.NewLedger(),
 		clock:    clock.RealClock{},
-		waiting:  newWaiting(func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) }),
 		recorder: handle.EventRecorder(),
 		writer:   writer,
 	}
+	sh.waiting = newWaiting(func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) },
+		func(pod *corev1.Pod) bool { return sh.ledger.Serves(pod, sh.clock.Now()) })
 	core := handle.SharedInformerFactory().Core().V1()
 	if err := sh.Handle("pods", core.Pods().Informer(), sh.podHandler()); err != nil {
 		return nil, err
@@ -86,13 +87,13 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 
 func (sh *shared) podChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
-		sh.waiting.forget(pod.UID)
+		sh.waiting.forget(pod)
 		sh.ledger.SetPod(pod)
 	}
 }
 
 func (sh *shared) podGone(pod *corev1.Pod) {
-	sh.waiting.forget(pod.UID)
+	sh.waiting.forget(pod)
 	sh.ledger.DeletePod(pod.UID)
 }
 

@@ -34,13 +34,14 @@ type use struct {
 	surplus int
 }
 
-// Attempt returns an Attempt, nil if no capacity is held. freed changes when capacity comes to be held or is released.
+// Attempt returns an Attempt, nil if no capacity is held. freed changes when capacity
+// comes to be held by a Reservation of the namespace, or is released.
 func (l *Ledger) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
 	if l.view.Empty() {
-		return nil, l.freed
+		return nil, l.in[pod.Namespace]
 	}
 	a = &Attempt{
 		view: l.view, pod: pod, own: l.own(pod),
@@ -49,7 +50,7 @@ func (l *Ledger) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int6
 	for _, candidates := range a.own {
 		slices.SortStableFunc(candidates, func(x, y *Reservation) int { return prefer(&a.requests, x, y) })
 	}
-	return a, l.freed
+	return a, l.in[pod.Namespace]
 }
 
 // Serves reports whether capacity is held that a pod may use.

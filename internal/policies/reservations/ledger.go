@@ -42,8 +42,9 @@ type Ledger struct {
 	active map[string][]*entry
 	// until is when the first active Reservation expires, the zero value for none.
 	until time.Time
-	// freed counts how often capacity was released or came to be held.
+	// freed counts how often capacity was released or came to be held, in by namespace of the Reservation.
 	freed int64
+	in    map[string]int64
 	// changed receives a value when there may be something to place or to write.
 	changed chan struct{}
 }
@@ -89,7 +90,7 @@ type claim struct {
 // NewLedger returns a Ledger without Reservations.
 func NewLedger() *Ledger {
 	return &Ledger{
-		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: map[string]*corev1.Node{},
+		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: map[string]*corev1.Node{}, in: map[string]int64{},
 		claims: map[types.UID]claim{}, users: map[types.NamespacedName]sets.Set[types.UID]{}, changed: make(chan struct{}, 1),
 	}
 }
@@ -144,7 +145,7 @@ func (l *Ledger) Set(object *v1alpha1.Reservation) {
 	}
 	l.mark(e)
 	if e.shrink() {
-		l.freed++
+		l.count(e)
 	}
 }
 
@@ -174,7 +175,7 @@ func (l *Ledger) adopt(e *entry) {
 	}
 	same := func(a, b hold) bool { return a.Hold == b.Hold && a.binding == b.binding }
 	if !slices.EqualFunc(before, e.holds, same) {
-		l.freed++
+		l.count(e)
 	}
 }
 
@@ -242,7 +243,16 @@ func (l *Ledger) remove(e *entry) {
 	if l.of[namespace] = slices.Delete(l.of[namespace], at, at+1); len(l.of[namespace]) == 0 {
 		delete(l.of, namespace)
 	}
+	// The pod of a group is bound, or gives its node back: the scheduler's queue has an event for that.
+	if e.r.Group() == "" && slices.ContainsFunc(e.holds, hold.free) {
+		l.count(e)
+	}
+}
+
+// count notes that capacity of a Reservation was released or came to be held. Guarded by mu.
+func (l *Ledger) count(e *entry) {
 	l.freed++
+	l.in[e.r.Object.Namespace]++
 }
 
 func keyOf(r *v1alpha1.Reservation) types.NamespacedName {
@@ -305,7 +315,7 @@ func (l *Ledger) free(e *entry, uid types.UID) {
 		e.holds[at] = hold{Hold: v1alpha1.Hold{NodeName: e.holds[at].NodeName}}
 		l.mark(e)
 		e.shrink()
-		l.freed++
+		l.count(e)
 		l.touch()
 	}
 }

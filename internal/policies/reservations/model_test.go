@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -101,17 +100,6 @@ type model struct {
 	moved, unsure bool
 }
 
-// setNodes delivers all nodes.
-func (m *model) setNodes() {
-	for _, n := range m.nodes {
-		m.l.SetNode(m.node(n))
-	}
-}
-
-func (m *model) node(name string) *corev1.Node {
-	return roomy(name, func(n *corev1.Node) { n.Spec.Unschedulable = m.cordoned[name] })
-}
-
 func newModel() *model {
 	m := &model{now: began, reservations: map[string]*modelReservation{}, pods: map[string]*modelPod{}, nodes: []string{"n1", "n2"}, cordoned: map[string]bool{}, l: NewLedger()}
 	m.setNodes()
@@ -172,9 +160,10 @@ func (m *model) respec(t *rapid.T) *modelReservation {
 }
 
 func (m *model) remove(name string) {
+	m.settle()
+	m.moved = m.moved || slices.ContainsFunc(m.reservations[name].holds, free)
 	delete(m.reservations, name)
 	m.l.Delete("shop", name)
-	m.moved = true
 }
 
 func (m *model) place(t *rapid.T) {
@@ -209,27 +198,6 @@ func (m *model) place(t *rapid.T) {
 	}
 	m.l.Hold(got, node, m.now)
 	first.holds, first.retry, first.tries, m.moved = append(first.holds, modelHold{node: node}), m.now, 0, true
-}
-
-// stranded reports whether capacity is free where its pod cannot run.
-func (m *model) stranded(h modelHold) bool { return free(h) && m.cordoned[h.node] }
-
-func (m *model) ready(r *modelReservation) (n int) {
-	for _, h := range r.holds {
-		if !m.stranded(h) {
-			n++
-		}
-	}
-	return n
-}
-
-// dropGone drops what is free on nodes that are gone. That releases nothing.
-func (m *model) dropGone() {
-	moved := m.moved
-	for _, r := range m.reservations {
-		m.drop(r, 0, func(h modelHold) bool { return !slices.Contains(m.nodes, h.node) })
-	}
-	m.moved = moved
 }
 
 // write writes the statuses, whose events come before the response, or after it, or late.
@@ -310,17 +278,6 @@ func (m *model) take(t *rapid.T) {
 	h.pod, h.binding, p.of, p.node = p.pod.Name, true, r.object.Name, node
 }
 
-// own are the Reservations whose capacity a pod may use, by node.
-func (m *model) own(p *corev1.Pod) map[string]*Reservation {
-	own := map[string]*Reservation{}
-	if a, _ := m.l.Attempt(p, m.now); a != nil {
-		for node := range a.Nodes() {
-			own[node] = a.For(node, func() fwk.NodeInfo { return nil })
-		}
-	}
-	return own
-}
-
 func (m *model) requireOwn(t *rapid.T, p *corev1.Pod, own map[string]*Reservation) {
 	want := map[string]string{}
 	var sorted []*modelReservation
@@ -399,21 +356,6 @@ func (m *model) forge(t *rapid.T) {
 	p.Labels["app"] = "other"
 	m.l.SetPod(p)
 	m.pods[p.Name] = &modelPod{pod: p, of: "-", node: "n1", runs: true}
-}
-
-func (m *model) changeNodes(t *rapid.T) {
-	n := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
-	if at := slices.Index(m.nodes, n); at >= 0 && rapid.Bool().Draw(t, "cordon") {
-		m.cordoned[n] = !m.cordoned[n]
-		m.l.SetNode(m.node(n))
-		return
-	} else if at >= 0 {
-		m.nodes = slices.Delete(m.nodes, at, at+1)
-		m.l.DeleteNode(n)
-		return
-	}
-	m.nodes = append(m.nodes, n)
-	m.l.SetNode(m.node(n))
 }
 
 // restart kills the process some time after it wrote the statuses, and starts another one.
@@ -524,19 +466,6 @@ func (m *model) check(t *rapid.T) {
 		require.Equal(t, m.freed, freed, "nothing changed")
 	}
 	m.freed, m.moved, m.unsure = freed, false, false
-}
-
-// heldAgain are the pods that use capacity which is held again when they are gone.
-func (m *model) heldAgain() (pods []types.UID) {
-	for _, r := range m.reservations {
-		for _, h := range r.holds {
-			if !free(h) && !r.finished(m.now) && (h.binding || !r.once()) {
-				pods = append(pods, types.UID(h.pod))
-			}
-		}
-	}
-	slices.Sort(pods)
-	return pods
 }
 
 func TestALedgerHoldsWhatAModelDoes(t *testing.T) {

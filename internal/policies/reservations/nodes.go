@@ -127,7 +127,7 @@ func (l *Ledger) followNodes(e *entry) {
 		if lost {
 			e.lose(cause)
 			if l.nodes[h.NodeName] != nil {
-				l.freed++
+				l.count(e)
 			}
 		}
 		return lost
@@ -253,7 +253,7 @@ func (l *Ledger) release(name string, entries []*entry, node fwk.NodeInfo) {
 		at := slices.IndexFunc(e.holds, func(h hold) bool { return h.free() && h.NodeName == name })
 		e.holds = slices.Delete(e.holds, at, at+1)
 		e.lose(fmt.Sprintf("node %q has no %s left that can be held: its pods request more than before", name, lacks))
-		l.freed++
+		l.count(e)
 		l.touch()
 	}
 }

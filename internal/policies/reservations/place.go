@@ -62,7 +62,7 @@ func (l *Ledger) Hold(r *Reservation, node string, now time.Time) {
 		if e.message, e.tries, e.retry = "", 0, now; e.ready() >= e.r.Replicas {
 			e.lost = nil
 		}
-		l.freed++
+		l.count(e)
 	})
 }
 

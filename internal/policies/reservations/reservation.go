@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 const (
@@ -48,7 +48,7 @@ type Reservation struct {
 	// Expires is when the Reservation expires.
 	Expires time.Time
 
-	selector labels.Selector
+	selector *budget.Selector
 }
 
 // Compile compiles a Reservation, which must not be changed afterwards.
@@ -62,9 +62,12 @@ func Compile(object *v1alpha1.Reservation) *Reservation {
 	if spec.PodSelector == nil {
 		return r
 	}
-	if r.selector, r.Err = metav1.LabelSelectorAsSelector(spec.PodSelector.AsLabelSelector()); r.Err != nil {
-		r.Err = fmt.Errorf("spec.podSelector: %w", r.Err)
+	selector, err := metav1.LabelSelectorAsSelector(spec.PodSelector.AsLabelSelector())
+	if err != nil {
+		r.Err = fmt.Errorf("spec.podSelector: %w", err)
+		return r
 	}
+	r.selector = budget.CompileSelector(selector)
 	return r
 }
 
@@ -132,7 +135,7 @@ func (r *Reservation) Selects(pod *corev1.Pod) bool {
 	return r.selects(pod.Namespace, pod.Name, pod.Labels)
 }
 
-func (r *Reservation) selects(namespace, name string, podLabels labels.Set) bool {
+func (r *Reservation) selects(namespace, name string, podLabels map[string]string) bool {
 	_, holds := podLabels[v1alpha1.PlaceholderLabel] // it holds capacity itself
 	switch {
 	case holds || r.Err != nil || namespace != r.Object.Namespace:

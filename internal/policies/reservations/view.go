@@ -45,7 +45,7 @@ func (l *Ledger) refresh(now time.Time) {
 		for rank, e := range ranked(list, now) {
 			if rank >= MaxPerNamespace || e.finished(now) {
 				if e.release() {
-					l.freed++
+					l.count(e)
 				}
 				continue
 			}
