@@ -21,7 +21,8 @@ func prefer(requests *Amounts, a, b *Reservation) int {
 // smaller has the smaller amount of each resource that a has.
 func smaller(a, b *Amounts) *Amounts {
 	s := &Amounts{
-		MilliCPU: min(a.MilliCPU, b.MilliCPU), Memory: min(a.Memory, b.Memory), EphemeralStorage: min(a.EphemeralStorage, b.EphemeralStorage),
+		MilliCPU: min(a.MilliCPU, b.MilliCPU), Memory: min(a.Memory, b.Memory),
+		EphemeralStorage: min(a.EphemeralStorage, b.EphemeralStorage),
 	}
 	for name, amount := range a.Scalars {
 		s.addScalar(name, min(amount, b.Scalars[name]))

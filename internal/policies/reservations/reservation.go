@@ -159,7 +159,9 @@ func (r *Reservation) Pod() *corev1.Pod {
 		Containers: []corev1.Container{{Name: "reservation", Resources: corev1.ResourceRequirements{Requests: r.Requests}}},
 	}
 	if spec.NodeName != "" {
-		is := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.NodeName}}
+		is := corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.NodeName},
+		}
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				{MatchFields: []corev1.NodeSelectorRequirement{is}},

@@ -40,7 +40,8 @@ func (l *Ledger) refresh(now time.Time) {
 	if l.view != nil && (l.until.IsZero() || now.Before(l.until)) {
 		return
 	}
-	l.view, l.active, l.until = &View{nodes: map[string]*held{}, uses: map[types.UID]*use{}}, make(map[string][]*entry, len(l.of)), time.Time{}
+	l.view = &View{nodes: map[string]*held{}, uses: map[types.UID]*use{}}
+	l.active, l.until = make(map[string][]*entry, len(l.of)), time.Time{}
 	for namespace, list := range l.of {
 		for rank, e := range ranked(list, now) {
 			if rank >= MaxPerNamespace || e.finished(now) {
