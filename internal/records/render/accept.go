@@ -20,10 +20,14 @@ func CheckTemplate(t *v1alpha1.DeploymentTemplate, s Settings) error {
 	if err := checkAddons(t); err != nil {
 		return &Error{v1alpha1.ReasonInvalidTemplate, err}
 	}
+	p, err := parse(t)
+	if err != nil {
+		return &Error{v1alpha1.ReasonInvalidTemplate, err}
+	}
 	s.ODGM = true
 	s.ODGMImage, s.DefaultFunctionImage = cmp.Or(s.ODGMImage, exampleImage), cmp.Or(s.DefaultFunctionImage, exampleImage)
 	for _, example := range []*v1alpha1.DeploymentRecord{leastExample(), withAddons(fullExample(), t)} {
-		_, err := Render(example, t, s)
+		_, err := render(example, t, &p, s)
 		if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == v1alpha1.ReasonInvalidTemplate {
 			return refused
 		}

@@ -31,7 +31,7 @@ var Kinds = []schema.GroupKind{
 
 // source is a list of manifests, and what they are rendered with.
 type source struct {
-	manifests []string
+	manifests []*Manifest
 	// field is that of the template.
 	field     string
 	variables Variables
@@ -50,11 +50,11 @@ type source struct {
 }
 
 // sourcesOf returns the manifests of the ODGM, if there is one, of the add-ons, and of each function.
-func sourcesOf(vars *variables) (sources []source) {
-	record, t, n, functions, odgm := vars.record, vars.template, &vars.names, vars.functions, &vars.odgm
+func sourcesOf(vars *variables, p *parsed) (sources []source) {
+	record, n, functions, odgm := vars.record, &vars.names, vars.functions, &vars.odgm
 	for i, m := range odgm.Members {
 		sources = append(sources, source{
-			manifests: odgmManifests(t),
+			manifests: p.odgm,
 			field:     "odgmManifests",
 			variables: vars.ofODGM(m),
 			labels:    n.labels(ComponentODGM),
@@ -66,7 +66,7 @@ func sourcesOf(vars *variables) (sources []source) {
 	for i := range vars.addons {
 		a := &vars.addons[i]
 		src := source{
-			manifests: a.template.Manifests, field: "addons[" + a.Key + "].manifests", variables: vars.ofAddon(a), labels: n.labels(ComponentAddon),
+			manifests: p.addons[a.Key], field: fieldOf(a.Key), variables: vars.ofAddon(a), labels: n.labels(ComponentAddon),
 		}
 		src.labels[v1alpha1.AddonLabel] = a.Key
 		sources = append(sources, src)
@@ -77,7 +77,7 @@ func sourcesOf(vars *variables) (sources []source) {
 			continue
 		}
 		src := source{
-			manifests: t.Spec.FunctionManifests,
+			manifests: p.functions,
 			field:     "functionManifests",
 			variables: vars.ofFunction(f),
 			labels:    n.labels(ComponentFunction),
@@ -95,6 +95,9 @@ func sourcesOf(vars *variables) (sources []source) {
 
 // objectsOf renders manifests, and completes the objects with their labels and the placement of their pods.
 func objectsOf(namespace string, sources []source, s Settings) (objects []Object, err error) {
+	if err := checkCost(sources); err != nil {
+		return nil, err
+	}
 	for i := range sources {
 		src := &sources[i]
 		for j, manifest := range src.manifests {

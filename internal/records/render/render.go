@@ -71,8 +71,17 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Render returns what a record requires, with a template. Each step is a function of the results of the steps before it.
+// Render returns what a record requires, with a template.
 func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings) (*Rendered, error) {
+	p, err := parse(t)
+	if err != nil {
+		return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
+	}
+	return render(record, t, &p, s)
+}
+
+// render returns what a record requires. Each step is a function of the results of the steps before it.
+func render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, p *parsed, s Settings) (*Rendered, error) {
 	names := namesOf(record)
 	odgm, err := odgmOf(record, s, names)
 	if err != nil {
@@ -86,7 +95,11 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 	if err != nil {
 		return nil, err
 	}
-	sources := sourcesOf(&variables{record, t, s, names, functions, odgm, addons})
+	vars := &variables{record: record, template: t, settings: s, names: names, functions: functions, odgm: odgm, addons: addons}
+	if err := vars.shared(); err != nil {
+		return nil, err
+	}
+	sources := sourcesOf(vars, p)
 	objects, err := objectsOf(record.Namespace, sources, s)
 	if err != nil {
 		return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 )
 
 // Variables are what a manifest can refer to: text, int64, bool, lists and maps
@@ -21,20 +20,11 @@ type Variables map[string]any
 // variable is a reference in a scalar; a "$" before it makes it plain text.
 var variable = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 
-// Substitute parses a manifest and puts the values of variables in the places of
-// its scalars. Since it does so after parsing, a value can neither end its field
-// nor begin another. A scalar that is nothing but a variable becomes its value,
-// whatever its type; in the midst of text only texts and numbers can stand.
-func Substitute(path *field.Path, manifest string, vars Variables) (map[string]any, error) {
-	var parsed any
-	if err := yaml.UnmarshalStrict([]byte(manifest), &parsed); err != nil {
-		return nil, field.Invalid(path, shown(manifest), "is not YAML: "+err.Error())
-	}
-	object, ok := parsed.(map[string]any)
-	if !ok {
-		return nil, field.Invalid(path, shown(manifest), "is not one object")
-	}
-	out, _, err := put(path, object, vars)
+// Substitute puts the values of variables in the places of a manifest's scalars. Since it does so after the manifest was parsed, a
+// value can neither end its field nor begin another. A scalar that is nothing but a variable becomes its value, whatever its type; in
+// the midst of text only texts and numbers can stand.
+func Substitute(path *field.Path, m *Manifest, vars Variables) (map[string]any, error) {
+	out, err := putMap(path, m.content, vars)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +42,6 @@ func put(path *field.Path, v any, vars Variables) (out any, left bool, err error
 		return out, false, err
 	case string:
 		return putText(path, v, vars)
-	case float64: // JSON has no other number; whole ones are integers to Kubernetes
-		if n := int64(v); float64(n) == v {
-			return n, false, nil
-		}
 	}
 	return v, false, nil
 }

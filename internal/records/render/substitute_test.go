@@ -16,8 +16,17 @@ var vars = Variables{
 	"evil": "x\nkind: Secret\n\"${name}\": {a: b}",
 }
 
+func substitute(text string, vars Variables) (map[string]any, error) {
+	path := field.NewPath("m")
+	m, err := ParseManifest(path, text, maxTemplateNodes)
+	if err != nil {
+		return nil, err
+	}
+	return Substitute(path, m, vars)
+}
+
 func TestSubstitute(t *testing.T) {
-	got, err := Substitute(field.NewPath("m"), `
+	got, err := substitute(`
 a: ${name}
 b: x-${name}-${port}-${on}
 port: ${port}
@@ -46,10 +55,10 @@ func TestSubstituteNamesWhatIsWrong(t *testing.T) {
 		"a: x${none}":              `${none} is no text`,
 		"${name}: 1":               `m[${name}]: Invalid value: "${name}": variables cannot stand in the name of a field`,
 		"- 1":                      `m: Invalid value: "- 1": is not one object`,
-		"a: [":                     `is not YAML`,
-		"a: 1\na: 2":               `is not YAML`,
+		"a: [":                     `cannot be read as YAML`,
+		"a: 1\na: 2":               `cannot be read as YAML`,
 	} {
-		_, err := Substitute(field.NewPath("m"), manifest, vars)
+		_, err := substitute(manifest, vars)
 		require.ErrorContains(t, err, want, manifest)
 	}
 }
@@ -58,7 +67,7 @@ func TestSubstituteNamesWhatIsWrong(t *testing.T) {
 func TestAValueCannotEscapeItsField(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
-		got, err := Substitute(field.NewPath("m"), "a: ${v}\nb: <${v}>\nc: {d: \"${v}\"}", Variables{"v": value})
+		got, err := substitute("a: ${v}\nb: <${v}>\nc: {d: \"${v}\"}", Variables{"v": value})
 		require.NoError(t, err)
 		require.Equal(t, map[string]any{"a": value, "b": "<" + value + ">", "c": map[string]any{"d": value}}, got)
 	})
@@ -69,7 +78,7 @@ func FuzzSubstitute(f *testing.F) {
 	f.Add("a: [${env}, $${x}]")
 	f.Add("${}: {")
 	f.Fuzz(func(t *testing.T, manifest string) {
-		if got, err := Substitute(field.NewPath("m"), manifest, vars); err == nil {
+		if got, err := substitute(manifest, vars); err == nil {
 			assert.NotNil(t, got)
 		}
 	})

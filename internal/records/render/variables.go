@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -25,6 +26,27 @@ type variables struct {
 	functions []Function
 	odgm      ODGM
 	addons    []Addon
+	// collections are those of the ODGM in JSON, attributes those of the telemetry. Both are the same for all components, and may be
+	// as long as a record.
+	collections, attributes string
+}
+
+// maxCollectionsBytes is how long the JSON of the collections may be: the API server takes no object of that size.
+const maxCollectionsBytes = 1 << 20
+
+// shared fills in what is the same for all components.
+func (v *variables) shared() (err error) {
+	if t := v.record.Spec.Telemetry; t != nil {
+		var attributes []string
+		for _, k := range slices.Sorted(maps.Keys(t.ResourceAttributes)) {
+			attributes = append(attributes, k+"="+string(t.ResourceAttributes[k]))
+		}
+		v.attributes = strings.Join(attributes, ",")
+	}
+	if len(v.odgm.Members) > 0 {
+		v.collections, err = v.collectionsInJSON()
+	}
+	return err
 }
 
 // ofFunction returns what the manifests of a function can refer to.
@@ -101,8 +123,7 @@ func (v *variables) ofODGM(m Member) Variables {
 		"OPRC_DEPLOYMENT_ID": cmp.Or(unit.ID, v.record.Name),
 		"OPRC_ZENOH_PORT":    strconv.Itoa(ZenohPort),
 	}
-	text, _ := json.Marshal(v.collections(&c)) // texts, numbers, lists and maps of them
-	env["ODGM_COLLECTION"] = string(text)
+	env["ODGM_COLLECTION"] = v.collections
 	if m.ID != nil {
 		env["ODGM_NODE_ID"] = string(*m.ID)
 	}
@@ -153,9 +174,15 @@ func (v *variables) common() Variables {
 	}
 }
 
-// collections are the collections in the form that ODGM images read.
-func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) {
-	for _, name := range v.collectionNames() {
+// collectionsInJSON returns the collections in the form that ODGM images read. Each has the options and the invocations of the record.
+func (v *variables) collectionsInJSON() (string, error) {
+	c := ptr.Deref(v.record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
+	options := map[string]v1alpha1.AttributeValue{}
+	maps.Copy(options, c.Options)
+	sharedOptions := inJSON(options)
+	sharedInvocations := inJSON(v.invocations(ptr.Deref(c.Invocations, v1alpha1.InvocationRoutes{})))
+	text := []byte("[")
+	for i, name := range v.collectionNames() {
 		assignments := []map[string]any{}
 		for _, a := range c.Assignments[name] {
 			one := map[string]any{"replica": numbers(a.Replica), "shard_ids": numbers(a.ShardIDs)}
@@ -164,19 +191,31 @@ func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) 
 			}
 			assignments = append(assignments, one)
 		}
-		options := map[string]v1alpha1.AttributeValue{}
-		maps.Copy(options, c.Options)
-		list = append(list, map[string]any{
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, inJSON(map[string]any{
 			"name":              name,
 			"partition_count":   ptr.Deref(c.PartitionCount, 1),
 			"replica_count":     ptr.Deref(c.ReplicaCount, 1),
 			"shard_type":        cmp.Or(c.ShardType, "none"),
 			"shard_assignments": assignments,
-			"options":           options,
-			"invocations":       v.invocations(ptr.Deref(c.Invocations, v1alpha1.InvocationRoutes{})),
-		})
+			"options":           sharedOptions,
+			"invocations":       sharedInvocations,
+		})...)
+		if len(text) > maxCollectionsBytes {
+			path := field.NewPath("spec", "odgmConfig", "collections")
+			return "", &Error{v1alpha1.ReasonRefused, field.Invalid(path, len(c.Collections), fmt.Sprintf(
+				"the collections with their options and invocations have more than %d bytes", maxCollectionsBytes))}
+		}
 	}
-	return list
+	return string(append(text, ']')), nil
+}
+
+// inJSON returns texts, numbers, lists and maps of them in JSON.
+func inJSON(v any) json.RawMessage {
+	text, _ := json.Marshal(v)
+	return text
 }
 
 // invocations returns where each method is called: the requested routes, and for the other methods their functions. Without bindings
@@ -255,12 +294,8 @@ func (v *variables) setShared(env map[string]string, component string) {
 		env["OTEL_TRACES_SAMPLER"] = "parentbased_traceidratio"
 		env["OTEL_TRACES_SAMPLER_ARG"] = t.SamplingRate
 	}
-	var attributes []string
-	for _, k := range slices.Sorted(maps.Keys(t.ResourceAttributes)) {
-		attributes = append(attributes, k+"="+string(t.ResourceAttributes[k]))
-	}
-	if len(attributes) > 0 {
-		env["OTEL_RESOURCE_ATTRIBUTES"] = strings.Join(attributes, ",")
+	if v.attributes != "" {
+		env["OTEL_RESOURCE_ATTRIBUTES"] = v.attributes
 	}
 }
 
