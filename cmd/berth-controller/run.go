@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/controllers/records"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
 	"berth.dev/berth/internal/environments/render"
@@ -119,7 +120,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme: scheme,
 		// All namespaces, whichever are reconciled: pods of the others use capacity of the nodes too.
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject(c)},
+		Cache:                         cache.Options{DefaultTransform: trim, ByObject: byObject(c)},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
@@ -133,13 +134,38 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	}, nil
 }
 
-// byObject returns what the cache keeps of kinds of which it does not keep everything but the managed fields.
+// byObject returns what the cache keeps of kinds of which it does not keep what trim leaves.
 func byObject(c *controller.Configuration) map[client.Object]cache.ByObject {
 	out := childrenOnly(c)
 	if c.Runs(controller.ControllerEnvironments) {
-		out[&v1alpha1.Environment{}] = cache.ByObject{Transform: render.TrimWriters} // the history names the client of each change
+		out[&v1alpha1.Environment{}] = cache.ByObject{Transform: trimEnvironment}
 	}
 	return out
+}
+
+// trimEnvironment is trim but for the writers of the spec: the history names the client of each change.
+func trimEnvironment(object any) (any, error) {
+	object, err := render.TrimWriters(object)
+	if o, is := object.(client.Object); is {
+		trimAnnotations(o)
+	}
+	return object, err
+}
+
+// trim keeps of an object what controllers read, before the cache keeps it: nothing of the managed fields, and of the annotations of
+// Berth's own kinds only Berth's. Controllers write parts of objects, and none as it is in the cache.
+func trim(object any) (any, error) {
+	if o, is := object.(client.Object); is {
+		o.SetManagedFields(nil)
+		trimAnnotations(o)
+	}
+	return object, nil
+}
+
+func trimAnnotations(o client.Object) {
+	if reflect.TypeOf(o).Elem().PkgPath() == reflect.TypeFor[v1alpha1.CapacityMix]().PkgPath() {
+		o.SetAnnotations(budget.Annotations(o.GetAnnotations(), v1alpha1.AnnotationPrefix+"/"))
+	}
 }
 
 // childrenOnly restricts the cache of some kinds to the objects of DeploymentRecords and Environments.

@@ -3,13 +3,19 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 func TestManagerOptionsFollowTheConfiguration(t *testing.T) {
@@ -41,4 +47,20 @@ func TestBuildInfoIsAMetric(t *testing.T) {
 		}
 	}
 	t.Fatal("berth_build_info is not there")
+}
+
+func TestTheCacheKeepsWhatControllersRead(t *testing.T) {
+	mix := &v1alpha1.CapacityMix{}
+	mix.Annotations = map[string]string{"example.com/long": strings.Repeat("a", 250_000), v1alpha1.ForceDeleteAnnotation: "true"}
+	mix.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	set := &appsv1.ReplicaSet{}
+	set.Annotations = map[string]string{"deployment.kubernetes.io/revision": "1"}
+	set.ManagedFields = mix.ManagedFields
+	for _, o := range []client.Object{mix, set} {
+		kept, err := trim(o)
+		require.NoError(t, err)
+		assert.Len(t, kept.(client.Object).GetAnnotations(), 1)
+		assert.Empty(t, o.GetManagedFields())
+	}
+	assert.Contains(t, mix.Annotations, v1alpha1.ForceDeleteAnnotation)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,6 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -56,8 +58,7 @@ func (r Resource) Watch(ctx context.Context, handle fwk.Handle, startup *persche
 	}
 	var live atomic.Bool
 	create := func(_ clientset.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(eagerListWatch(client, r.Name, &live), r.Object, resync,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		return r.informer(client, resync, &live)
 	}
 	informer := handle.SharedInformerFactory().InformerFor(r.Object, create)
 	guard := &startGuard{
@@ -69,6 +70,31 @@ func (r Resource) Watch(ctx context.Context, handle fwk.Handle, startup *persche
 	}
 	startup.Add(live.Load)
 	return startup.Handle(r.Name, informer, handler)
+}
+
+// informer returns one that keeps what plugins read.
+func (r Resource) informer(client cache.Getter, resync time.Duration, live *atomic.Bool) cache.SharedIndexInformer {
+	informer := cache.NewSharedIndexInformer(eagerListWatch(client, r.Name, live), r.Object, resync,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	_ = informer.SetTransform(trim) // it fails for one that was started
+	return informer
+}
+
+// trim keeps of an object what plugins read, before the informer keeps it: its identity and its spec, and the status of
+// Reservations, which the scheduler writes.
+func trim(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		budget.Identity(o)
+	}
+	switch o := object.(type) {
+	case *v1alpha1.CapacityMix:
+		o.Status = v1alpha1.CapacityMixStatus{}
+	case *v1alpha1.ResourceLimit:
+		o.Status = v1alpha1.ResourceLimitStatus{}
+	case *v1alpha1.SchedulingPolicy:
+		o.Status = v1alpha1.SchedulingPolicyStatus{}
+	}
+	return object, nil
 }
 
 // eagerListWatch lists and watches a resource, and sets live when a watch has
