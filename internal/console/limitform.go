@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 const (
@@ -203,7 +204,7 @@ func (f *limitForm) quantity(name, text string, old *resource.Quantity) *resourc
 		f.problem("spec."+name, fmt.Sprintf("a quantity has at most %d characters", maxQuantity))
 		return nil
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := budget.ParseQuantity(text)
 	if err != nil {
 		f.problem("spec."+name, fmt.Sprintf("%q is not a quantity, such as 500m or 2Gi", text))
 		return nil

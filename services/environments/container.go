@@ -12,6 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
@@ -110,7 +111,7 @@ func (r *reader) cores(path string, n float64) string {
 	if n == 0 {
 		return ""
 	}
-	q, err := resource.ParseQuantity(strconv.FormatFloat(n, 'f', -1, 64))
+	q, err := budget.ParseQuantity(strconv.FormatFloat(n, 'f', -1, 64))
 	if err != nil {
 		r.refuse(path, "is %v, which is no number of cores", n)
 		return ""
@@ -158,7 +159,7 @@ func (r *reader) healthCheck(path string, in *schedulerv1.HealthCheck) *v1alpha1
 
 // coresOf is a quantity in cores, 0 if it is none. Who wrote it with kubectl may have requested less than a thousandth.
 func coresOf(quantity string) float64 {
-	q, err := resource.ParseQuantity(quantity)
+	q, err := budget.ParseQuantity(quantity)
 	if err != nil {
 		return 0
 	}
@@ -167,7 +168,7 @@ func coresOf(quantity string) float64 {
 
 // mebibytesOf is a quantity in MiB, rounded up, 0 if it is none.
 func mebibytesOf(quantity string) int64 {
-	q, err := resource.ParseQuantity(quantity)
+	q, err := budget.ParseQuantity(quantity)
 	if err != nil {
 		return 0
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 // Labels of what backs up and restores a database. Pods have neither label of an environment, by which mixes and Services select
@@ -82,7 +83,7 @@ func ClaimOfBackups(e *v1alpha1.Environment, s *v1alpha1.DatabaseBackupStorage) 
 	if s != nil {
 		size, class = cmp.Or(s.Size, size), s.StorageClassName
 	}
-	quantity, err := resource.ParseQuantity(size)
+	quantity, err := budget.ParseQuantity(size)
 	if err != nil { // the CRD refuses it
 		quantity = resource.MustParse(backupsSize)
 	}

@@ -10,10 +10,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 // Outcome is the state of the Job or VolumeSnapshot of a backup or a restore.
@@ -134,7 +134,7 @@ const maxSize = 32
 func OutcomeOfSnapshot(u *unstructured.Unstructured) Outcome {
 	o := Outcome{Phase: v1alpha1.DatabaseBackupRunning}
 	size, _, _ := unstructured.NestedString(u.Object, "status", "restoreSize")
-	if _, err := resource.ParseQuantity(size); err == nil && len(size) <= maxSize {
+	if _, err := budget.ParseQuantity(size); err == nil && len(size) <= maxSize {
 		o.Size = size
 	}
 	if ready, _, _ := unstructured.NestedBool(u.Object, "status", "readyToUse"); ready {

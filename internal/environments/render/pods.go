@@ -15,13 +15,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/hash"
 )
 
@@ -277,7 +277,7 @@ func (in *Input) requests(c *Component) corev1.ResourceList {
 	}
 	list := corev1.ResourceList{}
 	for name, text := range texts {
-		if q, err := resource.ParseQuantity(text); err == nil { // it is validated, or ""
+		if q, err := budget.ParseQuantity(text); err == nil { // it is validated, or ""
 			list[name] = q
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 // maxService is how long the name of an additional service may be: names of its objects are made of it.
@@ -246,7 +246,7 @@ func validateQuantity(path *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return nil
 	}
-	q, err := resource.ParseQuantity(value)
+	q, err := budget.ParseQuantity(value)
 	if err != nil || q.Sign() <= 0 {
 		return field.ErrorList{field.Invalid(path, value, "must be a quantity above 0")}
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/hash"
 )
 
@@ -142,7 +143,7 @@ func (in *Input) claims(c *Component) (out []runtime.Object) {
 		if v.lost || v.absent || v.hostPath != "" {
 			continue
 		}
-		size, err := resource.ParseQuantity(cmp.Or(v.size, in.Settings.VolumeSize))
+		size, err := budget.ParseQuantity(cmp.Or(v.size, in.Settings.VolumeSize))
 		if err != nil {
 			continue // validated, as the settings are
 		}
@@ -177,7 +178,7 @@ func (in *Input) volumes(c *Component) (out []corev1.Volume) {
 			pod.HostPath = &corev1.HostPathVolumeSource{Path: v.hostPath, Type: new(corev1.HostPathDirectoryOrCreate)}
 		case v.lost:
 			pod.EmptyDir = &corev1.EmptyDirVolumeSource{}
-			if q, err := resource.ParseQuantity(v.size); v.size != "" && err == nil {
+			if q, err := budget.ParseQuantity(v.size); v.size != "" && err == nil {
 				pod.EmptyDir.SizeLimit = &q
 			}
 		default:

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/internal/budget"
 )
 
 // Covered reports whether an object has all desired fields, so that there is nothing to apply. Fields that others have added do not
@@ -115,10 +116,10 @@ func keyed(list []any) bool {
 
 // sameQuantity reports whether two strings are the same quantity, such as 0.5 and 500m.
 func sameQuantity(a, b string) bool {
-	p, err := resource.ParseQuantity(a)
+	p, err := budget.ParseQuantity(a)
 	if err != nil {
 		return false
 	}
-	q, err := resource.ParseQuantity(b)
+	q, err := budget.ParseQuantity(b)
 	return err == nil && p.Cmp(q) == 0
 }

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/jsonerr"
 )
 
@@ -114,7 +115,7 @@ func (p *parser) quantity(key string) *resource.Quantity {
 	if value == "" {
 		return nil
 	}
-	q, err := resource.ParseQuantity(value)
+	q, err := budget.ParseQuantity(value)
 	if err != nil {
 		p.fail(key, "%q is no quantity, such as 500m or 2Gi", shortened(value))
 		return nil
@@ -169,7 +170,7 @@ func (p *parser) volumes() map[string]v1alpha1.VolumeLimit {
 			p.fail(keyVolumes, "volume %q is null", name)
 			continue
 		}
-		size, err := resource.ParseQuantity(v.Size)
+		size, err := budget.ParseQuantity(v.Size)
 		if err != nil {
 			p.fail(keyVolumes, "volume %q: size %q is no quantity, such as 10Gi", name, shortened(v.Size))
 			continue

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 )
 
 // ComponentAddon is the component of what is rendered for an add-on of the template.
@@ -119,7 +119,7 @@ func valueOf(path *field.Path, p *v1alpha1.AddonParameter, text string) (any, er
 		}
 		return text == "true", nil
 	case v1alpha1.AddonParameterQuantity:
-		if _, err := resource.ParseQuantity(text); err != nil {
+		if _, err := budget.ParseQuantity(text); err != nil {
 			return nil, field.Invalid(path, text, "must be a quantity, such as 64Mi or 500m")
 		}
 	}
