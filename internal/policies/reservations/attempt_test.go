@@ -19,13 +19,13 @@ import (
 func TestADryRunForeseesWhatIsHeldAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := rapid.IntRange(1, 5).Draw(t, "pods")
-		object := reservation("r", replicas(int32(pods)), repeatedly) //nolint:gosec // at most 5
+		object := reservation("r", replicas(int32(pods)), repeatedly)
 		l := leader(object)
 		for i := range pods {
 			l.hold("r", began, "n1")
 			l.SetPod(bound(pod(strconv.Itoa(i)), "r", "n1", began))
 		}
-		lowered := rapid.Int32Range(1, int32(pods)).Draw(t, "replicas") //nolint:gosec // at most 5
+		lowered := rapid.Int32Range(1, int32(pods)).Draw(t, "replicas")
 		l.Set(next(object, replicas(lowered)))
 		outsider := pod("outsider")
 		outsider.Labels = map[string]string{"app": "other"}
