@@ -129,7 +129,9 @@ func (r *schedules) create(ctx context.Context, s *v1alpha1.DatabaseBackupSchedu
 			Namespace: s.Namespace, Name: s.Name + "-" + due.UTC().Format(render.BackupTime),
 			Labels: map[string]string{v1alpha1.DatabaseScheduleLabel: s.Name},
 		},
-		Spec: v1alpha1.DatabaseBackupSpec{Environment: s.Spec.Environment, DatabaseBackupSettings: s.Spec.DatabaseBackupSettings, Image: s.Status.Image},
+		Spec: v1alpha1.DatabaseBackupSpec{
+			Environment: s.Spec.Environment, DatabaseBackupSettings: s.Spec.DatabaseBackupSettings, Image: s.Status.Image,
+		},
 	}
 	err := r.Client.Create(ctx, b, FieldOwner)
 	if apierrors.IsAlreadyExists(err) {

@@ -74,7 +74,8 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		command: o.Command, planning: newTurns(1, 1), commands: newTurns(commandsAtATime, commandsPerUser), following: newTurns(mostFollowers, followersPerUser),
+		command: o.Command, planning: newTurns(1, 1), commands: newTurns(commandsAtATime, commandsPerUser),
+		following: newTurns(mostFollowers, followersPerUser),
 	}
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Command != nil
 	mux := http.NewServeMux()

@@ -68,7 +68,10 @@ type hub struct {
 }
 
 func newHub(source Source, interval time.Duration, now func() time.Time) *hub {
-	return &hub{source: source, interval: interval, now: now, changed: make(chan struct{}), written: map[string]*written{}, wake: make(chan struct{}, 1)}
+	return &hub{
+		source: source, interval: interval, now: now,
+		changed: make(chan struct{}), written: map[string]*written{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // run reads until the context ends.

@@ -89,7 +89,8 @@ func (h *hubs) take(k key, user string) (pages *pages.Console, release func(), e
 		return alone.Console, alone.stop, nil
 	}
 	found := h.all[k]
-	if (found == nil || !found.of(user)) && h.count(user) >= h.perUser() && !h.evict(func(o *hub) bool { return o != found && o.of(user) }) {
+	another := func(o *hub) bool { return o != found && o.of(user) }
+	if (found == nil || !found.of(user)) && h.count(user) >= h.perUser() && !h.evict(another) {
 		return nil, nil, h.perUserLimit().Refuse("different readings of one user")
 	}
 	if found == nil {

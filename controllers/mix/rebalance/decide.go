@@ -103,7 +103,8 @@ func (c *Controller) input(w *evaluation) *rebalance.Input {
 		MayFit: func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) },
 		History: rebalance.History{
 			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: b.Mix,
-			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had, Moving: len(w.Moves),
+			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had,
+			Moving: len(w.Moves),
 		},
 		Skip: map[string]rebalance.Verdict{},
 	}

@@ -91,7 +91,9 @@ func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.Owne
 }
 
 // known reads an owner of a kind of Kubernetes. The controller may list these kinds, so it lists one.
-func (o *owners) known(ctx context.Context, m replacement.Maker, pod *corev1.Pod, ref *metav1.OwnerReference) (replacement.Template, error) {
+func (o *owners) known(
+	ctx context.Context, m replacement.Maker, pod *corev1.Pod, ref *metav1.OwnerReference,
+) (replacement.Template, error) {
 	list, err := o.list(ctx, m, pod.Namespace, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),
 	})

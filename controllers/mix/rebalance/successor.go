@@ -105,7 +105,8 @@ func (c *Controller) admit(
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "the API server did not admit the pod that is created from %s: %v",
 			next.from, err)
 	}
-	return nil, w.unproven(v, rebalance.ReasonReplacementRefused, "the API server refuses the pod that is created from %s: %v", next.from, err)
+	return nil, w.unproven(v, rebalance.ReasonReplacementRefused,
+		"the API server refuses the pod that is created from %s: %v", next.from, err)
 }
 
 // forbiddenWithoutCause reports whether an error can be that of a quota. A policy names its causes.

@@ -123,7 +123,8 @@ func parseAll(name string, texts []string, left *cost) (list []*Manifest, err er
 	for i, text := range texts {
 		path := field.NewPath("spec", name).Index(i)
 		if left.bytes -= len(text); left.bytes < 0 {
-			return nil, field.Invalid(path, shown(text), fmt.Sprintf("the manifests of the template have more than %d bytes", maxTemplateBytes))
+			return nil, field.Invalid(path, shown(text),
+				fmt.Sprintf("the manifests of the template have more than %d bytes", maxTemplateBytes))
 		}
 		m, err := ParseManifest(path, text, maxTemplateNodes)
 		if err != nil {
