@@ -96,7 +96,7 @@ func (g *group) spots() int {
 }
 
 // keeps reports whether a pending pod would get its slot again: no lower one is free or, where pods are removed in any order, the slot
-// is of the type that the group would lack without the pod.
+// is of the type that the group would lack without the pod, and no lower one of that type is free.
 func (g *group) keeps(r *record, anyOrder bool) bool {
 	if !anyOrder || r.identity {
 		return g.lowest() >= r.pod.Slot
@@ -105,7 +105,11 @@ func (g *group) keeps(r *record, anyOrder bool) bool {
 	if own == capacity.Spot {
 		spot--
 	}
-	return g.rule.MissingType(g.inUse().Len()-1, spot) == own
+	if g.rule.MissingType(g.inUse().Len()-1, spot) != own {
+		return false
+	}
+	_, lower := g.rule.LowestOf(own, g.inUse(), &g.tried[own], r.pod.Slot)
+	return !lower
 }
 
 // recount has the slots in use counted again.
