@@ -11,7 +11,6 @@ import (
 	"time"
 
 	cliflag "k8s.io/component-base/cli/flag"
-
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"

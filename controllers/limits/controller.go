@@ -123,6 +123,11 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			"deleted although it was in use: %s", holders(usage.Pods, usage.sorted()))
 		return reconcile.Result{}, nil
 	}
+	return c.report(ctx, limit, usage)
+}
+
+// report writes the status of a limit.
+func (c *Controller) report(ctx context.Context, limit *v1alpha1.ResourceLimit, usage *Usage) (reconcile.Result, error) {
 	result, err := c.writeStatus(ctx, limit, compose(limit, registry.Compile(limit).Err, usage, c.Clock.Now()))
 	if usage.Exceeds && err == nil && result.IsZero() {
 		result.RequeueAfter = exceedsDelay // an older one may be gone by then

@@ -33,8 +33,8 @@ func Mul(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return 0
 	}
-	product := a * b
-	if product/b == a && !(a == -1 && b == math.MinInt64) && !(b == -1 && a == math.MinInt64) {
+	wraps := a == -1 && b == math.MinInt64 || b == -1 && a == math.MinInt64 // the division below wraps too
+	if product := a * b; !wraps && product/b == a {
 		return product
 	}
 	if (a < 0) == (b < 0) {

@@ -182,7 +182,7 @@ func TestIndexesThatFailedForGoodAreNotMade(t *testing.T) {
 	}
 	job := &batchv1.Job{}
 	job.Spec.Completions, job.Spec.Parallelism = ptr.To[int32](8), ptr.To[int32](4)
-	job.Status.FailedIndexes, job.Status.Succeeded = ptr.To("0,2-3"), 3
+	job.Status.FailedIndexes, job.Status.Succeeded = new("0,2-3"), 3
 	assert.Equal(t, crew{atOnce: 4, inAll: 5, succeeded: 3}, crewOfJob(job))
 }
 

@@ -228,8 +228,10 @@ func TestEachAttemptEndsInARecord(t *testing.T) {
 			_, err := nodelock.New(r.client.CoordinationV1().Leases("berth-system"), "another", clock.RealClock{}).Lock(t.Context(), node("n00", "a"))
 			require.NoError(t, err)
 		}, "node n00 is locked by another: " + errLockTimeout.Error()},
-		"the group is not complete in time": {second(twoPhase(2)), func(*testing.T, *running) {},
-			ErrReasonIncomplete + ": group web: 1 of 2 members are here, groupSize is 2"},
+		"the group is not complete in time": {
+			second(twoPhase(2)), func(*testing.T, *running) {},
+			ErrReasonIncomplete + ": group web: 1 of 2 members are here, groupSize is 2",
+		},
 		"the time of the reservation is over": {second(optimistic), func(_ *testing.T, r *running) {
 			r.preBind = func() *fwk.Status {
 				r.clock.SetTime(r.clock.Now().Add(time.Minute))

@@ -111,7 +111,7 @@ func (r *reader) cores(path string, n float64) string {
 	if n == 0 {
 		return ""
 	}
-	q, err := budget.ParseQuantity(strconv.FormatFloat(n, 'f', -1, 64))
+	q, err := budget.ParseQuantity(strconv.FormatFloat(max(n, 0.001), 'f', -1, 64))
 	if err != nil {
 		r.refuse(path, "is %v, which is no number of cores", n)
 		return ""

@@ -154,53 +154,84 @@ func (s *store) restage(
 	if given.empty() {
 		return out, nil
 	}
-	held, by := map[string][]byte{}, given.by
-	move := map[component]bool{ofDatabase: len(given.database) > 0, ofBackend: len(given.backend) > 0}
-	referred := references(&before.Spec.Stack)
-	for name, uses := range referred {
+	have := held{
+		data: map[string][]byte{}, by: given.by, referred: references(&before.Spec.Stack),
+		move: map[component]bool{ofDatabase: len(given.database) > 0, ofBackend: len(given.backend) > 0},
+	}
+	for name := range have.referred {
 		secret, err := s.secret(ctx, before.Namespace, name)
 		if err != nil {
 			return out, err
 		}
-		if secret == nil {
-			continue
-		}
-		if isOwn(secret, before) {
-			out.before = append(out.before, secret)
-			if secret.Annotations[v1alpha1.ActorAnnotation] != given.by {
-				by = "" // it has the credentials of several users then, and is no one's own
-			}
-			for _, c := range uses {
-				move[c] = true
-				keep(held, secret.Data, c)
-			}
-			continue
-		}
-		if slices.Contains(uses, ofBackend) && len(given.backend) > 0 {
-			if err := mayGet(name); err != nil {
-				return out, err
-			}
-			by = ""
-			keep(held, secret.Data, ofBackend)
+		if err := have.add(name, secret, before, mayGet); err != nil {
+			return out, err
 		}
 	}
-	data := given.over(held)
-	if len(out.before) == 1 {
-		have := out.before[0]
-		all := !slices.ContainsFunc(slices.Collect(maps.Keys(move)), func(c component) bool {
-			return move[c] && !slices.Contains(referred[have.Name], c)
-		})
-		if all && maps.EqualFunc(data, have.Data, bytes.Equal) {
-			return restaged{}, nil
-		}
+	data := given.over(have.data)
+	if have.unchanged(data) {
+		return restaged{}, nil
 	}
-	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), by, data)
+	out.before = have.own
+	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), have.by, data)
 	fresh.OwnerReferences = ownedBy(before)
 	if out.fresh, err = s.core.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
 		return restaged{}, err
 	}
-	refer(&after.Spec.Stack, out.fresh.Name, move)
+	refer(&after.Spec.Stack, out.fresh.Name, have.move)
 	return out, nil
+}
+
+// held is what an environment has before an update of its credentials.
+type held struct {
+	// own are its Secrets, and data is what they, and the Secret of another owner that a backend refers to, have.
+	own  []*corev1.Secret
+	data map[string][]byte
+	// by is the caller that gave all of it, "" if there is none.
+	by string
+	// move are the components that refer to the Secret of the update, and referred those of each Secret before it.
+	move     map[component]bool
+	referred map[string][]component
+}
+
+// add adds the Secret of a name, nil if it does not exist.
+func (h *held) add(name string, secret *corev1.Secret, e *environment, mayGet func(name string) error) error {
+	if secret == nil {
+		return nil
+	}
+	uses := h.referred[name]
+	if isOwn(secret, e) {
+		h.own = append(h.own, secret)
+		if secret.Annotations[v1alpha1.ActorAnnotation] != h.by {
+			h.by = "" // it has the credentials of several users then, and is no one's own
+		}
+		for _, c := range uses {
+			h.move[c] = true
+			keep(h.data, secret.Data, c)
+		}
+		return nil
+	}
+	if !slices.Contains(uses, ofBackend) || !h.move[ofBackend] {
+		return nil
+	}
+	if err := mayGet(name); err != nil {
+		return err
+	}
+	h.by = ""
+	keep(h.data, secret.Data, ofBackend)
+	return nil
+}
+
+// unchanged reports whether one Secret has these data already, and all components that move refer to it.
+func (h *held) unchanged(data map[string][]byte) bool {
+	if len(h.own) != 1 {
+		return false
+	}
+	for c, moves := range h.move {
+		if moves && !slices.Contains(h.referred[h.own[0].Name], c) {
+			return false
+		}
+	}
+	return maps.EqualFunc(data, h.own[0].Data, bytes.Equal)
 }
 
 // settle deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An

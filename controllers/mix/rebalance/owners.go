@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,19 +121,24 @@ func (o *owners) known(
 	if t.Pod != nil {
 		return t, nil
 	}
-	revision, err := o.kube.AppsV1().ControllerRevisions(pod.Namespace).Get(ctx, t.Revision, metav1.GetOptions{})
+	return t, o.readRevision(ctx, &t, pod.Namespace, ref.UID)
+}
+
+// readRevision completes the template of a StatefulSet, whose revisions are objects of their own.
+func (o *owners) readRevision(ctx context.Context, t *replacement.Template, namespace string, owner types.UID) error {
+	revision, err := o.kube.AppsV1().ControllerRevisions(namespace).Get(ctx, t.Revision, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return t, unknownTemplate{fmt.Errorf("%s of %s cannot be read: %w", t.Field, t.Owner, err)}
+		return unknownTemplate{fmt.Errorf("%s of %s cannot be read: %w", t.Field, t.Owner, err)}
 	case err != nil:
-		return t, fmt.Errorf("read %s of %s: %w", t.Field, t.Owner, err)
-	case metav1.GetControllerOfNoCopy(revision) == nil || metav1.GetControllerOfNoCopy(revision).UID != ref.UID:
-		return t, unknownTemplate{fmt.Errorf("%s is not controlled by %s", t.Field, t.Owner)}
+		return fmt.Errorf("read %s of %s: %w", t.Field, t.Owner, err)
+	case metav1.GetControllerOfNoCopy(revision) == nil || metav1.GetControllerOfNoCopy(revision).UID != owner:
+		return unknownTemplate{fmt.Errorf("%s is not controlled by %s", t.Field, t.Owner)}
 	}
 	if err := t.ReadRevision(revision); err != nil {
-		return t, unknownTemplate{err}
+		return unknownTemplate{err}
 	}
-	return t, nil
+	return nil
 }
 
 func (o *owners) list(ctx context.Context, m replacement.Maker, namespace string, one metav1.ListOptions) (list runtime.Object, err error) {

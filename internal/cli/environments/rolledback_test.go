@@ -24,8 +24,10 @@ func TestARollbackKeepsTheCredentialsOfTheService(t *testing.T) {
 		}}
 	}
 	for name, c := range map[string]struct{ now, then, want *v1alpha1.EnvironmentSpec }{
-		"replaced by an update": {of("shop-credentials-new", "shop-credentials-new"), of("shop-credentials", "shop-credentials"),
-			of("shop-credentials-new", "shop-credentials-new")},
+		"replaced by an update": {
+			of("shop-credentials-new", "shop-credentials-new"), of("shop-credentials", "shop-credentials"),
+			of("shop-credentials-new", "shop-credentials-new"),
+		},
 		"another owner's then": {of("shop-credentials", "shop-credentials"), of("mine", "mine"), of("mine", "mine")},
 		"another owner's now":  {of("mine", "mine"), of("shop-credentials", "shop-credentials"), of("shop-credentials", "shop-credentials")},
 		"none then":            {of("shop-credentials", ""), of("", ""), of("", "")},

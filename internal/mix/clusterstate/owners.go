@@ -189,8 +189,12 @@ func (f *State) Owner(uid types.UID) metav1.Object {
 // sameState reports whether an update of a controller is none that counts.
 func sameState(a, b *Owner) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name && above(a) == above(b) &&
-		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) &&
-		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
+		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) && sameDemand(a, b)
+}
+
+// sameDemand reports whether two states of a controller create the same pods at the same times.
+func sameDemand(a, b *Owner) bool {
+	return a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
 		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node && a.minReady == b.minReady
 }
 

@@ -51,14 +51,7 @@ func ReasonOf(plugin, message string, pod *corev1.Pod, node *corev1.Node) (reaso
 		}
 		return NodeAffinityMismatch, ""
 	case taintToleration:
-		taint := untolerated(pod, node)
-		switch taint.Key {
-		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
-			return NodeNotReady, ""
-		case corev1.TaintNodeUnschedulable: // a cordoned node has it too
-			return NodeUnschedulable, ""
-		}
-		return TaintWithoutToleration, taint.Key
+		return reasonOfTaint(untolerated(pod, node).Key)
 	case nodeUnschedulable:
 		return NodeUnschedulable, ""
 	case interPodAffinity:
@@ -70,6 +63,16 @@ func ReasonOf(plugin, message string, pod *corev1.Pod, node *corev1.Node) (reaso
 		return TopologySpreadViolation, ""
 	}
 	return Custom, ""
+}
+
+func reasonOfTaint(taint string) (reason Reason, key string) {
+	switch taint {
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
+		return NodeNotReady, ""
+	case corev1.TaintNodeUnschedulable: // a cordoned node has it too
+		return NodeUnschedulable, ""
+	}
+	return TaintWithoutToleration, taint
 }
 
 // narrowed returns the reason for which filters were not tried on a node: a PreFilter named others, and the status does not name

@@ -22,12 +22,10 @@ type Slot interface {
 
 // Confirm confirms the slot of a pod, if it has one.
 func Confirm(state fwk.CycleState, pod *corev1.Pod) error {
-	data, err := state.Read(Key)
-	if err != nil {
-		return nil
-	}
-	if s, ok := data.(Slot); ok {
-		return s.Confirm(pod)
+	if data, err := state.Read(Key); err == nil {
+		if s, ok := data.(Slot); ok {
+			return s.Confirm(pod)
+		}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func Unbounded(path string, s *Schema) (missing []string) {
 	case isQuantity(s):
 		need(ruled(s, ")) <= 0"), "highest quantity")
 	case s.Type == "string":
-		need(s.MaxLength != nil || len(s.Enum) > 0 || s.Format == "date-time", "maxLength")
+		need(s.MaxLength != nil || !isFreeText(s), "maxLength")
 	case s.Type == "integer", s.Type == "number":
 		need(ruled(s, "self <=") || s.Maximum != nil && s.Minimum != nil, "maximum and minimum")
 	case s.Type == "array":
@@ -177,14 +177,8 @@ func full(s *Schema, number int, left *int) any {
 		}
 		return m
 	case s.Type == "object":
-		m := map[string]any{}
-		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			if *left > 0 || slices.Contains(s.Required, name) {
-				m[name] = full(new(s.Properties[name]), number, left)
-			}
-		}
-		return m
-	case s.Type == "string" && !isQuantity(s) && len(s.Enum) == 0 && s.Format != "date-time":
+		return fullObject(s, number, left)
+	case isFreeText(s):
 		text := longest(s, number)
 		*left -= len(text)
 		return text
@@ -194,6 +188,20 @@ func full(s *Schema, number int, left *int) any {
 	}
 	*left -= 8
 	return scalars(s)[0]
+}
+
+func fullObject(s *Schema, number int, left *int) map[string]any {
+	m := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if *left > 0 || slices.Contains(s.Required, name) {
+			m[name] = full(new(s.Properties[name]), number, left)
+		}
+	}
+	return m
+}
+
+func isFreeText(s *Schema) bool {
+	return s.Type == "string" && !isQuantity(s) && len(s.Enum) == 0 && s.Format != "date-time"
 }
 
 // least returns the smallest value.
@@ -211,7 +219,7 @@ func least(s *Schema, number int) any {
 			m[name] = least(new(s.Properties[name]), number)
 		}
 		return m
-	case s.Type == "string" && !isQuantity(s) && len(s.Enum) == 0 && s.Format != "date-time":
+	case isFreeText(s):
 		text := fmt.Sprint("a", number)
 		return text + strings.Repeat("a", max(0, int(deref(s.MinLength))-len(text)))
 	case s.Type == "integer":
