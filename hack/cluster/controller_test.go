@@ -174,7 +174,7 @@ func TestControllerHasNoRightItDoesNotNeed(t *testing.T) {
 		{"patch", "berth.dev", "capacitymixes", "status", true},
 		{"list", "storage.k8s.io", "csinodes", "", true},
 		{"delete", "", "pods", "", false},
-		{"create", "", "pods", "", false},
+		{"create", "", "pods", "", true}, // with dryRun only: the policy berth-controller-pods
 		{"update", "berth.dev", "capacitymixes", "", false},
 		{"patch", "berth.dev", "capacitymixes", "", false},
 		{"patch", "", "nodes", "", false},

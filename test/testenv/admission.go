@@ -8,10 +8,13 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/hack/cluster"
 )
 
 // Forbid makes the API server refuse to create a resource of pods, such as "pods/binding", by a prefix of their names, and
-// waits until an attempt is refused. It returns what ends that.
+// waits until an attempt is refused. It returns what ends that. Pods of berth-controller are not refused: as with
+// any policy that decides by user, the dry run of a replacement does not show it.
 func (w *World) Forbid(prefix, resource string, try func() error) (allow func()) {
 	w.T.Helper()
 	name := w.Namespace
@@ -19,6 +22,9 @@ func (w *World) Forbid(prefix, resource string, try func() error) (allow func())
 	create.Operations = []admissionv1.OperationType{admissionv1.Create}
 	create.Rule = admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}}
 	rule := fmt.Sprintf("request.namespace != %q || !request.name.startsWith(%q)", w.Namespace, prefix)
+	if resource == "pods" {
+		rule += fmt.Sprintf(" || request.userInfo.username == %q", cluster.BerthControllerUser)
+	}
 	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{create}},
 		Validations:      []admissionv1.Validation{{Expression: rule, Message: "not now"}},

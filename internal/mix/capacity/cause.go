@@ -17,8 +17,10 @@ const (
 	Maintenance Cause = "maintenance"
 	// Health: the node is given up as broken.
 	Health Cause = "health"
-	// Deletion: the node is being deleted, or is gone, and nothing tells why.
+	// Deletion: the node is being deleted, and nothing tells why.
 	Deletion Cause = "deletion"
+	// Vanished: the node is gone, and nothing told that it would go.
+	Vanished Cause = "vanished"
 )
 
 const (
@@ -41,10 +43,15 @@ func CauseOf(node *corev1.Node) Cause {
 		return Interruption
 	case node.Spec.Unschedulable:
 		return Maintenance
+	case node.DeletionTimestamp == nil:
+		return Vanished
 	}
 	return Deletion
 }
 
 // Lost reports whether a departure for this cause is a loss that others may follow at any moment, as in a storm. A node that
-// was deleted without a cause counts if it had pods to run: empty ones are deleted by whoever needs them no more.
-func (c Cause) Lost(empty bool) bool { return c == Interruption || c == Deletion && !empty }
+// is being deleted without another sign counts if it had pods to run: empty ones are deleted by whoever needs them no more. One
+// that vanishes without any sign counts always: spot nodes that flap are empty from the second time on.
+func (c Cause) Lost(empty bool) bool {
+	return c == Interruption || c == Vanished || c == Deletion && !empty
+}

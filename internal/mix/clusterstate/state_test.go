@@ -156,8 +156,8 @@ func TestADepartureKeepsTheCauseThatItBeganWith(t *testing.T) {
 		"an interrupted node that consolidates":       {[]func(*corev1.Node){taint(disrupted), taint(spot)}, owned("ReplicaSet"), capacity.Autoscaler, false},
 		"an administrator cordons and deletes":        {[]func(*corev1.Node){cordon}, owned("ReplicaSet"), capacity.Maintenance, false},
 		"the handler drains without taints":           {[]func(*corev1.Node){func(n *corev1.Node) { cordon(n); handler(n) }}, nil, capacity.Interruption, true},
-		"a running node vanishes":                     {nil, owned("ReplicaSet"), capacity.Deletion, true},
-		"an empty node vanishes":                      {nil, nil, capacity.Deletion, false},
+		"a running node vanishes":                     {nil, owned("ReplicaSet"), capacity.Vanished, true},
+		"an empty node vanishes":                      {nil, nil, capacity.Vanished, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newClusterState()

@@ -63,6 +63,7 @@ var rights = testenv.Rights{
 	SometimesUsed: map[string]string{"patch /events": "the recorder increments the count of a repeated event"},
 	NeverUsed: map[string]string{
 		"get */*/scale":                "it is read of owners of kinds that Berth does not watch",
+		"get apps/controllerrevisions": "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
 		"list /services":               ofProfiles,
 		"list /replicationcontrollers": ofProfiles,
 	},

@@ -290,19 +290,19 @@ func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {
 	w.Create(lone("quota", "quota", other))
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 250, builders.Gated, builders.ByDefault))
 	waitGated(w, "web", 250)
-	pods := append(w.Live("quota"), w.Live("web")...)
+	pods := w.Live("web")
 	c := w.Controller(testenv.Impatient, after(time.Second), unrepaired)
 	w.WaitBound("web", 250)
-	assert.Equal(t, 251, opened(w, c))
+	assert.Equal(t, 250, opened(w, c))
 	p := w.Live("quota")[0]
-	assert.Equal(t, []corev1.PodSchedulingGate{{Name: "example.com/quota"}}, p.Spec.SchedulingGates)
-	assert.Equal(t, v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.UngateReasonAnnotation])
+	assert.Len(t, p.Spec.SchedulingGates, 2, "a pod that another gate holds waits for that one, and Berth's is the last to go")
+	assert.NotContains(t, p.Annotations, v1alpha1.UngateReasonAnnotation)
 	made := map[string]time.Time{}
 	for i := range pods {
 		made[pods[i].Name] = pods[i].CreationTimestamp.Time
 	}
 	openings := w.PodPatches()
-	assert.Len(t, openings, 251)
+	assert.Len(t, openings, 250)
 	for i := 1; i < len(openings); i++ {
 		before, r := openings[i-1].Name, openings[i].Name
 		require.False(t, made[r].Before(made[before]), "the oldest first: opening %d, %s made at %s after %s made at %s", i, r, made[r], before, made[before])
