@@ -5,6 +5,7 @@ package v1alpha1_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,12 +116,41 @@ func checkSchema(t *testing.T, path, field string, schema *apiextensionsv1.JSONS
 	}
 }
 
+// ruled reports whether a rule of a schema has a text.
+func ruled(schema *apiextensionsv1.JSONSchemaProps, text string) bool {
+	return slices.ContainsFunc(schema.XValidations, func(rule apiextensionsv1.ValidationRule) bool { return strings.Contains(rule.Rule, text) })
+}
+
+// parsed finds what a rule reads as a quantity, unless the rule has it as a literal.
+var parsed = regexp.MustCompile(`(?:isQuantity|quantity)\(((?:string\([^()]*\)|[^()'])+)\)`)
+
+// checkQuantities requires that a rule refuses a large exponent before it reads a quantity: the API server computes the power of ten of
+// 1e-999999999 for minutes or hours, whatever the budget of the rule is.
+func checkQuantities(t *testing.T, path, rule string) {
+	t.Helper()
+	literals := strings.Count(rule, "uantity('")
+	found := parsed.FindAllStringSubmatchIndex(rule, -1)
+	assert.Len(t, found, strings.Count(rule, "uantity(")-literals, "%s: %s", path, rule)
+	for _, at := range found {
+		bound := rule[at[2]:at[3]] + ".matches('[eE].{4}')"
+		assert.Contains(t, rule[:at[0]], bound, "%s: a quantity is read before its exponent is bounded", path)
+	}
+}
+
 func checkBounds(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	// A quantity may be written as a number: its pattern distinguishes it from other fields of two types.
 	quantity := schema.XIntOrString && schema.Pattern != ""
 	assert.True(t, quantity || !schema.XIntOrString, "%s: one type a field", path)
 	assert.Nil(t, schema.XPreserveUnknownFields, "%s: every field has a schema", path)
+	if quantity || ruled(schema, "isQuantity(self)") {
+		assert.NotNil(t, schema.MaxLength, "%s: a quantity needs maxLength", path)
+		assert.True(t, ruled(schema, "compareTo(quantity('") && ruled(schema, ")) <= 0"), "%s: a quantity needs a maximum", path)
+	}
+	for _, rule := range schema.XValidations {
+		checkQuantities(t, path, rule.Rule)
+		checkQuantities(t, path, rule.MessageExpression)
+	}
 	switch schema.Type {
 	case "string":
 		bounded := schema.MaxLength != nil || len(schema.Enum) > 0 || schema.Format == "date-time"
@@ -132,11 +162,8 @@ func checkBounds(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaPr
 		}
 	case "integer":
 		assert.Contains(t, []string{"int32", "int64"}, schema.Format, path)
-		ours := slices.ContainsFunc(schema.XValidations, func(rule apiextensionsv1.ValidationRule) bool {
-			return strings.Contains(rule.Rule, "self <=")
-		})
 		generation := strings.HasSuffix(path, "observedGeneration")
-		assert.True(t, ours || schema.Maximum != nil || generation, "%s: an integer needs both bounds", path)
+		assert.True(t, ruled(schema, "self <=") || schema.Maximum != nil && schema.Minimum != nil || generation, "%s: an integer needs both bounds", path)
 	case "object":
 		if schema.AdditionalProperties != nil {
 			assert.NotNil(t, schema.MaxProperties, "%s: a map needs maxProperties", path)

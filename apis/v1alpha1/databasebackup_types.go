@@ -57,7 +57,8 @@ type DatabaseBackupStorage struct {
 	// size is the size of the volume, a quantity such as 10Gi. Defaults to 10Gi.
 	//
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="size must be a positive quantity such as 10Gi"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="size must be a positive quantity such as 10Gi"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`size must be at most 1Pi`
 	// +optional
 	Size string `json:"size,omitempty"`
 

@@ -186,14 +186,16 @@ type EnvironmentResources struct {
 	// cpu is the CPU request and limit, in cores: 500m, 2.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpu must be at most 1M`
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 
 	// memory is the memory request and limit, in bytes: 512Mi, 2Gi.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memory must be at most 1Pi`
 	// +optional
 	Memory string `json:"memory,omitempty"`
 
@@ -201,7 +203,8 @@ type EnvironmentResources struct {
 	// otherwise the request and limit of the node's ephemeral storage.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`disk must be a quantity above 0`,messageExpression=`"disk must be a quantity above 0, such as 512Mi or 10Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`disk must be a quantity above 0`,messageExpression=`"disk must be a quantity above 0, such as 512Mi or 10Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`disk must be at most 1Pi`
 	// +optional
 	Disk string `json:"disk,omitempty"`
 }

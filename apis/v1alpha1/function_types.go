@@ -361,28 +361,32 @@ type ResourceAllocation struct {
 	// cpu is the CPU request of a pod, in cores: 500m, 2.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpu must be at most 1M`
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 
 	// memory is the memory request of a pod, in bytes: 512Mi, 2Gi.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memory must be at most 1Pi`
 	// +optional
 	Memory string `json:"memory,omitempty"`
 
 	// cpuLimit is the CPU limit of a pod, in cores. If unset, there is no limit.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpuLimit must be a quantity above 0`,messageExpression=`"cpuLimit must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpuLimit must be a quantity above 0`,messageExpression=`"cpuLimit must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpuLimit must be at most 1M`
 	// +optional
 	CPULimit string `json:"cpuLimit,omitempty"`
 
 	// memoryLimit is the memory limit of a pod, in bytes. If unset, there is no limit.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memoryLimit must be a quantity above 0`,messageExpression=`"memoryLimit must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memoryLimit must be a quantity above 0`,messageExpression=`"memoryLimit must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memoryLimit must be at most 1Pi`
 	// +optional
 	MemoryLimit string `json:"memoryLimit,omitempty"`
 }

@@ -15,9 +15,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="(!has(self.podName) && !has(self.nodeName)) || !has(self.replicas) || self.replicas == 1",message="replicas must be 1 with podName and with nodeName",fieldPath=".replicas"
 // +kubebuilder:validation:XValidation:rule="has(self.podSelector) == has(oldSelf.podSelector) && (!has(self.podSelector) || self.podSelector == oldSelf.podSelector)",message="podSelector must not be changed",fieldPath=".podSelector"
 // +kubebuilder:validation:XValidation:rule="has(self.podName) == has(oldSelf.podName) && (!has(self.podName) || self.podName == oldSelf.podName)",message="podName must not be changed",fieldPath=".podName"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || !isQuantity(string(self.cpu)) || quantity(string(self.cpu)).compareTo(quantity(string(oldSelf.cpu))) == 0)",message="cpu must not be changed",fieldPath=".cpu"
-// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || !isQuantity(string(self.memory)) || quantity(string(self.memory)).compareTo(quantity(string(oldSelf.memory))) == 0)",message="memory must not be changed",fieldPath=".memory"
-// +kubebuilder:validation:XValidation:rule="has(self.ephemeralStorage) == has(oldSelf.ephemeralStorage) && (!has(self.ephemeralStorage) || !isQuantity(string(self.ephemeralStorage)) || quantity(string(self.ephemeralStorage)).compareTo(quantity(string(oldSelf.ephemeralStorage))) == 0)",message="ephemeralStorage must not be changed",fieldPath=".ephemeralStorage"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || string(self.cpu).matches('[eE].{4}') || string(oldSelf.cpu).matches('[eE].{4}') || !isQuantity(string(self.cpu)) || quantity(string(self.cpu)).compareTo(quantity(string(oldSelf.cpu))) == 0)",message="cpu must not be changed",fieldPath=".cpu"
+// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || string(self.memory).matches('[eE].{4}') || string(oldSelf.memory).matches('[eE].{4}') || !isQuantity(string(self.memory)) || quantity(string(self.memory)).compareTo(quantity(string(oldSelf.memory))) == 0)",message="memory must not be changed",fieldPath=".memory"
+// +kubebuilder:validation:XValidation:rule="has(self.ephemeralStorage) == has(oldSelf.ephemeralStorage) && (!has(self.ephemeralStorage) || string(self.ephemeralStorage).matches('[eE].{4}') || string(oldSelf.ephemeralStorage).matches('[eE].{4}') || !isQuantity(string(self.ephemeralStorage)) || quantity(string(self.ephemeralStorage)).compareTo(quantity(string(oldSelf.ephemeralStorage))) == 0)",message="ephemeralStorage must not be changed",fieldPath=".ephemeralStorage"
 // +kubebuilder:validation:XValidation:rule="has(self.extendedResources) == has(oldSelf.extendedResources) && (!has(self.extendedResources) || self.extendedResources == oldSelf.extendedResources)",message="extendedResources must not be changed",fieldPath=".extendedResources"
 // +kubebuilder:validation:XValidation:rule="has(self.nodeSelector) == has(oldSelf.nodeSelector) && (!has(self.nodeSelector) || self.nodeSelector == oldSelf.nodeSelector)",message="nodeSelector must not be changed",fieldPath=".nodeSelector"
 // +kubebuilder:validation:XValidation:rule="has(self.nodeName) == has(oldSelf.nodeName) && (!has(self.nodeName) || self.nodeName == oldSelf.nodeName)",message="nodeName must not be changed",fieldPath=".nodeName"
@@ -46,19 +46,28 @@ type ReservationSpec struct {
 
 	// cpu is the CPU that is held for each pod, in cores: 500m, 2.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1000000 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpu must be at most 1M`
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory is the memory that is held for each pod, in bytes: 512Mi, 2Gi.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memory must be at most 1Pi`
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// ephemeralStorage is the node-local storage that is held for each pod, in bytes: 10Gi.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`ephemeralStorage must be a quantity above 0`,messageExpression=`"ephemeralStorage must be a quantity above 0, such as 512Mi or 10Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`ephemeralStorage must be a quantity above 0`,messageExpression=`"ephemeralStorage must be a quantity above 0, such as 512Mi or 10Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`ephemeralStorage must be at most 1Pi`
 	// +optional
 	EphemeralStorage *resource.Quantity `json:"ephemeralStorage,omitempty"`
 

@@ -13,8 +13,8 @@ import (
 // ResourceLimitSpec defines the resources of pods and the nodes that they may run on. Requests and limits apply to the
 // pod as a whole, all its containers together.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.cpuLimit) || !isQuantity(string(self.cpu)) || !isQuantity(string(self.cpuLimit)) || quantity(string(self.cpuLimit)).compareTo(quantity(string(self.cpu))) >= 0",message="cpuLimit must not be below cpu",messageExpression="'cpuLimit must not be below cpu: ' + string(self.cpuLimit) + ' is below ' + string(self.cpu)",fieldPath=".cpuLimit"
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.memoryLimit) || !isQuantity(string(self.memory)) || !isQuantity(string(self.memoryLimit)) || quantity(string(self.memoryLimit)).compareTo(quantity(string(self.memory))) >= 0",message="memoryLimit must not be below memory",messageExpression="'memoryLimit must not be below memory: ' + string(self.memoryLimit) + ' is below ' + string(self.memory)",fieldPath=".memoryLimit"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.cpuLimit) || string(self.cpu).matches('[eE].{4}') || !isQuantity(string(self.cpu)) || string(self.cpuLimit).matches('[eE].{4}') || !isQuantity(string(self.cpuLimit)) || quantity(string(self.cpuLimit)).compareTo(quantity(string(self.cpu))) >= 0",message="cpuLimit must not be below cpu",messageExpression="'cpuLimit must not be below cpu: ' + string(self.cpuLimit) + ' is below ' + string(self.cpu)",fieldPath=".cpuLimit"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.memoryLimit) || string(self.memory).matches('[eE].{4}') || !isQuantity(string(self.memory)) || string(self.memoryLimit).matches('[eE].{4}') || !isQuantity(string(self.memoryLimit)) || quantity(string(self.memoryLimit)).compareTo(quantity(string(self.memory))) >= 0",message="memoryLimit must not be below memory",messageExpression="'memoryLimit must not be below memory: ' + string(self.memoryLimit) + ' is below ' + string(self.memory)",fieldPath=".memoryLimit"
 type ResourceLimitSpec struct {
 	// description is a human-readable description of the ResourceLimit, at most 1024 characters.
 	//
@@ -24,34 +24,49 @@ type ResourceLimitSpec struct {
 
 	// cpu is the CPU that a pod requests, in cores: 500m, 2. If unset, the pod's own requests apply, without a bound.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1000000 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpu must be at most 1M`
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory is the memory that a pod requests, in bytes: 512Mi, 2Gi. If unset, the pod's own requests apply, without a
 	// bound.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memory must be at most 1Pi`
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// cpuLimit is the maximum CPU request and limit of a pod, in cores. It must not be below cpu. Defaults to cpu.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpuLimit must be a quantity above 0`,messageExpression=`"cpuLimit must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpuLimit must be a quantity above 0`,messageExpression=`"cpuLimit must be a quantity above 0, such as 500m or 2, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1000000 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1M')) <= 0`,message=`cpuLimit must be at most 1M`
 	// +optional
 	CPULimit *resource.Quantity `json:"cpuLimit,omitempty"`
 
 	// memoryLimit is the maximum memory request and limit of a pod, in bytes. It must not be below memory. Defaults to
 	// memory.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memoryLimit must be a quantity above 0`,messageExpression=`"memoryLimit must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memoryLimit must be a quantity above 0`,messageExpression=`"memoryLimit must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`memoryLimit must be at most 1Pi`
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
 
 	// ephemeralStorage is the node-local storage that a pod requests, in bytes, which is also its maximum request and
 	// limit. If unset, the pod's own requests apply, without a bound.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`ephemeralStorage must be a quantity above 0`,messageExpression=`"ephemeralStorage must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`ephemeralStorage must be a quantity above 0`,messageExpression=`"ephemeralStorage must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`ephemeralStorage must be at most 1Pi`
 	// +optional
 	EphemeralStorage *resource.Quantity `json:"ephemeralStorage,omitempty"`
 
@@ -90,7 +105,10 @@ type ResourceLimitSpec struct {
 type VolumeLimit struct {
 	// size is the size of the volume, in bytes: 10Gi.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`size must be a quantity above 0`,messageExpression=`"size must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self > 0 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`size must be a quantity above 0`,messageExpression=`"size must be a quantity above 0, such as 512Mi or 2Gi, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self <= 1125899906842624 : self.matches('[eE].{4}') || !isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0`,message=`size must be at most 1Pi`
 	// +required
 	Size resource.Quantity `json:"size"`
 

@@ -56,7 +56,7 @@ type ScoreRules struct {
 	// functions is a list of functions and their weights, at most 6. At least one must have a coefficient above 0.
 	//
 	// +kubebuilder:validation:MaxItems=6
-	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.exists(f, !has(f.coefficient) || !isQuantity(string(f.coefficient)) || quantity(string(f.coefficient)).isGreaterThan(quantity('0')))",message="functions must have at least one coefficient above 0"
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.exists(f, !has(f.coefficient) || string(f.coefficient).matches('[eE].{4}') || !isQuantity(string(f.coefficient)) || quantity(string(f.coefficient)).isGreaterThan(quantity('0')))",message="functions must have at least one coefficient above 0"
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -119,7 +119,9 @@ type ScoreFunction struct {
 
 	// coefficient is the number by which the value of the function is multiplied, from 0 to 1000: 0.5, 3. Defaults to 1.
 	//
-	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 0 && self <= 1000 : isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0 && quantity(self).compareTo(quantity('1k')) <= 0`,message=`coefficient must be a number from 0 to 1000`,messageExpression=`"coefficient must be a number from 0 to 1000, such as 0.5 or 3, not '" + string(self) + "'"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 0 && self <= 1000 : !self.matches('[eE].{4}') && isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0 && quantity(self).compareTo(quantity('1k')) <= 0`,message=`coefficient must be a number from 0 to 1000`,messageExpression=`"coefficient must be a number from 0 to 1000, such as 0.5 or 3, not '" + string(self) + "'"`
 	// +optional
 	Coefficient *resource.Quantity `json:"coefficient,omitempty"`
 }

@@ -58,6 +58,7 @@ func Unbounded(path string, s *Schema) (missing []string) {
 	}
 	switch {
 	case isQuantity(s):
+		need(s.MaxLength != nil, "maxLength")
 		need(ruled(s, ")) <= 0"), "highest quantity")
 	case s.Type == "string":
 		need(s.MaxLength != nil || !isFreeText(s), "maxLength")

@@ -31,7 +31,7 @@ properties:
   list: {type: array, maxItems: 3, items: {type: object, required: [key], properties: {key: {type: string, maxLength: 63}}}}
   labels: {type: object, maxProperties: 2, additionalProperties: {type: string, maxLength: 10}}
   text: {type: string, maxLength: 8192}
-  cpu: {x-kubernetes-int-or-string: true, x-kubernetes-validations: [{rule: "quantity(self).compareTo(quantity('1M')) <= 0"}]}
+  cpu: {x-kubernetes-int-or-string: true, maxLength: 64, x-kubernetes-validations: [{rule: "quantity(self).compareTo(quantity('1M')) <= 0"}]}
 `
 
 func TestEachFieldIsAtItsExtremes(t *testing.T) {
@@ -69,7 +69,8 @@ func TestAFieldWithoutABoundIsAnError(t *testing.T) {
 		"spec[] has no maxLength":             "{type: array, maxItems: 1, items: {type: string}}",
 		"spec has no maxProperties":           "{type: object, additionalProperties: {type: boolean}}",
 		"spec{} has no maxLength":             "{type: object, maxProperties: 1, additionalProperties: {type: string}}",
-		"spec has no highest quantity":        "{x-kubernetes-int-or-string: true}",
+		"spec has no highest quantity":        "{x-kubernetes-int-or-string: true, maxLength: 64}",
+		"spec has no maxLength\n":             "{x-kubernetes-int-or-string: true}",
 		"spec has no type":                    "{}",
 		"spec has no schema of what is below": "{type: object, x-kubernetes-preserve-unknown-fields: true}",
 	} {

@@ -91,8 +91,24 @@ func quantityCases(field, path, example string, in func(value string) string) ru
 		plain := strings.NewReplacer("[", ".", "]", "").Replace(path)
 		return fmt.Sprintf(`[%s: Invalid value: %q: %s in body should match %s, %s]`, plain, value, plain, quantityPattern, tooLow(value))
 	}
-	return ruleCases{field + " must be a quantity above 0": {
-		accepted: []string{in("1"), in("'1'"), in("500m"), in("1.5Gi"), in("1e3"), in("1073741824"), in("'0.1'")},
+	highest, number, above := "1Pi", "1125899906842624", "1125899906842625"
+	if strings.HasPrefix(field, "cpu") {
+		highest, number, above = "1M", "1000000", "1000001"
+	}
+	tooHigh := func(shown string) string {
+		return fmt.Sprintf(`%s: Invalid value: %s: %s must be at most %s`, path, shown, field, highest)
+	}
+	return ruleCases{field + " must be at most " + highest: {
+		accepted: []string{in(highest), in(number), in("'" + number + "'"), in("1e3")},
+		rejected: []rejected{
+			{in(above), tooHigh(above)},
+			{in("'" + above + "'"), tooHigh(strconv.Quote(above))},
+			{in("1E"), tooHigh(`"1E"`)},
+			{in("'9223372036854775807'"), tooHigh(`"9223372036854775807"`)},
+			{in("'1e+99'"), tooHigh(`"1e+99"`)},
+		},
+	}, field + " must be a quantity above 0": {
+		accepted: []string{in("1"), in("'1'"), in("500m"), in("1e3"), in("'0.1'")},
 		rejected: []rejected{
 			{in("'0'"), tooLow("0")},
 			{in("0m"), tooLow("0m")},
@@ -103,6 +119,9 @@ func quantityCases(field, path, example string, in func(value string) string) ru
 			{in("1 Gi"), notOne("1 Gi")},
 			{in("1GB"), notOne("1GB")},
 			{in("''"), notOne("")},
+			// An API server that parsed these would not come to an end.
+			{in("'1e2147483647'"), tooLow("1e2147483647")},
+			{in("'1E-99999999'"), tooLow("1E-99999999")},
 		},
 	}}
 }

@@ -176,11 +176,15 @@ func ofMixes() []row {
 func sizes() row {
 	r := row{name: "fields of a ResourceLimit"}
 	for i, field := range []string{"cpu", "memory", "cpuLimit", "memoryLimit", "ephemeralStorage"} {
-		for j, quantity := range []any{int64(1), int64(1<<31 - 1), int64(1<<63 - 1), "9223372036854775807", "1n"} {
+		highest := "1Pi"
+		if strings.HasPrefix(field, "cpu") {
+			highest = "1M"
+		}
+		for j, quantity := range []any{int64(1), int64(1_000_000), highest, "1n"} {
 			name := fmt.Sprintf("size-%d-%d", i, j)
 			r.add(custom("ResourceLimit", name, map[string]any{}, quantity, field), builders.Pod("sized", name, builders.OfSize(name)))
 		}
-		for j, quantity := range []any{int64(0), int64(-1), "-1", "x", long, ""} {
+		for j, quantity := range []any{int64(0), int64(-1), "-1", "x", long, "", int64(1<<63 - 1), "9223372036854775807", "1E", "1e300"} {
 			r.refuse("spec."+field, custom("ResourceLimit", fmt.Sprintf("refused-%d-%d", i, j), map[string]any{}, quantity, field))
 		}
 	}
