@@ -52,7 +52,7 @@ func BenchmarkReadingFor100Pages(b *testing.B) {
 	b.ReportAllocs()
 	bytes := 0
 	for i := 0; b.Loop(); i++ {
-		o.Workloads[3].Pending = i
+		o.Workloads[3].Pending = overview.Known(i)
 		o.Workloads[3].Slots[9].Reason, o.Workloads[3].Slots[9].Pod = "", fmt.Sprint("pod-", i)
 		bytes += read()
 	}

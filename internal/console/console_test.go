@@ -53,10 +53,32 @@ func (c *cluster) count() int {
 	return c.reads
 }
 
+// A user who may not list nodes saw each slot as if it were on the wrong type.
+func TestWhatIsUnknownIsShownAsUnknown(t *testing.T) {
+	w := workload("shop", "web")
+	w.Satisfied, w.Reason, w.Actual = overview.Maybe[bool]{}, overview.ReasonUnknown, overview.Maybe[overview.Split]{}
+	for i := range w.Slots {
+		w.Slots[i].State, w.Slots[i].NodeType = overview.Unknown, ""
+	}
+	o := overviewOf(w)
+	o.Nodes, o.Totals.Workloads = nil, overview.Maybe[int]{}
+	_, c := start(t, o)
+	_, page := get(t, c, "/")
+	for _, want := range []string{
+		"? Unknown", ">?/7<", ">?/3<", `aria-label="10 slots: 10 unknown"`, `<i class="unknown type-unknown"`, "At least 1 workload<",
+	} {
+		assert.Contains(t, page, want)
+	}
+	assert.NotContains(t, page, "✗")
+	_, page = get(t, c, "/nodes")
+	assert.Contains(t, page, "The nodes are unknown.")
+}
+
 // workload has 7 spot and 3 on-demand slots, two of the floor, all in place.
 func workload(namespace, name string) overview.Workload {
-	w := overview.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Source: "capacitymix/" + name, Rule: "70% spot, at least 2 on-demand", Floor: 2, Satisfied: true}
-	w.Replicas, w.Desired = 10, overview.Split{Spot: 7, OnDemand: 3}
+	w := overview.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Source: "capacitymix/" + name, Rule: "70% spot, at least 2 on-demand", Floor: 2, Satisfied: overview.Known(true)}
+	w.Replicas, w.Counts = 10, overview.NoCounts()
+	w.Desired = overview.Known(overview.Split{Spot: 7, OnDemand: 3})
 	w.Actual = w.Desired
 	for i := range 10 {
 		s := overview.Slot{Slot: i, Type: "spot", State: overview.InPlace, Pod: fmt.Sprint(name, "-", i), Node: fmt.Sprint("spot-", i), NodeType: "spot"}
@@ -69,8 +91,8 @@ func workload(namespace, name string) overview.Workload {
 }
 
 func overviewOf(workloads ...overview.Workload) *overview.Overview {
-	o := &overview.Overview{Workloads: workloads, Nodes: []overview.NodeGroup{{Type: "spot", Zone: "a", Nodes: 7, Accepting: 6, Departing: 1, Pods: 7}}}
-	o.Totals.Mixes, o.Totals.Workloads = len(workloads), len(workloads)
+	o := &overview.Overview{Workloads: workloads, Nodes: []overview.NodeGroup{{Type: "spot", Zone: "a", Nodes: 7, Accepting: 6, Departing: 1, Pods: overview.Known(7)}}}
+	o.Totals.Mixes, o.Totals.Workloads = overview.Known(len(workloads)), overview.Known(len(workloads))
 	return o
 }
 
@@ -136,7 +158,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	bare := workload("shop", "")
 	bare.Kind = ""
 	borrowed := workload("shop", "cart")
-	borrowed.Satisfied, borrowed.Reason, borrowed.Message, borrowed.Revision = false, "NoCapacity", "no spot node has capacity", "6f7c9d"
+	borrowed.Satisfied, borrowed.Reason, borrowed.Message, borrowed.Revision = overview.Known(false), "NoCapacity", "no spot node has capacity", "6f7c9d"
 	borrowed.Slots[4].State, borrowed.Slots[4].NodeType, borrowed.Slots[4].Reason = overview.Borrowed, "on-demand", "the slot requires spot"
 	_, c := start(t, overviewOf(borrowed, workload("shop", "web"), bare))
 
@@ -144,7 +166,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	all := elements(t, page)
 	assert.Len(t, all["tr"], 1+3)
-	assert.Len(t, all["i"], 3*10+7, "a cell for each slot, and the legend")
+	assert.Len(t, all["i"], 3*10+8, "a cell for each slot, and the legend")
 	for _, want := range []string{"✗ NoCapacity", "no spot node has capacity", "✓ Satisfied", "7/7", "pods without a controller", "you may not list nodes", "As of "} {
 		assert.Contains(t, page, want)
 	}
@@ -202,7 +224,7 @@ func TestTextsOfTenantsAreInert(t *testing.T) {
 		`<script>alert(1)</script>`, `" onmouseover="alert(1)`, `javascript:alert(1)`, `</tr></table><iframe src=//evil.example>`, `{{.}}`, `'><img src=x onerror=alert(1)>`,
 	} {
 		w := workload(evil, evil)
-		w.Satisfied, w.Kind, w.Revision, w.Reason, w.Message, w.Source, w.Rule = false, evil, evil, evil, evil, evil, evil
+		w.Satisfied, w.Kind, w.Revision, w.Reason, w.Message, w.Source, w.Rule = overview.Known(false), evil, evil, evil, evil, evil, evil
 		for i := range w.Slots {
 			w.Slots[i] = overview.Slot{Slot: i, Type: evil, Pod: evil, Node: evil, NodeType: evil, State: overview.State(evil), Reason: evil}
 		}
@@ -295,7 +317,7 @@ func TestOnlyWhatChangesIsSent(t *testing.T) {
 	source, c := start(t, overviewOf(before...))
 	next := listen(t, c, "/")
 	pending := workload("shop", "web")
-	pending.Slots[9].State, pending.Pending = overview.Pending, 1
+	pending.Slots[9].State, pending.Pending = overview.Pending, overview.Known(1)
 	source.set(overviewOf(before[0], pending), nil)
 	part := next()
 	assert.True(t, strings.HasPrefix(part.HTML, `<tr id="`+part.ID+`">`), "one row: %s", part.HTML)

@@ -132,7 +132,7 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 		&part{id: "totals", before: render("totals", v)}, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
 }
 
-// reasonCount is the number of workloads that do not satisfy their mix for a reason.
+// reasonCount is the number of workloads that do not satisfy their mix for a reason, or of which it is unknown.
 type reasonCount struct {
 	Reason, URL string
 	Workloads   int
@@ -142,8 +142,8 @@ type reasonCount struct {
 func reasonsOf(o *overview.Overview) (all []reasonCount) {
 	counts := map[string]int{}
 	for i := range o.Workloads {
-		if w := &o.Workloads[i]; !w.Satisfied {
-			counts[cmp.Or(w.Reason, "Unknown")]++
+		if w := &o.Workloads[i]; !w.Satisfied.Is(true) {
+			counts[cmp.Or(w.Reason, overview.ReasonUnknown)]++
 		}
 	}
 	for reason, n := range counts {
@@ -256,7 +256,8 @@ func podURL(w *overview.Workload, slot *overview.Slot, s *state) string {
 func nodesPage(_ []string, _ url.Values, s *state) (*page, error) {
 	v := struct {
 		Groups  []overview.NodeGroup
+		Unread  bool
 		Reports bool
-	}{s.Overview.Nodes, s.reports}
+	}{s.Overview.Nodes, s.Overview.Nodes == nil, s.reports}
 	return &page{title: "Nodes", parts: append(status(s), &part{id: "nodes", before: render("nodes", v)})}, nil
 }

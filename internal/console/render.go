@@ -31,7 +31,17 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 		}{now, all}
 	},
 	"int": func(n int32) int { return int(n) },
-	"of":  func(actual, desired int) string { return strconv.Itoa(actual) + "/" + strconv.Itoa(desired) },
+	"of":  func(actual, desired overview.Maybe[int]) string { return actual.String() + "/" + desired.String() },
+	"spot": func(s overview.Maybe[overview.Split]) overview.Maybe[int] {
+		return overview.Part(s, func(s overview.Split) int { return s.Spot })
+	},
+	"onDemand": func(s overview.Maybe[overview.Split]) overview.Maybe[int] {
+		return overview.Part(s, func(s overview.Split) int { return s.OnDemand })
+	},
+	"unknownType": func(s overview.Maybe[overview.Split]) int {
+		split, _ := s.Get()
+		return split.Unknown
+	},
 }).ParseFS(files, "templates/*.html"))
 
 // maxText bounds a text of others: of an object, or of an error, which can contain whatever a server responds.

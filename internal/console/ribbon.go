@@ -55,12 +55,12 @@ func states(w *overview.Workload) string {
 
 var phrases = map[overview.State]string{
 	overview.InPlace: "in place", overview.Borrowed: "borrowed", overview.Pending: "pending", overview.Departing: "departing",
-	overview.NoPod: "without a pod",
+	overview.NoPod: "without a pod", overview.Unknown: "unknown",
 }
 
 var order = []string{
 	"on spot", "on on-demand", "on unknown", phrases[overview.Borrowed], phrases[overview.Pending], phrases[overview.Departing],
-	phrases[overview.NoPod],
+	phrases[overview.NoPod], phrases[overview.Unknown],
 }
 
 // phrase is the state of a slot in words.
@@ -94,13 +94,16 @@ func slotOf(s *overview.Slot) cell {
 // nodeClass is the class of the type that colours a cell: that of the node or, without one, that of the slot.
 func nodeClass(s *overview.Slot) string {
 	t := s.NodeType
-	if t == "" {
+	switch {
+	case s.State == overview.Unknown:
+		t = capacity.Unknown.String()
+	case t == "":
 		t = s.Type
 	}
 	return "type-" + t
 }
 
-// letter is S for spot, O for on-demand and ? for unknown, or a sign for a slot that is not in place.
+// letter is S for spot, O for on-demand and ? for unknown or for a node that was not read, or a sign for a slot that is not in place.
 func letter(s *overview.Slot) string {
 	switch s.State {
 	case overview.Borrowed:

@@ -227,7 +227,7 @@ func (p *patient) gates(r *Report) {
 			"a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long),
 				"gated pod"), printers.Listed(g.long))
 	}
-	if len(g.without) > 0 && !p.cluster.Missing("capacitymixes.berth.dev") {
+	if len(g.without) > 0 && !p.cluster.Missing(live.MixesResource) {
 		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s",
 			printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
 	}

@@ -80,7 +80,7 @@ func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (
 	l := &loader{ctx: ctx, client: c}
 	pods := objects[*corev1.Pod](l, namespace, "pods", &corev1.PodList{})
 	nodes := objects[*corev1.Node](l, "", "nodes", &corev1.NodeList{})
-	mixes := objects[*v1alpha1.CapacityMix](l, namespace, "capacitymixes.berth.dev", &v1alpha1.CapacityMixList{})
+	mixes := objects[*v1alpha1.CapacityMix](l, namespace, MixesResource, &v1alpha1.CapacityMixList{})
 	owners := slices.Concat(
 		objects[client.Object](l, namespace, "replicasets.apps", &appsv1.ReplicaSetList{}),
 		objects[client.Object](l, namespace, "deployments.apps", &appsv1.DeploymentList{}),

@@ -67,11 +67,12 @@ type Facts struct {
 
 // WorkloadFacts are how the pod's group stands.
 type WorkloadFacts struct {
-	Name      string         `json:"name"`
-	Replicas  int            `json:"replicas"`
-	Desired   overview.Split `json:"desired"`
-	Actual    overview.Split `json:"actual"`
-	Satisfied bool           `json:"satisfied"`
+	Name     string         `json:"name"`
+	Replicas int            `json:"replicas"`
+	Desired  overview.Split `json:"desired"`
+	// Actual and Satisfied are null where they are unknown.
+	Actual    overview.Maybe[overview.Split] `json:"actual"`
+	Satisfied overview.Maybe[bool]           `json:"satisfied"`
 	// state is why it is not satisfied.
 	state string
 }
@@ -86,12 +87,13 @@ type SlotFacts struct {
 
 // NodeFacts are what the pod's node is.
 type NodeFacts struct {
-	Name      string `json:"name"`
-	Type      string `json:"type"`
-	Rule      string `json:"rule,omitempty"`
-	Label     string `json:"label,omitempty"`
-	Domain    string `json:"domain,omitempty"`
-	Departing string `json:"departing,omitempty"`
+	Name string `json:"name"`
+	// Type is null where the nodes could not be read; "unknown" is a type that a node can have.
+	Type      overview.Maybe[string] `json:"type"`
+	Rule      string                 `json:"rule,omitempty"`
+	Label     string                 `json:"label,omitempty"`
+	Domain    string                 `json:"domain,omitempty"`
+	Departing string                 `json:"departing,omitempty"`
 }
 
 // BorrowFacts are why a pod runs on the other type.

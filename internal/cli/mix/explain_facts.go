@@ -61,17 +61,19 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
+	noNodes := e.cluster.Missing("nodes")
+	standing := overview.StandingOf(&g, e.cluster.MixOf(e.pod.Namespace, g.Policy), e.cluster.Unread())
 	out.Workload = &WorkloadFacts{
 		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
-		Actual: overview.Actual(&g), Satisfied: g.Satisfied(),
+		Actual: standing.Actual, Satisfied: standing.Satisfied,
 	}
-	out.Workload.state, _ = stateOf(&g)
+	out.Workload.state, _ = stateOf(&g, &standing, noNodes)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
-	switch assignment.Place {
-	case clusterstate.Pending:
+	switch {
+	case assignment.Place == clusterstate.Pending:
 		out.Pending = pendingFacts(e.pod, slot.waitsFor(assignment))
-	case clusterstate.Settled:
+	case assignment.Place == clusterstate.Settled && !noNodes:
 		if assignment.Borrowed() {
 			out.Borrowed = e.borrowing(&g, assignment)
 		}
@@ -111,7 +113,7 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	for _, i := range invalid {
 		why = append(why, fmt.Sprintf("Ignored: %s.", i))
 	}
-	if e.cluster.Missing("capacitymixes.berth.dev") {
+	if e.cluster.Missing(live.MixesResource) {
 		why = append(why, "The CapacityMixes of the namespace could not be read.")
 	} else {
 		why = append(why, fmt.Sprintf("No CapacityMix in namespace %s selects its labels (%s).", e.pod.Namespace, labels.Set(e.pod.Labels)))
@@ -146,7 +148,10 @@ func (e *explainer) node() *NodeFacts {
 		return nil
 	}
 	n := e.cluster.State.Node(e.record.Node)
-	facts := &NodeFacts{Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
+	if e.cluster.Missing("nodes") {
+		return &NodeFacts{Name: n.Name}
+	}
+	facts := &NodeFacts{Name: n.Name, Type: overview.Known(n.Type.String()), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
 	rule, ok := e.cluster.Rule(n.Rule)
 	if !ok {
 		return facts

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -34,9 +35,12 @@ func (e *Explanation) write(out io.Writer, now time.Time) error {
 	}
 	if w := e.Workload; w != nil {
 		d.Add("Desired", w.Desired.Words())
-		d.Add("Actual", w.Actual.Words())
+		d.Add("Actual", cell(overview.Part(w.Actual, overview.Split.Words)))
 		satisfied := "True"
-		if !w.Satisfied {
+		switch {
+		case w.Satisfied.Unknown():
+			satisfied = unknown
+		case w.Satisfied.Is(false):
 			satisfied = "False (" + w.state + ")"
 		}
 		d.Add("Satisfied", satisfied)
@@ -64,7 +68,9 @@ func (e *Explanation) reason() []string {
 	case e.Pending != nil:
 		return []string{fmt.Sprintf("The pod waits for %s node.", article(e.Pending.WaitsFor))}
 	case e.Move != nil:
-		return e.Move.reason(e.Workload.Satisfied)
+		return e.Move.reason(e.Workload.Satisfied.Is(true))
+	case e.Node != nil && e.Node.Type.Unknown():
+		return []string{"Whether the pod is on a node of the type of its slot is unknown, because the nodes could not be read."}
 	}
 	return nil
 }
@@ -96,7 +102,10 @@ func (n *NodeFacts) describe(d *printers.Description) {
 		return
 	}
 	text := fmt.Sprintf("%s, %s (rule %s, %s)", n.Name, n.Type, n.Rule, n.Label)
-	if n.Rule == "" {
+	switch {
+	case n.Type.Unknown():
+		text = n.Name + ", type " + unknown
+	case n.Rule == "":
 		text = n.Name + ", unknown type (no rule matches its labels, see docs/node-types.md)"
 	}
 	d.Add("Node", text)

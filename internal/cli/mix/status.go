@@ -5,7 +5,6 @@ package mix
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +27,8 @@ const aboutStatus = `Shows the mixes of a namespace and the workloads that they 
 the scheduler.
 
 Replicas are counted from the current pods and nodes. DESIRED and ACTUAL are spot/on-demand; PENDING-FOR (-o wide) is the same for replicas
-without a node. "2?" after them are replicas on nodes of unknown type. Only the reason why a replica is not moved is from the last report of
-berth-controller.`
+without a node. "2?" after them are replicas on nodes of unknown type. The reason why a replica is not moved is from the last report of
+berth-controller. If you may not list nodes, it is also where the replicas run; what it does not report about the current replicas is <unknown>.`
 
 // Status is what `status` shows.
 type Status struct {
@@ -37,35 +36,40 @@ type Status struct {
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Notes are for people.
 	Notes []string `json:"notes,omitempty"`
+	// partial is set where mixes or workloads could not be read.
+	partial bool
 }
 
-// Counts are the replicas of a workload, or of all workloads of a mix.
+// Counts are the replicas of a workload, or of all workloads of a mix. What is unknown is null.
 type Counts struct {
 	overview.Counts `json:",inline"`
-	Satisfied       bool `json:"satisfied"`
+	Satisfied       overview.Maybe[bool] `json:"satisfied"`
 }
 
-// add adds the replicas of a group.
-func (c *Counts) add(g *clusterstate.Group) {
-	c.Add(overview.CountsOf(g))
-	c.Satisfied = c.Satisfied && g.Satisfied()
+// add adds the replicas of a workload.
+func (c *Counts) add(o *Counts) {
+	c.Add(o.Counts)
+	switch {
+	case o.Satisfied.Is(false):
+		c.Satisfied = o.Satisfied
+	case o.Satisfied.Unknown() && !c.Satisfied.Is(false):
+		c.Satisfied = o.Satisfied
+	}
 }
 
 // ObjectStatus is a CapacityMix with the sums of its workloads.
 type ObjectStatus struct {
-	Namespace   string `json:"namespace"`
-	Name        string `json:"name"`
-	SpotPercent int32  `json:"spotPercent"`
-	MinOnDemand int32  `json:"minOnDemand"`
-	MaxSpot     *int32 `json:"maxSpot,omitempty"`
-	Workloads   int    `json:"workloads"`
+	Namespace   string              `json:"namespace"`
+	Name        string              `json:"name"`
+	SpotPercent int32               `json:"spotPercent"`
+	MinOnDemand int32               `json:"minOnDemand"`
+	MaxSpot     *int32              `json:"maxSpot,omitempty"`
+	Workloads   overview.Maybe[int] `json:"workloads"`
 	Counts      `json:",inline"`
 	Blocked     string           `json:"blocked,omitempty"`
 	Invalid     string           `json:"invalid,omitempty"`
 	Controller  live.ReportState `json:"controller"`
 	Created     metav1.Time      `json:"created"`
-	// counted is false if the pods could not be read.
-	counted bool
 }
 
 // WorkloadStatus is one revision of a workload.
@@ -127,7 +131,7 @@ func showStatus(o *command.Options, s *Status, namespace string) error {
 	if done, err := o.Print(s); done {
 		return err
 	}
-	if len(s.Mixes)+len(s.Workloads) == 0 {
+	if len(s.Mixes)+len(s.Workloads) == 0 && !s.partial {
 		fmt.Fprintf(o.ErrOut, "No mixes and no governed workloads found in %s.\n", printers.InNamespace(namespace))
 	}
 	return o.WriteTables(s.Notes, mixTable(o, s.Mixes, namespace == ""), workloadTable(s.Workloads, namespace == ""))
@@ -141,29 +145,36 @@ func mixTable(o *command.Options, mixes []ObjectStatus, namespaces bool) *printe
 		Wide: []string{"MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER"}, Namespaces: namespaces,
 	}
 	for _, m := range mixes {
-		counts := []any{m.Workloads, m.Desired, m.Actual, m.Borrowed, m.Pending, satisfied(m)}
-		if !m.counted {
-			counts = slices.Repeat([]any{"<unknown>"}, len(counts))
-		}
 		maxSpot := ""
 		if m.MaxSpot != nil {
 			maxSpot = fmt.Sprint(*m.MaxSpot)
 		}
-		t.Add(slices.Concat(
-			[]any{m.Namespace, m.Name, m.SpotPercent, m.MinOnDemand}, counts,
-			[]any{m.Blocked, o.Age(m.Created), maxSpot, m.PendingByType, m.Departing, m.Controller})...)
+		t.Add(m.Namespace, m.Name, m.SpotPercent, m.MinOnDemand, cell(m.Workloads), cell(m.Desired), cell(m.Actual), cell(m.Borrowed),
+			cell(m.Pending), satisfied(m), m.Blocked, o.Age(m.Created), maxSpot, cell(m.PendingByType), cell(m.Departing), m.Controller)
 	}
 	return t
+}
+
+// unknown is the cell of a value that is unknown, as kubectl prints it.
+const unknown = "<unknown>"
+
+func cell[T comparable](m overview.Maybe[T]) string {
+	if m.Unknown() {
+		return unknown
+	}
+	return m.String()
 }
 
 func satisfied(m ObjectStatus) string {
 	switch {
 	case m.Invalid != "":
 		return "Invalid"
-	case m.Satisfied:
+	case m.Satisfied.Is(true):
 		return "True"
+	case m.Satisfied.Is(false):
+		return "False"
 	}
-	return "False"
+	return unknown
 }
 
 func workloadTable(workloads []WorkloadStatus, namespaces bool) *printers.Table {
@@ -178,8 +189,8 @@ func workloadTable(workloads []WorkloadStatus, namespaces bool) *printers.Table 
 		if w.RetryTime != nil {
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, w.Replicas, w.Desired, w.Actual, w.Borrowed, w.Pending,
-			w.Departing, w.State, w.Rule, w.PendingByType, w.FailedMoves, retry, w.Message)
+		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, w.Replicas, cell(w.Desired), cell(w.Actual),
+			cell(w.Borrowed), cell(w.Pending), cell(w.Departing), w.State, w.Rule, cell(w.PendingByType), w.FailedMoves, retry, w.Message)
 	}
 	return t
 }
@@ -202,48 +213,64 @@ const (
 	stateDeparting       = "Departing"
 	stateRollingOut      = "RollingOut"
 	stateScaling         = "Scaling"
+	stateUnknown         = overview.ReasonUnknown
 )
 
 // statusOf counts a cluster, or one mix of it.
 func statusOf(c *live.Cluster, only string) *Status {
-	s := &Status{Mixes: []ObjectStatus{}, Workloads: []WorkloadStatus{}}
-	groups := map[string][]clusterstate.Group{} // by namespace/source
+	s := &Status{Mixes: []ObjectStatus{}, Workloads: []WorkloadStatus{}, partial: c.Missing("pods") || c.Missing(live.MixesResource)}
+	workloads := map[string][]*Counts{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
 			if only != "" && g.Policy.Source != policy.SourceCapacityMix+only {
 				continue
 			}
 			key := namespace + "/" + g.Policy.Source
-			groups[key] = append(groups[key], g)
-			s.Workloads = append(s.Workloads, workloadStatus(c, &g))
+			w := workloadStatus(c, &g)
+			workloads[key] = append(workloads[key], &w.Counts)
+			s.Workloads = append(s.Workloads, w)
 		}
 	}
 	for _, m := range c.Mixes {
 		if only != "" && m.Name != only {
 			continue
 		}
-		s.Mixes = append(s.Mixes, mixStatus(c, m, groups[m.Namespace+"/"+policy.SourceCapacityMix+m.Name]))
+		s.Mixes = append(s.Mixes, mixStatus(c, m, workloads[m.Namespace+"/"+policy.SourceCapacityMix+m.Name]))
 	}
 	s.Notes = append(conflictNotes(c, only), notes(s)...)
 	return s
 }
 
-func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []clusterstate.Group) ObjectStatus {
+func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, workloads []*Counts) ObjectStatus {
 	s := ObjectStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
-		Workloads: len(groups), Counts: Counts{Satisfied: true}, Controller: live.ReportOf(m), Created: m.CreationTimestamp,
-		counted: !c.Missing("pods") && !c.Missing("nodes"),
+		Controller: live.ReportOf(m), Created: m.CreationTimestamp,
+	}
+	if c.Missing("pods") {
+		s.takeReport(m)
+	} else {
+		s.Workloads, s.Counts = overview.Known(len(workloads)), Counts{overview.NoCounts(), overview.Known(true)}
+		for _, w := range workloads {
+			s.add(w)
+		}
 	}
 	if err := c.Invalid[client.ObjectKeyFromObject(m)]; err != nil {
-		s.Invalid, s.Satisfied = err.Error(), false
+		s.Invalid, s.Satisfied = err.Error(), overview.Known(false)
 	}
-	for i := range groups {
-		s.add(&groups[i])
-	}
-	if !s.Satisfied {
+	if s.Satisfied.Is(false) {
 		s.Blocked = blockedBy(m)
 	}
 	return s
+}
+
+// takeReport takes over what the controller reports of the current spec of a mix, where its pods could not be read.
+func (s *ObjectStatus) takeReport(m *v1alpha1.CapacityMix) {
+	if s.Controller != live.ReportCurrent || m.Status.Desired == nil || m.Status.Actual == nil {
+		return
+	}
+	s.Workloads = overview.Known(int(m.Status.WorkloadCount))
+	s.Desired, s.Actual = overview.Known(overview.SplitOf(*m.Status.Desired)), overview.Known(overview.SplitOf(*m.Status.Actual))
+	s.Satisfied = overview.Known(m.Status.SatisfiedCount == m.Status.WorkloadCount)
 }
 
 // blockedBy is the controller's reason for not moving anything, "" if it gave none.
@@ -266,15 +293,15 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, Counts: Counts{Satisfied: true},
-		bare: g.Workload.UID == "",
-	}
-	w.add(g)
-	w.State, w.Message = stateOf(g)
-	if w.Satisfied {
-		return w
+		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, bare: g.Workload.UID == "",
 	}
 	m := c.MixOf(w.Namespace, g.Policy)
+	standing := overview.StandingOf(g, m, c.Unread())
+	w.Counts = Counts{standing.Counts, standing.Satisfied}
+	w.State, w.Message = stateOf(g, &standing, c.Missing("nodes"))
+	if !w.Satisfied.Is(false) {
+		return w
+	}
 	report := overview.Report(m, g)
 	if report == nil {
 		return w
@@ -289,11 +316,20 @@ func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	return w
 }
 
-// stateOf says how a group stands by its pods alone.
-func stateOf(g *clusterstate.Group) (state, message string) {
-	pending, departing, settled := g.Counts()
-	switch wrong := len(g.WrongSide()); {
-	case g.Satisfied():
+// stateOf says how a group stands, by its pods and, where the nodes could not be read, by what is known of them.
+func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, message string) {
+	pending, _, settled := g.Counts()
+	departing, _ := s.Departing.Get()
+	wrong := 0
+	if noNodes {
+		wrong, _ = s.Borrowed.Get()
+	} else {
+		wrong = len(g.WrongSide())
+	}
+	switch {
+	case s.Satisfied.Unknown():
+		return stateUnknown, ""
+	case s.Satisfied.Is(true):
 		return stateExact, ""
 	case wrong > 0:
 		return stateMixNotSatisfied, printers.Count(wrong, "replica") + " on the wrong type"

@@ -12,7 +12,7 @@ var helpLines = strings.Split(`SLOTS: a letter for each slot, in the order of th
   s  on a spot node            O  on-demand of minOnDemand
   o  on an on-demand node      !  on the wrong type of node
   ·  no pod, or no node yet    +5 more slots
-  ×  on a departing node
+  ×  on a departing node       ?  unknown: the nodes are not read
 DESIRED and ACTUAL are spot/on-demand, 2? is unknown type
 
 KEYS

@@ -20,6 +20,9 @@ const (
 // nodes are the nodes by type and zone.
 func (m *model) nodes() []string {
 	groups := m.data.overview.Nodes
+	if groups == nil {
+		return []string{"nodes ?"}
+	}
 	var parts []string
 	for len(groups) > 0 {
 		n := 1

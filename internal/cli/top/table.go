@@ -62,8 +62,11 @@ func (c columns) row(t theme, w *overview.Workload) string {
 	if c.namespaces {
 		name = w.Namespace + "/" + name
 	}
-	satisfied := t.style(good, "yes")
-	if !w.Satisfied {
+	satisfied := "?"
+	switch {
+	case w.Satisfied.Is(true):
+		satisfied = t.style(good, "yes")
+	case w.Satisfied.Is(false):
 		satisfied = t.style(bad, "no")
 	}
 	return c.join("", name, satisfied, w.Desired.String(), w.Actual.String(), t.ribbon(w, c.slots), why(w))
@@ -96,7 +99,7 @@ func label(w *overview.Workload) string {
 // why is why a workload does not satisfy its mix.
 func why(w *overview.Workload) string {
 	switch {
-	case w.Satisfied:
+	case w.Satisfied.Is(true):
 		return ""
 	case w.Reason == overview.ReasonUnsatisfied:
 		return w.Message
@@ -129,9 +132,15 @@ func (m *model) marked(line string) string {
 	return m.theme.style(selected, ">") + strings.TrimPrefix(line, " ")
 }
 
+// unknownWorkloads is shown in place of rows where the pods or the mixes could not be read.
+const unknownWorkloads = "The governed workloads are unknown."
+
 func (m *model) empty() string {
 	if m.filter != "" {
 		return fmt.Sprintf("No workload matches %q.", m.filter)
+	}
+	if m.data.overview.Totals.Workloads.Unknown() {
+		return unknownWorkloads
 	}
 	return "No governed workloads found."
 }

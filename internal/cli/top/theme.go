@@ -43,6 +43,8 @@ func cell(s *overview.Slot) (string, ansi.Style) {
 		return "!", bad
 	case overview.Departing:
 		return "×", leaving
+	case overview.Unknown:
+		return "?", faint
 	}
 	letter, style := "s", spot
 	if s.Type == "on-demand" {

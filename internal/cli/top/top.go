@@ -26,6 +26,7 @@ counted as in kubectl berth status. Workloads that do not satisfy their mix are 
 
   s  on a spot node           o  on an on-demand node     O  the same, of minOnDemand
   ·  without a node or pod    !  on the wrong type        ×  on a departing node
+  ?  unknown, because you may not list nodes
 
 Each refresh lists pods, nodes, mixes and controllers from the cache of the API server. A refresh that takes long is followed by a
 pause of nine times its duration, at most one minute. If a refresh fails, the last data stays, with its age and the error.

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // roomy is the height from which the head has the nodes.
@@ -68,7 +69,11 @@ func plain(d *data, namespace string, width int) string {
 	for _, w := range m.rows {
 		lines = append(lines, m.columns().row(m.theme, w))
 	}
-	if len(m.rows) == 0 {
+	switch {
+	case len(m.rows) > 0:
+	case d.overview.Totals.Workloads.Unknown():
+		lines = slices.Concat(head, []string{unknownWorkloads})
+	default:
 		lines = slices.Concat(head, []string{"No governed workloads found in " + printers.InNamespace(namespace) + "."})
 	}
 	var out strings.Builder
@@ -124,27 +129,35 @@ func (m *model) title() []string {
 // totals are the sums of all workloads, whatever the filter is.
 func (m *model) totals() []string {
 	t := &m.data.overview.Totals
-	lines := pack(m.width, fmt.Sprint("mixes ", t.Mixes), fmt.Sprintf("workloads %d (%d satisfied)", t.Workloads, t.Satisfied),
+	lines := pack(m.width, fmt.Sprint("mixes ", t.Mixes), fmt.Sprintf("workloads %s (%s satisfied)", t.Workloads, t.Satisfied),
 		fmt.Sprint("replicas ", t.Replicas))
 	counts := []string{
-		m.theme.style(spot, fmt.Sprintf("spot %d of %d", t.Actual.Spot, t.Desired.Spot)),
-		m.theme.style(onDemand, fmt.Sprintf("on-demand %d of %d", t.Actual.OnDemand, t.Desired.OnDemand)),
+		m.theme.style(spot, fmt.Sprintf("spot %s of %s", spotOf(t.Actual), spotOf(t.Desired))),
+		m.theme.style(onDemand, fmt.Sprintf("on-demand %s of %s", onDemandOf(t.Actual), onDemandOf(t.Desired))),
 	}
 	for _, c := range []struct {
-		n     int
+		n     overview.Maybe[int]
 		name  string
 		style ansi.Style
 	}{
-		{t.Actual.Unknown, "on unknown", bad},
+		{overview.Part(t.Actual, func(s overview.Split) int { return s.Unknown }), "on unknown", bad},
 		{t.Borrowed, "borrowed", bad},
 		{t.Pending, "pending", waiting},
 		{t.Departing, "departing", leaving},
 	} {
-		if c.n > 0 {
+		if n, _ := c.n.Get(); n > 0 {
 			counts = append(counts, m.theme.style(c.style, fmt.Sprint(c.name, " ", c.n)))
 		}
 	}
 	return append(lines, pack(m.width, counts...)...)
+}
+
+func spotOf(s overview.Maybe[overview.Split]) overview.Maybe[int] {
+	return overview.Part(s, func(s overview.Split) int { return s.Spot })
+}
+
+func onDemandOf(s overview.Maybe[overview.Split]) overview.Maybe[int] {
+	return overview.Part(s, func(s overview.Split) int { return s.OnDemand })
 }
 
 // age is a time in words: whole seconds below a minute.

@@ -19,9 +19,12 @@ func (m *model) workloadBody(height int) []string {
 	lines = append(lines, pack(m.width, w.Source, w.Rule, fmt.Sprint("floor ", w.Floor))...)
 	lines = append(lines, pack(m.width, fmt.Sprint("replicas ", w.Replicas), "desired "+w.Desired.String(), "actual "+w.Actual.String(),
 		fmt.Sprint("borrowed ", w.Borrowed), fmt.Sprint("pending ", w.Pending), fmt.Sprint("departing ", w.Departing))...)
-	if w.Satisfied {
+	switch {
+	case w.Satisfied.Is(true):
 		lines = append(lines, m.theme.style(good, "Satisfied"))
-	} else {
+	case w.Satisfied.Unknown():
+		lines = append(lines, "Unknown whether it is satisfied")
+	default:
 		for _, line := range wrap("Not satisfied: "+why(w), m.width, 2) {
 			lines = append(lines, m.theme.style(bad, line))
 		}

@@ -5,7 +5,9 @@ package overview
 import (
 	"fmt"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Split is a number of replicas for each type.
@@ -46,26 +48,68 @@ func Desired(g *clusterstate.Group) Split {
 
 // Counts are the replicas of a workload, or of several, by where they should run and do.
 type Counts struct {
-	Desired  Split `json:"desired"`
-	Actual   Split `json:"actual"`
-	Borrowed int   `json:"borrowed"`
-	Pending  int   `json:"pending"`
+	Desired  Maybe[Split] `json:"desired"`
+	Actual   Maybe[Split] `json:"actual"`
+	Borrowed Maybe[int]   `json:"borrowed"`
+	Pending  Maybe[int]   `json:"pending"`
 	// PendingByType are those by the type that they wait for.
-	PendingByType Split `json:"pendingByType"`
-	Departing     int   `json:"departing"`
+	PendingByType Maybe[Split] `json:"pendingByType"`
+	Departing     Maybe[int]   `json:"departing"`
 }
 
-// CountsOf counts the replicas of a group.
-func CountsOf(g *clusterstate.Group) Counts {
-	pending, departing, _ := g.Counts()
+// NoCounts are the counts of no replicas.
+func NoCounts() Counts {
 	return Counts{
-		Desired: Desired(g), Actual: Actual(g), Borrowed: g.Borrowed(), Pending: pending, PendingByType: Split(g.PendingByType()),
-		Departing: departing,
+		Desired: Known(Split{}), Actual: Known(Split{}), PendingByType: Known(Split{}),
+		Borrowed: Known(0), Pending: Known(0), Departing: Known(0),
 	}
 }
 
 // Add adds the replicas of others.
 func (c *Counts) Add(o Counts) {
-	c.Desired, c.Actual, c.PendingByType = c.Desired.plus(o.Desired), c.Actual.plus(o.Actual), c.PendingByType.plus(o.PendingByType)
-	c.Borrowed, c.Pending, c.Departing = c.Borrowed+o.Borrowed, c.Pending+o.Pending, c.Departing+o.Departing
+	splits, ints := Split.plus, func(a, b int) int { return a + b }
+	c.Desired, c.Actual = sum(c.Desired, o.Desired, splits), sum(c.Actual, o.Actual, splits)
+	c.PendingByType = sum(c.PendingByType, o.PendingByType, splits)
+	c.Borrowed, c.Pending = sum(c.Borrowed, o.Borrowed, ints), sum(c.Pending, o.Pending, ints)
+	c.Departing = sum(c.Departing, o.Departing, ints)
+}
+
+// Unread are the lists that were not read. What they would tell is unknown.
+type Unread struct{ Pods, Nodes, Mixes bool }
+
+// Standing is how a group stands, as far as it is known.
+type Standing struct {
+	Counts
+	Satisfied Maybe[bool]
+}
+
+// StandingOf counts the replicas of a group. Where the nodes were not read, the report of the controller about the same replicas tells
+// where they run; without one, it is unknown. The mix is the CapacityMix of the group, nil for other sources.
+func StandingOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, unread Unread) Standing {
+	pending, departing, settled := g.Counts()
+	s := Standing{Counts: Counts{Desired: Known(Desired(g)), Pending: Known(pending), PendingByType: Known(Split(g.PendingByType()))}}
+	if !unread.Nodes {
+		s.Actual, s.Borrowed, s.Departing, s.Satisfied = Known(Actual(g)), Known(g.Borrowed()), Known(departing), Known(g.Satisfied())
+		return s
+	}
+	report := Report(m, g)
+	if report != nil && (int(report.Replicas) != g.Replicas || int(report.Pending) != pending) {
+		report = nil // it is about other replicas
+	}
+	if report != nil {
+		s.Actual, s.Borrowed, s.Departing = Known(SplitOf(report.Actual)), Known(int(report.Borrowed)), Known(int(report.Departing))
+	}
+	switch {
+	case settled != g.Replicas: // wherever they are
+		s.Satisfied = Known(false)
+	case report != nil:
+		actual := split.Count(SplitOf(report.Actual))
+		s.Satisfied = Known(actual.Total() == g.Replicas && g.Policy.Mix.Exact(actual))
+	}
+	return s
+}
+
+// SplitOf is what the controller reported.
+func SplitOf(r v1alpha1.ReplicaSplit) Split {
+	return Split{Spot: int(r.Spot), OnDemand: int(r.OnDemand), Unknown: int(r.Unknown)}
 }

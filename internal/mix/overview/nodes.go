@@ -21,7 +21,7 @@ type NodeGroup struct {
 	Accepting int    `json:"accepting"`
 	Departing int    `json:"departing"`
 	// Pods are those of the workloads of the overview.
-	Pods int `json:"pods"`
+	Pods Maybe[int] `json:"pods"`
 }
 
 // nodeFacts is a node with the number of its pods that were counted.
@@ -55,8 +55,11 @@ func (b *builder) node(name string) *nodeFacts {
 	return n
 }
 
-// nodeGroups sums the nodes by type and zone, in this order.
+// nodeGroups sums the nodes by type and zone, in this order; nil where they were not read.
 func (b *builder) nodeGroups() []NodeGroup {
+	if b.Unread.Nodes {
+		return nil
+	}
 	type key struct {
 		t    capacity.Type
 		zone string
@@ -70,6 +73,9 @@ func (b *builder) nodeGroups() []NodeGroup {
 		g := sums[k]
 		if g == nil {
 			g = &NodeGroup{Type: n.Type.String(), Zone: Inert(n.zone, maxName)}
+			if b.governedRead() {
+				g.Pods = Known(0)
+			}
 			sums[k] = g
 		}
 		g.count(n)
@@ -84,7 +90,7 @@ func (b *builder) nodeGroups() []NodeGroup {
 
 func (g *NodeGroup) count(n *nodeFacts) {
 	g.Nodes++
-	g.Pods += n.pods
+	g.Pods = Part(g.Pods, func(pods int) int { return pods + n.pods })
 	if n.Accepting {
 		g.Accepting++
 	}

@@ -25,6 +25,8 @@ type Input struct {
 	Pods  []*corev1.Pod
 	Nodes []*corev1.Node
 	Mixes []*v1alpha1.CapacityMix
+	// Unread are those of them that were not read.
+	Unread Unread
 	// Selector chooses workloads by the labels of their pods; nil chooses all.
 	Selector labels.Selector
 }
@@ -32,18 +34,20 @@ type Input struct {
 // Overview is what is shown. All texts in it are printable ASCII of bounded length, whatever the objects contain.
 type Overview struct {
 	Totals Totals `json:"totals"`
-	// Nodes are the groups of nodes by type and zone.
+	// Nodes are the groups of nodes by type and zone, nil (null in JSON) where the nodes were not read.
 	Nodes []NodeGroup `json:"nodes"`
-	// Workloads are sorted: those that do not satisfy their mix first, then by namespace and name.
+	// Workloads are sorted: those that do not satisfy their mix first, then those of which it is unknown, then by namespace and name.
+	// Where pods or mixes were not read, some are missing.
 	Workloads []Workload `json:"workloads"`
 }
 
-// Totals are the sums of the workloads.
+// Totals are the sums of the workloads. All of them are unknown where workloads are missing.
 type Totals struct {
-	Mixes     int `json:"mixes"`
-	Workloads int `json:"workloads"`
-	Satisfied int `json:"satisfied"`
-	Replicas  int `json:"replicas"`
+	Mixes     Maybe[int] `json:"mixes"`
+	Workloads Maybe[int] `json:"workloads"`
+	// Satisfied is unknown where that is unknown of a workload.
+	Satisfied Maybe[int] `json:"satisfied"`
+	Replicas  Maybe[int] `json:"replicas"`
 	Counts    `json:",inline"`
 }
 
@@ -60,8 +64,8 @@ type Workload struct {
 	Floor     int `json:"floor"`
 	Replicas  int `json:"replicas"`
 	Counts    `json:",inline"`
-	Satisfied bool `json:"satisfied"`
-	// Reason is why the mix is not satisfied, Message the same in a sentence.
+	Satisfied Maybe[bool] `json:"satisfied"`
+	// Reason is why the mix is not satisfied, Message the same in a sentence. Reason is Unknown where Satisfied is.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Slots   []Slot `json:"slots"`
@@ -74,8 +78,11 @@ type Workload struct {
 
 // Of returns the overview of a cluster.
 func Of(in Input) *Overview {
-	out := &Overview{Nodes: []NodeGroup{}, Workloads: []Workload{}}
+	out := &Overview{Workloads: []Workload{}}
 	b := newBuilder(in)
+	if b.governedRead() {
+		out.Totals = Totals{Workloads: Known(0), Satisfied: Known(0), Replicas: Known(0), Counts: NoCounts()}
+	}
 	for _, namespace := range in.State.Namespaces() {
 		for _, g := range in.State.Current(namespace) {
 			if !b.selects(g) {
@@ -93,13 +100,17 @@ func Of(in Input) *Overview {
 }
 
 func byUrgency(a, b Workload) int {
-	if a.Satisfied != b.Satisfied {
-		if b.Satisfied {
-			return -1
-		}
+	return cmp.Or(cmp.Compare(urgency(&a), urgency(&b)), ByName(a, b))
+}
+
+func urgency(w *Workload) int {
+	switch {
+	case w.Satisfied.Is(false):
+		return 0
+	case w.Satisfied.Unknown():
 		return 1
 	}
-	return ByName(a, b)
+	return 2
 }
 
 // ByName orders workloads by namespace and name.
@@ -109,11 +120,14 @@ func ByName(a, b Workload) int {
 }
 
 func (t *Totals) add(w *Workload) {
-	t.Workloads++
-	if w.Satisfied {
-		t.Satisfied++
+	more := func(n int) func(int) int { return func(sum int) int { return sum + n } }
+	t.Workloads, t.Replicas = Part(t.Workloads, more(1)), Part(t.Replicas, more(w.Replicas))
+	switch satisfied, known := w.Satisfied.Get(); {
+	case !known:
+		t.Satisfied = Maybe[int]{}
+	case satisfied:
+		t.Satisfied = Part(t.Satisfied, more(1))
 	}
-	t.Replicas += w.Replicas
 	t.Add(w.Counts)
 }
 
@@ -163,26 +177,37 @@ func (b *builder) selects(g *clusterstate.Group) bool {
 	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return b.Selector.Matches(labels.Set(s.Pod.Labels)) })
 }
 
+// governedRead reports whether all workloads that a mix governs are there.
+func (b *builder) governedRead() bool { return !b.Unread.Pods && !b.Unread.Mixes }
+
 // mixesShown counts the mixes, or with a selector those that govern a selected workload.
-func (b *builder) mixesShown() int {
-	if b.Selector == nil || b.Selector.Empty() {
-		return len(b.Mixes)
+func (b *builder) mixesShown() Maybe[int] {
+	all := b.Selector == nil || b.Selector.Empty()
+	switch {
+	case b.Unread.Mixes, !all && b.Unread.Pods:
+		return Maybe[int]{}
+	case all:
+		return Known(len(b.Mixes))
 	}
-	return len(b.governing)
+	return Known(len(b.governing))
 }
 
 func (b *builder) workload(g *clusterstate.Group) Workload {
 	name, mix := g.Workload, g.Policy.Mix
+	m := b.mixOf(g)
+	standing := StandingOf(g, m, b.Unread)
 	w := Workload{
 		Namespace: Inert(name.Namespace, maxName), Kind: Inert(name.Kind, maxName), Name: Inert(name.Name, maxName),
 		Revision: Inert(name.Revision, maxName), Source: Inert(g.Policy.Source, maxName), Rule: mix.String(),
-		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: g.Satisfied(), Bare: name.UID == "", ID: g.Key.ID,
-		Replicas: g.Replicas, Counts: CountsOf(g),
+		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: standing.Satisfied, Bare: name.UID == "", ID: g.Key.ID,
+		Replicas: g.Replicas, Counts: standing.Counts,
 	}
 	w.Slots, w.HiddenSlots = b.slots(g)
-	m := b.mixOf(g)
-	if !w.Satisfied {
-		w.Reason, w.Message = reasonOf(m, g)
+	switch {
+	case w.Satisfied.Unknown():
+		w.Reason = ReasonUnknown
+	case w.Satisfied.Is(false):
+		w.Reason, w.Message = reasonOf(m, g, &standing, b.Unread)
 	}
 	return w
 }

@@ -152,11 +152,13 @@ func TestASelectorChoosesWorkloadsByTheirPods(t *testing.T) {
 	o := overview.Of(in)
 	require.Len(t, o.Workloads, 1)
 	assert.Equal(t, "web", o.Workloads[0].Name)
-	assert.Equal(t, 1, o.Totals.Mixes)
-	assert.Equal(t, 4, o.Totals.Replicas)
+	assert.Equal(t, overview.Known(1), o.Totals.Mixes)
+	assert.Equal(t, overview.Known(4), o.Totals.Replicas)
 	pods := 0
 	for _, n := range o.Nodes {
-		pods += n.Pods
+		on, known := n.Pods.Get()
+		require.True(t, known)
+		pods += on
 	}
 	assert.Equal(t, 4, pods, "the pods of other workloads are not counted")
 }
@@ -182,7 +184,7 @@ func TestTwoBillionReplicasListFewSlots(t *testing.T) {
 	w := overview.Of(s.input(t)).Workloads[0]
 	assert.Len(t, w.Slots, 257)
 	assert.Equal(t, math.MaxInt32, len(w.Slots)+w.HiddenSlots)
-	assert.Equal(t, math.MaxInt32, w.Pending)
+	assert.Equal(t, overview.Known(math.MaxInt32), w.Pending)
 }
 
 // hostile is what a tenant or a cloud may write where the API server does not refuse it.
@@ -255,24 +257,25 @@ func TestSlotsWorkloadsAndTotalsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawShop(t).input(t)
 		o := overview.Of(in)
-		var sum overview.Counts
+		sum := overview.NoCounts()
 		satisfied, replicas := 0, 0
 		for _, w := range o.Workloads {
 			g := in.State.Group(policy.GroupKey{Namespace: w.Namespace, ID: w.ID})
 			require.NotNil(t, g)
 			requireGroup(t, g, &w)
 			requireSlots(t, &w)
-			sum, replicas = plus(sum, w.Counts), replicas+w.Replicas
-			if w.Satisfied {
+			sum.Add(w.Counts)
+			replicas += w.Replicas
+			if w.Satisfied.Is(true) {
 				satisfied++
 			}
-			require.Equal(t, w.Satisfied, w.Reason == "" && w.Message == "", "%+v", w)
+			require.Equal(t, w.Satisfied.Is(true), w.Reason == "" && w.Message == "", "%+v", w)
 		}
 		require.Equal(t, sum, o.Totals.Counts)
-		require.Equal(t, replicas, o.Totals.Replicas)
-		require.Equal(t, satisfied, o.Totals.Satisfied)
-		require.Equal(t, len(o.Workloads), o.Totals.Workloads)
-		require.Equal(t, len(in.Mixes), o.Totals.Mixes)
+		require.Equal(t, overview.Known(replicas), o.Totals.Replicas)
+		require.Equal(t, overview.Known(satisfied), o.Totals.Satisfied)
+		require.Equal(t, overview.Known(len(o.Workloads)), o.Totals.Workloads)
+		require.Equal(t, overview.Known(len(in.Mixes)), o.Totals.Mixes)
 		require.True(t, slices.IsSortedFunc(o.Workloads, func(a, b overview.Workload) int {
 			key := func(w overview.Workload) string { return fmt.Sprint(w.Satisfied, " ", w.Namespace, " ", w.Name) } // false before true
 			return strings.Compare(key(a), key(b))
@@ -285,25 +288,18 @@ func TestSlotsWorkloadsAndTotalsAddUp(t *testing.T) {
 	})
 }
 
-func plus(a, b overview.Counts) overview.Counts {
-	split := func(a, b overview.Split) overview.Split {
-		return overview.Split{Spot: a.Spot + b.Spot, OnDemand: a.OnDemand + b.OnDemand, Unknown: a.Unknown + b.Unknown}
-	}
-	return overview.Counts{
-		Desired: split(a.Desired, b.Desired), Actual: split(a.Actual, b.Actual), Borrowed: a.Borrowed + b.Borrowed,
-		Pending: a.Pending + b.Pending, PendingByType: split(a.PendingByType, b.PendingByType), Departing: a.Departing + b.Departing,
-	}
-}
-
 // requireGroup compares a workload with what the group reports, which is what the controller writes to the status.
 func requireGroup(t *rapid.T, g *clusterstate.Group, w *overview.Workload) {
 	pending, departing, _ := g.Counts()
-	require.Equal(t, []int{g.Replicas, pending, departing, g.Borrowed()}, []int{w.Replicas, w.Pending, w.Departing, w.Borrowed})
-	require.Equal(t, overview.Split(g.Actual()), w.Actual)
-	require.Equal(t, overview.Split(g.PendingByType()), w.PendingByType)
-	require.Equal(t, g.Replicas, w.Desired.Spot+w.Desired.OnDemand)
-	require.Equal(t, g.Policy.Mix.Spot(g.Replicas), w.Desired.Spot)
-	require.Equal(t, g.Satisfied(), w.Satisfied)
+	known := overview.Counts{
+		Desired:  overview.Known(overview.Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Replicas - g.Policy.Mix.Spot(g.Replicas)}),
+		Actual:   overview.Known(overview.Split(g.Actual())),
+		Borrowed: overview.Known(g.Borrowed()), Pending: overview.Known(pending), Departing: overview.Known(departing),
+		PendingByType: overview.Known(overview.Split(g.PendingByType())),
+	}
+	require.Equal(t, g.Replicas, w.Replicas)
+	require.Equal(t, known, w.Counts)
+	require.Equal(t, overview.Known(g.Satisfied()), w.Satisfied)
 }
 
 // requireSlots counts the slots of a workload.
@@ -338,11 +334,11 @@ func requireSlots(t *rapid.T, w *overview.Workload) {
 			floor++
 		}
 	}
-	require.Equal(t, w.Actual, actual)
-	require.Equal(t, w.PendingByType, pending)
-	require.Equal(t, w.Borrowed, count[overview.Borrowed])
-	require.Equal(t, w.Departing, count[overview.Departing])
-	require.Equal(t, w.Pending, count[overview.Pending]+count[overview.NoPod])
+	require.Equal(t, w.Actual, overview.Known(actual))
+	require.Equal(t, w.PendingByType, overview.Known(pending))
+	require.Equal(t, w.Borrowed, overview.Known(count[overview.Borrowed]))
+	require.Equal(t, w.Departing, overview.Known(count[overview.Departing]))
+	require.Equal(t, w.Pending, overview.Known(count[overview.Pending]+count[overview.NoPod]))
 	if last == len(w.Slots)-1 && w.Replicas == len(w.Slots) {
 		require.Equal(t, w.Floor, floor)
 	}

@@ -12,15 +12,19 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// ReasonUnsatisfied is the reason where the controller has reported none.
-const ReasonUnsatisfied = "MixNotSatisfied"
+const (
+	// ReasonUnsatisfied is the reason where the controller has reported none.
+	ReasonUnsatisfied = "MixNotSatisfied"
+	// ReasonUnknown is the reason of a workload of which it is unknown whether it satisfies its mix.
+	ReasonUnknown = "Unknown"
+)
 
 // reasonOf is why a group does not satisfy its mix: what the controller reported, else what is missing.
-func reasonOf(m *v1alpha1.CapacityMix, g *clusterstate.Group) (reason, message string) {
+func reasonOf(m *v1alpha1.CapacityMix, g *clusterstate.Group, s *Standing, unread Unread) (reason, message string) {
 	if report := Report(m, g); report != nil && report.Blocked != nil {
 		return Inert(report.Blocked.Reason, maxName), Inert(report.Blocked.Message, maxMessage)
 	}
-	return ReasonUnsatisfied, missing(g)
+	return ReasonUnsatisfied, missing(g, s, unread)
 }
 
 // Report is what the controller reported about a group, nil if it reported nothing about the current spec of its mix.
@@ -37,19 +41,23 @@ func Report(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMi
 	return &m.Status.Workloads[i]
 }
 
-// missing names all that a group lacks.
-func missing(g *clusterstate.Group) string {
-	pending, departing, settled := g.Counts()
+// missing names all that a group lacks, as far as it is known.
+func missing(g *clusterstate.Group, s *Standing, unread Unread) string {
+	_, _, settled := g.Counts()
 	var parts []string
-	add := func(n int, what string) {
-		if n > 0 {
+	add := func(n Maybe[int], what string) {
+		if n, _ := n.Get(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	add(len(g.WrongSide()), "on the wrong type")
-	add(pending, "pending")
-	add(departing, "on departing nodes")
-	add(settled-g.Replicas, "too many")
+	if unread.Nodes {
+		add(s.Borrowed, "borrowed")
+	} else {
+		add(Known(len(g.WrongSide())), "on the wrong type")
+	}
+	add(s.Pending, "pending")
+	add(s.Departing, "on departing nodes")
+	add(Known(settled-g.Replicas), "too many")
 	if g.Rollout.Rolling {
 		parts = append(parts, "rolling out")
 	}

@@ -24,6 +24,8 @@ const (
 	Pending State = "Pending"
 	// NoPod has no pod yet.
 	NoPod State = "NoPod"
+	// Unknown is on a node that was not read.
+	Unknown State = "Unknown"
 )
 
 // maxMissing is how many slots without a pod a workload lists: users set the number of replicas, and it may be two billion.
@@ -35,9 +37,10 @@ type Slot struct {
 	// Type is the type that the slot requires.
 	Type string `json:"type"`
 	// Floor is set for the on-demand slots of minOnDemand.
-	Floor    bool   `json:"floor,omitempty"`
-	Pod      string `json:"pod,omitempty"`
-	Node     string `json:"node,omitempty"`
+	Floor bool   `json:"floor,omitempty"`
+	Pod   string `json:"pod,omitempty"`
+	Node  string `json:"node,omitempty"`
+	// NodeType is empty where the node is not read; "unknown" is a type that a node can have.
 	NodeType string `json:"nodeType,omitempty"`
 	State    State  `json:"state"`
 	// Reason is why the replica is not in place.
@@ -52,9 +55,9 @@ func isFloor(m split.Mix, slot int) bool {
 func (b *builder) slot(p *policy.Policy, a *clusterstate.Assignment) Slot {
 	s := Slot{
 		Slot: a.Slot, Type: a.Wants.String(), Floor: isFloor(p.Mix, a.Slot), Pod: Inert(a.Pod.Name, maxName),
-		Node: Inert(a.Pod.Node, maxName), State: stateOf(a),
+		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),
 	}
-	if a.Pod.Bound() {
+	if a.Pod.Bound() && !b.Unread.Nodes {
 		n := b.node(a.Pod.Node)
 		n.pods++
 		s.NodeType = n.Type.String()
@@ -73,10 +76,12 @@ func (b *builder) slot(p *policy.Policy, a *clusterstate.Assignment) Slot {
 	return s
 }
 
-func stateOf(a *clusterstate.Assignment) State {
+func (b *builder) stateOf(a *clusterstate.Assignment) State {
 	switch {
 	case a.Place == clusterstate.Pending:
 		return Pending
+	case b.Unread.Nodes:
+		return Unknown
 	case a.Place == clusterstate.Departing:
 		return Departing
 	case a.Borrowed():

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -57,10 +58,10 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 		s := decode[mix.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
 		require.Len(t, s.Mixes, 3)
 		assert.Equal(t, []string{"big", "stuck", "web"}, []string{s.Mixes[0].Name, s.Mixes[1].Name, s.Mixes[2].Name})
-		assert.Equal(t, overview.Split{Spot: 1, OnDemand: 1}, s.Mixes[0].Actual)
-		assert.Equal(t, 1, s.Mixes[0].Borrowed)
-		assert.Equal(t, 1, s.Mixes[1].Pending)
-		assert.True(t, s.Mixes[2].Satisfied)
+		assert.Equal(t, overview.Known(overview.Split{Spot: 1, OnDemand: 1}), s.Mixes[0].Actual)
+		assert.Equal(t, overview.Known(1), s.Mixes[0].Borrowed)
+		assert.Equal(t, overview.Known(1), s.Mixes[1].Pending)
+		assert.Equal(t, overview.Known(true), s.Mixes[2].Satisfied)
 		states := map[string]string{}
 		for _, g := range s.Workloads {
 			states[g.Kind+"/"+g.Name] = g.Source + " " + g.State
@@ -107,7 +108,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 		text := kubectl(w, kubeconfig, "", "explain", "pod/"+p.Name, "-n", w.Namespace).ok(t).out
 		if p.Spec.NodeName != "" {
 			require.NotNil(t, e.Node, p.Name)
-			assert.Equal(t, types[p.Spec.NodeName].String(), e.Node.Type, p.Name)
+			assert.Equal(t, overview.Known(types[p.Spec.NodeName].String()), e.Node.Type, p.Name)
 		}
 		if app == "lonely" || app == "agent" {
 			assert.False(t, e.Governed, p.Name)
@@ -136,7 +137,7 @@ func explainOne(t *testing.T, p *corev1.Pod, e *mix.Explanation, text string) {
 		require.NotNil(t, e.Pending)
 		assert.Equal(t, "spot", e.Pending.WaitsFor)
 		assert.Contains(t, e.Pending.Message, "Insufficient cpu")
-	case e.Node.Type != e.Slot.Type:
+	case !e.Node.Type.Is(e.Slot.Type):
 		require.NotNil(t, e.Borrowed)
 		assert.Equal(t, "Event", e.Borrowed.By)
 		assert.Equal(t, string(rebalance.ReasonInsufficientCapacity), e.Move.Reason, "spot is full, so nothing moves")
@@ -254,6 +255,16 @@ func TestWhatMayNotBeReadIsSaidAndTheRestIsShown(t *testing.T) {
 	assert.Contains(t, r.errOut, "Warning: not allowed: list nodes\n")
 	assert.Contains(t, r.out, "<unknown>")
 	assert.ErrorContains(t, kubectl(w, little, "", "nodes").err, "cannot list nodes")
+	view := user(w, "view-only", append([]rbacv1.PolicyRule{builders.Rule("", []string{"pods"}, "get", "list")}, viewer[1:]...))
+	s := decode[mix.Status](t, kubectl(w, view, "", "status", "-n", w.Namespace, "-o", "json"))
+	require.Len(t, s.Workloads, 1)
+	assert.Equal(t, overview.ReasonUnknown, s.Workloads[0].State)
+	for _, c := range []mix.Counts{s.Mixes[0].Counts, s.Workloads[0].Counts} {
+		assert.True(t, c.Actual.Unknown())
+		assert.True(t, c.Satisfied.Unknown())
+		assert.Equal(t, overview.Known(overview.Split{OnDemand: 1}), c.Desired)
+		assert.Equal(t, overview.Known(0), c.Pending)
+	}
 	assert.ErrorContains(t, kubectl(w, little, "", "plan", "web", "-n", w.Namespace).err, "cannot list pods")
 	require.ErrorContains(t, kubectl(w, little, "", "status", "-o", "xml").err, `--output is "xml": it must be one of table, wide, json, yaml`)
 }

@@ -26,7 +26,7 @@ var topRights = []rbacv1.PolicyRule{
 type counts struct {
 	replicas int
 	overview.Counts
-	satisfied bool
+	satisfied overview.Maybe[bool]
 }
 
 func countsOf(replicas int, c mix.Counts) counts { return counts{replicas, c.Counts, c.Satisfied} }
@@ -44,11 +44,11 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	satisfied := 0
 	for _, g := range s.Workloads {
 		want[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = countsOf(g.Replicas, g.Counts)
-		if g.Satisfied {
+		if g.Satisfied.Is(true) {
 			satisfied++
 		}
 	}
-	sum := counts{}
+	sum := counts{Counts: overview.NoCounts()}
 	for _, g := range o.Workloads {
 		got[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = counts{g.Replicas, g.Counts, g.Satisfied}
 		sum.replicas += g.Replicas
@@ -56,13 +56,14 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	}
 	require.Len(t, want, 5)
 	assert.Equal(t, want, got)
-	assert.Equal(t, sum, counts{o.Totals.Replicas, o.Totals.Counts, false})
-	assert.Equal(t, []int{len(s.Mixes), len(s.Workloads), satisfied}, []int{o.Totals.Mixes, o.Totals.Workloads, o.Totals.Satisfied})
-	assert.False(t, o.Workloads[0].Satisfied, "those that do not satisfy their mix are first")
+	assert.Equal(t, overview.Known(sum.replicas), o.Totals.Replicas)
+	assert.Equal(t, sum.Counts, o.Totals.Counts)
+	assert.Equal(t, []overview.Maybe[int]{overview.Known(len(s.Mixes)), overview.Known(len(s.Workloads)), overview.Known(satisfied)}, []overview.Maybe[int]{o.Totals.Mixes, o.Totals.Workloads, o.Totals.Satisfied})
+	assert.Equal(t, overview.Known(false), o.Workloads[0].Satisfied, "those that do not satisfy their mix are first")
 
 	// Only a workload that exists is a row of mixes: their sums are those of their workloads.
 	for _, m := range s.Mixes {
-		of := counts{satisfied: m.Satisfied}
+		of := counts{Counts: overview.NoCounts(), satisfied: m.Satisfied}
 		for _, g := range o.Workloads {
 			if g.Source == "capacitymix/"+m.Name {
 				of.Add(g.Counts)
@@ -83,13 +84,15 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	t.Run("selector", func(t *testing.T) {
 		only := decode[overview.Overview](t, kubectl(w, me, "", "top", "-n", w.Namespace, "-l", "app=big", "-o", "json"))
 		require.Len(t, only.Workloads, 1)
-		assert.Equal(t, got["Deployment/big/"+only.Workloads[0].Revision+" capacitymix/big "+only.Workloads[0].Rule],
-			counts{only.Totals.Replicas, only.Totals.Counts, only.Totals.Satisfied == 1})
+		big := got["Deployment/big/"+only.Workloads[0].Revision+" capacitymix/big "+only.Workloads[0].Rule]
+		assert.Equal(t, overview.Known(big.replicas), only.Totals.Replicas)
+		assert.Equal(t, big.Counts, only.Totals.Counts)
+		assert.Equal(t, big.satisfied.Is(true), only.Totals.Satisfied.Is(1))
 	})
 	t.Run("without rights", func(t *testing.T) {
 		r := kubectl(w, user(w, "top-nobody", nil), "", "top", "-n", w.Namespace).ok(t)
 		assert.Contains(t, r.errOut, "Warning: not allowed: list pods in namespace "+w.Namespace)
-		assert.Contains(t, r.out, "No governed workloads found")
+		assert.Contains(t, r.out, "The governed workloads are unknown.")
 	})
 	t.Run("completion", func(t *testing.T) {
 		assert.Contains(t, kubectl(w, me, "", "__complete", "top", "-o", "").out, "json\n")

@@ -63,6 +63,21 @@ func TestAnOpenPageFollowsTheRightsOfItsUser(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, b.post("/namespace", url.Values{"namespace": {"../x"}}).status)
 }
 
+// What a user cannot know without the right to list nodes is unknown, not wrong.
+func TestWithoutTheRightToListNodesPlacesAreUnknown(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	s := serve(t, w)
+	rules := append([]rbacv1.PolicyRule{builders.Rule("", []string{"pods"}, "list")}, viewer[1:]...)
+	b := s.signIn(s.account("view", rules...)).in(w.Namespace)
+	page := b.shows("/", "not allowed: list nodes<", `<dt>Spot</dt><dd>?/7</dd>`, `<dt>Workloads satisfied</dt><dd>?/1</dd>`, "10 slots: 10 unknown", "? Unknown")
+	for _, wrong := range []string{"on the wrong type", v1alpha1.ReasonMixNotSatisfied, "✗"} {
+		assert.NotContains(t, page.body, wrong)
+	}
+	b.shows("/nodes", "The nodes are unknown.")
+}
+
 // The rights in a namespace are enough for its pages.
 func TestARoleInANamespaceShowsIt(t *testing.T) {
 	s := serve(t, testenv.New(t))
