@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	},
 	"what decides reads no API": {
 		from: ours("internal"), to: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http"},
-		except: func(from, _ string) bool { return in(from, ours(withIO...)...) },
+		except:  func(from, _ string) bool { return in(from, ours(withIO...)...) },
 		why:     "decisions are functions of values; I/O stands around them",
 		refuses: []edge{{module + "internal/mix/rebalance", "k8s.io/client-go/kubernetes"}},
 	},

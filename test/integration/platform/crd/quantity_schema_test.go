@@ -24,13 +24,16 @@ var quantities = []struct {
 	format string
 	fields []string
 }{
-	{resourceLimit, "{cpu: %[1]s, cpuLimit: %[1]s, memory: %[1]s, memoryLimit: %[1]s, ephemeralStorage: %[1]s, volumes: {a: {size: %[1]s}}}",
-		[]string{"cpu", "cpuLimit", "memory", "memoryLimit", "ephemeralStorage", "volumes[a].size"}},
+	{
+		resourceLimit, "{cpu: %[1]s, cpuLimit: %[1]s, memory: %[1]s, memoryLimit: %[1]s, ephemeralStorage: %[1]s, volumes: {a: {size: %[1]s}}}",
+		[]string{"cpu", "cpuLimit", "memory", "memoryLimit", "ephemeralStorage", "volumes[a].size"},
+	},
 	{reservation, "{podSelector: {}, cpu: %[1]s, memory: %[1]s, ephemeralStorage: %[1]s}", []string{"cpu", "memory", "ephemeralStorage"}},
 	{schedulingPolicy, "{podSelector: {}, score: {functions: [{name: Spreading, coefficient: %[1]s}]}}", []string{"score.functions[0].coefficient"}},
 	{kind{"DatabaseBackup", "databasebackups"}, "{environment: e, method: Dump, storage: {size: %[1]s}}", []string{"storage.size"}},
 	{
-		kind{"DatabaseBackupSchedule", "databasebackupschedules"}, "{environment: e, method: Dump, schedule: '0 3 * * *', storage: {size: %[1]s}}",
+		kind{"DatabaseBackupSchedule", "databasebackupschedules"},
+		"{environment: e, method: Dump, schedule: '0 3 * * *', storage: {size: %[1]s}}",
 		[]string{"storage.size"},
 	},
 	{

@@ -85,10 +85,12 @@ func in[T client.Object](namespace string, o T, labels ...string) T {
 	return o
 }
 
-// try writes an object in a dry run.
+// try writes an object in a dry run, which is what berth-controller may do with any pod: "store" creates one without.
 func try(w *testenv.World, c client.Client, verb string, o client.Object) error {
 	o = o.DeepCopyObject().(client.Object)
 	switch verb {
+	case "store":
+		return c.Create(w.Ctx, o)
 	case "create":
 		return c.Create(w.Ctx, o, client.DryRunAll)
 	case "delete":
@@ -122,8 +124,8 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{scheduler, "delete", pod, "berth-scheduler-pod-deletions"},
 		{controller, "label", pod, "berth-pod-updates"},
 		{controller, "delete", pod, "berth-controller-pods"},
-		{controller, "create", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
-		{controller, "create", in(w.Namespace, builders.Pod("x", "x"), v1alpha1.PlaceholderLabel), "berth-controller-pods"},
+		{controller, "store", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
+		{controller, "store", in(w.Namespace, builders.Pod("x", "x"), v1alpha1.PlaceholderLabel), "berth-controller-pods"},
 		{controller, "create", in(w.Namespace, deployment()), "berth-workloads"},
 		{controller, "create", in("kube-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
 		{controller, "create", in("berth-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
