@@ -89,7 +89,7 @@ func Lost(pod *corev1.Pod) string {
 	case m == Nobody:
 		return fmt.Sprintf("its controller is the %s %s, which creates no pods itself", ref.Kind, ref.Name)
 	case m == Unknown && RunsOnce(pod.Spec.RestartPolicy):
-		return fmt.Sprintf("its restartPolicy is %s, and nothing tells that the %s %s would create another", pod.Spec.RestartPolicy,
+		return fmt.Sprintf("its restartPolicy is %s, and it is not known that the %s %s would create another", pod.Spec.RestartPolicy,
 			ref.Kind, ref.Name)
 	}
 	return ""

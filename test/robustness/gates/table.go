@@ -42,7 +42,7 @@ var All = []Gate{
 	{
 		Program: history.Scheduler, Name: "before Reserve", Scenario: Placed,
 		File: reserve, Fails: errStatus,
-		Next: "\tif p, _ := pl.resolver.Resolve(pod); p == nil ||",
+		Next: "\tif !pl.governs(pod, s) {\n\t\treturn pl.retry",
 	},
 	{
 		Program: history.Scheduler, Name: "after Reserve", Scenario: Placed,

@@ -102,12 +102,12 @@ func TestAReservationThatNamesANodeTakesNothingFromOthers(t *testing.T) {
 	}
 	w.Create(builders.Reservation("fits", "web", "2", on("node-0")))
 	waitFor(w, "fits", v1alpha1.ReasonReserved, 1, 0)
-	for i, cpu := range []string{"4", "9P", "9P", "9P", "9P"} {
+	for i, cpu := range []string{"4", "1M", "1M", "1M", "1M"} {
 		name := fmt.Sprintf("large-%d", i)
 		w.Create(builders.Reservation(name, "other", cpu, on("node-0")))
 		r := waitFor(w, name, v1alpha1.ReasonUnschedulable, 0, 0)
 		if cpu != "4" {
-			assert.Contains(t, message(t, r), `spec.cpu: node "node-0" has 4 allocatable, less than 9P`)
+			assert.Contains(t, message(t, r), `spec.cpu: node "node-0" has 4 allocatable, less than 1M`)
 		}
 	}
 	w.Create(builders.Deployment("db", 8, builders.CPU("1")))

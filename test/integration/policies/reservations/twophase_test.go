@@ -89,7 +89,9 @@ func TestAGroupIsBoundByTheMixThatItHasThen(t *testing.T) {
 	w := testenv.New(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)...)
 	start(w)
 	train := builders.Deployment("train", 5)
-	w.Create(builders.CapacityMix("train", 50, 0), group("train", 6, 300))
+	together := group("train", 6, 300)
+	together.Spec.Bind.GroupLabelKey = "app" // the group of a ReplicaSet would want no more than its five replicas
+	w.Create(builders.CapacityMix("train", 50, 0), together)
 	w.Create(train)
 	w.Reaches("members that wait have a nominated node", 5, func() int {
 		return len(testenv.Where(w.Live("train"), func(p *corev1.Pod) bool { return p.Status.NominatedNodeName != "" }))
