@@ -11,7 +11,7 @@ import (
 
 // supervisor runs "$@" again whenever it ends, as a kubelet restarts a container: Berth's programs end when they lose
 // their lease, as on a busy machine, and a cluster that stays would place nothing from then on. The pause doubles from 1 s
-// to 1 min, and begins anew after a run of 10 min. $0 is a file for the number of restarts. A program that ends within the
+// to 1 min, and is 1 s again after a run of 10 min. $0 is a file for the number of restarts. A program that ends within the
 // first seconds of its first run is not started again: its configuration is wrong, and the caller waits for its end.
 const supervisor = `
 pause=1 runs=0

@@ -27,7 +27,7 @@ type Throttle[K comparable] struct {
 	pending map[string]Changes[K]
 }
 
-// Changes are the keys that changed, such as groups of pods. All stands for everything in the namespace.
+// Changes are the keys that changed, such as groups of pods. All means everything in the namespace.
 type Changes[K comparable] struct {
 	All  bool
 	Keys map[K]struct{}

@@ -127,7 +127,7 @@ func bombs() map[string]string {
 	}
 }
 
-// A bomb costs memory for its length, not for what it stands for.
+// A bomb costs memory for its length, not for what it expands to.
 func TestABombAllocatesLittle(t *testing.T) {
 	for name, text := range bombs() {
 		var before, after runtime.MemStats

@@ -16,7 +16,7 @@ import (
 
 // waiting are the pods that were tried while capacity was held, and are not known to be bound. Those are tried again, when
 // capacity is released or comes to be held, that lacked what was held for others, or for which capacity is held now: the end of
-// a Reservation is no event that the scheduling queue knows. Whoever may change Reservations, directly or by a policy that binds
+// a Reservation is no event of the scheduling queue. Whoever may change Reservations, directly or by a policy that binds
 // in two phases, cannot have the pods of a namespace tried again more often than Throttle lets them.
 type waiting struct {
 	activate func(map[string]*corev1.Pod)

@@ -74,7 +74,7 @@ func (s *store) stage(ctx context.Context, e *environment, given credentials) (*
 }
 
 // makeWay deletes the Secret that has the name of a new environment's if it belongs to no environment and no other call can commit
-// it. If there is an environment of that name, the error says so. Without an error it may be tried again.
+// it. If there is an environment of that name, it returns an ALREADY_EXISTS error. Without an error it may be tried again.
 func (s *store) makeWay(ctx context.Context, e *environment) error {
 	// It is read before the environment: it cannot be that of a later one.
 	found, err := s.secret(ctx, e.Namespace, internal.CredentialsName(e.Name))

@@ -18,7 +18,7 @@ const (
 )
 
 // correlationOf returns the correlation ID of a call. One that cannot be logged unchanged is not used, and neither are several of
-// them: a call does not fail because of its logs. The problem says why, for the caller.
+// them: a call does not fail because of its logs. The problem is the reason, for the caller.
 func correlationOf(r *http.Request) (id, problem string) {
 	values := r.Header.Values(correlationHeader)
 	switch {

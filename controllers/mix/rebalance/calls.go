@@ -42,7 +42,7 @@ func (c *Controller) bounded(ctx context.Context, call func(context.Context) err
 
 // write makes a call that changes an object of a tenant, and ends in time. An admission webhook may hold it, or a tenant's
 // object may: only a connection that is cut off is an outage of the API server. If that does not answer, the next reading
-// tells.
+// fails.
 func (c *Controller) write(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

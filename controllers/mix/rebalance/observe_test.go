@@ -237,7 +237,7 @@ func TestSmallStepsOfAMixBeginNoBackOff(t *testing.T) {
 	}
 }
 
-// A new leader knows which replicas were there by their age.
+// A new leader recognizes the replicas that were there by their age.
 func TestAMoveOfAnEarlierLeaderIsJudgedByItsReplacement(t *testing.T) {
 	before := group(od, od, od, od)
 	for i := range before.Assignments {

@@ -214,7 +214,7 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	return nil
 }
 
-// readsScale reports whether nothing but the scale of a group's owner tells how many replicas it requests. A kind of
+// readsScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
 // Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
 func (c *Controller) readsScale(g *clusterstate.Group) bool {
 	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID &&

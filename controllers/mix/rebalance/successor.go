@@ -34,7 +34,7 @@ type nextPod struct {
 	from string
 }
 
-// origin says what the pod is created from, for the end of a sentence about it.
+// origin is what the pod is created from, for the end of a sentence about it.
 func (s *nextPod) origin() string {
 	if s.from == "" {
 		return ""

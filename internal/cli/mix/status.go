@@ -316,7 +316,7 @@ func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	return w
 }
 
-// stateOf says how a group stands, by its pods and, where the nodes could not be read, by what is known of them.
+// stateOf returns the state of a group, by its pods and, where the nodes could not be read, by what is known of them.
 func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, message string) {
 	pending, _, settled := g.Counts()
 	departing, _ := s.Departing.Get()

@@ -87,7 +87,7 @@ func newHandler(targets [2]target, transport http.RoundTripper, namespace string
 	})
 }
 
-// fetchSite is the header in which a browser tells whose page a request is of. Other clients do not send it.
+// fetchSite is the header in which a browser reports the site of the page that sends a request. Other clients do not send it.
 const fetchSite = "Sec-Fetch-Site"
 
 // sameSite reports whether a request is of no browser, or of its user or of a page of the proxy itself.

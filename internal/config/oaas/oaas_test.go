@@ -86,7 +86,7 @@ func TestWhatCannotBeHonoredIsRefusedByName(t *testing.T) {
 	require.ErrorContains(t, err, "OPRC_CRM_Y", "all at once")
 }
 
-// The published chart sets them: they do not stop the program, and it says what they would have done.
+// The published chart sets them: they do not stop the program, and a warning has what they would have done.
 func TestAVariableWithoutEffectIsAWarning(t *testing.T) {
 	for entry, says := range map[string]string{
 		"OPRC_CRM_PROM_MATCH_LABELS=release=x":       `OPRC_CRM_PROM_MATCH_LABELS is "release=x": it has no effect`,

@@ -49,7 +49,7 @@ func TrimWriters(o any) (any, error) {
 	return e, nil
 }
 
-// onlySpec stands for fields of the spec.
+// onlySpec represents any fields of the spec.
 var onlySpec = metav1.NewFieldsV1(`{"f:spec":{}}`)
 
 func hasSpec(fields *metav1.FieldsV1) bool {

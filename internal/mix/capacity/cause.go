@@ -17,7 +17,7 @@ const (
 	Maintenance Cause = "maintenance"
 	// Health: the node is given up as broken.
 	Health Cause = "health"
-	// Deletion: the node is being deleted, and nothing tells why.
+	// Deletion: the node is being deleted without a sign of the reason.
 	Deletion Cause = "deletion"
 	// Vanished: the node is gone, and nothing told that it would go.
 	Vanished Cause = "vanished"
@@ -33,7 +33,7 @@ const (
 // CauseOf returns the cause of a departure that begins with the node as it is: when it has the first signal, or vanishes.
 //
 // Karpenter taints a node before it deletes it where it consolidates or replaces it. Where it deletes the node first, as after
-// an interruption, it sets the same taint afterwards: on a node that is being deleted, the taint tells nothing.
+// an interruption, it sets the same taint afterwards: on a node that is being deleted, the taint is no sign of a cause.
 func CauseOf(node *corev1.Node) Cause {
 	s := signalOf(node)
 	switch {

@@ -130,7 +130,7 @@ func conventionRules() []Rule {
 		in("bare-lifecycle-spot", bare, Spot, spot...),
 		in("node-lifecycle-spot", node, Spot, spot...),
 		in("capacity-type-spot", capacityType, Spot, spot...),
-		in("bare-spot", "spot", Spot, "true"), // another value tells nothing for certain
+		in("bare-spot", "spot", Spot, "true"), // no other value is certain
 		in("lifecycle-on-demand", kubernetes, OnDemand, onDemand...),
 		in("bare-lifecycle-on-demand", bare, OnDemand, onDemand...),
 		in("node-lifecycle-on-demand", node, OnDemand, onDemand...),

@@ -22,7 +22,7 @@ func Has(pod *corev1.Pod) bool {
 	)
 }
 
-// Last reports whether the gate is the only one that a pod has left. Until then the pod gets no slot: nothing tells when, and in which
+// Last reports whether the gate is the only one that a pod has left. Until then the pod gets no slot: it is unknown when, and in which
 // order, others remove theirs, and a slot that is held for a pod that cannot run is missing to its siblings.
 func Last(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) == 1 && Has(pod) }
 

@@ -77,13 +77,13 @@ func (c *Counts) Add(o Counts) {
 // Unread are the lists that were not read. What they would tell is unknown.
 type Unread struct{ Pods, Nodes, Mixes bool }
 
-// Standing is how a group stands, as far as it is known.
+// Standing is the state of a group, as far as it is known.
 type Standing struct {
 	Counts
 	Satisfied Maybe[bool]
 }
 
-// StandingOf counts the replicas of a group. Where the nodes were not read, the report of the controller about the same replicas tells
+// StandingOf counts the replicas of a group. Where the nodes were not read, the report of the controller about the same replicas has
 // where they run; without one, it is unknown. The mix is the CapacityMix of the group, nil for other sources.
 func StandingOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, unread Unread) Standing {
 	pending, departing, settled := g.Counts()

@@ -25,7 +25,7 @@ const (
 // limitRangerAnnotation is written by the API server where it set resources from a LimitRange.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// Creatable tells whether the quotas and limit ranges of a namespace allow a pod in the place of another one, which goes. If
+// Creatable reports whether the quotas and limit ranges of a namespace allow a pod in the place of another one, which goes. If
 // not, message names the object, the resource and its figures.
 func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (ok bool, reason Reason, message string) {
 	for i := range quotas {
@@ -53,7 +53,7 @@ func Crowded(next *corev1.Pod, quotas []corev1.ResourceQuota) string {
 	return ""
 }
 
-// exceeded says how a quota forbids a pod once another one is gone, which is nil if none goes; "" if it does not.
+// exceeded returns how a quota forbids a pod once another one is gone, which is nil if none goes; "" if it does not.
 func exceeded(next, old *corev1.Pod, q *corev1.ResourceQuota) string {
 	if !covers(q, next) {
 		return ""

@@ -72,7 +72,7 @@ func TestDiffers(t *testing.T) {
 	}
 }
 
-// A pod that failed its readiness probe for a moment begins its minReadySeconds anew, also where the watch has shown neither.
+// A pod that failed its readiness probe for a moment begins its minReadySeconds again, also where the watch has shown neither.
 func TestAPodThatWasNotReadyMeanwhileDiffersWithMinReadySeconds(t *testing.T) {
 	a := livePod("a", "n", true)
 	g := known(a)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// ReasonReplacementUnknown means that the pod template of the owner cannot be read, so nothing tells which pod would come.
+	// ReasonReplacementUnknown means that the pod template of the owner cannot be read, so that the next pod is unknown.
 	ReasonReplacementUnknown Reason = "ReplacementUnknown"
 	// ReasonReplacementRefused means that the API server refuses the pod that the owner would create.
 	ReasonReplacementRefused Reason = "ReplacementRefused"

@@ -21,7 +21,7 @@ type Maker int
 const (
 	// Nobody creates no pods: there is no controller, or it is of a kind of Kubernetes that does not create pods itself. A
 	// Deployment creates ReplicaSets. An operator that names one as the controller of its pods may create another pod, which
-	// nothing tells.
+	// is unknown.
 	Nobody Maker = iota
 	// Unknown is a kind that Kubernetes does not have.
 	Unknown
@@ -73,7 +73,7 @@ func (m Maker) Counts() bool {
 }
 
 // Lost returns why no other pod follows a pod that is deleted before it ran, or none that costs nothing; "" if one does.
-// For an owner of an unknown kind, only the restart policy tells: a pod that is to run once is a step of something that is
+// For an owner of an unknown kind, only the restart policy is known: a pod that is to run once is a step of something that is
 // not repeated.
 //
 // The Job controller counts a pod that was deleted before it ran as one that failed (isPodFailed in pkg/controller/job of

@@ -29,7 +29,7 @@ type Question struct {
 	// Pod is the live pod whose replacement is simulated, without the fields that were set when it was scheduled and
 	// run.
 	Pod *corev1.Pod
-	// Next is the pod that its owner will create, where that is known; nil stands for a pod like Pod.
+	// Next is the pod that its owner will create, where that is known; nil means a pod like Pod.
 	Next *corev1.Pod
 	// Gone are the pods that are treated as deleted: Pod itself if it is evicted first, and other moves in progress.
 	Gone []types.UID

@@ -32,7 +32,7 @@ func hard(pod *corev1.Pod) (list []*corev1.TopologySpreadConstraint) {
 }
 
 // Closed returns the domains in which the hard spread constraints of a replacement forbid it, as requirements of a node that
-// exclude them, and whether a pod is in such a domain; "" stands for none. A placeholder has not the labels of a replica, so that no
+// exclude them, and whether a pod is in such a domain; "" means none. A placeholder has not the labels of a replica, so that no
 // Service and no controller selects it: what the filters would count for the replica has to be in its node affinity.
 // Other placeholders are counted as replicas. A domain without a node, which an autoscaler may add, is not closed.
 func (s *Snapshot) Closed(q Question, others []types.UID, pod types.UID) (requirements []corev1.NodeSelectorRequirement, within bool) {

@@ -138,7 +138,7 @@ func (l *Locks) hold(ctx context.Context, node *corev1.Node, n *nodeLock) error 
 	var holder string
 	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
 		held, other, err := l.try(ctx, node, n)
-		holder = cmp.Or(other, holder) // the last request can end with the wait, and tells no holder
+		holder = cmp.Or(other, holder) // the last request can end with the wait, and has no holder
 		return held, err
 	})
 	if err != nil && ctx.Err() != nil && holder != "" {

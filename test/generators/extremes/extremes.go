@@ -149,7 +149,7 @@ func scalars(s *Schema) (values []any) {
 	return values
 }
 
-// Bomb is YAML of at most n bytes that stands for a list of 4,000 maps with aliases in lists, in keys and in merges, ten deep.
+// Bomb is YAML of at most n bytes that expands to a list of 4,000 maps with aliases in lists, in keys and in merges, ten deep.
 func Bomb(n int) string {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"${name}\"}\na: &a0 [" + strings.Repeat("{},", min(3999, n/6)) + "{}]\n"
 	for i := range 10 {

@@ -18,7 +18,7 @@ type method struct {
 	name string
 	// before makes what the calls find.
 	before func(t *testing.T)
-	// call sends a request of which each part that can differ says which one it is.
+	// call sends a request of which each part that can differ has the number of the request.
 	call func(request string) error
 	// refusals are the codes of calls that did not change anything, beside OK.
 	refusals []codes.Code

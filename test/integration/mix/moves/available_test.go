@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// A PodDisruptionBudget counts Ready pods: only the owner tells how long a replica has to be so before the next one may go.
+// A PodDisruptionBudget counts Ready pods: only the owner has how long a replica has to be so before the next one may go.
 func TestTheNextReplicaMovesOnceTheLastOneIsAvailable(t *testing.T) {
 	const minReady = 5
 	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
