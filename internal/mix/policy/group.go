@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -59,11 +60,11 @@ func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) 
 	if ref == nil {
 		return split.NoSlot, false
 	}
-	switch {
-	case ref.Kind == "StatefulSet" && strings.HasPrefix(ref.APIVersion, appsv1.GroupName+"/"):
+	switch replacement.MakerOf(ref) {
+	case replacement.StatefulSet:
 		slot, ok = ordinal(pod)
 		slot -= firstOrdinal(controllers.Controller(pod.Namespace, ref))
-	case ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/"):
+	case replacement.Job:
 		index, indexed := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
 		if !indexed {
 			return split.NoSlot, false

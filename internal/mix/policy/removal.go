@@ -3,13 +3,11 @@
 package policy
 
 import (
-	"strings"
-
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -18,15 +16,10 @@ import (
 // user has set one; the slot of a StatefulSet's pod follows from its ordinal. All others count: pods of a Job end when their work is
 // done, and of other owners nothing is known.
 func RemovedInAnyOrder(pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil {
-		return true
-	}
-	switch {
-	case ref.Kind == "StatefulSet" && strings.HasPrefix(ref.APIVersion, appsv1.GroupName+"/"):
+	switch replacement.MakerOf(metav1.GetControllerOfNoCopy(pod)) {
+	case replacement.StatefulSet:
 		return false
-	case ref.Kind == "ReplicaSet" && strings.HasPrefix(ref.APIVersion, appsv1.GroupName+"/"),
-		ref.Kind == "ReplicationController" && ref.APIVersion == "v1":
+	case replacement.ReplicaSet, replacement.ReplicationController:
 		cost, set := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]
 		slot, _ := ClaimedSlot(pod)
 		return set && (slot == split.NoSlot || cost != DeletionCost(slot))

@@ -4,7 +4,6 @@ package render
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,14 +26,8 @@ const (
 type cost struct{ nodes, bytes int }
 
 func (c cost) plus(d cost, times int) cost {
-	return cost{saturated(c.nodes, d.nodes, times), saturated(c.bytes, d.bytes, times)}
-}
-
-func saturated(a, b, times int) int {
-	if b > 0 && times > (math.MaxInt-a)/b {
-		return math.MaxInt
-	}
-	return a + b*times
+	sum := func(a, b int) int { return int(budget.Add(int64(a), budget.Mul(int64(b), int64(times)))) }
+	return cost{sum(c.nodes, d.nodes), sum(c.bytes, d.bytes)}
 }
 
 // Manifest is a manifest of a template that was parsed.
