@@ -98,8 +98,8 @@ func (r *reader) variables(path string, in map[string]string) map[string]v1alpha
 	return server.Texts[v1alpha1.ConfigValue](in)
 }
 
-// resources are those that a function requests for its pods, nil if it requests none. What the API server would refuse for each pod is refused
-// here. What is not a quantity is refused by the CRD.
+// resources are those that a function requests for its pods, nil if it requests none. What the API server would refuse for each pod
+// is refused here. What is not a quantity is refused by the CRD.
 func (r *reader) resources(
 	path string, p *oaasdeployment.ProvisionConfig, old *oaasdeployment.ResourceRequirements,
 ) *v1alpha1.ResourceAllocation {

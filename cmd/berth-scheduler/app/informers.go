@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/budget"
 )
 
 // boundInformers has the caches keep no more of an object's annotations than someone reads there: those of pods and of their
@@ -18,7 +18,7 @@ func boundInformers(factory informers.SharedInformerFactory) error {
 		factory.Core().V1().Pods().Informer(), factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
 		factory.Batch().V1().Jobs().Informer(),
 	} {
-		if err := informer.SetTransform(policy.BoundObject); err != nil {
+		if err := informer.SetTransform(budget.BoundObject); err != nil {
 			return fmt.Errorf("bound what informers keep: %w", err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
@@ -190,7 +191,7 @@ func keepAnnotation(key string) bool {
 
 func keptAnnotations(all map[string]string) map[string]string {
 	var kept map[string]string
-	for k, v := range policy.Bounded(all) {
+	for k, v := range budget.Bounded(all) {
 		if keepAnnotation(k) {
 			if kept == nil {
 				kept = map[string]string{}

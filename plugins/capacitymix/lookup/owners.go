@@ -16,6 +16,7 @@ import (
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/mix/policy"
 )
@@ -59,7 +60,7 @@ func NewOwners(factory informers.SharedInformerFactory, prefixes []string) *Owne
 	}
 	if slices.Contains(prefixes, policy.PrefixSpotalis) {
 		deployments := factory.Apps().V1().Deployments()
-		if err := deployments.Informer().SetTransform(policy.BoundObject); err != nil { // it was started before
+		if err := deployments.Informer().SetTransform(budget.BoundObject); err != nil { // it was started before
 			klog.Background().Error(err, "Annotations of Deployments are kept whole")
 		}
 		o.deployments = deployments.Lister()
@@ -141,7 +142,7 @@ func (o *Owners) store(namespace string, ref *metav1.OwnerReference, owner metav
 	}
 	if owner != nil {
 		owner.SetManagedFields(nil)
-		owner.SetAnnotations(policy.Bounded(owner.GetAnnotations()))
+		owner.SetAnnotations(budget.Bounded(owner.GetAnnotations()))
 	}
 	o.live.set(namespace, ref.UID, l)
 }

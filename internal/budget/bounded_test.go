@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package budget
 
 import (
 	"fmt"
@@ -16,15 +16,15 @@ import (
 
 func TestAnnotationsAreKeptUnlessTheyAreVeryLong(t *testing.T) {
 	usual := map[string]string{
-		PrefixBerth + "/spot-percent":                      "50",
+		"berth.dev/spot-percent":                           "50",
 		"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("{", 12<<10),
 	}
 	assert.Equal(t, usual, Bounded(usual))
 
-	long := map[string]string{PrefixBerth + "/spot-percent": "50", PrefixBerth + "/min-on-demand": "1" + strings.Repeat(" ", 250_000)}
+	long := map[string]string{"berth.dev/spot-percent": "50", "berth.dev/min-on-demand": "1" + strings.Repeat(" ", 250_000)}
 	bounded := Bounded(long)
-	assert.Equal(t, "50", bounded[PrefixBerth+"/spot-percent"])
-	assert.True(t, strings.HasSuffix(bounded[PrefixBerth+"/min-on-demand"], "…"), "a value that was cut is not valid")
+	assert.Equal(t, "50", bounded["berth.dev"+"/spot-percent"])
+	assert.True(t, strings.HasSuffix(bounded["berth.dev"+"/min-on-demand"], "…"), "a value that was cut is not valid")
 
 	many := map[string]string{}
 	for i := range 10_000 {
@@ -57,7 +57,7 @@ func TestBoundedAnnotationsTakeFewBytes(t *testing.T) {
 func TestBoundObjectDropsManagedFields(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Annotations: map[string]string{
-			"a": strings.Repeat("x", 250_000), PrefixBerth + "/spot-percent": "50",
+			"a": strings.Repeat("x", 250_000), "berth.dev/spot-percent": "50",
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{{}},
 	}}
@@ -66,7 +66,7 @@ func TestBoundObjectDropsManagedFields(t *testing.T) {
 	assert.Same(t, pod, object)
 	assert.Empty(t, pod.ManagedFields)
 	assert.Less(t, len(pod.Annotations["a"]), 5<<10)
-	assert.Equal(t, "50", pod.Annotations[PrefixBerth+"/spot-percent"])
+	assert.Equal(t, "50", pod.Annotations["berth.dev"+"/spot-percent"])
 	_, err = BoundObject("a tombstone")
 	assert.NoError(t, err)
 }
