@@ -31,7 +31,14 @@ func TestARefusedPlaceholderIsReportedAndNothingIsEvicted(t *testing.T) {
 }
 
 func TestPlaceholdersMeetTheRestrictedStandardOfPodSecurity(t *testing.T) {
-	w := strayed(t)
+	w := strayedAs(t, func(p *corev1.PodTemplateSpec) { // the replacements meet it too
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+	})
 	w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
 	w.Fails("the standard is enforced", apierrors.IsForbidden, func() error { return w.DryRun(builders.Pod("loose", "loose")) })
 	w.Controller(testenv.Impatient)
@@ -56,16 +63,16 @@ func TestTheControllerMayCreateAndDeleteNothingButPlaceholders(t *testing.T) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: cluster.BerthControllerUser}
 	kube, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	try := func(change func(*corev1.Pod)) error {
+	try := func(change func(*corev1.Pod), dryRun ...string) error {
 		p := builders.Pod("stolen", "stolen")
 		p.Labels = map[string]string{v1alpha1.PlaceholderLabel: "x"}
 		p.Spec.PriorityClassName, p.Spec.AutomountServiceAccountToken = "berth-placeholder", new(false)
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true)}
 		change(p)
-		_, err := kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, p, metav1.CreateOptions{DryRun: dryRun})
 		return err
 	}
-	require.NoError(t, try(func(*corev1.Pod) {}))
+	require.NoError(t, try(func(*corev1.Pod) {}, metav1.DryRunAll))
 	for what, change := range map[string]func(*corev1.Pod){
 		"without the label": func(p *corev1.Pod) { p.Labels = nil },
 		"with a token":      func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil },

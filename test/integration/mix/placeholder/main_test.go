@@ -46,9 +46,15 @@ func placeholders(m *v1alpha1.CapacityMix) {
 // is on spot as a whole.
 func strayed(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *testenv.World {
 	t.Helper()
+	return strayedAs(t, func(*corev1.PodTemplateSpec) {}, changes...)
+}
+
+// strayedAs is strayed with a change of the pods.
+func strayedAs(t *testing.T, template func(*corev1.PodTemplateSpec), changes ...func(*v1alpha1.CapacityMix)) *testenv.World {
+	t.Helper()
 	w := testenv.New(t, cluster.Nodes(spot, 2)...)
 	w.ApplyFiles("manifests/rbac/placeholders")
-	w.Create(builders.CapacityMix("web", 50, 1, append([]func(*v1alpha1.CapacityMix){placeholders}, changes...)...), builders.Deployment("web", 4))
+	w.Create(builders.CapacityMix("web", 50, 1, append([]func(*v1alpha1.CapacityMix){placeholders}, changes...)...), builders.Deployment("web", 4, template))
 	w.WaitReady("web", 4)
 	return w
 }
