@@ -100,7 +100,7 @@ func StandingOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, unread Unread) S
 		s.Actual, s.Borrowed, s.Departing = Known(SplitOf(report.Actual)), Known(int(report.Borrowed)), Known(int(report.Departing))
 	}
 	switch {
-	case settled != g.Replicas: // wherever they are
+	case settled < g.Replicas: // wherever they are; of those that are too many, some may be on departing nodes
 		s.Satisfied = Known(false)
 	case report != nil:
 		actual := split.Count(SplitOf(report.Actual))

@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 const (
@@ -43,7 +44,6 @@ func Report(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMi
 
 // missing names all that a group lacks, as far as it is known.
 func missing(g *clusterstate.Group, s *Standing, unread Unread) string {
-	_, _, settled := g.Counts()
 	var parts []string
 	add := func(n Maybe[int], what string) {
 		if n, _ := n.Get(); n > 0 {
@@ -57,7 +57,9 @@ func missing(g *clusterstate.Group, s *Standing, unread Unread) string {
 	}
 	add(s.Pending, "pending")
 	add(s.Departing, "on departing nodes")
-	add(Known(settled-g.Replicas), "too many")
+	if actual, known := s.Actual.Get(); known {
+		add(Known(split.Count(actual).Total()-g.Replicas), "too many")
+	}
 	if g.Rollout.Rolling {
 		parts = append(parts, "rolling out")
 	}

@@ -94,11 +94,15 @@ func TestARecordHasABudgetForAllItsObjects(t *testing.T) {
 	require.NoError(t, err)
 
 	record := recordOf("a")
-	record.Spec.DeploymentUnit.Functions[0].Config = map[string]v1alpha1.ConfigValue{"LONG": v1alpha1.ConfigValue(strings.Repeat("x", 32<<10))}
+	long := map[string]v1alpha1.ConfigValue{}
+	for i := range 10 {
+		long[fmt.Sprint("LONG_", i)] = v1alpha1.ConfigValue(strings.Repeat("x", 32<<10))
+	}
+	record.Spec.DeploymentUnit.Functions[0].Config = long
 	often := templateOf(configMap + "data: [" + strings.Repeat("'${env}',", 200) + "]\n")
 	bytes := allocated(func() { _, err = Render(record, often, settings) })
 	require.ErrorContains(t, err, "or 4194304 bytes")
-	assert.Less(t, bytes, uint64(1<<20))
+	assert.Less(t, bytes, uint64(16<<20), "of 64 MB; the race detector drops what sync.Pool has")
 	require.ErrorContains(t, CheckTemplate(templateOf(configMap+"data: ["+strings.Repeat("'${env}',", 4000)+"]\n"), Settings{}), "the objects of the record")
 }
 
