@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"k8s.io/client-go/rest"
@@ -42,10 +43,11 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	return func(c *controller.Configuration) { s.Retune(&c.Services) }, nil
 }
 
-// addProducts adds the services of limits and records where one of mix, limits and records runs, and that of environments where
-// environments runs.
+// addProducts adds the services of limits and records where one of mix, limits and records runs, or no controller, and that of
+// environments where environments runs.
 func addProducts(mgr ctrl.Manager, s *server.Server, c *controller.Configuration) error {
-	if c.Runs(controller.ControllerMix) || c.Runs(controller.ControllerLimits) || c.Runs(controller.ControllerRecords) {
+	runsAny := slices.ContainsFunc([]string{controller.ControllerMix, controller.ControllerLimits, controller.ControllerRecords}, c.Runs)
+	if runsAny || c.ServesOnly() {
 		if err := limits.Add(s, mgr.GetConfig(), c.Services.Limits.Namespace); err != nil {
 			return err
 		}
@@ -80,7 +82,7 @@ func deployable(c *controller.Configuration) func(context.Context, *v1alpha1.Dep
 	return func(_ context.Context, spec *v1alpha1.DeploymentRecordSpec) error {
 		if recordrender.NeedsODGM(spec) && !odgm {
 			return server.Refuse(codes.FailedPrecondition,
-				"the deployment requires an ODGM, which is off: records.features.odgm in the configuration of berth-controller")
+				"the deployment requires an ODGM, which is off: records.features.odgm in the configuration of berth-records")
 		}
 		if recordrender.HasODGM(spec, odgm) && c.Records.ODGMImage == "" {
 			return server.Refuse(codes.FailedPrecondition, recordrender.ErrNoODGMImage.Error())

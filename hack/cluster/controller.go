@@ -16,6 +16,9 @@ import (
 // BerthControllerUser is the identity that the manifests' RBAC is written for.
 const BerthControllerUser = "system:serviceaccount:berth-system:berth-controller"
 
+// BerthRecordsUser is that of the process which runs DeploymentRecords and their services alone.
+const BerthRecordsUser = "system:serviceaccount:berth-system:berth-records"
+
 // BerthEnvironmentsUser is that of the process which runs Environments alone.
 const BerthEnvironmentsUser = "system:serviceaccount:berth-system:berth-environments"
 

@@ -42,7 +42,7 @@ func Choose(all []string, list string) (chosen []string, unknown string) {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(names, name) }), ""
 }
 
-// ServiceAddresses are those of berth-controller, for limits and records, and of berth-environments. "" is none.
+// ServiceAddresses are those of berth-records, for limits and records, and of berth-environments. "" is none.
 type ServiceAddresses struct{ Berth, Environments string }
 
 // Of returns the addresses that features serve at.
@@ -81,10 +81,10 @@ subjects:
 // manifests returns what features need beside what is always installed.
 func (f Features) manifests() (paths []string) {
 	if f.Has(Limits) || f.Has(Records) {
-		paths = append(paths, "manifests/rbac/services")
+		paths = append(paths, "manifests/rbac/records", "manifests/rbac/records/services")
 	}
 	if f.Has(Records) {
-		paths = append(paths, "manifests/rbac/records", "manifests/templates")
+		paths = append(paths, "manifests/templates")
 	}
 	if f.Has(Environments) {
 		paths = append(paths, "manifests/rbac/environments", "manifests/rbac/environments/services")
@@ -130,69 +130,134 @@ type ControllersOptions struct {
 	Args     []string
 	Features Features
 	Serve    ServiceAddresses
+	// SingleProcess runs all controllers and services in berth-controller, with the permissions of all.
+	SingleProcess bool
 }
 
-// StartControllers starts berth-controller, and berth-environments if the cluster has environments.
-func (c *Cluster) StartControllers(ctx context.Context, o ControllersOptions) error {
-	controllers := []any{"*"}
-	if o.Features.Has(Records) {
-		controllers = append(controllers, Records)
-	}
+// SingleProcess binds berth-controller to the permissions of berth-records and berth-environments, as the overlay of that name does.
+const SingleProcess = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-controller-runs-records}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-records}
+subjects:
+- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-controller-serves-records}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-records-services}
+subjects:
+- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-controller-runs-environments}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-environments}
+subjects:
+- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: berth-controller-serves-environments}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-environments-services}
+subjects:
+- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
+`
+
+// process is one of berth-controller, with a part of the controllers.
+type process struct {
+	name, user, config string
+	controllers        []any
+	serve              []string
+	args               []string
+}
+
+// processes returns those that run the features of a cluster: a Deployment of each is in manifests.
+func (o *ControllersOptions) processes() []process {
 	serve := o.Serve.Of(o.Features)
-	config, err := c.controllerConfig("berth-controller", o.Config, controllers, serve.Berth)
-	if err != nil {
-		return err
+	main := process{name: "berth-controller", user: BerthControllerUser, config: o.Config, controllers: []any{"*"}, args: o.Args}
+	var others []process
+	if o.Features.Has(Records) || serve.Berth != "" {
+		p := process{
+			name: "berth-records", user: BerthRecordsUser, config: filepath.Join(o.Root, "manifests/records/config.yaml"), controllers: []any{},
+			serve: []string{serve.Berth},
+		}
+		if o.Features.Has(Records) {
+			p.controllers = []any{Records}
+		}
+		others = append(others, p)
 	}
-	if _, err := c.StartController(ctx, ProgramOptions{Binary: o.Binary, ConfigFile: config, Args: o.Args}); err != nil {
-		return err
+	if o.Features.Has(Environments) {
+		others = append(others, process{
+			name: "berth-environments", user: BerthEnvironmentsUser, config: filepath.Join(o.Root, "manifests/environments/config.yaml"),
+			controllers: []any{Environments}, serve: []string{serve.Environments},
+		})
 	}
-	if !o.Features.Has(Environments) {
-		return nil
+	if !o.SingleProcess {
+		return append([]process{main}, others...)
 	}
-	shipped := filepath.Join(o.Root, "manifests/environments/config.yaml")
-	config, err = c.controllerConfig("berth-environments", shipped, []any{Environments}, serve.Environments)
-	if err != nil {
-		return err
+	for i := range others {
+		main.controllers = append(main.controllers, others[i].controllers...)
+		main.serve = append(main.serve, others[i].serve...)
 	}
-	_, err = c.StartController(ctx, ProgramOptions{
-		Name: "berth-environments", User: BerthEnvironmentsUser, Binary: o.Binary, ConfigFile: config,
-	})
-	return err
+	return []process{main}
 }
 
-// controllerConfig writes the configuration of a controller: that of a file, with these controllers, and services at an
-// address if it is not empty.
-func (c *Cluster) controllerConfig(name, from string, controllers []any, address string) (string, error) {
-	text, err := os.ReadFile(filepath.Clean(from))
+// StartControllers starts berth-controller, and berth-records and berth-environments if the cluster has their features.
+func (c *Cluster) StartControllers(ctx context.Context, o ControllersOptions) error {
+	if o.SingleProcess {
+		if err := c.Apply(ctx, SingleProcess); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.processes() {
+		config, err := c.controllerConfig(&p)
+		if err != nil {
+			return err
+		}
+		if _, err := c.StartController(ctx, ProgramOptions{
+			Name: p.name, User: p.user, Binary: o.Binary, ConfigFile: config, Args: p.args,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// controllerConfig writes the configuration of a process: that of its file, with its controllers and services.
+func (c *Cluster) controllerConfig(p *process) (string, error) {
+	text, err := os.ReadFile(filepath.Clean(p.config))
 	if err != nil {
 		return "", err
 	}
 	config := map[string]any{}
 	if err := yaml.Unmarshal(text, &config); err != nil {
-		return "", fmt.Errorf("read %s: %w", from, err)
+		return "", fmt.Errorf("read %s: %w", p.config, err)
 	}
-	config["controllers"] = controllers
-	if slices.Contains(controllers, any(Records)) {
-		records, _ := config["records"].(map[string]any)
-		if records == nil {
-			records = map[string]any{}
-		}
-		if image, _ := records["odgmImage"].(string); image == "" {
+	config["controllers"] = p.controllers
+	if slices.Contains(p.controllers, any(Records)) {
+		if records := section(config, "records"); records["odgmImage"] == nil || records["odgmImage"] == "" {
 			records["odgmImage"] = odgmStandIn
 		}
-		config["records"] = records
 	}
-	if address != "" {
-		services, _ := config["services"].(map[string]any)
-		if services == nil {
-			services = map[string]any{}
-		}
-		services["bindAddress"] = address
-		config["services"] = services
+	if addresses := slices.DeleteFunc(slices.Clone(p.serve), func(address string) bool { return address == "" }); len(addresses) > 0 {
+		services := section(config, "services")
+		services["bindAddress"], services["extraBindAddresses"] = addresses[0], addresses[1:]
 	}
 	if text, err = yaml.Marshal(config); err != nil {
 		return "", err
 	}
-	file := filepath.Join(c.dir, name+".yaml")
+	file := filepath.Join(c.dir, p.name+".yaml")
 	return file, os.WriteFile(file, text, 0o600)
+}
+
+// section returns a section of a configuration, which is made if it is missing.
+func section(config map[string]any, name string) map[string]any {
+	s, _ := config[name].(map[string]any)
+	if s == nil {
+		s = map[string]any{}
+		config[name] = s
+	}
+	return s
 }

@@ -55,8 +55,8 @@ cp "$tmp"/crds/*.yaml manifests/crds/
 # The chart's copies of manifests/: Helm reads nothing outside of a chart.
 rm -rf manifests/chart/files
 mkdir manifests/chart/files
-(cd manifests && find crds rbac scheduler controller webhook services environments console templates monitoring -type f \
-	! -name kustomization.yaml ! -name deployment.yaml ! -name namespace.yaml ! -path controller/config.yaml ! -path environments/config.yaml ! -path console/config.yaml \
+(cd manifests && find crds rbac scheduler controller webhook records environments console templates monitoring -type f \
+	! -name kustomization.yaml ! -name deployment.yaml ! -name namespace.yaml ! -path controller/config.yaml ! -path records/config.yaml ! -path environments/config.yaml ! -path console/config.yaml \
 	-exec cp --parents {} chart/files/ \;)
 
 {

@@ -104,7 +104,7 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	if err := d.startControllers(ctx, p.controller); err != nil {
 		return stop, err
 	}
-	d.step("berth-controller", "as its own service account; with shorter times than shipped", began)
+	d.step("berth-controller", "all controllers, as one service account; with shorter times than shipped", began)
 	return stop, nil
 }
 
@@ -118,6 +118,7 @@ func (d *demo) startControllers(ctx context.Context, binary string) error {
 	}
 	return d.cluster.StartControllers(ctx, cluster.ControllersOptions{
 		Root: d.root, Binary: binary, Config: filepath.Join(d.root, controllerConfig), Features: d.features(), Serve: d.serve,
+		SingleProcess: true,
 	})
 }
 

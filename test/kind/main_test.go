@@ -23,7 +23,7 @@ import (
 const berthNamespace = "berth-system"
 
 // programs are Berth's Deployments.
-var programs = []string{"berth-scheduler", "berth-controller", "berth-environments"}
+var programs = []string{"berth-scheduler", "berth-controller", "berth-records", "berth-environments"}
 
 // startTimeout bounds the wait for what takes containers or nodes to start.
 const startTimeout = 3 * time.Minute

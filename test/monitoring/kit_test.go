@@ -124,7 +124,7 @@ func alerts(t *testing.T) []alert {
 func monitors(t *testing.T) []serviceMonitor {
 	t.Helper()
 	list := objects[serviceMonitor](t, "manifests/monitoring/servicemonitor.yaml")
-	require.Len(t, list, 3)
+	require.Len(t, list, 4)
 	return list
 }
 
@@ -145,7 +145,7 @@ func jobs(t *testing.T) (names []string) {
 // leaseNames are the leases that the programs hold with the manifests' configurations.
 func leaseNames(t *testing.T) (names []string) {
 	t.Helper()
-	for _, program := range []string{"controller", "environments"} {
+	for _, program := range []string{"controller", "records", "environments"} {
 		c, err := controller.Parse(read(t, "manifests/"+program+"/config.yaml"))
 		require.NoError(t, err)
 		names = append(names, c.LeaseName())
@@ -290,7 +290,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
-		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading", "BerthRecordsDegraded", "BerthEnvironmentsFailed",
+		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading", "BerthRecordsNotLeading", "BerthRecordsDegraded", "BerthEnvironmentsFailed",
 		"BerthDatabaseBackupOverdue", "BerthEnvironmentRestarting", "BerthEnvironmentMemoryNearLimit",
 		"BerthServiceFailing", "BerthServiceRejecting", "BerthServicePanicked", "BerthResourceLimitMissing",
 	}, names)
@@ -318,7 +318,7 @@ func TestTheGaugeOfTheLeaderIsWhereItIsScraped(t *testing.T) {
 func TestServiceMonitorsScrapeWithTLSAndAToken(t *testing.T) {
 	// What Prometheus adds to every sample. A metric's own label of such a name would be renamed.
 	target := []string{"namespace", "service", "pod", "container", "endpoint", "instance", "job"}
-	own := map[string]map[string]*metric{"berth-scheduler": ofScheduler(t), "berth-controller": ofController(t), "berth-environments": ofController(t)}
+	own := map[string]map[string]*metric{"berth-scheduler": ofScheduler(t), "berth-controller": ofController(t), "berth-records": ofController(t), "berth-environments": ofController(t)}
 	role := objects[rbacv1.ClusterRole](t, "manifests/monitoring/metrics-reader.yaml")[0]
 	for _, m := range monitors(t) {
 		assert.Equal(t, metav1.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor"}, m.TypeMeta)

@@ -47,7 +47,7 @@ type Served struct {
 func New(t *testing.T, resource string, manifests ...string) *Served {
 	t.Helper()
 	s := &Served{World: testenv.New(t), resource: resource}
-	s.ApplyFiles(append(manifests, "manifests/rbac/services")...)
+	s.ApplyFiles(append(manifests, "manifests/rbac/records", "manifests/rbac/records/services")...)
 	s.Editor = s.User("editor", "*")
 	s.Viewer = s.User("viewer", "get", "list")
 	s.Nobody = s.User("nobody")

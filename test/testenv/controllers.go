@@ -89,8 +89,8 @@ func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*c
 		w.writeConfiguration(o.ConfigFile, config)
 	}
 	o.Binary, o.Groups = cmp.Or(o.Binary, shared.controller), []string{o.Name}
-	if config.LeaseName() == "berth-environments" {
-		o.User = cluster.BerthEnvironmentsUser
+	if o.User == "" {
+		o.User = w.userOf(config)
 	}
 	c, err := w.Cluster.StartController(w.Ctx, o)
 	require.NoError(w.T, err)
@@ -102,6 +102,23 @@ func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*c
 		w.DropLease("berth-system", config.LeaseName()) // the next test need not wait for it to end
 	})
 	return c
+}
+
+// userOf returns the user that runs the controllers of a configuration, as the manifests have it.
+func (w *World) userOf(config *controller.Configuration) string {
+	w.T.Helper()
+	records, environments := config.Runs(controller.ControllerRecords), config.Runs(controller.ControllerEnvironments)
+	mixes := []string{controller.ControllerMix, controller.ControllerLimits, controller.ControllerPolicies}
+	others := slices.ContainsFunc(mixes, config.Runs)
+	switch {
+	case config.ServesOnly() || records && !environments && !others:
+		return cluster.BerthRecordsUser
+	case environments && !records && !others:
+		return cluster.BerthEnvironmentsUser
+	case records || environments || config.Services.Enabled():
+		require.NoError(w.T, w.Cluster.Apply(w.Ctx, cluster.SingleProcess))
+	}
+	return cluster.BerthControllerUser
 }
 
 // DropLease deletes a lease whose holder is gone: the next one would wait for its end.

@@ -55,11 +55,17 @@ func (c *Configuration) LeaseName() string {
 	if c.Runs(ControllerMix) {
 		return programName
 	}
+	if c.ServesOnly() {
+		return "berth-services"
+	}
 	running := slices.DeleteFunc(slices.Clone(knownControllers), func(name string) bool { return !c.Runs(name) })
 	return "berth-" + strings.Join(running, "-")
 }
 
-func validateControllers(path *field.Path, controllers []string) field.ErrorList {
+// ServesOnly reports whether no controller runs, because the list is empty: only the services are there.
+func (c *Configuration) ServesOnly() bool { return len(c.Controllers) == 0 }
+
+func validateControllers(path *field.Path, controllers []string, services bool) field.ErrorList {
 	var all field.ErrorList
 	seen := map[string]bool{}
 	for i, entry := range controllers {
@@ -73,8 +79,12 @@ func validateControllers(path *field.Path, controllers []string) field.ErrorList
 		seen[name] = true
 	}
 	c := Configuration{Controllers: controllers}
-	if len(all) == 0 && !slices.ContainsFunc(knownControllers, c.Runs) {
+	switch {
+	case len(all) > 0 || slices.ContainsFunc(knownControllers, c.Runs):
+	case !c.ServesOnly():
 		all = append(all, field.Invalid(path, strings.Join(controllers, ","), "must leave at least one controller"))
+	case !services:
+		all = append(all, field.Required(path, "may be empty only with services.bindAddress"))
 	}
 	return all
 }

@@ -57,6 +57,19 @@ func TestControllersThatCannotRun(t *testing.T) {
 	}
 }
 
+// ResourceLimits and DeploymentRecords can be served without the controllers and their permissions.
+func TestNoControllersServeOnly(t *testing.T) {
+	c := Default()
+	c.Controllers = []string{}
+	errs := c.Validate()
+	require.Len(t, errs, 1)
+	require.ErrorContains(t, errs[0], "controllers: Required value: may be empty only with services.bindAddress")
+	c.Services.BindAddress = "127.0.0.1:9444"
+	require.Empty(t, c.Validate())
+	assert.True(t, c.ServesOnly())
+	assert.Equal(t, "berth-services", c.LeaseName())
+}
+
 // Two processes that run different controllers never share a lease by default.
 func TestLeasesOfDifferentControllersDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

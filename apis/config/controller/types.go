@@ -45,8 +45,9 @@ type Configuration struct {
 	Namespaces []string `json:"namespaces"`
 
 	// controllers are the controllers that run: mix, limits, policies, records and environments. "*" stands for those that
-	// run by default, mix, limits and policies. "name" adds one, "-name" removes one. records requires
-	// manifests/rbac/records, and environments manifests/environments. Defaults to "*".
+	// run by default, mix, limits and policies. "name" adds one, "-name" removes one. manifests/records and
+	// manifests/environments run records and environments as Deployments of their own. An empty list serves only the
+	// services. Defaults to "*".
 	//
 	// +optional
 	// +listType=set

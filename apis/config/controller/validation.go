@@ -20,7 +20,7 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.Metrics.validate(field.NewPath("metrics"))...)
 	all = append(all, validateBindAddress(field.NewPath("health", "bindAddress"), c.Health.BindAddress)...)
 	all = append(all, c.ClientConnection.validate(field.NewPath("clientConnection"))...)
-	all = append(all, validateControllers(field.NewPath("controllers"), c.Controllers)...)
+	all = append(all, validateControllers(field.NewPath("controllers"), c.Controllers, c.Services.Enabled())...)
 	all = append(all, c.Mix.validate(field.NewPath("mix"))...)
 	all = append(all, c.Limits.validate(field.NewPath("limits"))...)
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)

@@ -110,7 +110,7 @@ var features = []feature{
 		rbacFiles + "/placeholders",
 	},
 	{
-		"DeploymentRecords", controllerAccount, hasAny(&v1alpha1.DeploymentRecordList{}),
+		"DeploymentRecords", "berth-records", hasAny(&v1alpha1.DeploymentRecordList{}),
 		[]right{
 			"watch deploymentrecords.berth.dev", "patch deploymentrecords/status.berth.dev", "create deployments.apps", "create services",
 			"create horizontalpodautoscalers.autoscaling",

@@ -16,12 +16,27 @@ Arguments: root, file, and keep if uninstalling leaves them, labels for more lab
 {{- $keep := .keep }}
 {{- $more := .labels | default dict }}
 {{- $annotations := .annotations | default dict }}
+{{- $single := $root.Values.singleProcess }}
 {{- $text := $root.Files.Get .file | required (printf "files/ has no %s: run make generate" .file) }}
 {{- range $document := regexSplit "(?m)^---\\s*$" $text -1 }}
 {{- $object := $document | replace "berth-system" $root.Release.Namespace | fromYaml }}
 {{- if $object.Error }}{{ fail $object.Error }}{{ end }}
+{{- if and $single (eq ($object.kind | default "") "ServiceAccount") (include "berth.part" $object.metadata) }}
+{{- $object = dict }}
+{{- end }}
 {{- if $object.kind }}
 {{- $metadata := $object.metadata }}
+{{- if and $single (has $object.kind (list "RoleBinding" "ClusterRoleBinding")) }}
+{{- range $subject := $object.subjects }}
+{{- if include "berth.part" $subject }}{{ $_ := set $subject "name" "berth-controller" }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and $single (eq $object.kind "Service") (has $metadata.name (list "berth" "berth-environments-api")) }}
+{{- $_ := set $object.spec "selector" (dict "app.kubernetes.io/name" "berth-controller") }}
+{{- end }}
+{{- if and $single (eq $object.kind "NetworkPolicy") (has $metadata.name (list "berth-services" "berth-environments-api")) }}
+{{- $_ := set $object.spec.podSelector "matchLabels" (dict "app.kubernetes.io/name" "berth-controller") }}
+{{- end }}
 {{- $_ := set $metadata "labels" (merge (include "berth.labels" $root | fromYaml) $more ($metadata.labels | default dict)) }}
 {{- if $keep }}
 {{- $_ := set $metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") ($metadata.annotations | default dict)) }}
@@ -33,6 +48,16 @@ Arguments: root, file, and keep if uninstalling leaves them, labels for more lab
 {{ toYaml $object }}
 {{ end }}
 {{- end }}
+{{- end }}
+
+{{/* Not empty for the ServiceAccounts of what runs in processes of its own, unless singleProcess is set. */}}
+{{- define "berth.part" -}}
+{{- if has .name (list "berth-records" "berth-environments") }}yes{{ end }}
+{{- end }}
+
+{{/* Not empty if there is a process for DeploymentRecords, or for the services that it has. */}}
+{{- define "berth.recordsProcess" -}}
+{{- if and (or .Values.records.enabled .Values.services.enabled) (not .Values.singleProcess) }}yes{{ end }}
 {{- end }}
 
 {{/*
@@ -87,7 +112,7 @@ roleRef:
   name: {{ $name }}
 subjects:
 - kind: ServiceAccount
-  name: {{ regexFind "^berth-(scheduler|environments|controller)" $name }}
+  name: {{ regexFind "^berth-(scheduler|records|environments|controller)" $name | replace "berth-records" (ternary "berth-controller" "berth-records" $root.Values.singleProcess) | replace "berth-environments" (ternary "berth-controller" "berth-environments" $root.Values.singleProcess) }}
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 {{- end }}
@@ -161,10 +186,25 @@ services:
 {{- if .Values.webhook.enabled }}
 {{- $_ := set $config "webhook" (dict "enabled" true "gates" .Values.webhook.gates) }}
 {{- end }}
-{{- if .Values.records.enabled }}
-{{- $_ := set $config "controllers" (list "*" "records") }}
+{{- if .Values.singleProcess }}
+{{- $controllers := list "*" }}
+{{- range $feature := list "records" "environments" }}
+{{- if (get $.Values $feature).enabled }}{{ $controllers = append $controllers $feature }}{{ end }}
 {{- end }}
-{{- toYaml (mergeOverwrite $config (include "berth.servicesConfig" . | fromYaml) (deepCopy .Values.controller.config)) }}
+{{- $_ := set $config "controllers" $controllers }}
+{{- $config = mergeOverwrite $config (include "berth.servicesConfig" . | fromYaml) (deepCopy .Values.records.config) (deepCopy .Values.environments.config) }}
+{{- end }}
+{{- toYaml (mergeOverwrite $config (deepCopy .Values.controller.config)) }}
+{{- end }}
+
+{{/* ControllerConfiguration of berth-records. Without records it serves ResourceLimits and DeploymentRecords, and nothing leads. */}}
+{{- define "berth.recordsConfig" -}}
+{{- $config := dict "apiVersion" "config.berth.dev/v1alpha1" "kind" "ControllerConfiguration" "controllers" (list "records") }}
+{{- if not .Values.records.enabled }}
+{{- $_ := set $config "controllers" (list) }}
+{{- $_ := set $config "leaderElection" (dict "enabled" false) }}
+{{- end }}
+{{- toYaml (mergeOverwrite $config (include "berth.servicesConfig" . | fromYaml) (deepCopy .Values.records.config)) }}
 {{- end }}
 
 {{/* ControllerConfiguration of berth-environments. */}}
@@ -175,7 +215,8 @@ services:
 
 {{/*
 A Deployment of berth-controller with its configuration, Service and policies.
-Arguments: root, name, product (its folder in files/), values, config, configs (for checksums), and image, schedulerProfile, webhook.
+Arguments: root, name, product (its folder in files/), values, config, configs (for checksums), and image, schedulerProfile, webhook,
+serves (if it serves gRPC and REST).
 */}}
 {{- define "berth.controller" -}}
 apiVersion: v1
@@ -226,7 +267,7 @@ spec:
         {{- if .webhook }}
         - {name: webhook, containerPort: 9443}
         {{- end }}
-        {{- if .root.Values.services.enabled }}
+        {{- if .serves }}
         - {name: services, containerPort: 9444}
         {{- end }}
         readinessProbe:
@@ -240,7 +281,7 @@ spec:
         {{- if .schedulerProfile }}
         - {name: scheduler, mountPath: /etc/berth/scheduler, readOnly: true}
         {{- end }}
-        {{- if .root.Values.services.enabled }}
+        {{- if .serves }}
         - {name: services-tls, mountPath: /etc/berth/services-tls, readOnly: true}
         {{- end }}
       volumes:
@@ -250,7 +291,7 @@ spec:
       - name: scheduler
         configMap: {name: berth-scheduler-config}
       {{- end }}
-      {{- if .root.Values.services.enabled }}
+      {{- if .serves }}
       - name: services-tls
         secret: {secretName: {{ .root.Values.services.tlsSecret }}}
       {{- end }}

@@ -41,7 +41,7 @@ type served struct {
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{World: testenv.New(t)}
-	s.ApplyFiles("manifests/rbac/services")
+	s.ApplyFiles("manifests/rbac/records", "manifests/rbac/records/services")
 	s.grown = s.Namespace + "-grown"
 	require.NoError(t, s.Cluster.CreateNamespace(s.Ctx, s.grown))
 	s.token = s.caller()

@@ -28,6 +28,7 @@ var variants = map[string][]string{
 	"replace-default":  {"scheduler.profile=replace-default"},
 	"webhook":          {"webhook.enabled=true"},
 	"services":         {"services.enabled=true", "records.enabled=true", "environments.enabled=true"},
+	"single-process":   {"services.enabled=true", "records.enabled=true", "environments.enabled=true", "singleProcess=true"},
 	"console":          {"console.enabled=true"},
 }
 
@@ -62,6 +63,7 @@ func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 		"console.enabled=true", "scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.podMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
 	assert.NotContains(t, out, "berth-system")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-controller")
+	assert.Contains(t, out, "system:serviceaccount:spot:berth-records")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-environments")
 }
 
@@ -204,7 +206,7 @@ var (
 	// ofRelease are the labels that only helm writes.
 	ofRelease = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
 	// hashed is what kustomize appends to the names of ConfigMaps.
-	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller|environments|console)-config)-[a-z0-9]{10}$`)
+	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller|records|environments|console)-config)-[a-z0-9]{10}$`)
 )
 
 // normalise reads objects and takes away what helm and kustomize add. Their keys
@@ -271,7 +273,7 @@ func withoutChecksums(u *unstructured.Unstructured) {
 	_ = unstructured.SetNestedSlice(u.Object, volumes, "spec", "template", "spec", "volumes")
 }
 
-// controllerConfig loads the configuration of berth-controller or berth-environments as the program does, with the defaults.
+// controllerConfig loads the configuration of berth-controller, berth-records or berth-environments as the program does, with the defaults.
 func controllerConfig(t *testing.T, objects map[string]map[string]any, program string) *controller.Configuration {
 	t.Helper()
 	config, _, err := unstructured.NestedMap(objects["ConfigMap/"+program+"-config"], "data", "config.yaml")

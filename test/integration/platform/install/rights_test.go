@@ -28,7 +28,7 @@ func installed(w *testenv.World, values ...string) {
 	w.Tool("kubectl", "apply", "--server-side", "-f", "manifests/rbac/namespace.yaml")
 	w.Tool("kubectl", "apply", "--server-side", "-k", "manifests/crds")
 	w.Tool("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "--all", "crd")
-	values = append(values, "scheduler.replicas=1", "controller.replicas=1", "environments.replicas=1", "crds.install=false")
+	values = append(values, "scheduler.replicas=1", "controller.replicas=1", "records.replicas=1", "environments.replicas=1", "crds.install=false")
 	manifest := testenv.WriteFile(w.T, "chart.yaml", string(template(w, namespace, values...)))
 	w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "-f", manifest)
 	w.T.Cleanup(func() {
@@ -37,22 +37,29 @@ func installed(w *testenv.World, values ...string) {
 		_, err = w.TryTool("kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
 		assert.NoError(w.T, err)
 	})
-	w.Tool("kubectl", "-n", namespace, "delete", "deployment", "berth-scheduler", "berth-controller", "berth-environments", "--wait")
+	w.Tool("kubectl", "-n", namespace, "delete", "deployment", "berth-scheduler", "berth-controller", "berth-records", "berth-environments", "--wait", "--ignore-not-found")
 }
 
-// features runs both controllers, as the chart does, with all that works without a caller.
-func features(w *testenv.World, changes ...func(*controller.Configuration)) {
+// features runs the three controllers, as the chart does, with all that works without a caller. They are in the order of programs.
+func features(w *testenv.World, changes ...func(*controller.Configuration)) (running []*cluster.Controller) {
 	w.T.Helper()
-	w.Controller(append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
-		c.Controllers = []string{"*", controller.ControllerRecords}
-		c.Mix.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder
-	}}, changes...)...)
-	w.NamedController("berth-environments", append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
-		c.Controllers = []string{controller.ControllerEnvironments}
-	}}, changes...)...)
+	for _, p := range parts {
+		running = append(running, w.NamedController(p.name, append([]func(*controller.Configuration){testenv.Impatient, p.configure}, changes...)...))
+	}
+	return running
 }
 
-var programs = []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthEnvironmentsUser}
+// parts are the processes of the companion controller.
+var parts = []struct {
+	name      string
+	configure func(*controller.Configuration)
+}{
+	{"berth-controller", func(c *controller.Configuration) { c.Mix.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder }},
+	{"berth-records", func(c *controller.Configuration) { c.Controllers = []string{controller.ControllerRecords} }},
+	{"berth-environments", func(c *controller.Configuration) { c.Controllers = []string{controller.ControllerEnvironments} }},
+}
+
+var programs = []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthRecordsUser, cluster.BerthEnvironmentsUser}
 
 func requireNothingRefused(w *testenv.World, since time.Time) {
 	w.T.Helper()
@@ -100,6 +107,9 @@ func moved(w *testenv.World) {
 	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
 }
 
+// endsLate delays the end of a pod.
+func endsLate(p *corev1.Pod) { p.Annotations[cluster.PodDeleteDelay] = "25s" }
+
 // All features at once: what one may do, the policy of another must not refuse.
 func TestEveryFeatureAtOnce(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
@@ -114,7 +124,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	w.Create(r, e)
 	e = deployed(w, r, e)
 	for _, p := range w.Pods(client.InNamespace(e.Status.Namespace)) { // that end late by themselves
-		testenv.Patch(w, &p, func(p *corev1.Pod) { p.Annotations[cluster.PodDeleteDelay] = "25s" })
+		testenv.Patch(w, &p, endsLate)
 	}
 	testenv.Patch(w, e, func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
 	testenv.WaitFor(w, e.Name, "it stops", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentStopped })
@@ -132,6 +142,7 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	w.CreateForTest(second)
 	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "environments.config.environments.namespacePerEnvironment=false",
 		fmt.Sprintf("environments.config.namespaces={%s,%s}", w.Namespace, second.Name),
+		fmt.Sprintf("records.config.namespaces={%s,%s}", w.Namespace, second.Name),
 		"services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
 	w.RunScheduler(cluster.ProgramOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w, func(c *controller.Configuration) {
@@ -148,8 +159,11 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 
 	for user, rights := range map[string][]string{
 		cluster.BerthControllerUser: {
-			"patch /pods", "create /pods", "delete /pods", "create /pods/eviction", "create apps/deployments", "patch apps/deployments",
-			"create /services", "delete berth.dev/deploymentrecords", "create berth.dev/resourcelimits",
+			"patch /pods", "create /pods", "delete /pods", "create /pods/eviction",
+		},
+		cluster.BerthRecordsUser: {
+			"create apps/deployments", "patch apps/deployments", "create /services", "delete berth.dev/deploymentrecords",
+			"create berth.dev/resourcelimits",
 		},
 		cluster.BerthEnvironmentsUser: {
 			"delete /pods", "get /pods/log", "get /secrets", "create /secrets", "patch /secrets", "delete /secrets", "create apps/deployments",
@@ -176,6 +190,7 @@ func requireSeparated(w *testenv.World) {
 	never := map[string][]string{
 		cluster.BerthSchedulerUser:    {"create /secrets", "update /secrets", "patch /secrets", "delete /secrets", "get /secrets", "list /secrets", "create /namespaces"},
 		cluster.BerthControllerUser:   {"create /secrets", "update /secrets", "patch /secrets", "delete /secrets", "get /secrets", "list /secrets", "create /namespaces", "delete /namespaces"},
+		cluster.BerthRecordsUser:      {"create /pods/eviction", "create /pods/binding", "create /pods", "patch /pods", "get /secrets", "create /namespaces"},
 		cluster.BerthEnvironmentsUser: {"create /pods/eviction", "create /pods/binding", "create /pods", "patch /pods", "list /secrets"},
 	}
 	for user, rights := range never {

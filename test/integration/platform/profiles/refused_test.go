@@ -45,6 +45,12 @@ var never = map[string][]string{
 	controller: {
 		"get /secrets", "create /secrets", "patch /secrets", "update /secrets", "create /pods/binding", "create /namespaces",
 		"create apps/statefulsets", "patch apps/statefulsets", "create batch/jobs", "update apps/deployments/scale", "get /pods/log",
+		"create apps/deployments", "patch apps/deployments", "create /services", "patch berth.dev/deploymentrecords",
+		"create berth.dev/capacitymixes", "create autoscaling/horizontalpodautoscalers",
+	},
+	records: {
+		"get /secrets", "create /secrets", "create /pods", "patch /pods", "delete /pods", "create /pods/eviction", "create /pods/binding",
+		"create /namespaces", "create apps/statefulsets", "create batch/jobs", "get /pods/log", "patch berth.dev/environments",
 	},
 	console: {
 		"get /pods", "create /pods", "patch /pods", "delete /pods", "create /pods/eviction", "create /pods/binding", "get /pods/log",
@@ -56,7 +62,7 @@ var never = map[string][]string{
 
 func TestAStolenTokenHasNoRightThatThePageExcludes(t *testing.T) {
 	w := everyFeature(t)
-	for _, account := range []string{console, controller, environments, scheduler} {
+	for _, account := range []string{console, controller, environments, records, scheduler} {
 		c := as(w, account)
 		for _, excluded := range slices.Concat(never[""], never[account]) {
 			verb, what, _ := strings.Cut(excluded, " ")
@@ -126,10 +132,11 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{controller, "delete", pod, "berth-controller-pods"},
 		{controller, "store", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
 		{controller, "store", in(w.Namespace, builders.Pod("x", "x"), v1alpha1.PlaceholderLabel), "berth-controller-pods"},
-		{controller, "create", in(w.Namespace, deployment()), "berth-workloads"},
-		{controller, "create", in("kube-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
-		{controller, "create", in("berth-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
-		{controller, "create", in(w.Namespace, builders.CapacityMix("x", 50, 0)), "berth-workloads"},
+		{records, "create", in(w.Namespace, deployment()), "berth-workloads"},
+		{records, "create", in(w.Namespace, deployment(), v1alpha1.EnvironmentLabel), "berth-workloads"},
+		{records, "create", in("kube-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
+		{records, "create", in("berth-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
+		{records, "create", in(w.Namespace, builders.CapacityMix("x", 50, 0)), "berth-workloads"},
 		{environments, "create", in(w.Namespace, builders.CapacityMix("x", 50, 0)), "berth-workloads"},
 		{environments, "delete", pod, "berth-environments-pods"},
 		{environments, "delete", own, "berth-environments-namespaces"},
@@ -137,6 +144,7 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{environments, "create", in("kube-system", secret.DeepCopy(), v1alpha1.EnvironmentLabel), "berth-environments-secrets"},
 		{environments, "create", in(w.Namespace, token, v1alpha1.EnvironmentLabel), "berth-environments-secrets"},
 		{environments, "create", in(w.Namespace, deployment()), "berth-workloads"},
+		{environments, "create", in(w.Namespace, deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
 		{environments, "create", in("kube-system", deployment(), v1alpha1.EnvironmentLabel), "berth-workloads"},
 		{environments, "create", in("berth-system", deployment(), v1alpha1.EnvironmentLabel), "berth-workloads"},
 	} {

@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-const console, controller, environments, scheduler = "berth-console", "berth-controller", "berth-environments", "berth-scheduler"
+const console, controller, environments, records, scheduler = "berth-console", "berth-controller", "berth-environments", "berth-records", "berth-scheduler"
 
 // right is a row of `kubectl auth can-i --list`, as far as the verbs, and one of its verbs.
 type right struct{ row, verb string }
@@ -120,7 +120,7 @@ var ofBerth = client.MatchingLabels{"app.kubernetes.io/part-of": "berth"}
 func TestAStolenTokenCanDoNoMoreThanTheGoldenList(t *testing.T) {
 	w := everyFeature(t)
 	accounts := w.Names(&corev1.ServiceAccountList{}, client.InNamespace("berth-system"), ofBerth)
-	require.Equal(t, []string{console, controller, environments, scheduler}, accounts)
+	require.Equal(t, []string{console, controller, environments, records, scheduler}, accounts)
 	for _, account := range accounts {
 		everywhere := rightsOf(w, account, w.Namespace)
 		text := account + " in every namespace:\n\n" + table(everywhere)

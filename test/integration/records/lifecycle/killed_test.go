@@ -29,13 +29,13 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	durable := func(c *controller.Configuration) {
 		testenv.Impatient(c)
-		c.Controllers, c.Records.ODGMImage = []string{"*", controller.ControllerRecords}, odgmImage
+		c.Controllers, c.Records.ODGMImage = []string{controller.ControllerRecords}, odgmImage
 	}
 	s := &scene{World: testenv.New(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)...)}
 	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	writes := func() int {
 		return len(s.Audit(func(r testenv.Request) bool {
-			return r.Write() && r.User == cluster.BerthControllerUser && r.Resource != "leases"
+			return r.Write() && r.User == cluster.BerthRecordsUser && r.Resource != "leases"
 		}))
 	}
 	name := func(i int) string { return fmt.Sprint("cart-", i) }
@@ -71,7 +71,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		}
 		testenv.End(s.process, true)
 		api.Resume()
-		s.DropLease("berth-system", "berth-controller")
+		s.DropLease("berth-system", "berth-records")
 	}
 	s.process = s.Controller(durable)
 	var want []string

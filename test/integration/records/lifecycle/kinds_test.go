@@ -45,7 +45,7 @@ var ofKind = map[string]string{
 
 // rights are checked after all tests.
 var rights = testenv.Rights{
-	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller-records"}, Applied: true,
+	User: cluster.BerthRecordsUser, ClusterRoles: []string{"berth-records"}, Applied: true,
 	NeverUsed: map[string]string{
 		"update berth.dev/deploymentrecords/finalizers": "the admission plugin OwnerReferencesPermissionEnforcement checks it, which is off here",
 	},

@@ -60,7 +60,7 @@ func share(t *testing.T) *scene {
 func (s *scene) run(changes ...func(*controller.Records)) {
 	s.T.Helper()
 	s.process = s.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Controllers, c.Records.ODGMImage = []string{"*", controller.ControllerRecords}, odgmImage
+		c.Controllers, c.Records.ODGMImage = []string{controller.ControllerRecords}, odgmImage
 		for _, change := range changes {
 			change(&c.Records)
 		}
@@ -91,7 +91,7 @@ func (s *scene) setImage(name, image string) {
 func (s *scene) restart(changes ...func(*controller.Records)) {
 	s.T.Helper()
 	testenv.End(s.process, true)
-	s.DropLease("berth-system", "berth-controller")
+	s.DropLease("berth-system", "berth-records")
 	s.run(changes...)
 }
 

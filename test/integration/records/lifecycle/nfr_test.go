@@ -157,7 +157,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	// Who only observes writes to no workload.
 	assert.Equal(t, int32(1), *s.deployment("observed").Spec.Replicas)
 	assert.Empty(t, s.Audit(func(r testenv.Request) bool {
-		return r.Write() && r.Name == "observed" && r.Resource == "deployments" && r.User == cluster.BerthControllerUser && r.Verb == "patch" &&
+		return r.Write() && r.Name == "observed" && r.Resource == "deployments" && r.User == cluster.BerthRecordsUser && r.Verb == "patch" &&
 			r.At.After(s.deployment("observed").CreationTimestamp.Add(5*time.Second))
 	}))
 	assert.Equal(t, metav1.ConditionTrue, condition(s.get("observed"), v1alpha1.ConditionNFRObserved).Status)

@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -208,10 +209,10 @@ func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
 		s.settled(fmt.Sprint("cart-", i), v1alpha1.PhaseAvailable)
 	}
 	testenv.End(s.process, true)
-	s.DropLease("berth-system", "berth-controller")
+	s.DropLease("berth-system", "berth-records")
 	ours := func() []testenv.Request {
 		return s.Audit(func(r testenv.Request) bool {
-			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" &&
+			return r.Write() && r.User == cluster.BerthRecordsUser && r.Resource != "events" &&
 				(r.Resource == "deploymentrecords/status" || !strings.HasSuffix(r.Resource, "/status"))
 		})
 	}

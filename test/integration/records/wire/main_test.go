@@ -151,7 +151,7 @@ func (s *scene) remove(id string) (*oaashead.DeleteDeploymentResponse, error) {
 
 // rights are checked after all tests.
 var rights = testenv.Rights{
-	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller-services"},
+	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-records-services"},
 	// The controller records, which one test runs beside the services, has another role: it watches all namespaces, and patches.
 	Counts: func(right string, r *testenv.Request) bool {
 		return strings.Contains(right, " berth.dev/deployment") && (r == nil || r.Namespace != "" && r.Verb != "patch")
