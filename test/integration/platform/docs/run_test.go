@@ -106,6 +106,10 @@ metadata: {name: berth-controller, namespace: berth-system}
 ---
 apiVersion: coordination.k8s.io/v1
 kind: Lease
+metadata: {name: berth-records, namespace: berth-system}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
 metadata: {name: berth-environments, namespace: berth-system}
 `
 
