@@ -35,7 +35,7 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	require.FileExists(t, l.kubeconfig())
 	processes, err := cluster.Detached(l.dir)
 	require.NoError(t, err)
-	require.Len(t, processes, 7)
+	require.Len(t, processes, 8)
 	for _, address := range []string{l.serve.Berth, l.serve.Environments} {
 		conn, err := net.Dial("tcp", address)
 		require.NoError(t, err)
