@@ -33,12 +33,12 @@ func NewCommand(name string, more ...app.Option) *cobra.Command {
 	preparers := &reservation.Preparers{}
 	classifiers := &capacitymix.Classifiers{}
 	plugins := append([]app.Option{
-		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut),
+		withPlugin(guard, capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut),
 			capacitymix.WithClassifiers(classifiers))),
-		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
-		app.WithPlugin(reservation.Name, reservation.NewFactory(placer, preparers)),
-		app.WithPlugin(schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers)),
-		app.WithPlugin(topologyspread.Name, topologyspread.New),
+		withPlugin(guard, resourcelimit.Name, resourcelimit.NewFactory()),
+		withPlugin(guard, reservation.Name, reservation.NewFactory(placer, preparers)),
+		withPlugin(guard, schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers)),
+		withPlugin(guard, topologyspread.Name, topologyspread.New),
 	}, more...)
 	return newCommand(name, &program{
 		leads: func() { close(leads) }, guard: guard, decisions: &decisions{store: store}, recorder: recorder, placer: placer,

@@ -14,18 +14,27 @@ import (
 
 // Wrap has a client refuse writes when the fence is shut, and cancel those in flight when it shuts. Leases are left to leader
 // election.
-func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{f, next} }
+func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper {
+	return &transport{fence: f, next: next}
+}
+
+// WrapAll is Wrap for a client that leader election does not use: its Leases are locks like others.
+func (f *Fence) WrapAll(next http.RoundTripper) http.RoundTripper {
+	return &transport{fence: f, next: next, leases: true}
+}
 
 type transport struct {
-	fence *Fence
-	next  http.RoundTripper
+	fence  *Fence
+	next   http.RoundTripper
+	leases bool
 }
 
 var _ net.RoundTripperWrapper = &transport{}
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") {
+	election := !t.leases && strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/")
+	if election || r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return t.next.RoundTrip(r)
 	}
 	if t.fence.Shut() {

@@ -54,6 +54,8 @@ func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
 	stop(c, 2*limits.RenewDeadline)
 	assert.Equal(t, []string{all[0], all[1], all[5]}, ask(), "reads, and leader election")
 	assert.Equal(t, len(all)+3, len(api.asked))
+	client.Transport = f.WrapAll(api)
+	assert.Equal(t, []string{all[0], all[1]}, ask(), "reads alone")
 }
 
 // roundTripper is a function.
