@@ -13,10 +13,8 @@ import (
 const (
 	// Threshold is the number of consecutive failures after which spot is not tried any more.
 	Threshold = 3
-	// mostAllowed is the number of concurrent attempts that must succeed before the circuit breaker closes.
-	mostAllowed = 8
 	// mostWaits is the maximum time until spot is tried again, as a multiple of the wait of one pod.
-	mostWaits = 8
+	mostWaits = 4
 	// leastWait is the minimum wait for the times between failures.
 	leastWait = 5 * time.Second
 )
@@ -30,31 +28,18 @@ const (
 	Closed State = "closed"
 	// Open: all pods are limited to on-demand until spot is tried again.
 	Open State = "open"
-	// HalfOpen: some pods may try spot.
+	// HalfOpen: one pod may try spot.
 	HalfOpen State = "half-open"
 )
 
-// Pool is the circuit breaker of the spot nodes of some workloads. The zero value is one without any attempt. It is not
-// safe for concurrent use.
+// Pool is the circuit breaker of the spot nodes that some pods may use. Pods that may use other nodes have another one: zones run out
+// of spot one by one. The zero value is one without any attempt. It is not safe for concurrent use.
 type Pool struct {
 	mark Mark
 	// opened is when the circuit breaker last opened: failures of attempts that started earlier are ignored.
 	opened time.Time
-	// succeeded is the number of successful attempts since spot is tried again. At first one attempt is allowed, and
-	// one more for each that succeeded: twice as many per round.
-	succeeded int
 	// tries has when the pods were limited to spot that have no node yet, by ID.
 	tries map[string]time.Time
-	// credits are for the successors of pods that waited without success, by group.
-	credits map[string]credit
-	// given are the groups of pods that used a credit and are not observed as limited to on-demand yet.
-	given map[string]string
-}
-
-// credit allows some pods of a group to be limited to on-demand until a time.
-type credit struct {
-	pods  int
-	until time.Time
 }
 
 // Pod is a pod with a spot slot.
@@ -90,36 +75,35 @@ func (p *Pool) Mark() Mark { return p.mark }
 
 // Idle reports whether the pool can be deleted without a loss.
 func (p *Pool) Idle(now time.Time, wait time.Duration) bool {
-	return len(p.tries)+len(p.given) == 0 && !now.Before(p.mark.RetryAt.Add(mostWaits*atLeast(wait)))
+	return len(p.tries) == 0 && !now.Before(p.mark.RetryAt.Add(mostWaits*atLeast(wait)))
 }
 
-// Choose decides the type of a pod whose gate is about to be removed. If it is called again for the same pod, it
-// replaces the previous decision.
-func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
-	p.withdraw(now, pod.ID)
-	switch p.State(now, pod.Wait) {
-	case Open:
-		return Verdict{Type: capacity.OnDemand, Mark: p.mark}
-	case HalfOpen:
-		if p.trying(now, pod.Wait) >= p.allowed() {
-			return Verdict{Type: capacity.OnDemand, Mark: p.mark}
-		}
-	case Closed:
-		if p.mark.Failures >= Threshold { // no attempt for this long
-			p.close()
-		}
+// Choose decides the type of a pod whose gate is about to be removed. place: a spot node has room for it, so it need not wait for one. If
+// it is called again for the same pod, it replaces the previous decision.
+func (p *Pool) Choose(now time.Time, pod Pod, c *Credits, place bool) Verdict {
+	p.Gone(pod.ID)
+	c.withdraw(now, pod.ID)
+	state := p.State(now, pod.Wait)
+	if state == Closed && p.mark.Failures >= Threshold { // no attempt for this long
+		p.Came()
 	}
-	if c := p.credits[pod.Group]; c.pods > 0 && now.Before(c.until) {
-		c.pods--
-		p.setCredit(pod.Group, c)
-		if p.given == nil {
-			p.given = map[string]string{}
-		}
-		p.given[pod.ID] = pod.Group
-		return Verdict{Type: capacity.OnDemand, Mark: p.mark, Successor: true}
+	until, owed := c.take(now, pod, place)
+	if !place && (state == Open || state == HalfOpen && p.trying(now, pod.Wait) > 0) {
+		return Verdict{Type: capacity.OnDemand, Mark: p.mark}
+	}
+	if owed {
+		return Verdict{Type: capacity.OnDemand, Mark: p.markUntil(until), Successor: true}
 	}
 	p.Tries(now, pod)
 	return Verdict{Type: capacity.Spot}
+}
+
+// markUntil is the mark of a pod that uses a credit.
+func (p *Pool) markUntil(until time.Time) Mark {
+	if p.mark.Failures > 0 {
+		return p.mark
+	}
+	return Mark{Failures: 1, RetryAt: until}
 }
 
 // trying counts the attempts in progress. Attempts that take longer than the maximum pause of spot are blocked by
@@ -133,22 +117,6 @@ func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
 	return n
 }
 
-// allowed is the number of concurrent attempts while half-open.
-func (p *Pool) allowed() int { return p.succeeded + 1 }
-
-// withdraw reverts the decision for a pod.
-func (p *Pool) withdraw(now time.Time, id string) {
-	delete(p.tries, id)
-	if group, ok := p.given[id]; ok {
-		delete(p.given, id)
-		if c := p.credits[group]; now.Before(p.mark.RetryAt) {
-			c.pods++
-			c.until = p.mark.RetryAt
-			p.setCredit(group, c)
-		}
-	}
-}
-
 // Tries records a pod that has been limited to spot since a time and has no node yet.
 func (p *Pool) Tries(began time.Time, pod Pod) {
 	if p.tries == nil {
@@ -157,33 +125,18 @@ func (p *Pool) Tries(began time.Time, pod Pod) {
 	p.tries[pod.ID] = began
 }
 
-// Gone records that a pod is deleted, or is limited to on-demand permanently.
-func (p *Pool) Gone(id string) {
-	delete(p.tries, id)
-	delete(p.given, id)
-}
+// Gone records that a pod tries no more: it has a node, is deleted, or is limited to on-demand.
+func (p *Pool) Gone(id string) { delete(p.tries, id) }
 
-// Succeeded records that a pod that was limited to spot has a node.
-func (p *Pool) Succeeded(now time.Time, pod Pod) {
-	_, tried := p.tries[pod.ID]
-	halfOpen := p.State(now, pod.Wait) == HalfOpen
-	delete(p.tries, pod.ID)
-	if !tried || !halfOpen {
-		return
-	}
-	if p.succeeded++; p.succeeded >= mostAllowed {
-		p.close()
-	}
-}
+// Came closes the circuit breaker: one of its pods has a spot node, or a spot node has room for one.
+func (p *Pool) Came() { p.mark.Failures = 0 }
 
-func (p *Pool) close() { p.mark.Failures, p.succeeded = 0, 0 }
-
-// Failed records that a pod that was limited to spot waited without success. successor is true if the pod will be
-// replaced, and the replacement may be limited to on-demand.
-func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
+// Failed records that a pod that was limited to spot waited without success. ok is false if that is not known of the pod. Its successor
+// may be limited to on-demand until the returned time.
+func (p *Pool) Failed(now time.Time, pod Pod) (until time.Time, ok bool) {
 	began, tried := p.tries[pod.ID]
 	if !tried {
-		return
+		return time.Time{}, false
 	}
 	state, wait := p.State(now, pod.Wait), atLeast(pod.Wait)
 	delete(p.tries, pod.ID)
@@ -196,15 +149,15 @@ func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 	case state == HalfOpen && !began.Before(p.opened):
 		p.fail(now, wait)
 	}
-	if successor {
-		c := p.credits[pod.Group]
-		if !now.Before(c.until) {
-			c.pods = 0
-		}
-		c.pods++
-		c.until = p.mark.RetryAt
-		p.setCredit(pod.Group, c)
-	}
+	return latest(p.mark.RetryAt, wholeSecond(now.Add(wait))), true
+}
+
+// Blocked records that a pod that was limited to spot waited without success although a spot node has room for it: its own constraints
+// on its siblings, for example, keep it from there. That says nothing about spot. The results are those of Failed.
+func (p *Pool) Blocked(now time.Time, pod Pod) (until time.Time, ok bool) {
+	_, tried := p.tries[pod.ID]
+	delete(p.tries, pod.ID)
+	return wholeSecond(now.Add(atLeast(pod.Wait))), tried
 }
 
 // fail counts a failure, and opens the circuit breaker if there were enough.
@@ -216,7 +169,7 @@ func (p *Pool) fail(now time.Time, wait time.Duration) {
 	}
 	p.mark.RetryAt = wholeSecond(now.Add(pause))
 	if p.mark.Failures >= Threshold {
-		p.opened, p.succeeded = now, 0
+		p.opened = now
 	}
 }
 
@@ -231,18 +184,14 @@ func (p *Pool) Restore(now time.Time, wait time.Duration, m Mark) {
 	}
 }
 
-func (p *Pool) setCredit(group string, c credit) {
-	if c.pods == 0 {
-		delete(p.credits, group)
-		return
-	}
-	if p.credits == nil {
-		p.credits = map[string]credit{}
-	}
-	p.credits[group] = c
-}
-
 func atLeast(wait time.Duration) time.Duration { return max(wait, leastWait) }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
 // wholeSecond rounds up: a mark has no fractions of a second.
 func wholeSecond(t time.Time) time.Time {

@@ -69,7 +69,8 @@ const (
 	ReasonNoGain Reason = "NoGain"
 	// ReasonFloor: too few available replicas would be left on on-demand.
 	ReasonFloor Reason = "OnDemandFloor"
-	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, and spot is not tried yet.
+	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, no spot node has free capacity, and spot is not
+	// tried yet.
 	ReasonSpotUnavailable Reason = "SpotUnavailable"
 	// ReasonInsufficientCapacity: no node of the type has free capacity for the replacement.
 	ReasonInsufficientCapacity Reason = "InsufficientCapacity"
@@ -146,6 +147,8 @@ type Input struct {
 	MayFit func(t capacity.Type, p *clusterstate.Pod) bool
 	// Skip leaves replicas out, by UID, and says why: those for which capacity could not be proven.
 	Skip map[string]Verdict
+	// placeless: capacity is not looked for, because a placeholder requests it.
+	placeless bool
 }
 
 // Verdict is a decision.
@@ -400,7 +403,7 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 	if v.Target == assignment.On {
 		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, assignment.On)
 	}
-	if v.Target == capacity.Spot {
+	if v.Target == capacity.Spot && !in.hasPlace(p) {
 		if v.Reason, v.RetryAt, v.Message = spotUnavailable(in); v.Reason != "" {
 			return v
 		}

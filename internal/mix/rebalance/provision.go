@@ -138,7 +138,7 @@ func (in *Input) settled(replica types.UID) bool {
 func (in *Input) about(replica types.UID) Verdict {
 	alone := *in
 	alone.History.InFlight, alone.Cluster.InFlight, alone.Cluster.Reserved = 0, 0, 0
-	alone.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return true }
+	alone.placeless, alone.MayFit = true, func(capacity.Type, *clusterstate.Pod) bool { return true }
 	if alone.Skip[string(replica)].Reason == ReasonProvisioning {
 		alone.Skip = maps.Clone(alone.Skip)
 		delete(alone.Skip, string(replica))

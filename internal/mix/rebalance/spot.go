@@ -26,9 +26,14 @@ func FellBack(g *clusterstate.Group) (newest fallback.Mark, replicas int) {
 	return newest, replicas
 }
 
-// spotUnavailable keeps replicas from going to spot while it is not tried, and
-// has them try it as the circuit breaker of the scheduler lets them: one, and one
-// more for each that came to run there since. The others would fall back again.
+// hasPlace reports whether a spot node may have free capacity for the replacement of a replica now. It goes there whatever the circuit
+// breaker of the scheduler has come to, which is about nodes that have to be launched.
+func (in *Input) hasPlace(p *clusterstate.Pod) bool {
+	return !in.placeless && in.MayFit(capacity.Spot, p) && in.Skip[string(p.UID)].Reason != ReasonInsufficientCapacity
+}
+
+// spotUnavailable keeps replicas from spot nodes that have to be launched while spot is not tried, and has them try it as the circuit
+// breaker of the scheduler lets them: one, and one more for each that came to run there since. The others would fall back again.
 func spotUnavailable(in *Input) (r Reason, retryAt time.Time, message string) {
 	mark, replicas := FellBack(&in.Group)
 	if replicas == 0 {

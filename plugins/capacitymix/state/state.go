@@ -58,6 +58,7 @@ type State struct {
 	Owners     *lookup.Owners
 	Lookups    *lookup.Lookups
 	Pods       corelisters.PodLister
+	Nodes      corelisters.NodeLister
 	Events     *events.Recorder
 	Timers     *wakeup.Timers
 	Gangs      *gangs.Searches
@@ -104,6 +105,7 @@ func New(
 		Mixes:      policy.NewStore(),
 		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
 		Pods:       factory.Core().V1().Pods().Lister(),
+		Nodes:      factory.Core().V1().Nodes().Lister(),
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
 		Gangs:      gangs.New(),
 		Bindings:   NewBindings(firstBound, bindingTimeout),

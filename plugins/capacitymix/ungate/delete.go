@@ -53,7 +53,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 	if p == nil || !p.BorrowOnDemand {
 		return // a change of its mix adds it again
 	}
-	deadline := f.recordWait(pod, p)
+	deadline, w := f.recordWait(pod, p)
 	if deadline.IsZero() {
 		return
 	}
@@ -61,6 +61,8 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		f.queue.AddAfter(key, remaining)
 		return
 	}
+	blocked := f.hasPlace(pod, w, false)
+	f.update(pod.UID, func(w *waitingPod) { w.blocked = blocked })
 	if why := replacement.Lost(pod); why != "" {
 		f.keepWaiting(pod, p, why)
 		return
@@ -72,28 +74,28 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 
 // recordWait records that a pod waits, and returns when its wait is over; zero
 // if that depends on an event to come.
-func (f *spotFallback) recordWait(pod *corev1.Pod, p *policy.Policy) (deadline time.Time) {
+func (f *spotFallback) recordWait(pod *corev1.Pod, p *policy.Policy) (deadline time.Time, w *waitingPod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, since := f.clock.Now(), unschedulableSince(pod)
-	w := f.waiting[pod.UID]
+	w = f.waiting[pod.UID]
 	if w == nil { // another process ungated it, or its mix did not let it fall back then
 		w = f.adopt(pod, p, since, now)
 	}
 	w.wait = p.GatedSpotWait
 	if since == nil || w.failed {
-		return time.Time{}
+		return time.Time{}, w
 	}
 	if w.since.IsZero() {
 		w.since = now
 	}
-	return w.deadline(pod.Status.NominatedNodeName != "")
+	return w.deadline(pod.Status.NominatedNodeName != ""), w
 }
 
 // adopt begins to track a pod that this process did not ungate, with the lock held.
 func (f *spotFallback) adopt(pod *corev1.Pod, p *policy.Policy, since *metav1.Time, now time.Time) *waitingPod {
 	group, _ := policy.GroupOf(pod, p)
-	w := newWaitingPod(pod, group, p)
+	w := f.newWaitingPod(pod, group, p)
 	w.verdict = fallback.Verdict{Type: capacity.Spot}
 	w.notBefore = f.leadsSince.Add(min(leaderGracePeriod, p.GatedSpotWait))
 	began := now
@@ -105,7 +107,7 @@ func (f *spotFallback) adopt(pod *corev1.Pod, p *policy.Policy, since *metav1.Ti
 		began = w.since
 	}
 	f.waiting[pod.UID] = w
-	f.poolOf(w.pool, w.wait).Tries(began, w.pod(pod.UID))
+	f.poolOf(w).Tries(began, w.pod(pod.UID))
 	return w
 }
 

@@ -4,6 +4,7 @@ package ungate
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientset "k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -55,58 +57,92 @@ type spotFallback struct {
 	client   clientset.Interface
 	policyOf func(*corev1.Pod) *policy.Policy
 	clock    clock.PassiveClock
+	label    *gate.Label
+	nodes    corelisters.NodeLister
 	limiter  *rate.Limiter
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+	// placesMu guards places, of which a search may take some milliseconds. It is never taken with mu held.
+	placesMu sync.Mutex
+	places   places
 
 	mu sync.Mutex
 	// leadsSince is when this process came to lead; zero: it does not.
 	leadsSince time.Time
-	pools      map[poolKey]*pool
+	pools      map[mixKey]map[string]*pool // by the key of the scope
+	credits    fallback.Credits
 	waiting    map[types.UID]*waitingPod
 }
 
-// poolKey identifies a pool: the workloads of one mix, which share their spot capacity.
-type poolKey struct{ namespace, source string }
+// mixKey identifies a mix.
+type mixKey struct{ namespace, source string }
 
+// pool is that of the pods of one mix and one scope, which share their spot capacity.
 type pool struct {
 	fallback.Pool
-	wait time.Duration // of the mix, when it was last evaluated
+	scope scope
+	wait  time.Duration // of the mix, when it was last evaluated
+	// needs is what the pods requested that failed: one that requests less may have a node where these have none.
+	needs corev1.ResourceList
+}
+
+// came records that a pod with these requests has a spot node, or that one has room for it.
+func (p *pool) came(requests corev1.ResourceList) {
+	if covers(requests, p.needs) {
+		p.Came()
+		p.needs = nil
+	}
 }
 
 // waitingPod is a pod that is being ungated, or that was limited to spot.
 type waitingPod struct {
 	name  types.NamespacedName
-	pool  poolKey
+	mix   mixKey
+	scope scope
 	group string
 	wait  time.Duration
+	// requests are those of the pod.
+	requests corev1.ResourceList
 	// since is when it was found to have no node; zero: it was not.
 	since time.Time
 	// notBefore is when it may be deleted at the earliest.
 	notBefore time.Time
 	verdict   fallback.Verdict
-	// deleting: its deletion was requested. failed: its wait was recorded as a failure.
-	deleting, failed bool
+	// deleting: its deletion was requested. failed: its wait was recorded as a failure. blocked: a spot node had room for it.
+	deleting, failed, blocked bool
 }
 
 func (w *waitingPod) pod(uid types.UID) fallback.Pod {
 	return fallback.Pod{ID: string(uid), Group: w.group, Wait: w.wait}
 }
 
-func newSpotFallback(s *state.State, client clientset.Interface, policyOf func(*corev1.Pod) *policy.Policy) *spotFallback {
+func newSpotFallback(
+	s *state.State, client clientset.Interface, label *gate.Label, policyOf func(*corev1.Pod) *policy.Policy,
+) *spotFallback {
 	return &spotFallback{
 		State:    s,
+		label:    label,
+		nodes:    s.Nodes,
+		places:   places{pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, held: map[types.UID]place{}},
 		client:   client,
 		policyOf: policyOf,
 		clock:    clock.RealClock{},
 		limiter:  rate.NewLimiter(deletesPerSecond, deletesPerSecond),
 		queue:    newQueue(minDeleteRetry, maxDeleteRetry),
-		pools:    map[poolKey]*pool{},
+		pools:    map[mixKey]map[string]*pool{},
 		waiting:  map[types.UID]*waitingPod{},
 	}
 }
 
-// run takes over from the process that led before. The caches must be complete.
+// run takes over from the process that led before, and deletes pods until the context ends. The caches must be complete.
 func (f *spotFallback) run(ctx context.Context) {
+	f.takeOver(ctx)
+	go f.reconcileAll(ctx)
+	go wait.UntilWithContext(ctx, func(context.Context) { f.resync() }, resyncPeriod)
+}
+
+// takeOver restores what the process that led before wrote to the pods, and queues those that wait.
+func (f *spotFallback) takeOver(ctx context.Context) {
 	pods, err := f.Pods.List(labels.Everything())
 	if err != nil { // reads a cache; cannot fail
 		klog.FromContext(ctx).Error(err, "List pods")
@@ -123,8 +159,6 @@ func (f *spotFallback) run(ctx context.Context) {
 			f.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 		}
 	}
-	go f.reconcileAll(ctx)
-	go wait.UntilWithContext(ctx, func(context.Context) { f.resync() }, resyncPeriod)
 }
 
 // restore restores the state of a pool from the mark of a pod that fell back.
@@ -136,7 +170,9 @@ func (f *spotFallback) restore(pod *corev1.Pod) {
 	if p := f.policyOf(pod); p != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.poolOf(poolKey{pod.Namespace, p.Source}, p.GatedSpotWait).Restore(f.clock.Now(), p.GatedSpotWait, mark)
+		of := f.poolOf(f.newWaitingPod(pod, policy.GroupKey{}, p))
+		of.Restore(f.clock.Now(), p.GatedSpotWait, mark)
+		of.needs = larger(of.needs, requestsOf(pod))
 	}
 }
 
@@ -157,47 +193,119 @@ func waitsForSpot(pod *corev1.Pod) bool {
 	return ungated && t == capacity.Spot && pod.Spec.NodeName == "" && ledger.Active(pod)
 }
 
-// poolOf returns a pool, with the lock held.
-func (f *spotFallback) poolOf(key poolKey, spotWait time.Duration) *pool {
-	p := f.pools[key]
-	if p == nil {
-		p = &pool{}
-		f.pools[key] = p
+// poolOf returns the pool of a pod, with the lock held.
+func (f *spotFallback) poolOf(w *waitingPod) *pool {
+	of := f.pools[w.mix][w.scope.key]
+	if of == nil {
+		of = &pool{scope: w.scope}
+		if f.pools[w.mix] == nil {
+			f.pools[w.mix] = map[string]*pool{}
+		}
+		f.pools[w.mix][w.scope.key] = of
 	}
-	p.wait = spotWait
-	return p
+	of.wait = w.wait
+	return of
 }
 
-// chooseType decides which type a pod is limited to that is about to be ungated.
-func (f *spotFallback) chooseType(pod *corev1.Pod, group policy.GroupKey, slotType capacity.Type, p *policy.Policy) fallback.Verdict {
+// newWaitingPod returns a pod that is not known yet, with the lock held.
+func (f *spotFallback) newWaitingPod(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy) *waitingPod {
+	w := &waitingPod{
+		name:     types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+		mix:      mixKey{pod.Namespace, p.Source},
+		scope:    scopeOf(pod, f.label),
+		group:    group.Namespace + "/" + group.ID,
+		wait:     p.GatedSpotWait,
+		requests: requestsOf(pod),
+	}
+	if scopes := f.pools[w.mix]; scopes[w.scope.key] == nil && len(scopes) >= maxScopes {
+		w.scope = sharedScope
+	}
+	return w
+}
+
+// hasPlace reports whether a spot node has room for a pod that is limited to spot. hold keeps the place for it.
+func (f *spotFallback) hasPlace(pod *corev1.Pod, w *waitingPod, hold bool) bool {
+	f.placesMu.Lock()
+	defer f.placesMu.Unlock()
+	return f.places.find(f.clock.Now(), pod, w.group+" "+w.scope.key, hold)
+}
+
+func (f *spotFallback) releasePlace(uid types.UID) {
+	f.placesMu.Lock()
+	defer f.placesMu.Unlock()
+	f.places.release(uid)
+}
+
+// doubted reports whether a pod would be limited to on-demand now because spot nodes did not come.
+func (f *spotFallback) doubted(w *waitingPod) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now, of := f.clock.Now(), f.pools[w.mix][w.scope.key]
+	return of != nil && of.State(now, w.wait) != fallback.Closed || f.credits.Missed(now, w.group)
+}
+
+// chooseType decides which type a pod is limited to that is about to be ungated. onSpot returns the pod as it is if that is spot.
+func (f *spotFallback) chooseType(
+	pod *corev1.Pod, group policy.GroupKey, slotType capacity.Type, p *policy.Policy, onSpot func() *corev1.Pod,
+) fallback.Verdict {
 	if slotType != capacity.Spot || !p.BorrowOnDemand {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.drop(pod.UID) // its slot may have been another before
 		return fallback.Verdict{Type: slotType}
 	}
-	w := newWaitingPod(pod, group, p)
-	if before := f.waiting[pod.UID]; before != nil && before.pool != w.pool {
-		f.drop(pod.UID)
+	f.mu.Lock()
+	w := f.newWaitingPod(pod, group, p)
+	f.mu.Unlock()
+	place := f.doubted(w) && f.hasPlace(onSpot(), w, true)
+	verdict := f.choose(pod.UID, w, place)
+	if place && verdict.Type != capacity.Spot {
+		f.releasePlace(pod.UID)
 	}
-	w.verdict = f.poolOf(w.pool, w.wait).Choose(f.clock.Now(), w.pod(pod.UID))
-	f.waiting[pod.UID] = w
+	return verdict
+}
+
+// choose decides which type a pod is limited to, and keeps it among those that wait. place: a spot node has room for it.
+func (f *spotFallback) choose(uid types.UID, w *waitingPod, place bool) fallback.Verdict {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.waiting[uid]; before != nil && (before.mix != w.mix || before.scope.key != w.scope.key) {
+		f.drop(uid)
+	}
+	of := f.poolOf(w)
+	if place {
+		of.came(w.requests)
+	}
+	w.verdict = of.Choose(f.clock.Now(), w.pod(uid), &f.credits, place)
+	f.waiting[uid] = w
 	return w.verdict
 }
 
-func newWaitingPod(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy) *waitingPod {
-	return &waitingPod{
-		name:  types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
-		pool:  poolKey{pod.Namespace, p.Source},
-		group: group.ID,
-		wait:  p.GatedSpotWait,
+// succeeded records, with the lock held, that a pod that was limited to spot is bound: spot came for all pods of its mix that may use
+// the node.
+func (f *spotFallback) succeeded(pod *corev1.Pod, w *waitingPod) {
+	own := f.poolOf(w)
+	own.came(w.requests)
+	f.drop(pod.UID)
+	node, err := f.nodes.Get(pod.Spec.NodeName)
+	if err != nil {
+		return
+	}
+	for _, of := range f.pools[w.mix] {
+		if of.scope.siblings {
+			continue
+		}
+		if matches, err := of.scope.nodes.Match(node); err == nil && matches {
+			of.came(w.requests)
+		}
 	}
 }
 
-// drop forgets a pod whose wait had no result, with the lock held.
+// drop forgets a pod that waits no more, with the lock held.
 func (f *spotFallback) drop(uid types.UID) {
 	if w := f.waiting[uid]; w != nil {
-		f.poolOf(w.pool, w.wait).Gone(string(uid))
+		f.poolOf(w).Gone(string(uid))
+		f.credits.Gone(string(uid))
 		delete(f.waiting, uid)
 	}
 }
@@ -220,8 +328,7 @@ func (f *spotFallback) podUpdated(pod *corev1.Pod) {
 		f.drop(pod.UID)
 	case pod.Spec.NodeName != "":
 		if w != nil {
-			f.poolOf(w.pool, w.wait).Succeeded(f.clock.Now(), w.pod(pod.UID))
-			delete(f.waiting, pod.UID)
+			f.succeeded(pod, w)
 			f.updateMetrics()
 		}
 	case w == nil || w.since.IsZero() && unschedulableSince(pod) != nil:
@@ -255,18 +362,40 @@ func (f *spotFallback) recordFailure(uid types.UID, w *waitingPod, deleted bool)
 		return
 	}
 	w.failed = true
-	f.poolOf(w.pool, w.wait).Failed(f.clock.Now(), w.pod(uid), deleted)
+	now, of := f.clock.Now(), f.poolOf(w)
+	until, ok := f.judge(now, of, uid, w)
+	if ok && deleted {
+		f.credits.Add(now, w.group, until, w.blocked)
+	}
 	if deleted {
 		metrics.SpotPodsDeleted.Inc()
 	}
 	f.updateMetrics()
 }
 
+// judge has the pool of a pod count its wait, with the lock held.
+func (f *spotFallback) judge(now time.Time, of *pool, uid types.UID, w *waitingPod) (until time.Time, ok bool) {
+	if w.blocked {
+		return of.Blocked(now, w.pod(uid))
+	}
+	before := of.Mark().Failures
+	until, ok = of.Failed(now, w.pod(uid))
+	switch after := of.Mark().Failures; {
+	case after == 1:
+		of.needs = w.requests
+	case after > before:
+		of.needs = larger(of.needs, w.requests)
+	}
+	return until, ok
+}
+
 // updateMetrics counts the circuit breakers that are not closed, with the lock held.
 func (f *spotFallback) updateMetrics() {
 	states, now := map[fallback.State]int{}, f.clock.Now()
-	for _, p := range f.pools {
-		states[p.State(now, p.wait)]++
+	for _, scopes := range f.pools {
+		for _, p := range scopes {
+			states[p.State(now, p.wait)]++
+		}
 	}
 	for _, s := range []fallback.State{fallback.Open, fallback.HalfOpen} {
 		metrics.SpotCircuitBreakers.WithLabelValues(string(s)).Set(float64(states[s]))
@@ -290,9 +419,11 @@ func (f *spotFallback) resync() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	for key, p := range f.pools {
-		if p.Idle(now, p.wait) {
-			delete(f.pools, key)
+	f.credits.Expire(now)
+	for mix, scopes := range f.pools {
+		maps.DeleteFunc(scopes, func(_ string, p *pool) bool { return p.Idle(now, p.wait) })
+		if len(scopes) == 0 {
+			delete(f.pools, mix)
 		}
 	}
 	f.updateMetrics()

@@ -87,6 +87,18 @@ func (f *fallbackFixture) gone(pod *corev1.Pod) {
 	f.ungater.PodHandler().OnDelete(pod)
 }
 
+// markOf is the state of the circuit breaker for pods like these.
+func (f *fallbackFixture) markOf(changes ...func(*corev1.Pod)) fallback.Mark {
+	f.t.Helper()
+	pod := mixtest.GatedPod("web", 0)
+	for _, change := range changes {
+		change(pod)
+	}
+	of := f.fallback().pools[mixKey{"shop", "capacitymix/web"}][scopeOf(pod, nil).key]
+	require.NotNil(f.t, of)
+	return of.Mark()
+}
+
 func (f *fallbackFixture) reconcile(pod *corev1.Pod) {
 	f.fallback().reconcile(f.ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 }
@@ -248,7 +260,7 @@ func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	assert.Contains(t, <-f.cluster.Recorder.Events, "The pod keeps waiting and is not replaced by one on on-demand because it has no controller that would create another")
 	_, limited := f.opened(1)
 	assert.Equal(t, capacity.Spot, limited)
-	assert.Equal(t, 1, f.fallback().pools[poolKey{"shop", "capacitymix/web"}].Mark().Failures)
+	assert.Equal(t, 1, f.markOf().Failures)
 }
 
 func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
@@ -265,7 +277,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 			pod := f.openedAndWaits(0)
 			f.answer = answer
 			f.reconcile(pod)
-			require.Empty(t, f.fallback().pools[poolKey{"shop", "capacitymix/web"}].Mark(), "nothing is known yet")
+			require.Empty(t, f.markOf(), "nothing is known yet")
 			f.answer = nil
 			if !apierrors.IsNotFound(answer) {
 				f.reconcile(pod)
@@ -273,7 +285,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 			}
 			f.gone(pod)
 			f.gone(pod)
-			assert.Equal(t, 1, f.fallback().pools[poolKey{"shop", "capacitymix/web"}].Mark().Failures)
+			assert.Equal(t, 1, f.markOf().Failures)
 			_, limited := f.opened(1)
 			assert.Equal(t, capacity.OnDemand, limited)
 		})
@@ -331,7 +343,7 @@ func (f *fallbackFixture) again(pods ...*corev1.Pod) *fallbackFixture {
 	next := newFallbackFixture(f.t)
 	next.cluster.SetPods(f.t, pods...)
 	next.clock.SetTime(f.clock.Now())
-	next.fallback().run(f.ctx)
+	next.fallback().takeOver(f.ctx)
 	return next
 }
 

@@ -69,7 +69,7 @@ func New(ctx context.Context, s *state.State, client clientset.Interface, label 
 		foreign:   s.Resolver(nil),
 		queue:     newQueue(minRetry, maxRetry),
 	}
-	u.spotFallback = newSpotFallback(s, client, func(pod *corev1.Pod) *policy.Policy {
+	u.spotFallback = newSpotFallback(s, client, label, func(pod *corev1.Pod) *policy.Policy {
 		p, _ := u.resolver(pod).Resolve(pod)
 		return p
 	})
@@ -235,7 +235,12 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		return nil, "", err
 	}
 	slotType := p.Mix.TypeOf(hold.Slot)
-	verdict := u.spotFallback.chooseType(pod, group, slotType, p)
+	verdict := u.spotFallback.chooseType(pod, group, slotType, p, func() *corev1.Pod {
+		onSpot := pod.DeepCopy()
+		u.label.Limit(&onSpot.Spec, capacity.Spot)
+		gate.Tolerate(&onSpot.Spec, p.Tolerations[capacity.Spot])
+		return onSpot
+	})
 	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)

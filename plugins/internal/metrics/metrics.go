@@ -61,8 +61,8 @@ var (
 	})
 	SpotCircuitBreakers = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Subsystem: subsystem, Name: "spot_circuit_breakers", StabilityLevel: metrics.ALPHA,
-		Help: "Mixes for whose pods with a scheduling gate spot is not tried (open), or by a few of them only (half-open). " +
-			"Of the scheduler that leads.",
+		Help: "Circuit breakers of mixes by which pods with a scheduling gate do not wait for spot nodes (open), or one of them does " +
+			"(half-open). Of the scheduler that leads.",
 	}, []string{"state"})
 )
 

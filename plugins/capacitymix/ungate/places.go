@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ungate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+const (
+	// placesAge is how old a view of the free places may be.
+	placesAge = time.Second
+	// maxSearches bounds the searches in vain for pods of one namespace in one view: each tries all spot nodes.
+	maxSearches = 16
+)
+
+// places finds spot nodes with room for a pod. It is used only where spot was not available lately, and reads the caches at most once
+// a second: the scheduler's own snapshot belongs to its cycles. It is not safe for concurrent use.
+type places struct {
+	pods       corelisters.PodLister
+	nodes      corelisters.NodeLister
+	classifier *capacity.Classifier
+
+	at    time.Time
+	infos []*framework.NodeInfo
+	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
+	// the searches in vain were for pods of a namespace.
+	none  map[string]bool
+	tried map[string]int
+	// held are the pods that got a place and may not be bound yet.
+	held map[types.UID]place
+}
+
+type place struct {
+	pod   *corev1.Pod
+	node  string
+	until time.Time
+}
+
+// find reports whether a spot node has room for a pod that is limited to spot; kind is the same for pods that are alike. hold keeps the
+// place for the pod for a while.
+func (p *places) find(now time.Time, pod *corev1.Pod, kind string, hold bool) bool {
+	if now.Sub(p.at) >= placesAge || now.Before(p.at) {
+		p.read(now)
+	}
+	if _, has := p.held[pod.UID]; has {
+		return true
+	}
+	if p.none[kind] || p.tried[pod.Namespace] >= maxSearches {
+		return false
+	}
+	for _, info := range p.infos {
+		if admits(info, pod) {
+			if hold {
+				p.held[pod.UID] = place{pod, info.Node().Name, now.Add(leaderGracePeriod)}
+				info.AddPod(pod)
+			}
+			return true
+		}
+	}
+	p.none[kind] = true
+	p.tried[pod.Namespace]++
+	return false
+}
+
+// release gives up the place that is kept for a pod. The next view shows it as free.
+func (p *places) release(uid types.UID) { delete(p.held, uid) }
+
+// read reads nodes and pods from the caches.
+func (p *places) read(now time.Time) {
+	p.at, p.infos, p.none, p.tried = now, nil, map[string]bool{}, map[string]int{}
+	byName := map[string]*framework.NodeInfo{}
+	nodes, _ := p.nodes.List(labels.Everything()) // a cache does not fail
+	for _, node := range nodes {
+		if t, _ := p.classifier.Classify(node); t != capacity.Spot || !capacity.Accepting(node) {
+			continue
+		}
+		info := framework.NewNodeInfo()
+		info.SetNode(node)
+		byName[node.Name] = info
+		p.infos = append(p.infos, info)
+	}
+	if len(p.infos) == 0 {
+		p.held = map[types.UID]place{}
+		return
+	}
+	pods, _ := p.pods.List(labels.Everything())
+	bound := map[types.UID]bool{}
+	for _, pod := range pods {
+		if info := byName[pod.Spec.NodeName]; info != nil && !podphase.Finished(pod) {
+			info.AddPod(pod)
+			bound[pod.UID] = true
+		}
+	}
+	kept := map[types.UID]place{}
+	for uid, h := range p.held {
+		if info := byName[h.node]; info != nil && !bound[uid] && now.Before(h.until) {
+			info.AddPod(h.pod)
+			kept[uid] = h
+		}
+	}
+	p.held = kept
+}
+
+// admits reports whether a node has room for a pod, and the pod selects and tolerates the node.
+func admits(info *framework.NodeInfo, pod *corev1.Pod) bool {
+	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, info.Node().Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, comparison)
+	return !untolerated && len(scheduler.AdmissionCheck(pod, info, false)) == 0
+}
