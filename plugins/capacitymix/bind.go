@@ -21,6 +21,9 @@ import (
 func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
+		if pl.missedMix(pod) { // its next cycle begins after its back-off
+			return fwk.NewStatus(fwk.Unschedulable, ErrReasonMixChanged)
+		}
 		return skip
 	}
 	if !s.ungated && s.changes != pl.Changes() {
@@ -41,6 +44,16 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 		pl.Events.Borrowed(pod, s.slot, s.slotType, n.Type, nodeName)
 	}
 	return nil
+}
+
+// missedMix reports whether a mix that came after the pod was placed without one gives it a slot. The chart of a workload may create its
+// mix last: the pods that are not bound by then follow it, however long they waited for their group or for a volume.
+func (pl *CapacityMix) missedMix(pod *corev1.Pod) bool {
+	if pl.Changes() == 0 || pl.Classifier.Pins(&pod.Spec) {
+		return false
+	}
+	p, _ := pl.resolver.Resolve(pod)
+	return p != nil
 }
 
 // bind makes the call, unless this process may not lead any more.

@@ -21,9 +21,11 @@ import (
 	apicache "k8s.io/kubernetes/pkg/scheduler/backend/api_cache"
 	apidispatcher "k8s.io/kubernetes/pkg/scheduler/backend/api_dispatcher"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	apicalls "k8s.io/kubernetes/pkg/scheduler/framework/api_calls"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/internal/mixstate"
@@ -225,4 +227,29 @@ func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
 			require.EqualError(t, mixstate.Confirm(cycle, pod), test.want)
 		})
 	}
+}
+
+// A workload is created before its mix: the pods that are not bound yet follow the mix, those that select a type themselves do not.
+func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
+	pod, pinned, other := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("other", 0)
+	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
+	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pod, pinned, other)...)
+	place := func(pod *corev1.Pod) fwk.CycleState {
+		state := framework.NewCycleState()
+		_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+		require.True(t, status.IsSkip(), status)
+		require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
+		return state
+	}
+	states := map[*corev1.Pod]fwk.CycleState{pod: place(pod), pinned: place(pinned), other: place(other)}
+	f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
+	status := f.plugin.Bind(f.ctx, states[pod], pod, "s")
+	assert.Equal(t, fwk.Unschedulable, status.Code())
+	assert.Equal(t, ErrReasonMixChanged, status.Message())
+	for _, p := range []*corev1.Pod{pinned, other} {
+		assert.True(t, f.plugin.Bind(f.ctx, states[p], p, "s").IsSkip(), p.Name)
+	}
+	f.plugin.Unreserve(f.ctx, states[pod], pod, "s")
+	state, _ := f.filter(t, pod)
+	assert.Equal(t, capacity.OnDemand, readState(state).slotType)
 }
