@@ -78,12 +78,13 @@ func (w *World) SlowKubeconfig(user string, bytesPerSecond int) string {
 	}, nil, user)
 }
 
-// DelayedKubeconfig returns a kubeconfig of a user that goes through a proxy, which holds each answer up for a time that delay returns.
-func (w *World) DelayedKubeconfig(user string, delay func() time.Duration) string {
+// DelayedKubeconfig returns a kubeconfig of a user that goes through a proxy, which holds the answer to each request up for a time that
+// delay returns.
+func (w *World) DelayedKubeconfig(user string, delay func(*http.Request) time.Duration) string {
 	w.T.Helper()
 	return w.proxied(func(r *http.Response) error {
 		select {
-		case <-time.After(delay()):
+		case <-time.After(delay(r.Request)):
 		case <-r.Request.Context().Done():
 		}
 		return nil

@@ -7,6 +7,7 @@ package services_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func (s *scene) try(t *testing.T, methods func() []method) {
 		}
 	}
 	s.kill()
-	slow := s.DelayedKubeconfig(s.user, func() time.Duration { return rand.N(100 * time.Millisecond) })
+	slow := s.DelayedKubeconfig(s.user, func(*http.Request) time.Duration { return rand.N(100 * time.Millisecond) })
 	s.start(slow)
 	for i := range methods() {
 		m := methods()[i]
