@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/policies/score"
 	"berth.dev/berth/plugins/capacitymix"
 )
@@ -80,11 +81,11 @@ func (a *attempt) gather(ctx context.Context) {
 // utilization is that of nodes with the pod. Containers without requests count as the scheduler counts them for spreading: a
 // pod without requests would otherwise change nothing.
 func (a *attempt) utilization() {
-	pod := a.info.CalculateResource()
+	cpu, memory := requestsOf(a.pod)
 	for i, n := range a.nodes {
 		allocatable, used := n.GetAllocatable(), n.GetNonZeroRequested()
-		a.table.facts[i].CPU = score.Utilization(used.GetMilliCPU()+pod.Non0CPU, allocatable.GetMilliCPU())
-		a.table.facts[i].Memory = score.Utilization(used.GetMemory()+pod.Non0Mem, allocatable.GetMemory())
+		a.table.facts[i].CPU = score.Utilization(budget.Add(used.GetMilliCPU(), cpu), allocatable.GetMilliCPU())
+		a.table.facts[i].Memory = score.Utilization(budget.Add(used.GetMemory(), memory), allocatable.GetMemory())
 	}
 }
 
