@@ -6,7 +6,9 @@ package reservations
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +25,8 @@ const (
 	// each costs every pod of the namespace a match of its labels.
 	MaxPerNamespace = 100
 
-	// maxExtended is the number of extended resources that a Reservation can have.
-	maxExtended = 4
+	// maxExtended is the number of extended resources that a Reservation can have, mostExtended the most of one of them.
+	maxExtended, mostExtended = 4, 1_000_000
 
 	// PlaceholderValue is the value of v1alpha1.PlaceholderLabel on pods that stand for what a Reservation holds.
 	PlaceholderValue = "reservation"
@@ -96,23 +98,25 @@ func requests(spec *v1alpha1.ReservationSpec) corev1.ResourceList {
 	return list
 }
 
-// SetRequests has a Reservation hold the requests of a pod, and reports whether there are any.
+// SetRequests has a Reservation hold what it can of the requests of a pod, and reports whether that is anything. A Reservation has no
+// fields for huge pages, and for extended resources beyond its bounds: the API server would refuse it for them.
 func SetRequests(spec *v1alpha1.ReservationSpec, requests corev1.ResourceList) (some bool) {
 	fields := standard(spec)
-	for name, quantity := range requests {
-		field, isStandard := fields[name]
-		switch {
-		case quantity.IsZero():
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		quantity := requests[name]
+		if quantity.IsZero() {
 			continue
-		case isStandard:
-			*field = &quantity
-		case len(spec.ExtendedResources) < maxExtended:
+		}
+		if field, isStandard := fields[name]; isStandard {
+			*field, some = &quantity, true
+			continue
+		}
+		if n := amount(&quantity, 0); strings.Contains(string(name), "/") && n <= mostExtended && len(spec.ExtendedResources) < maxExtended {
 			if spec.ExtendedResources == nil {
 				spec.ExtendedResources = map[string]int64{}
 			}
-			spec.ExtendedResources[string(name)] = quantity.Value()
+			spec.ExtendedResources[string(name)], some = n, true
 		}
-		some = true
 	}
 	return some
 }

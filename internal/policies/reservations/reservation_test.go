@@ -92,3 +92,38 @@ func TestSelects(t *testing.T) {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, Compile(reservation("r", tc.spec)).Selects(tc.pod)) })
 	}
 }
+
+// The API server accepts the Reservation of each pod that has a node, whatever it requests.
+func TestSetRequestsHasWhatAReservationCanHold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		requests map[corev1.ResourceName]string
+		want     v1alpha1.ReservationSpec
+		some     bool
+	}{
+		"nothing":         {requests: map[corev1.ResourceName]string{"cpu": "0"}},
+		"huge pages only": {requests: map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi"}},
+		"huge pages and CPU": {
+			requests: map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi", "cpu": "2"},
+			want:     v1alpha1.ReservationSpec{CPU: new(resource.MustParse("2"))}, some: true,
+		},
+		"more than an extended resource can have": {
+			requests: map[corev1.ResourceName]string{"example.com/bytes": "1000001", "example.com/gpu": "1000000"},
+			want:     v1alpha1.ReservationSpec{ExtendedResources: map[string]int64{"example.com/gpu": 1_000_000}}, some: true,
+		},
+		"more extended resources than it can have": {
+			requests: map[corev1.ResourceName]string{"e.com/a": "1", "e.com/b": "1", "e.com/c": "1", "e.com/d": "1", "e.com/e": "1"},
+			want:     v1alpha1.ReservationSpec{ExtendedResources: map[string]int64{"e.com/a": 1, "e.com/b": 1, "e.com/c": 1, "e.com/d": 1}},
+			some:     true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := corev1.ResourceList{}
+			for resourceName, quantity := range tc.requests {
+				list[resourceName] = resource.MustParse(quantity)
+			}
+			var got v1alpha1.ReservationSpec
+			assert.Equal(t, tc.some, SetRequests(&got, list))
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}

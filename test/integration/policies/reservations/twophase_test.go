@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,6 +121,32 @@ func refuseBinding(w *testenv.World, pod string) (allow func()) {
 		b.Target = corev1.ObjectReference{Kind: "Node", Name: "node-0"}
 		return w.Client.SubResource("binding").Create(w.Ctx, probe.DeepCopy(), b, client.DryRunAll)
 	})
+}
+
+// A Reservation has no field for huge pages. Pods that request some are prepared and bound by what they request besides.
+func TestAGroupWithHugePagesIsBound(t *testing.T) {
+	const hugePages = corev1.ResourceName("hugepages-2Mi")
+	w := testenv.New(t, two()...)
+	start(w)
+	for _, n := range []string{"node-0", "node-1"} {
+		node := testenv.Read(w, n, &corev1.Node{})
+		old := node.DeepCopy()
+		node.Status.Capacity[hugePages], node.Status.Allocatable[hugePages] = resource.MustParse("1Gi"), resource.MustParse("1Gi")
+		assert.NoError(t, w.Client.Status().Patch(w.Ctx, node, client.MergeFrom(old)))
+	}
+	w.Create(group("train", 2, 60), builders.StatefulSet("train", 2, appsv1.ParallelPodManagement, builders.CPU("2"),
+		func(t *corev1.PodTemplateSpec) {
+			r := &t.Spec.Containers[0].Resources
+			r.Requests[hugePages] = resource.MustParse("1Gi")
+			r.Limits = corev1.ResourceList{hugePages: resource.MustParse("1Gi")}
+		}))
+	w.WaitBound("train", 2)
+	nodes, most := map[string]bool{}, 0
+	for _, p := range w.Live("train") {
+		nodes[p.Spec.NodeName] = true
+		most++
+	}
+	assert.Len(t, nodes, most, "a node has huge pages for one of them")
 }
 
 // A pod that belongs to no group is not bound, and its condition reports why.
