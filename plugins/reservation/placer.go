@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/reservations"
 	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 const (
@@ -43,6 +44,12 @@ type Placer struct {
 	inCycle bool
 	// verified is when what is held was compared with the nodes.
 	verified time.Time
+}
+
+// reasons are those that the condition Reserved can have: a Reservation that is gone is counted nowhere.
+var reasons = []string{
+	v1alpha1.ReasonReserved, v1alpha1.ReasonUnschedulable, v1alpha1.ReasonTooMany, v1alpha1.ReasonInvalid, v1alpha1.ReasonUsed,
+	v1alpha1.ReasonExpired,
 }
 
 // NewPlacer returns a Placer. It belongs to the plugin that is created with it.
@@ -112,6 +119,17 @@ func (p *Placer) round(ctx context.Context, s *scheduler.Scheduler) {
 		p.write(ctx, u)
 	}
 	sh.waiting.wake(sh.ledger.Freed(sh.clock.Now()))
+	report(sh.ledger.Totals(sh.clock.Now()))
+}
+
+// report sets the metrics of Reservations.
+func report(t reservations.Totals) {
+	for _, reason := range reasons {
+		metrics.Reservations.WithLabelValues(reason).Set(float64(t.Reservations[reason]))
+	}
+	metrics.ReservationReplicas.WithLabelValues("held").Set(float64(t.Held))
+	metrics.ReservationReplicas.WithLabelValues("used").Set(float64(t.Used))
+	metrics.ReservationReplicas.WithLabelValues("missing").Set(float64(t.Missing))
 }
 
 // errNoProfile is the error for a Reservation of another scheduler.

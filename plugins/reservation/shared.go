@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/policies/reservations"
 	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -37,6 +38,7 @@ type shared struct {
 }
 
 func newShared(ctx context.Context, handle fwk.Handle) (*shared, error) {
+	metrics.Register()
 	writer, err := newWriter(handle.KubeConfig())
 	if err != nil {
 		return nil, err

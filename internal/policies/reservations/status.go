@@ -57,6 +57,44 @@ func (l *Ledger) Updates(now time.Time) []Update {
 	return all
 }
 
+// Totals are the numbers of Reservations by the reason of their condition Reserved, and of the replicas of those that are not
+// finished: for which capacity is held, which pods use, and for which none is held or no pod can run where it is.
+type Totals struct {
+	Reservations        map[string]int
+	Held, Used, Missing int
+}
+
+// Totals returns those of all Reservations.
+func (l *Ledger) Totals(now time.Time) Totals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := Totals{Reservations: map[string]int{}}
+	for _, list := range l.of {
+		for rank, e := range ranked(list, now) {
+			t.Reservations[e.reason(rank, now)]++
+			if e.finished(now) {
+				continue
+			}
+			held, used := e.counts()
+			t.Held, t.Used, t.Missing = t.Held+held, t.Used+used, t.Missing+max(0, e.r.Replicas-e.ready())
+		}
+	}
+	return t
+}
+
+// counts returns for how many pods capacity is held where they can run, and how many are bound that use it.
+func (e *entry) counts() (held, used int) {
+	for i := range e.holds {
+		switch h := &e.holds[i]; {
+		case !h.free() && !h.binding: // a process that is killed now has not bound the others
+			used++
+		case h.cause == "":
+			held++
+		}
+	}
+	return held, used
+}
+
 // finished reports whether a condition is of a Reservation that holds nothing any more.
 func finished(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse && (c.Reason == v1alpha1.ReasonExpired || c.Reason == v1alpha1.ReasonUsed)
@@ -80,16 +118,12 @@ func (e *entry) status(rank int, now time.Time) *v1alpha1.ReservationStatus {
 	for _, h := range e.holds {
 		written := h.Hold
 		if h.binding {
-			written = v1alpha1.Hold{NodeName: h.NodeName} // a process that is killed now has not bound it
+			written = v1alpha1.Hold{NodeName: h.NodeName}
 		}
 		s.Holds = append(s.Holds, written)
-		switch {
-		case written.PodUID != "":
-			s.UsedCount++
-		case h.cause == "":
-			s.HeldCount++
-		}
 	}
+	held, used := e.counts()
+	s.HeldCount, s.UsedCount = int32(held), int32(used) //nolint:gosec // at most 100 replicas, and the pods that used it
 	c := e.condition(rank, now)
 	c.ObservedGeneration = s.ObservedGeneration
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -106,21 +140,36 @@ func same(a, b *v1alpha1.ReservationStatus) bool {
 		a.ExpirationTime.Equal(b.ExpirationTime) && slices.Equal(a.Holds, b.Holds) && slices.Equal(a.Conditions, b.Conditions)
 }
 
-// condition is the condition Reserved.
-func (e *entry) condition(rank int, now time.Time) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionReserved, Status: metav1.ConditionFalse}
+// reason is that of the condition Reserved.
+func (e *entry) reason(rank int, now time.Time) string {
 	switch {
 	case e.r.Err != nil:
-		c.Reason, c.Message = v1alpha1.ReasonInvalid, e.r.Err.Error()
+		return v1alpha1.ReasonInvalid
 	case e.usedUp():
-		c.Reason, c.Message = v1alpha1.ReasonUsed, "pods have used the capacity"
+		return v1alpha1.ReasonUsed
 	case !now.Before(e.r.Expires):
-		c.Reason, c.Message = v1alpha1.ReasonExpired, "the capacity is released"
+		return v1alpha1.ReasonExpired
 	case rank >= MaxPerNamespace:
-		c.Reason = v1alpha1.ReasonTooMany
-		c.Message = fmt.Sprintf("only the %d oldest Reservations of a namespace that are not finished hold capacity", MaxPerNamespace)
+		return v1alpha1.ReasonTooMany
 	case e.ready() < e.r.Replicas:
-		c.Reason = v1alpha1.ReasonUnschedulable
+		return v1alpha1.ReasonUnschedulable
+	}
+	return v1alpha1.ReasonReserved
+}
+
+// condition is the condition Reserved.
+func (e *entry) condition(rank int, now time.Time) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionReserved, Status: metav1.ConditionFalse, Reason: e.reason(rank, now)}
+	switch c.Reason {
+	case v1alpha1.ReasonInvalid:
+		c.Message = e.r.Err.Error()
+	case v1alpha1.ReasonUsed:
+		c.Message = "pods have used the capacity"
+	case v1alpha1.ReasonExpired:
+		c.Message = "the capacity is released"
+	case v1alpha1.ReasonTooMany:
+		c.Message = fmt.Sprintf("only the %d oldest Reservations of a namespace that are not finished hold capacity", MaxPerNamespace)
+	case v1alpha1.ReasonUnschedulable:
 		c.Message = fmt.Sprintf("capacity for %d of %d replicas is held or used", e.ready(), e.r.Replicas)
 		for _, why := range slices.Compact([]string{e.causes(), e.message}) {
 			if why != "" {
@@ -128,7 +177,7 @@ func (e *entry) condition(rank int, now time.Time) metav1.Condition {
 			}
 		}
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReserved, "capacity for all replicas is held or used"
+		c.Status, c.Message = metav1.ConditionTrue, "capacity for all replicas is held or used"
 	}
 	return c
 }

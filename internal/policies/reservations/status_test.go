@@ -99,6 +99,31 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+func TestTotalsAreThoseOfTheStatuses(t *testing.T) {
+	invalid := reservation("invalid")
+	invalid.Spec.PodSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: "x"}}}
+	l := leader(invalid, reservation("full", replicas(2), repeatedly), reservation("part", replicas(3)), reservation("short", expires(60)),
+		reservation("used", replicas(1)))
+	l.hold("full", began, "n1", "n2")
+	l.hold("part", began, "n1")
+	l.hold("used", began, "n1")
+	l.hold("short", began, "n1")
+	l.SetPod(bound(pod("a"), "full", "n1", began))
+	l.SetPod(bound(pod("b"), "used", "n1", began))
+	now := at(time.Minute)
+	want := Totals{Reservations: map[string]int{}}
+	for _, r := range l.write(now) {
+		reason := condition(r).Reason
+		want.Reservations[reason]++
+		if reason != v1alpha1.ReasonUsed && reason != v1alpha1.ReasonExpired {
+			want.Held, want.Used = want.Held+int(r.Status.HeldCount), want.Used+int(r.Status.UsedCount)
+		}
+	}
+	assert.Equal(t, map[string]int{"Invalid": 1, "Reserved": 1, "Unschedulable": 1, "Expired": 1, "Used": 1}, want.Reservations)
+	want.Missing = 2 + l.named("invalid").r.Replicas
+	assert.Equal(t, want, l.Totals(now))
+}
+
 func TestOnlyTheOldestReservationsOfANamespaceHoldCapacity(t *testing.T) {
 	l := leader()
 	for i := range MaxPerNamespace + 1 {

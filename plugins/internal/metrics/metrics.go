@@ -73,8 +73,21 @@ var PolicyAttempts = metrics.NewCounterVec(&metrics.CounterOpts{
 		"Bound, BindFailed or Unschedulable.",
 }, []string{"outcome"})
 
+// Metrics of Reservation, of the scheduler that leads.
+var (
+	Reservations = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "reservations", StabilityLevel: metrics.ALPHA,
+		Help: "Reservations, by the reason of the condition Reserved. Of the scheduler that leads.",
+	}, []string{"reason"})
+	ReservationReplicas = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "reservation_replicas", StabilityLevel: metrics.ALPHA,
+		Help: "Replicas of Reservations that have not expired and are not used up, by state: capacity is held, a pod has used it, " +
+			"or it is missing. Of the scheduler that leads.",
+	}, []string{"state"})
+)
+
 // Register registers all metrics, once.
 var Register = sync.OnceFunc(func() {
 	schedulermetrics.RegisterMetrics(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
-		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers)
+		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, Reservations, ReservationReplicas)
 })
