@@ -31,6 +31,8 @@ type cycle struct {
 	// name of the Reservation that was made for the pod, empty for none.
 	group, prepared string
 	preparer        preparer
+	// reservation is the name of the Reservation whose capacity the pod is to use, empty for none and before Permit.
+	reservation string
 	// expiry rejects the pod when its group was not complete in time, nil if it did not wait.
 	expiry *time.Timer
 }
@@ -47,16 +49,17 @@ func (c *cycle) Clone() fwk.StateData {
 // Packs implements policystate.Policy.
 func (c *cycle) Packs() bool { return c.governor.packs }
 
-// noteReservation adds to the record the Reservation that was made for the pod, or whose capacity it uses.
+// noteReservation notes the Reservation that was made for the pod, or whose capacity it uses. It is called while the pod has its node:
+// the plugin Reservation gives the capacity back before Unreserve of this one is called.
 func (c *cycle) noteReservation(state fwk.CycleState) {
-	if c.record == nil {
-		return
+	if c.reservation = c.prepared; c.reservation == "" {
+		if r := reservationstate.Read(state); r != nil {
+			c.reservation = r.Annotations()[v1alpha1.ReservationAnnotation]
+		}
 	}
-	name := c.prepared
-	if r := reservationstate.Read(state); name == "" && r != nil {
-		name = r.Annotations()[v1alpha1.ReservationAnnotation]
+	if c.record != nil {
+		c.record.Reservation = c.reservation
 	}
-	c.record.Reservation = name
 }
 
 func write(state fwk.CycleState, c *cycle) { state.Write(policystate.Key, c) }

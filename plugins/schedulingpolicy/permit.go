@@ -91,7 +91,10 @@ const waitSlack = 5 * time.Second
 // Permit has a pod wait until its group has enough members with a node.
 func (pl *SchedulingPolicy) Permit(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	c := read(cycleState)
-	if c == nil || c.group == "" {
+	if c == nil {
+		return nil, 0
+	}
+	if c.noteReservation(cycleState); c.group == "" {
 		return nil, 0
 	}
 	key := groupKey(pod, c)

@@ -41,7 +41,7 @@ func (pl *SchedulingPolicy) Unreserve(ctx context.Context, cycleState fwk.CycleS
 	if c.record == nil && (c.governor.keeps(decision.BindFailed) || c.governor.rules.Events) {
 		c.record = pl.begin(c.governor, pod, c.began)
 		placed(c.record, c, pod, nodeName)
-		c.noteReservation(cycleState)
+		c.record.Reservation = c.reservation
 	}
 	pl.recorder.unreserved(&unbound{pod: pod.UID, governor: c.governor, record: c.record})
 	pl.leave(ctx, c, pod)

@@ -20,9 +20,16 @@ import (
 // Capacity is held while other pods wait for it, and the pods come to it that it is held for, however full the nodes are.
 func TestCapacityIsHeldForThePodsThatAReservationSelects(t *testing.T) {
 	w := testenv.New(t, two()...)
-	start(w)
+	s := start(w)
 	w.Create(builders.Reservation("later", "web", "2", replicas(2)))
 	r := waitFor(w, "later", v1alpha1.ReasonReserved, 2, 0)
+	metrics := func(reason, state string) func() int {
+		return func() int {
+			return w.Metric(s, "berth_scheduler_reservations", map[string]string{"reason": reason}) +
+				10*w.Metric(s, "berth_scheduler_reservation_replicas", map[string]string{"state": state})
+		}
+	}
+	w.Reaches("one Reservation is reported as Reserved, and two replicas as held", 21, metrics(v1alpha1.ReasonReserved, "held"))
 	assert.Equal(t, r.CreationTimestamp.Add(time.Hour), r.Status.ExpirationTime.Time)
 	w.Create(builders.Deployment("other", 6, builders.CPU("1")))
 	waitBoundOf(w, "other", 4)
@@ -35,10 +42,43 @@ func TestCapacityIsHeldForThePodsThatAReservationSelects(t *testing.T) {
 		assert.Equal(t, "later", p.Annotations[v1alpha1.ReservationAnnotation])
 	}
 	r = waitFor(w, "later", v1alpha1.ReasonUsed, 0, 2)
+	w.Reaches("one is reported as Used, and no replica", 1, metrics(v1alpha1.ReasonUsed, "held"))
 	for _, h := range r.Status.Holds {
 		p := testenv.Read(w, h.PodName, &corev1.Pod{})
 		assert.Equal(t, []string{h.NodeName, h.PodUID}, []string{p.Spec.NodeName, string(p.UID)})
 	}
+}
+
+// Events and records of a binding have the Reservation whose capacity the pod uses, whichever attempts a policy records.
+func TestADecisionHasTheReservationOfItsPod(t *testing.T) {
+	w := testenv.New(t, two()...)
+	start(w)
+	decided := func(pod string, outcome v1alpha1.AttemptOutcome) *v1alpha1.SchedulingAttempt {
+		what := "the last attempt is " + string(outcome)
+		return &testenv.WaitFor(w, pod, what, func(d *v1alpha1.SchedulingDecision) bool { return d.Attempt.Outcome == outcome }).Attempt
+	}
+	for app, record := range map[string]v1alpha1.RecordMode{"web": v1alpha1.RecordAlways, "late": v1alpha1.RecordOnFailure} {
+		w.Create(builders.SchedulingPolicy(app, func(s *v1alpha1.SchedulingPolicySpec) {
+			s.PodSelector.MatchLabels = builders.Labels(app)
+			s.Decisions = &v1alpha1.DecisionRules{Record: record, Events: record == v1alpha1.RecordAlways, Objects: true}
+		}), builders.Reservation("for-"+app, app, "2"))
+		waitFor(w, "for-"+app, v1alpha1.ReasonReserved, 1, 0)
+	}
+	w.Create(builders.Pod("web", "web-0", builders.CPU("2")))
+	node := w.WaitBound("web", 1)[0].Spec.NodeName
+	a := decided("web-0", v1alpha1.AttemptBound)
+	assert.Equal(t, "for-web", a.ReservationName)
+	w.WaitEvent("web-0", "it is bound", func(e *corev1.Event) bool {
+		return e.Reason == v1alpha1.EventReasonBindSuccess && e.Message == "Decision "+a.ID+": bound to node "+node+" with Reservation for-web"
+	})
+	w.Create(builders.Pod("web", "web-1", builders.CPU("1"))) // nothing is held for it any more
+	assert.Empty(t, decided("web-1", v1alpha1.AttemptBound).ReservationName)
+
+	allow := refuseBinding(w, "late-0")
+	w.Create(builders.Pod("late", "late-0", builders.CPU("1")))
+	assert.Equal(t, "for-late", decided("late-0", v1alpha1.AttemptBindFailed).ReservationName)
+	allow()
+	w.WaitBound("late", 1)
 }
 
 // What is not used by its expiration is free again, and pods that wait for it come to it.
