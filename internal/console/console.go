@@ -25,9 +25,16 @@ type Reading struct {
 	Limits       []*v1alpha1.ResourceLimit
 	Records      []*v1alpha1.DeploymentRecord
 	Environments []*v1alpha1.Environment
-	// Problems are the lists that could not be read, a sentence each.
-	Problems []string
+	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
+	Problems, Unread []string
 }
+
+// Resources of lists in Reading.Unread.
+const (
+	LimitsResource       = "resourcelimits." + v1alpha1.GroupName
+	RecordsResource      = "deploymentrecords." + v1alpha1.GroupName
+	EnvironmentsResource = "environments." + v1alpha1.GroupName
+)
 
 // Source reads the cluster as the user of the pages may.
 type Source interface {

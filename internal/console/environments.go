@@ -44,6 +44,7 @@ type componentView struct {
 
 var environmentList = listOf[*v1alpha1.Environment]{
 	id: "environments", title: "Environments", kind: "Environment",
+	noun: "environment", resource: EnvironmentsResource,
 	of:   func(r *Reading) []*v1alpha1.Environment { return r.Environments },
 	view: func(e *v1alpha1.Environment) any { return environmentOf(e) },
 }

@@ -31,6 +31,7 @@ func (v *limitView) Schedules() bool {
 
 var limitList = listOf[*v1alpha1.ResourceLimit]{
 	id: "limits", title: "Resource limits", kind: "ResourceLimit",
+	noun: "resource limit", resource: LimitsResource,
 	of:   func(r *Reading) []*v1alpha1.ResourceLimit { return r.Limits },
 	view: func(l *v1alpha1.ResourceLimit) any { return limitOf(l) },
 }

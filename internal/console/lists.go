@@ -17,6 +17,8 @@ import (
 // listOf is a list of objects of a kind, with a page for each object. The templates have its ID: ID-before, ID-row and ID-after.
 type listOf[T client.Object] struct {
 	id, title, kind string
+	// noun is one object of the kind in a sentence, and resource what a Reading calls the list.
+	noun, resource string
 	// of are the objects of a reading, and view is what the templates of an object get.
 	of   func(*Reading) []T
 	view func(T) any
@@ -28,16 +30,27 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	v := struct {
-		All      int
+		Count    string
 		Writable bool
 		Paging   paging
-	}{len(sorted), s.writable, pagingOf("Pages of "+strings.ToLower(l.title), "/"+l.id, url.Values{}, q.Get("page"), len(sorted))}
+	}{l.count(len(sorted), s.Reading), s.writable, pagingOf("Pages of "+strings.ToLower(l.title), "/"+l.id, url.Values{}, q.Get("page"), len(sorted))}
 	list := &part{id: l.id, before: render(l.id+"-before", v), after: render(l.id+"-after", v)}
 	for _, o := range rowsOf(v.Paging, sorted) {
 		shown := shown{Row: l.rowID(o), URL: l.url(o), Of: l.view(o)}
 		list.rows = append(list.rows, newRow(shown.Row, render(l.id+"-row", shown)))
 	}
 	return &page{title: l.title, parts: append(status(s), list)}, nil
+}
+
+// count is the number of objects in words. Without all lists, the number is unknown.
+func (l listOf[T]) count(n int, r *Reading) string {
+	switch known := !slices.Contains(r.Unread, l.resource); {
+	case known:
+		return plural(n, l.noun)
+	case n == 0:
+		return "The number of " + l.noun + "s is unknown: they could not be listed."
+	}
+	return plural(n, l.noun) + " and those that could not be listed"
 }
 
 // shown is an object as the templates get it.

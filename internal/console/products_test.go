@@ -75,6 +75,31 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 	return page
 }
 
+func TestTheNumberOfWhatMayNotBeListedIsUnknown(t *testing.T) {
+	of := map[string]struct{ noun, resource string }{
+		"/limits": {"resource limit", LimitsResource}, "/records": {"deployment record", RecordsResource},
+		"/environments": {"environment", EnvironmentsResource},
+	}
+	for path, list := range of {
+		shown := func(unread ...string) string {
+			p, err := pageOf(&url.URL{Path: path}, &state{Reading: &Reading{Overview: overviewOf(), Unread: unread}, rows: &sync.Map{}})
+			require.NoError(t, err)
+			page := ""
+			for _, part := range p.parts {
+				page += string(part.before) + string(part.after)
+			}
+			return page
+		}
+		assert.Contains(t, shown(), "<p>0 "+list.noun+"s</p>")
+		assert.Contains(t, shown("nodes"), "<p>0 "+list.noun+"s</p>")
+		page := shown("nodes", list.resource)
+		assert.Contains(t, page, "<p>The number of "+list.noun+"s is unknown: they could not be listed.</p>")
+		assert.NotContains(t, page, "0 "+list.noun)
+	}
+	// The limits of another namespace could not be listed.
+	assert.Equal(t, "2 resource limits and those that could not be listed", limitList.count(2, &Reading{Unread: []string{LimitsResource}}))
+}
+
 func TestRecordsAndEnvironmentsAreShown(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/environments": {

@@ -34,6 +34,7 @@ type recommendationView struct{ Component, Dimension, Target, Basis, Confidence 
 
 var recordList = listOf[*v1alpha1.DeploymentRecord]{
 	id: "records", title: "Records", kind: "DeploymentRecord",
+	noun: "deployment record", resource: RecordsResource,
 	of:   func(r *Reading) []*v1alpha1.DeploymentRecord { return r.Records },
 	view: func(r *v1alpha1.DeploymentRecord) any { return recordOf(r) },
 }

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -90,6 +91,26 @@ func TestWhatMayNotBeListedIsAProblemAndNothingElseIs(t *testing.T) {
 		return apierrors.NewInternalError(fmt.Errorf("down"))
 	})
 	require.ErrorContains(t, err, "list pods in namespace shop: ")
+}
+
+func TestAReadingNamesWhatMayNotBeListed(t *testing.T) {
+	c := clitest.Client(t, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, _ ...client.ListOption) error {
+			switch l.(type) {
+			case *v1alpha1.ResourceLimitList, *v1alpha1.DeploymentRecordList, *v1alpha1.EnvironmentList:
+				return apierrors.NewForbidden(corev1.Resource("x"), "", fmt.Errorf("no"))
+			}
+			return nil
+		},
+	})
+	s, err := live.Defaults()
+	require.NoError(t, err)
+	r, err := live.Reading(t.Context(), c, s, "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{console.LimitsResource, console.RecordsResource, console.EnvironmentsResource}, r.Unread)
+	assert.Equal(t, []string{
+		"not allowed: list resourcelimits.berth.dev", "not allowed: list deploymentrecords.berth.dev", "not allowed: list environments.berth.dev",
+	}, r.Problems)
 }
 
 func TestSettingsAreThoseOfTheSchedulersFile(t *testing.T) {

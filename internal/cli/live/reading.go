@@ -32,7 +32,7 @@ func Reading(ctx context.Context, c client.Client, s *Settings, namespace string
 		Overview: cluster.Overview(nil),
 	}
 	for _, p := range cluster.Problems {
-		r.Problems = append(r.Problems, p.Message)
+		r.Problems, r.Unread = append(r.Problems, p.Message), append(r.Unread, p.Resource)
 	}
 	return r, nil
 }
