@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http/httptest"
@@ -184,10 +185,12 @@ func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 		require.NoError(t, refusal(fresh(), "10.0.0.1"))
 	}
 	require.ErrorContains(t, refusal(fresh(), "10.0.0.1"), "services.requestLimits.unknownTokensPerSecondPerAddress is 2")
-	for range 4 {
+	for range 3 {
 		require.NoError(t, refusal(fresh(), "10.0.0.2"), "another address has tokens of its own")
 	}
-	require.ErrorContains(t, refusal(fresh(), "10.0.0.3"), "services.requestLimits.unknownTokensPerSecond is 4")
+	require.ErrorContains(t, refusal(fresh(), "10.0.0.2"), "services.requestLimits.unknownTokensPerSecond is 4", "half are for other addresses")
+	require.NoError(t, refusal(fresh(), "10.0.0.3"))
+	require.ErrorContains(t, refusal(fresh(), "10.0.0.4"), "services.requestLimits.unknownTokensPerSecond is 4")
 	for range 100 {
 		require.NoError(t, refusal(good, "10.0.0.1"), "a token that was valid is always reviewed")
 	}
@@ -205,6 +208,33 @@ func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	require.NoError(t, err)
 	done(false, false)
 	require.NoError(t, refusal(other, "10.0.0.4"))
+}
+
+// Two addresses that guess tokens, as fast as they may each, used up the limit for all.
+func TestAddressesThatGuessTokensLockNobodyOut(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
+	tk := newTokens("console.limits", 5*time.Second, clock)
+	tk.set(10, 5)
+	n := 0
+	ask := func(address string, valid bool) error {
+		n++
+		done, err := tk.begin(tk.digest(fmt.Sprint(n)), address)
+		if err == nil {
+			done(valid, true)
+		}
+		return err
+	}
+	for second := range 120 {
+		for i := range 40 { // more than an address may
+			_ = ask(fmt.Sprintf("10.0.0.%d", i%4), false)
+		}
+		for i := range 4 {
+			require.NoError(t, ask(fmt.Sprintf("192.0.2.%d", i), true), "second %d", second)
+		}
+		clock.SetTime(clock.Now().Add(time.Second))
+	}
+	clock.SetTime(clock.Now().Add(suspicion))
+	require.NoError(t, ask("10.0.0.0", true), "a mistake is forgotten")
 }
 
 func TestAddresses(t *testing.T) {

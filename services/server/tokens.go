@@ -40,11 +40,30 @@ type tokens struct {
 	fieldAll, fieldAddress *Limit
 
 	mu sync.Mutex // guards the rest
-	// addresses has the limiters of source addresses.
+	// addresses has the *source of source addresses.
 	addresses *lru.Cache
 	all       *rate.Limiter
+	// suspects is the limiter of all sources together that are suspect, half of all: some addresses that guess tokens leave the other
+	// half to the first tokens of all others.
+	suspects *rate.Limiter
 	// underReview counts the calls of each unknown token under review: one review serves them all.
 	underReview map[digest]int
+}
+
+// source is what is known of an address that sends unknown tokens.
+type source struct {
+	limiter *rate.Limiter
+	// reviews are those in progress, and failed is when the API server last refused a token.
+	reviews int
+	failed  time.Time
+}
+
+// suspicion is how long an address is suspect after a token that the API server refused.
+const suspicion = time.Minute
+
+// suspect reports whether an address may be guessing: it has sent another token that is not known to be valid.
+func (s *source) suspect(now time.Time) bool {
+	return s.reviews > 0 || !s.failed.IsZero() && now.Sub(s.failed) < suspicion
 }
 
 // newTokens returns tokens whose limits are fields below a path of the configuration. set sets them.
@@ -66,15 +85,12 @@ func (t *tokens) set(all, perAddress int32) {
 	t.fieldAddress.Set(int(perAddress))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all = t.fieldAll.limiter()
+	t.all, t.suspects = limiter(t.fieldAll.most.Load()), limiter(max(1, t.fieldAll.most.Load()/2))
 	t.addresses.Clear()
 }
 
 // limiter allows a number per second, and twice as many in a burst.
-func (l *Limit) limiter() *rate.Limiter {
-	most := l.most.Load()
-	return rate.NewLimiter(rate.Limit(most), int(2*most))
-}
+func limiter(most int64) *rate.Limiter { return rate.NewLimiter(rate.Limit(most), int(2*most)) }
 
 // Bearer returns the token of a request as the authenticator parses it, "" if there is none.
 func Bearer(header http.Header) string {
@@ -109,10 +125,12 @@ func (t *tokens) begin(d digest, address string) (done func(valid, answered bool
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var from *source // nil for a token under review, which is charged already
 	if t.underReview[d] == 0 {
-		if err := t.charge(address); err != nil {
+		if from, err = t.charge(address); err != nil {
 			return nil, err
 		}
+		from.reviews++
 	}
 	t.underReview[d]++
 	return func(valid, answered bool) {
@@ -121,6 +139,12 @@ func (t *tokens) begin(d digest, address string) (done func(valid, answered bool
 		defer t.mu.Unlock()
 		if t.underReview[d]--; t.underReview[d] == 0 {
 			delete(t.underReview, d)
+		}
+		if from == nil {
+			return
+		}
+		if from.reviews--; answered && !valid {
+			from.failed = t.clock.Now()
 		}
 	}, nil
 }
@@ -136,22 +160,24 @@ func (t *tokens) note(d digest, valid, answered bool) {
 	}
 }
 
-// charge counts a review of an unknown token: for its address first, so that one address does not use up the limit for
-// all.
-func (t *tokens) charge(address string) error {
+// charge counts a review of an unknown token, and returns its source: for its address first, so that one address does not use up the
+// limit for all, and then for all that are suspect. Guarded by mu.
+func (t *tokens) charge(address string) (*source, error) {
 	now := t.clock.Now()
-	var limiter *rate.Limiter
-	if l, there := t.addresses.Get(address); there {
-		limiter = l.(*rate.Limiter)
+	var from *source
+	if s, there := t.addresses.Get(address); there {
+		from = s.(*source)
 	} else {
-		limiter = t.fieldAddress.limiter()
-		t.addresses.Add(address, limiter)
+		from = &source{limiter: limiter(t.fieldAddress.most.Load())}
+		t.addresses.Add(address, from)
 	}
-	if !limiter.AllowN(now, 1) {
-		return t.fieldAddress.Refuse(fmt.Sprintf("unknown bearer tokens from address %s", address))
+	switch {
+	case !from.limiter.AllowN(now, 1):
+		return nil, t.fieldAddress.Refuse(fmt.Sprintf("unknown bearer tokens from address %s", address))
+	case from.suspect(now) && !t.suspects.AllowN(now, 1):
+		return nil, t.fieldAll.Refuse("unknown bearer tokens of addresses that send several, which may use half of the limit")
+	case !t.all.AllowN(now, 1):
+		return nil, t.fieldAll.Refuse("unknown bearer tokens")
 	}
-	if !t.all.AllowN(now, 1) {
-		return t.fieldAll.Refuse("unknown bearer tokens")
-	}
-	return nil
+	return from, nil
 }
