@@ -5,6 +5,7 @@ package policies_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
@@ -345,4 +347,32 @@ func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	require.NoError(t, s.environments.Patch(s.Ctx, e, client.MergeFrom(before), client.FieldOwner(v1alpha1.ServiceFieldManager)))
 	assert.Equal(t, "caller", e.Annotations[v1alpha1.ActorAnnotation])
 	assert.NotEqual(t, fmt.Sprint(e.Generation), e.Annotations[v1alpha1.ActorGenerationAnnotation], "and the client must be the service for it to count")
+}
+
+// The example of docs/security.md keeps tolerations out of mixes that an admission policy keeps out of pods.
+func TestTheDocumentedPolicyLimitsTheTolerationsOfMixes(t *testing.T) {
+	s := start(t)
+	_, text, found := strings.Cut(testenv.ReadFile(t, testenv.Path("docs/security.md")), "## Tolerations of a mix")
+	require.True(t, found)
+	_, text, found = strings.Cut(text, "```yaml\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	for _, part := range strings.Split(text, "---\n") {
+		o := &unstructured.Unstructured{}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(part), &o.Object))
+		s.CreateForTest(o)
+	}
+	mix := func(key string) *v1alpha1.CapacityMix {
+		m := builders.CapacityMix("web", 50, 1)
+		m.Namespace = s.Namespace
+		m.Spec.Tolerations = &v1alpha1.TolerationsByType{OnDemand: []v1alpha1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}}
+		return m
+	}
+	s.waitRefused("only example.com/spot may be tolerated", func() error {
+		return s.Client.Create(s.Ctx, mix("node-role.kubernetes.io/control-plane"), client.DryRunAll)
+	})
+	require.NoError(t, s.Client.Create(s.Ctx, mix("example.com/spot"), client.DryRunAll))
+	m := mix("")
+	m.Spec.Tolerations = nil
+	require.NoError(t, s.Client.Create(s.Ctx, m, client.DryRunAll))
 }
