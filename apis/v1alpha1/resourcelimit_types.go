@@ -356,15 +356,16 @@ type ResourceLimitStatus struct {
 	// +optional
 	PodCount int32 `json:"podCount,omitempty"`
 
-	// workloadCount is the number of workloads whose pods use this ResourceLimit, including workloads without a pod.
+	// workloadCount is the number of workloads whose pods use this ResourceLimit, including workloads without a pod. A pod
+	// without a controller is no workload.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	WorkloadCount int32 `json:"workloadCount,omitempty"`
 
-	// workloads is the list of these workloads, ordered by namespace, kind and name, at most 50. workloadCount counts
-	// all.
+	// workloads is the list of these workloads, and of the pods without a controller that use this ResourceLimit, ordered by
+	// namespace, kind and name, at most 50. workloadCount and podCount count all.
 	//
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic

@@ -38,7 +38,7 @@ func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Ti
 		ObservedGeneration: limit.Generation,
 		Conditions:         slices.Clone(limit.Status.Conditions),
 		PodCount:           number(u.Pods),
-		WorkloadCount:      number(len(workloads)),
+		WorkloadCount:      number(len(workloads) - bare(workloads)),
 		Workloads:          workloads[:min(len(workloads), maxWorkloads)],
 	}
 	for _, c := range []metav1.Condition{accepted(invalid, u), inUse(limit, u, workloads)} {
@@ -47,6 +47,16 @@ func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Ti
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
+}
+
+// bare is how many of the references are pods without a controller: users of the limit, but no workloads.
+func bare(all []v1alpha1.WorkloadReference) (n int) {
+	for _, w := range all {
+		if w.Kind == "Pod" {
+			n++
+		}
+	}
+	return n
 }
 
 func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

@@ -117,6 +117,12 @@ func TestTheListIsBoundedAndInOrder(t *testing.T) {
 	}
 }
 
+func TestAPodWithoutAControllerIsNoWorkload(t *testing.T) {
+	s := compose(object(nil), nil, usage(3, "Pod/a", "Pod/b", "Deployment/c"), began)
+	assert.Equal(t, []int32{3, 1}, []int32{s.PodCount, s.WorkloadCount})
+	assert.Len(t, s.Workloads, 3, "all users are listed")
+}
+
 // What was written is not written again: times stay while nothing changes.
 func TestTheSameStateIsTheSameStatus(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

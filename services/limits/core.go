@@ -194,7 +194,10 @@ func usedBy(s *v1alpha1.ResourceLimitStatus) string {
 	if len(s.Workloads) > namedWorkloads {
 		names = append(names, "…")
 	}
-	who := fmt.Sprintf("%s and %s", count(s.PodCount, "pod"), count(s.WorkloadCount, "workload"))
+	who := count(s.PodCount, "pod")
+	if s.WorkloadCount > 0 || s.PodCount == 0 {
+		who += " and " + count(s.WorkloadCount, "workload")
+	}
 	if len(names) > 0 {
 		who += ": " + strings.Join(names, ", ")
 	}

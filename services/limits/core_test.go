@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	orchestratorv1 "berth.dev/berth/apis/proto/mcp/orchestrator/v1"
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
@@ -85,4 +86,19 @@ func TestALimitWhoseCRDIsMissing(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	_, err = c.remove(t.Context(), "default", "small", false)
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
+}
+
+func TestARefusalCountsWorkloadsOnlyWhereThereAreSome(t *testing.T) {
+	pod := v1alpha1.WorkloadReference{Kind: "Pod", Namespace: "shop", Name: "a"}
+	web := v1alpha1.WorkloadReference{Kind: "Deployment", Namespace: "shop", Name: "web"}
+	for want, status := range map[string]v1alpha1.ResourceLimitStatus{
+		"":                  {},
+		"1 pod: Pod shop/a": {PodCount: 1, Workloads: []v1alpha1.WorkloadReference{pod}},
+		"2 pods and 1 workload: Deployment shop/web, Pod shop/a": {
+			PodCount: 2, WorkloadCount: 1, Workloads: []v1alpha1.WorkloadReference{web, pod},
+		},
+		"0 pods and 1 workload: Deployment shop/web": {WorkloadCount: 1, Workloads: []v1alpha1.WorkloadReference{web}},
+	} {
+		assert.Equal(t, want, usedBy(&status))
+	}
 }
