@@ -111,7 +111,8 @@ func SetRequests(spec *v1alpha1.ReservationSpec, requests corev1.ResourceList) (
 			*field, some = &quantity, true
 			continue
 		}
-		if n := amount(&quantity, 0); strings.Contains(string(name), "/") && n <= mostExtended && len(spec.ExtendedResources) < maxExtended {
+		n := amount(&quantity, 0)
+		if strings.Contains(string(name), "/") && n <= mostExtended && len(spec.ExtendedResources) < maxExtended {
 			if spec.ExtendedResources == nil {
 				spec.ExtendedResources = map[string]int64{}
 			}

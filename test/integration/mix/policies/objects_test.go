@@ -357,7 +357,7 @@ func TestTheDocumentedPolicyLimitsTheTolerationsOfMixes(t *testing.T) {
 	_, text, found = strings.Cut(text, "```yaml\n")
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, "```")
-	for _, part := range strings.Split(text, "---\n") {
+	for part := range strings.SplitSeq(text, "---\n") {
 		o := &unstructured.Unstructured{}
 		require.NoError(t, yaml.UnmarshalStrict([]byte(part), &o.Object))
 		s.CreateForTest(o)
