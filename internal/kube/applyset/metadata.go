@@ -4,6 +4,7 @@ package applyset
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -25,16 +27,23 @@ import (
 func SetFinalizer(
 	ctx context.Context, c client.Client, o client.Object, finalizer string, set func(client.Object, string) bool,
 ) (stale bool, err error) {
-	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy of the same type
+	key := client.ObjectKeyFromObject(o)
 	if !set(o, finalizer) {
 		return false, nil
 	}
-	err = c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	// A tenant's object may have a megabyte: to compare two of them costs more than all else that is done with it.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": o.GetFinalizers(), "resourceVersion": o.GetResourceVersion(),
+	}})
+	if err != nil {
+		return false, fmt.Errorf("write the finalizers of %T %s: %w", o, key, err)
+	}
+	err = c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return true, nil // the next reconciliation finds it gone
 	case err != nil:
-		return false, fmt.Errorf("write the finalizers of %T %s: %w", before, client.ObjectKeyFromObject(before), err)
+		return false, fmt.Errorf("write the finalizers of %T %s: %w", o, key, err)
 	}
 	return false, nil
 }
@@ -80,8 +89,10 @@ func eachItem(list client.ObjectList, do func(client.Object) error) error {
 }
 
 // Requests returns a request for every item of a list, none if it cannot be read. List is empty.
-func Requests(ctx context.Context, reader client.Reader, list client.ObjectList) (requests []reconcile.Request) {
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+func Requests(
+	ctx context.Context, reader client.Reader, list client.ObjectList, where ...client.ListOption,
+) (requests []reconcile.Request) {
+	if err := reader.List(ctx, list, append(where, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the objects to reconcile: they are reconciled at the next resync")
 		return nil
 	}
