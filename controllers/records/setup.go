@@ -93,7 +93,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(applyset.SpecOrMetadataChanged(v1alpha1.RecordFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers}).
 		// The status of a template counts its records, which concerns no other record.
-		Watches(&v1alpha1.DeploymentTemplate{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.DeploymentTemplate{}, c.ofTemplate(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(changed, all))
 	for _, kind := range watched() {
 		b = b.Watches(kind, owner)
