@@ -133,7 +133,7 @@ func New(o Options) (*Controller, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)
 		}
-		scales, metadata, owned = readScales(live), readMetadata(live), &owners{kube: o.Client, live: live}
+		scales, metadata, owned = readScales(live), readMetadata(live), newOwners(o.Client, live, o.Clock)
 	}
 	c := &Controller{
 		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,15 +17,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
 
-// owners reads the templates of the owners of pods as the API server has them at this moment. Nothing of them is kept.
+// owners reads the templates of the owners of pods as the API server has them at this moment. Nothing of them is kept. Only the
+// worker calls it.
 type owners struct {
-	kube kubernetes.Interface
-	live client.Reader
+	kube  kubernetes.Interface
+	live  client.Reader
+	clock clock.PassiveClock
+	// slow are the API groups that Kubernetes does not have and that did not answer in time. A tenant may have many workloads with
+	// owners of such a group, and the worker, which decides for all tenants, would wait for each.
+	slow map[string]slowGroup
+}
+
+// slowGroup is until when an API group is not called, after it did not answer so many times in a row.
+type slowGroup struct {
+	until time.Time
+	times int32
+}
+
+func newOwners(kube kubernetes.Interface, live client.Reader, passive clock.PassiveClock) *owners {
+	return &owners{kube: kube, live: live, clock: passive, slow: map[string]slowGroup{}}
 }
 
 // unknownTemplate is why it cannot be known what the next pod of an owner is. It does not pass by itself.
@@ -68,9 +86,7 @@ func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.Owne
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(ref.APIVersion)
 	object.SetKind(ref.Kind)
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := o.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object)
+	err := o.get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object)
 	if err == nil && object.GetUID() != ref.UID {
 		err = errNoOwner
 	}
@@ -89,6 +105,25 @@ func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.Owne
 		return t, unknownTemplate{err}
 	}
 	return t, nil
+}
+
+// get reads an object of a kind that Kubernetes does not have, unless its API group did not answer before.
+func (o *owners) get(ctx context.Context, key client.ObjectKey, object *unstructured.Unstructured) error {
+	group := object.GroupVersionKind().Group
+	before := o.slow[group]
+	if o.clock.Now().Before(before.until) {
+		return fmt.Errorf("API group %s did not answer in time, and is not called before %s", group, before.until.UTC().Format(time.RFC3339))
+	}
+	ctx, cancel := context.WithTimeout(ctx, scaleTimeout)
+	defer cancel()
+	err := o.live.Get(ctx, key, object)
+	if !isTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) {
+		delete(o.slow, group)
+		return err
+	}
+	times := before.times + 1
+	o.slow[group] = slowGroup{o.clock.Now().Add(rebalance.Backoff(holdReplacement, maxHoldReplacement, times)), times}
+	return err
 }
 
 // known reads an owner of a kind of Kubernetes. The controller may list these kinds, so it lists one.
