@@ -52,6 +52,7 @@ var (
 
 // program is the scheduler or the controller.
 type program interface {
+	testenv.Measured
 	PID() int
 	Done() <-chan struct{}
 }
@@ -224,6 +225,9 @@ type host struct {
 	pids       map[string]int
 	start      map[string]int
 	neighbours []string
+	usual      usual
+	// kept are the bytes of the objects that a tenant has written.
+	kept int
 }
 
 // feed gives a row to both programs while a neighbour's workload is placed.
