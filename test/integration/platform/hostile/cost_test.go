@@ -107,8 +107,9 @@ func newHost(t *testing.T) *host {
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
 		"scheduler": w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler)),
-		"controller": w.NamedController("berth-controller", func(c *controller.Configuration) {
-			c.Controllers = []string{"*", controller.ControllerRecords}
+		"controller": w.NamedController("berth-controller"),
+		"records": w.NamedController("berth-records", func(c *controller.Configuration) {
+			c.Controllers = []string{controller.ControllerRecords}
 		}),
 		"environments": w.NamedController("berth-environments", func(c *controller.Configuration) {
 			c.Controllers = []string{controller.ControllerEnvironments}

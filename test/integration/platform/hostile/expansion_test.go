@@ -37,7 +37,7 @@ func TestATemplateThatExpandsIsRefused(t *testing.T) {
 		{name: "sixteen", manifests: slices.Repeat([]string{bomb}, 16), reported: "anchors and aliases are not allowed"},
 		{name: "thirty", manifests: slices.Repeat([]string{bomb}, 30), refused: "spec.functionManifests: Too many"},
 	} {
-		before, used := resident(t, h.programs["controller"]), processorTime(t, h.programs["controller"])
+		before, used := resident(t, h.programs["records"]), processorTime(t, h.programs["records"])
 		template := &v1alpha1.DeploymentTemplate{Spec: v1alpha1.DeploymentTemplateSpec{FunctionManifests: tc.manifests}}
 		template.Name, template.Namespace = tc.name, tenant.namespace
 		err := h.Client.Create(h.Ctx, template)
@@ -48,14 +48,14 @@ func TestATemplateThatExpandsIsRefused(t *testing.T) {
 			h.refusesTemplate(template, tc.reported)
 		}
 		h.calm(h.World)
-		used, growth := processorTime(t, h.programs["controller"])-used, peak(t, h.programs["controller"])-before
+		used, growth := processorTime(t, h.programs["records"])-used, peak(t, h.programs["records"])-before
 		t.Logf("%s: %s, %d KB", tc.name, used, growth>>10)
 		if i > 1 { // the heap has room for an object of that size by then
 			assert.Less(t, growth, mostOfOne, tc.name)
 			assert.Less(t, used, time.Second, tc.name)
 		}
 	}
-	h.alive(t, "controller")
+	h.alive(t, "records")
 }
 
 // refusesTemplate waits until the controller has refused a template with a message.
