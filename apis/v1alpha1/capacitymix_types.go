@@ -301,6 +301,14 @@ const (
 	// ReasonNotOverwritten is the reason of DeletionCostsIntact=True.
 	ReasonNotOverwritten = "NotOverwritten"
 
+	// ConditionTopologySpreadHeld is False while pods of a governed workload have both the scheduling gate
+	// berth.dev/capacity-mix and a hard topology spread constraint that counts only the nodes which a pod selects: it holds
+	// for each capacity type on its own, and not for the whole workload. It is absent otherwise.
+	ConditionTopologySpreadHeld = "TopologySpreadHeld"
+
+	// ReasonSpreadByCapacityType is the reason of TopologySpreadHeld=False.
+	ReasonSpreadByCapacityType = "SpreadByCapacityType"
+
 	// ConditionRebalancing is True while a replica is being moved to its capacity type. While both it and Satisfied are
 	// False, the reason is what prevents moves.
 	ConditionRebalancing = "Rebalancing"

@@ -63,6 +63,7 @@ func compose(
 		}
 	}
 	optional(spotAvailable(mine))
+	optional(topologySpreadHeld(mine))
 	if found != nil {
 		optional(gatesConfigured(found, mine))
 		optional(deletionCostsIntact(found, mine))
@@ -215,6 +216,16 @@ func satisfied(mine []workloads.Entry) metav1.Condition {
 		c.Message = fmt.Sprintf("%d of %d workloads: %s", out, len(mine), strings.Join(text, "; "))
 	}
 	return c
+}
+
+// topologySpreadHeld names the workloads whose hard topology spread holds for each capacity type on its own: a pod selects the type
+// of its slot once its gate is removed. ok is false where there is none.
+func topologySpreadHeld(mine []workloads.Entry) (c metav1.Condition, ok bool) {
+	names := namesOf(mine, (*clusterstate.Group).SpreadsByType)
+	return condition(v1alpha1.ConditionTopologySpreadHeld, metav1.ConditionFalse, v1alpha1.ReasonSpreadByCapacityType,
+		"a topology spread constraint holds for each capacity type on its own, because its nodeAffinityPolicy is not Ignore; "+
+			"workloads: %d of %d: %s",
+		len(names), len(mine), some(names)), len(names) > 0
 }
 
 // spotAvailable reports whether replicas run on on-demand since spot nodes did not

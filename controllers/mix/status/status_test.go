@@ -303,3 +303,18 @@ func TestTheStatusSaysThatSpotIsNotAvailable(t *testing.T) {
 	cm.Status = composeOf(cm, []workloads.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "and it does not stay")
 }
+
+func TestASpreadThatHoldsForEachTypeIsReported(t *testing.T) {
+	uneven := gatedEntry("a")
+	uneven.Group.SpreadByType = true
+	cm := mixOf()
+	cm.Status = compose(cm, nil, []workloads.Entry{uneven, gatedEntry("b")}, nil, nil, noon)
+	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld)
+	require.NotNil(t, c)
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
+	assert.Equal(t, v1alpha1.ReasonSpreadByCapacityType, c.Reason)
+	assert.Equal(t, "a topology spread constraint holds for each capacity type on its own, because its nodeAffinityPolicy is not Ignore; "+
+		"workloads: 1 of 2: Deployment a (a-7d)", c.Message)
+	cm.Status = compose(cm, nil, []workloads.Entry{gatedEntry("a"), gatedEntry("b")}, nil, nil, noon)
+	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld))
+}

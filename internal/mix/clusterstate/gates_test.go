@@ -118,6 +118,39 @@ func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 	assert.Equal(t, capacity.OnDemand, limited)
 }
 
+func TestASpreadHoldsForEachTypeOnItsOwn(t *testing.T) {
+	spread := func(when corev1.UnsatisfiableConstraintAction, policy *corev1.NodeInclusionPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: when, NodeAffinityPolicy: policy,
+			}}
+		}
+	}
+	hard := spread(corev1.DoNotSchedule, nil)
+	onSpot := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"} }
+	honor, ignore := corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore
+	for name, tc := range map[string]struct {
+		replicas int32
+		changes  []a[*corev1.Pod]
+		want     bool
+	}{
+		"a hard spread":               {10, []a[*corev1.Pod]{gated, hard}, true},
+		"one that says so":            {10, []a[*corev1.Pod]{gated, spread(corev1.DoNotSchedule, &honor)}, true},
+		"one that ignores selectors":  {10, []a[*corev1.Pod]{gated, spread(corev1.DoNotSchedule, &ignore)}, false},
+		"a soft one":                  {10, []a[*corev1.Pod]{gated, spread(corev1.ScheduleAnyway, nil)}, false},
+		"none":                        {10, []a[*corev1.Pod]{gated}, false},
+		"without the gate":            {10, []a[*corev1.Pod]{hard}, false},
+		"all replicas are on-demand":  {2, []a[*corev1.Pod]{gated, hard}, false},
+		"the pod names its own type":  {10, []a[*corev1.Pod]{gated, hard, onSpot}, false},
+		"its gate is removed already": {10, []a[*corev1.Pod]{opened(capacity.Spot), hard}, true},
+	} {
+		rs := replicaSet("rs", tc.replicas)
+		groups := fill(newClusterState(), rs, podNamed("p", append([]a[*corev1.Pod]{owned(rs)}, tc.changes...)...)).Groups(namespaceName)
+		require.Len(t, groups, 1, name)
+		assert.Equal(t, tc.want, groups[0].SpreadsByType(), name)
+	}
+}
+
 func TestTheSlotOfAnOpenedPodThatSaysNoneGoesByItsType(t *testing.T) {
 	rs := replicaSet("rs", 1)
 	f := fill(newClusterState(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))

@@ -10,6 +10,7 @@ package clusterstate
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,9 @@ type Pod struct {
 	// UsesGate is set where the pod was made with the scheduling gate. Its successor will be as well, so it has its type
 	// whoever schedules it.
 	UsesGate bool
+	// SpreadByType is set where a hard topology spread counts only the nodes that the pod selects, as it does by default: those
+	// of its capacity type, once its gate is removed.
+	SpreadByType bool
 	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
 	RunsOnce bool
 	// Running is the phase of a placeholder, which holds its capacity then. Of other pods it is not kept.
@@ -236,6 +240,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Gated:         gate.Has(o),
 		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
+		SpreadByType:  spreadByType(&o.Spec),
 		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     f.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
@@ -285,6 +290,13 @@ func (p *Pod) sameNeeds(q *Pod) bool {
 
 func sameOwner(a, b *metav1.OwnerReference) bool {
 	return a == b || a != nil && b != nil && a.UID == b.UID
+}
+
+func spreadByType(s *corev1.PodSpec) bool {
+	return slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule &&
+			(c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor)
+	})
 }
 
 // localData names the first volume of a pod whose content does not outlive it:

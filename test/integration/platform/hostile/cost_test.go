@@ -106,7 +106,7 @@ func newHost(t *testing.T) *host {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
-		"scheduler": w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler)),
+		"scheduler":  w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler)),
 		"controller": w.NamedController("berth-controller"),
 		"records": w.NamedController("berth-records", func(c *controller.Configuration) {
 			c.Controllers = []string{controller.ControllerRecords}
