@@ -90,8 +90,8 @@ type Group struct {
 	SchedulerName string
 	// Gated is set where new pods have the scheduling gate, so that their place is kept whichever scheduler they name.
 	Gated bool
-	// SpreadByType is set where new pods have the gate, select no type themselves, and have a hard topology spread that counts
-	// only the nodes which they select.
+	// SpreadByType is set where new pods select no type themselves, and have a hard topology spread that counts only the nodes
+	// which they select.
 	SpreadByType bool
 	// Identity is set where slots come with the pods' names or indexes: a replacement has its predecessor's slot.
 	Identity bool
@@ -171,7 +171,7 @@ func (g *Group) Ungated() bool {
 
 // SpreadsByType reports whether a hard topology spread holds for each capacity type on its own, and not for the whole group.
 func (g *Group) SpreadsByType() bool {
-	return g.SpreadByType && !g.Ended && g.Policy.Mix.Spot(g.Replicas) > 0 && g.Policy.Mix.OnDemand(g.Replicas) > 0
+	return g.Gated && g.SpreadByType && !g.Ended && g.Policy.Mix.Spot(g.Replicas) > 0 && g.Policy.Mix.OnDemand(g.Replicas) > 0
 }
 
 // Satisfied reports whether the group has exactly its mix, with every replica in place.
@@ -294,8 +294,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	newest := governed[len(governed)-1]
 	newest.Into(&f.scratch)
 	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
-	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate
-	g.SpreadByType = newest.UsesGate && newest.SpreadByType && !newest.Pinned
+	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
 	g.Replicas = len(governed)
 	owner := f.object(namespace, uid)
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)

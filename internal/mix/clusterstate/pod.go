@@ -65,7 +65,7 @@ type Pod struct {
 	// whoever schedules it.
 	UsesGate bool
 	// SpreadByType is set where a hard topology spread counts only the nodes that the pod selects, as it does by default: those
-	// of its capacity type, once its gate is removed.
+	// of its capacity type, once its gate is removed. Pinned pods chose these themselves.
 	SpreadByType bool
 	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
 	RunsOnce bool
@@ -240,7 +240,6 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Gated:         gate.Has(o),
 		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
-		SpreadByType:  spreadByType(&o.Spec),
 		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     f.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
@@ -257,6 +256,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		p.Running = o.Status.Phase == corev1.PodRunning
 	}
 	p.Pinned = p.Opened == capacity.Unknown && f.Classifier.Pins(&o.Spec)
+	p.SpreadByType = !p.Pinned && spreadByType(&o.Spec)
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		p.Owner = f.owners.one(ref)
 	}
