@@ -16,6 +16,9 @@ import (
 	"strings"
 	"syscall"
 
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"berth.dev/berth/hack/cluster"
 )
 
@@ -27,6 +30,7 @@ const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [
 `
 
 func main() {
+	log.SetLogger(klog.Background()) // else controller-runtime prints a stack after 30 seconds
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
