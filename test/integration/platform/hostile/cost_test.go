@@ -100,13 +100,14 @@ func resident(t *testing.T, p program) int {
 	return peak(t, p)
 }
 
-// newHost starts every program of Berth that watches objects of tenants, and measures what each needs without a tenant.
+// newHost starts every program of Berth that watches objects of tenants beside the scheduler of the package, and measures what each
+// needs without a tenant.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	w := testenv.New(t, testenv.Roomy()...)
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
-		"scheduler":  w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler)),
+		"scheduler":  w.Scheduler(),
 		"controller": w.NamedController("berth-controller"),
 		"records": w.NamedController("berth-records", func(c *controller.Configuration) {
 			c.Controllers = []string{controller.ControllerRecords}
