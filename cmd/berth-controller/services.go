@@ -82,7 +82,7 @@ func deployable(c *controller.Configuration) func(context.Context, *v1alpha1.Dep
 	return func(_ context.Context, spec *v1alpha1.DeploymentRecordSpec) error {
 		if recordrender.NeedsODGM(spec) && !odgm {
 			return server.Refuse(codes.FailedPrecondition,
-				"the deployment requires an ODGM, which is off: records.features.odgm in the configuration of berth-records")
+				"the deployment requires an ODGM, which is off: records.features.odgm in the configuration of the controller")
 		}
 		if recordrender.HasODGM(spec, odgm) && c.Records.ODGMImage == "" {
 			return server.Refuse(codes.FailedPrecondition, recordrender.ErrNoODGMImage.Error())

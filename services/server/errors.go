@@ -126,7 +126,7 @@ func AsError(err error) *Error {
 	case isNet, utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err):
 		return Refuse(codes.Unavailable, "the API server is unreachable")
 	}
-	return Refuse(codes.Internal, "internal error: see the log of berth-controller")
+	return Refuse(codes.Internal, "internal error: see the log of the server")
 }
 
 // answerTo is AsError of the error that a call ended with. A timeout is the caller's only if the deadline of the call is exceeded.
@@ -165,7 +165,7 @@ func fromStatus(s *metav1.Status) *Error {
 	e := &Error{Code: code, Message: s.Message}
 	switch {
 	case s.Reason == metav1.StatusReasonUnauthorized:
-		return Refuse(codes.Internal, "berth-controller cannot authenticate to the API server")
+		return Refuse(codes.Internal, "the server cannot authenticate to the API server")
 	case s.Reason == metav1.StatusReasonNotFound && !named(s):
 		return Refuse(codes.Unavailable, "the API server does not serve this resource: a CRD of Berth is not installed")
 	case s.Details == nil:

@@ -79,7 +79,7 @@ func (s *Server) recovered(ctx context.Context, panicked any, err *error) {
 	}
 	panics.Inc()
 	s.log.Error(nil, "Call panicked", "panic", panicked, "stack", string(debug.Stack()), "method", callOf(ctx).method)
-	*err = Refuse(codes.Internal, "internal error: see the log of berth-controller").GRPCStatus().Err()
+	*err = Refuse(codes.Internal, "internal error: see the log of the server").GRPCStatus().Err()
 }
 
 // note logs the details that the caller does not get.

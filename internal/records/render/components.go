@@ -54,7 +54,7 @@ const defaultPort = 80
 
 // noFunctionImage says what to set.
 const noFunctionImage = "the function has no image: set this field (provision_config.container_image in a call of Deploy), " +
-	"or records.defaultFunctionImage in the configuration of berth-controller"
+	"or records.defaultFunctionImage in the configuration of the controller"
 
 // functionsOf returns the functions of a record.
 func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names) ([]Function, error) {
@@ -128,7 +128,7 @@ const (
 )
 
 // ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
-var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
+var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of the controller's configuration is empty: " +
 	"set that field to an image, or spec.addons of the record to a list without odgm")
 
 // ODGM is that of a record. The zero value is none.

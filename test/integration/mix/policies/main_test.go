@@ -24,16 +24,17 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoSchedule
 // scene is a world with the rights and policies of all features.
 type scene struct {
 	*testenv.World
-	scheduler, controller, environments client.Client
+	scheduler, controller, records, environments client.Client
 }
 
 func start(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{World: testenv.New(t, cluster.Nodes("on-demand", 1)...)}
-	for _, feature := range []string{"records", "environments", "environments/services", "placeholders", "services", "webhook"} {
+	for _, feature := range []string{"records", "environments", "environments/services", "placeholders", "records/services", "webhook"} {
 		s.ApplyFiles("manifests/rbac/" + feature)
 	}
-	s.scheduler, s.controller, s.environments = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser), s.as(cluster.BerthEnvironmentsUser)
+	s.scheduler, s.controller = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser)
+	s.records, s.environments = s.as(cluster.BerthRecordsUser), s.as(cluster.BerthEnvironmentsUser)
 	s.waitRefused("metadata.labels:", func() error {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "not-an-environment"}}
 		return s.environments.Create(s.Ctx, ns, client.DryRunAll)

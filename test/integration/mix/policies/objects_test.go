@@ -119,26 +119,26 @@ func TestProgramsWriteOnlyWorkloadsOfTheirProduct(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"of a record":            {s.controller, deployment(s.Namespace, ofRecord), ""},
+		"of a record":            {s.records, deployment(s.Namespace, ofRecord), ""},
 		"of an environment":      {s.environments, deployment(s.Namespace, ofEnvironment), ""},
-		"of the other product":   {s.controller, deployment(s.Namespace, ofEnvironment), "metadata.labels: berth-controller"},
+		"of the other product":   {s.records, deployment(s.Namespace, ofEnvironment), "metadata.labels: berth-records"},
 		"of the other, too":      {s.environments, deployment(s.Namespace, ofRecord), "metadata.labels: berth-environments"},
 		"theirs in kube-public":  {s.environments, deployment("kube-public", ofEnvironment), "metadata.namespace: berth-environments"},
-		"without a label":        {s.controller, deployment(s.Namespace, nil), "metadata.labels:"},
-		"in kube-system":         {s.controller, deployment("kube-system", ofRecord), "metadata.namespace:"},
-		"in Berth's namespace":   {s.controller, deployment("berth-system", ofRecord), "metadata.namespace:"},
-		"a Service":              {s.controller, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
-		"a Service of a record":  {s.controller, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
-		"a ConfigMap in kube-*":  {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
-		"a ConfigMap without":    {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
-		"a ConfigMap of records": {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
+		"without a label":        {s.records, deployment(s.Namespace, nil), "metadata.labels:"},
+		"in kube-system":         {s.records, deployment("kube-system", ofRecord), "metadata.namespace:"},
+		"in Berth's namespace":   {s.records, deployment("berth-system", ofRecord), "metadata.namespace:"},
+		"a Service":              {s.records, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
+		"a Service of a record":  {s.records, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
+		"a ConfigMap in kube-*":  {s.records, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
+		"a ConfigMap without":    {s.records, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
+		"a ConfigMap of records": {s.records, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) { s.judge(t, tc.by.Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
 	}
 	theirs := builders.Deployment("theirs", 0)
 	s.Create(theirs)
-	s.judge(t, patch(s, s.controller, theirs, func(d *appsv1.Deployment) { d.Labels = ofRecord }), "metadata.labels:")
-	s.judge(t, s.controller.Delete(s.Ctx, theirs, client.DryRunAll), "metadata.labels:")
+	s.judge(t, patch(s, s.records, theirs, func(d *appsv1.Deployment) { d.Labels = ofRecord }), "metadata.labels:")
+	s.judge(t, s.records.Delete(s.Ctx, theirs, client.DryRunAll), "metadata.labels:")
 }
 
 // grant gives a user rights in the test's namespace.

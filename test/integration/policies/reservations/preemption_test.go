@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -21,7 +22,13 @@ func important(w *testenv.World) func(*corev1.PodTemplateSpec) {
 	w.T.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Value: 1000}
 	w.CreateForTest(class)
-	return builders.PriorityClass(class.Name)
+	with := builders.PriorityClass(class.Name)
+	w.Succeeds("the API server has the class", func() error { // which reads classes from a watch
+		probe := builders.Pod("probe", "probe", with)
+		probe.Namespace = w.Namespace
+		return w.Client.Create(w.Ctx, probe, client.DryRunAll)
+	})
+	return with
 }
 
 // A pod that may not use what is held evicts none of the pods that use it: it would have no place after it either.
