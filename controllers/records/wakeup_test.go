@@ -4,6 +4,8 @@ package records
 
 import (
 	"fmt"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,10 +25,22 @@ import (
 // enqueued counts the requests that are added, by namespace.
 type enqueued struct {
 	applyset.Queue
+	mu sync.Mutex
 	by map[string]int
 }
 
-func (q *enqueued) Add(r reconcile.Request) { q.by[r.Namespace]++ }
+func (q *enqueued) Add(r reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.by[r.Namespace]++
+}
+
+// counts returns a copy of the counts: a throttle adds requests later, by a timer.
+func (q *enqueued) counts() map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.by)
+}
 
 // withRecords is a controller with a number of records in each namespace, and a queue.
 func withRecords(t *testing.T, n int, namespaces ...string) (*Controller, *enqueued) {
@@ -62,7 +76,7 @@ func TestATemplateConcernsTheRecordsOfItsNamespace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, q := withRecords(t, 3, "shop", "blog")
 			c.ofTemplate().Create(t.Context(), event.CreateEvent{Object: templateIn(namespace)}, q)
-			assert.Equal(t, want, q.by, namespace)
+			assert.Equal(t, want, q.counts(), namespace)
 			time.Sleep(time.Minute) // the pause ends
 		})
 	}
@@ -77,11 +91,11 @@ func TestATemplateThatChangesAllTheTimeIsThrottled(t *testing.T) {
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: templateIn("shop"), ObjectNew: templateIn("shop")}, q)
 			time.Sleep(10 * time.Millisecond)
 		}
-		assert.LessOrEqual(t, q.by["shop"], 11*records, "a second of pause for 10 records")
+		assert.LessOrEqual(t, q.counts()["shop"], 11*records, "a second of pause for 10 records")
 		h.Delete(t.Context(), event.DeleteEvent{Object: templateIn("blog")}, q)
-		assert.Equal(t, records, q.by["blog"], "a namespace delays no other one")
-		before := q.by["shop"]
+		assert.Equal(t, records, q.counts()["blog"], "a namespace delays no other one")
+		before := q.counts()["shop"]
 		time.Sleep(time.Minute)
-		assert.Equal(t, before+records, q.by["shop"], "the last change is not lost")
+		assert.Equal(t, before+records, q.counts()["shop"], "the last change is not lost")
 	})
 }
