@@ -135,7 +135,7 @@ func TestASpreadHoldsForEachTypeOnItsOwn(t *testing.T) {
 		want     bool
 	}{
 		"a hard spread":               {10, []a[*corev1.Pod]{gated, hard}, true},
-		"one that says so":            {10, []a[*corev1.Pod]{gated, spread(corev1.DoNotSchedule, &honor)}, true},
+		"an explicit policy":          {10, []a[*corev1.Pod]{gated, spread(corev1.DoNotSchedule, &honor)}, true},
 		"one that ignores selectors":  {10, []a[*corev1.Pod]{gated, spread(corev1.DoNotSchedule, &ignore)}, false},
 		"a soft one":                  {10, []a[*corev1.Pod]{gated, spread(corev1.ScheduleAnyway, nil)}, false},
 		"none":                        {10, []a[*corev1.Pod]{gated}, false},

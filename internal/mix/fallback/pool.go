@@ -153,7 +153,7 @@ func (p *Pool) Failed(now time.Time, pod Pod) (until time.Time, ok bool) {
 }
 
 // Blocked records that a pod that was limited to spot waited without success although a spot node has room for it: its own constraints
-// on its siblings, for example, keep it from there. That says nothing about spot. The results are those of Failed.
+// on its siblings, for example, keep it from there. It is no failure of spot. The results are those of Failed.
 func (p *Pool) Blocked(now time.Time, pod Pod) (until time.Time, ok bool) {
 	_, tried := p.tries[pod.ID]
 	delete(p.tries, pod.ID)

@@ -64,7 +64,7 @@ func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
 	in.Group.Assignments[2].Pod.Annotations = nil
 	in.Group.Assignments[3].Pod.Annotations = copied
 	in.Group.Assignments[3].Pod.UID = types.UID("another")
-	assert.Equal(t, rebalance.ReasonInsufficientCapacity, decide(in).Reason, "the copy of an annotation says nothing")
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, decide(in).Reason, "the copy of an annotation counts for nothing")
 }
 
 func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {

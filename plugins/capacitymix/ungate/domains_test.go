@@ -180,7 +180,7 @@ func TestAPlaceIsForOnePod(t *testing.T) {
 	assert.True(t, place("three"), "two was never bound")
 }
 
-// Each search in vain tries all spot nodes.
+// Each search without a result tries all spot nodes.
 func TestTheSearchesForPlacesAreBoundedForANamespace(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.failsIn(0)

@@ -23,7 +23,7 @@ import (
 const (
 	// placesAge is how old a view of the free places may be.
 	placesAge = time.Second
-	// maxSearches bounds the searches in vain for pods of one namespace in one view: each tries all spot nodes.
+	// maxSearches bounds the searches without a result for pods of one namespace in one view: each tries all spot nodes.
 	maxSearches = 16
 )
 
@@ -37,7 +37,7 @@ type places struct {
 	at    time.Time
 	infos []*framework.NodeInfo
 	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
-	// the searches in vain were for pods of a namespace.
+	// the searches without a result were for pods of a namespace.
 	none  map[string]bool
 	tried map[string]int
 	// held are the pods that got a place and may not be bound yet.

@@ -24,8 +24,9 @@ const scopeDigits = 16
 // sharedScope is that of these pods.
 var sharedScope = scope{key: "*", siblings: true}
 
-// scope is which nodes a pod may use by what it requires itself. Whether spot nodes come is known for a scope: a pod that requires
-// one zone tells nothing about another, and one whose place depends on its siblings tells nothing about pods that may go anywhere.
+// scope is which nodes a pod may use by what it requires itself. Whether spot nodes come is known for a scope: the wait of
+// a pod that requires one zone has no effect on another zone, and that of a pod whose place depends on its siblings has none on pods
+// that may go anywhere.
 type scope struct {
 	key   string // "" for a pod that requires nothing
 	nodes nodeaffinity.RequiredNodeAffinity
