@@ -134,36 +134,22 @@ type ControllersOptions struct {
 	SingleProcess bool
 }
 
-// SingleProcess binds berth-controller to the permissions of berth-records and berth-environments, as the overlay of that name does.
-const SingleProcess = `
+// BindSingleProcess binds berth-controller to the permissions of berth-records and berth-environments, as the overlay single-process
+// does.
+func (c *Cluster) BindSingleProcess(ctx context.Context) error {
+	var manifest strings.Builder
+	for _, role := range []string{"berth-records", "berth-records-services", "berth-environments", "berth-environments-services"} {
+		fmt.Fprintf(&manifest, `---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: berth-controller-runs-records}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-records}
+metadata: {name: berth-controller-as-%[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
 subjects:
 - {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: berth-controller-serves-records}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-records-services}
-subjects:
-- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: berth-controller-runs-environments}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-environments}
-subjects:
-- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: berth-controller-serves-environments}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-environments-services}
-subjects:
-- {kind: ServiceAccount, name: berth-controller, namespace: berth-system}
-`
+`, role)
+	}
+	return c.Apply(ctx, manifest.String())
+}
 
 // process is one of berth-controller, with a part of the controllers.
 type process struct {
@@ -207,7 +193,7 @@ func (o *ControllersOptions) processes() []process {
 // StartControllers starts berth-controller, and berth-records and berth-environments if the cluster has their features.
 func (c *Cluster) StartControllers(ctx context.Context, o ControllersOptions) error {
 	if o.SingleProcess {
-		if err := c.Apply(ctx, SingleProcess); err != nil {
+		if err := c.BindSingleProcess(ctx); err != nil {
 			return err
 		}
 	}

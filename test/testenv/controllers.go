@@ -116,7 +116,7 @@ func (w *World) userOf(config *controller.Configuration) string {
 	case environments && !records && !others:
 		return cluster.BerthEnvironmentsUser
 	case records || environments || config.Services.Enabled():
-		require.NoError(w.T, w.Cluster.Apply(w.Ctx, cluster.SingleProcess))
+		require.NoError(w.T, w.Cluster.BindSingleProcess(w.Ctx))
 	}
 	return cluster.BerthControllerUser
 }

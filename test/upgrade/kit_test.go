@@ -135,7 +135,7 @@ func (s *site) apply(v version, webhook string) {
 		folders = append(folders, filepath.Join(v.root, "manifests", name))
 	}
 	require.NoError(s.T, s.Cluster.ApplyFiles(s.Ctx, folders...))
-	require.NoError(s.T, s.Cluster.Apply(s.Ctx, cluster.SingleProcess))
+	require.NoError(s.T, s.Cluster.BindSingleProcess(s.Ctx))
 	s.applyWebhook(v, webhook)
 }
 

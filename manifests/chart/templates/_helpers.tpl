@@ -112,7 +112,7 @@ roleRef:
   name: {{ $name }}
 subjects:
 - kind: ServiceAccount
-  name: {{ regexFind "^berth-(scheduler|records|environments|controller)" $name | replace "berth-records" (ternary "berth-controller" "berth-records" $root.Values.singleProcess) | replace "berth-environments" (ternary "berth-controller" "berth-environments" $root.Values.singleProcess) }}
+  name: {{ ternary "berth-controller" (regexFind "^berth-(records|environments|controller)" $name) $root.Values.singleProcess }}
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 {{- end }}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 )
 
@@ -19,7 +18,7 @@ import (
 // bindings stay.
 func TestOneProcessWritesOnlyWhatTheOthersMay(t *testing.T) {
 	s := start(t)
-	require.NoError(t, s.Cluster.Apply(s.Ctx, cluster.SingleProcess))
+	require.NoError(t, s.Cluster.BindSingleProcess(s.Ctx))
 	labels := func(key string) map[string]string { return map[string]string{key: "x"} }
 	deployment := func(namespace string, of map[string]string) *appsv1.Deployment {
 		d := builders.Deployment("stolen", 1)
