@@ -104,7 +104,7 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	if err := d.startControllers(ctx, p.controller); err != nil {
 		return stop, err
 	}
-	d.step("berth-controller", "all controllers, as one service account; with shorter times than shipped", began)
+	d.step("berth-controller", "all controllers, as one service account; shorter times than shipped", began)
 	return stop, nil
 }
 
