@@ -135,7 +135,7 @@ func (s *site) settled() (last objects) {
 // writes are what Berth has requested to write since a moment to the objects of the test that last, whatever came of it.
 func (s *site) writes(to objects, since time.Time) (list []string) {
 	s.T.Helper()
-	users := []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthEnvironmentsUser}
+	users := []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthRecordsUser, cluster.BerthEnvironmentsUser}
 	namespaces := s.namespaces()
 	for _, r := range s.AuditAll(func(r testenv.Request) bool {
 		resource, _, _ := strings.Cut(r.Resource, "/")
@@ -152,11 +152,12 @@ func (s *site) writes(to objects, since time.Time) (list []string) {
 }
 
 // rollsOut reports whether an object changes in this upgrade: those of the record and its pods, which have the labels oaas.io/owner and
-// oaas.io/class and a readiness probe in this version only, and the templates, whose port has another default.
+// oaas.io/class, a readiness probe and the variable HTTP_PORT in this version only, the templates, whose port has another default, and
+// the ServiceAccount of berth-records, which the earlier version has not.
 func (s *site) rollsOut(key string) bool {
 	of := s.Namespace + "/" + s.record.Name
 	resource, name, _ := strings.Cut(key, " ")
-	return resource == "deploymenttemplates.berth.dev" || name == of || strings.HasPrefix(name, of+"-")
+	return resource == "deploymenttemplates.berth.dev" || resource == "serviceaccounts" && name == "berth-system/berth-records" || name == of || strings.HasPrefix(name, of+"-")
 }
 
 // lasting are the objects that no upgrade changes.
@@ -178,6 +179,7 @@ func unmarked(o *unstructured.Unstructured) map[string]any {
 	if list, is := containers.([]any); is {
 		for _, c := range list {
 			delete(c.(map[string]any), "readinessProbe")
+			delete(c.(map[string]any), "env") // HTTP_PORT: the record has no variables
 		}
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")

@@ -47,7 +47,7 @@ func (s *site) replaceBy(next version, factor float64) {
 		k := key(resource, s.Namespace, s.record.Name)
 		require.Contains(s.T, before, k)
 		require.Contains(s.T, now, k)
-		assert.Equal(s.T, unmarked(before[k]), unmarked(now[k]), "only the labels of the original and the probe may differ: %s", k)
+		assert.Equal(s.T, unmarked(before[k]), unmarked(now[k]), "only the labels of the original, the probe and HTTP_PORT may differ: %s", k)
 	}
 }
 
