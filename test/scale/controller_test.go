@@ -97,7 +97,7 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 func fill(t *testing.T, w *testenv.World, namespaces int) (names []string) {
 	t.Helper()
 	for n := range namespaces {
-		names = append(names, fmt.Sprintf("scale-%d", n))
+		names = append(names, fmt.Sprintf("%s-%d", w.Namespace, n))
 	}
 	for some := range slices.Chunk(names, wave) {
 		var g errgroup.Group
