@@ -93,7 +93,7 @@ const controllerAccount = "berth-controller"
 // feature is something that is off unless someone wants it, and that the controller needs more rights for.
 type feature struct {
 	name string
-	// account is the service account of the program that runs it.
+	// account is the service account of the program that runs it, unless that of berth-controller has the permissions of all.
 	account string
 	// inUse says whether the cluster has something that needs it.
 	inUse func(ctx context.Context, c client.Client) bool
@@ -153,16 +153,20 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 	p.rightsOf(ctx, r, "berth-scheduler", "", schedulerNeeds, Fail, rbacFiles)
 	p.rightsOf(ctx, r, controllerAccount, "", controllerNeeds, Warn, rbacFiles)
 	for _, f := range features {
-		if f.inUse(ctx, p.client) {
-			p.rightsOf(ctx, r, f.account, " for "+f.name, f.needs, Warn, f.files)
+		if !f.inUse(ctx, p.client) {
+			continue
 		}
+		account := f.account
+		if missing, err := p.deniedTo(ctx, controllerAccount, f.needs); err == nil && len(missing) == 0 {
+			account = controllerAccount
+		}
+		p.rightsOf(ctx, r, account, " for "+f.name, f.needs, Warn, f.files)
 	}
 }
 
-// rightsOf asks whether a service account may do what it needs, and says what grants it that.
-func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose string, needs []right, level Level, files string) {
-	check := "rights of " + account + purpose
-	missing, err := denied(needs, func(a right) (bool, error) {
+// deniedTo returns the rights that a service account in Berth's namespace lacks.
+func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (missing []string, err error) {
+	return denied(needs, func(a right) (bool, error) {
 		got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
 			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
 				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
@@ -170,6 +174,12 @@ func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose stri
 			}}, metav1.CreateOptions{})
 		return err == nil && got.Status.Allowed, err
 	})
+}
+
+// rightsOf asks whether a service account may do what it needs, and says what grants it that.
+func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose string, needs []right, level Level, files string) {
+	check := "rights of " + account + purpose
+	missing, err := p.deniedTo(ctx, account, needs)
 	switch {
 	case apierrors.IsForbidden(err):
 		r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",

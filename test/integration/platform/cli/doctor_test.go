@@ -178,6 +178,16 @@ func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 		return found[check].Level == doctor.OK, found[check].Message
 	})
 	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")
+
+	// One process has the permissions of all.
+	binding := testenv.ReadIn(w, "", "berth-environments", &rbacv1.ClusterRoleBinding{})
+	testenv.Patch(w, binding, func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Name = "berth-controller" })
+	defer w.ApplyFiles("manifests/rbac/environments")
+	w.Eventually("the rights of one process are seen", func() (bool, string) {
+		found, _ = findings(w, admin, "--scheduler-config", profile)
+		return found["rights of berth-controller for Environments"].Level == doctor.OK, found[check].Message
+	})
+	assert.NotContains(t, found, check)
 }
 
 func TestDoctorNamesWhatAutoscalersBreak(t *testing.T) {
