@@ -179,10 +179,11 @@ func (c *Controller) ensureNamespace(ctx context.Context, env *v1alpha1.Environm
 		if ns, err = c.newNamespace(ctx, env); err != nil {
 			return err
 		}
-		if err = c.Client.Create(ctx, ns, client.FieldOwner(FieldOwner)); err == nil {
+		err = c.Client.Create(ctx, ns, client.FieldOwner(FieldOwner))
+		if err == nil {
 			log.FromContext(ctx).Info("Created the namespace of an environment", "namespace", name)
-			return nil
 		}
+		return applyset.Refusal("create", "namespace "+name, err)
 	}
 	switch {
 	case err != nil:
@@ -213,36 +214,27 @@ func (c *Controller) keepLabels(ctx context.Context, env *v1alpha1.Environment) 
 	if err != nil {
 		return err
 	}
-	c.labeled.Store(key, c.Clock.Now())
 	before := ns.DeepCopy()
 	maps.Copy(ns.Labels, want.Labels)
-	if maps.Equal(before.Labels, ns.Labels) {
-		return nil
+	if !maps.Equal(before.Labels, ns.Labels) {
+		if err := c.Client.Patch(ctx, ns, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+			return applyset.Refusal("set the labels of", "namespace "+ns.Name, err)
+		}
+		log.FromContext(ctx).Info("Set the labels of the namespace of an environment", "namespace", ns.Name)
 	}
-	if err := c.Client.Patch(ctx, ns, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
-		return fmt.Errorf("set the labels of namespace %s: %w", ns.Name, err)
-	}
-	log.FromContext(ctx).Info("Set the labels of the namespace of an environment", "namespace", ns.Name)
+	c.labeled.Store(key, c.Clock.Now())
 	return nil
 }
 
 // newNamespace returns the namespace to create for an environment. What is enforced in its author's namespace is enforced there.
 func (c *Controller) newNamespace(ctx context.Context, env *v1alpha1.Environment) (*corev1.Namespace, error) {
-	labels := maps.Clone(c.NamespaceLabels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	author := &corev1.Namespace{}
 	if len(c.CopiedLabels) > 0 {
-		author := &corev1.Namespace{}
 		if err := c.Live.Get(ctx, client.ObjectKey{Name: env.Namespace}, author); err != nil {
 			return nil, fmt.Errorf("namespace %s: %w", env.Namespace, err)
 		}
-		for _, key := range c.CopiedLabels {
-			if value, has := author.Labels[key]; has {
-				labels[key] = value
-			}
-		}
 	}
+	labels := render.NamespaceLabels(c.NamespaceLabels, author.Labels, c.CopiedLabels)
 	maps.Copy(labels, render.Labels(env))
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Status.Namespace, Labels: labels}}, nil
 }

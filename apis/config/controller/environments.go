@@ -135,15 +135,16 @@ type Environments struct {
 	RunAsNonRoot bool `json:"runAsNonRoot"`
 
 	// namespaceLabels are the labels of the namespaces that are created for environments. With hostPaths and with
-	// exposure HostPort, pod-security.kubernetes.io/enforce must be privileged. Defaults to
+	// exposure HostPort, pod-security.kubernetes.io/enforce must be privileged. Other levels than baseline and
+	// restricted require manifests/rbac/environments/privileged. Defaults to
 	// pod-security.kubernetes.io/enforce: baseline.
 	//
 	// +optional
 	NamespaceLabels Texts `json:"namespaceLabels"`
 
 	// copiedLabels are the keys of labels that such a namespace copies from the namespace of the Environment. They
-	// override namespaceLabels. Defaults to pod-security.kubernetes.io/enforce and
-	// pod-security.kubernetes.io/enforce-version.
+	// override namespaceLabels, but no Pod Security level is replaced by one that allows more. Defaults to
+	// pod-security.kubernetes.io/enforce and pod-security.kubernetes.io/enforce-version.
 	//
 	// +optional
 	// +listType=set

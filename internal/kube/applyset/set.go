@@ -210,6 +210,12 @@ func (s *Set) patch(ctx context.Context, o *unstructured.Unstructured, opts ...c
 	name := o.GetKind() + " " + o.GetName()
 	strict := client.FieldValidation(metav1.FieldValidationStrict)
 	err := s.Client.Patch(ctx, o, apply, append(opts, s.FieldOwner, client.ForceOwnership, strict)...)
+	return Refusal("apply", name, err)
+}
+
+// Refusal classifies the error of an action, such as "apply", on an object: a *RefusedError if the API server, or an admission policy or
+// webhook, refuses the object, and ErrNamespaceEnds if its namespace is being deleted.
+func Refusal(action, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -218,7 +224,7 @@ func (s *Set) patch(ctx context.Context, o *unstructured.Unstructured, opts ...c
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), untyped(err):
 		return Refuse(v1alpha1.ReasonRefused, fmt.Errorf("the API server refuses %s: %w", name, err))
 	}
-	return fmt.Errorf("apply %s: %w", name, err)
+	return fmt.Errorf("%s %s: %w", action, name, err)
 }
 
 // untyped reports whether the API server could not read an object as one of its kind, which it reports as an internal error.

@@ -4,12 +4,14 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,6 +69,34 @@ func TestEnvironmentNamespaceEnforcesThePodSecurityOfItsAuthor(t *testing.T) {
 		assert.NotContains(t, ns.Labels, "team")
 		return ns.Labels[enforce] == "restricted", fmt.Sprint(ns.Labels)
 	})
+}
+
+// An administrator who allows more than baseline grants the right to it, and an author cannot.
+func TestAPrivilegedNamespaceRequiresAPermission(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) {
+		c.Environments.NamespaceLabels = map[string]string{enforce: "privileged"}
+	})
+	s.Create(environment("shop"))
+	s.Eventually("the refusal is reported", func() (bool, string) {
+		message := s.get("shop").Status.Message
+		return strings.Contains(message, enforce) && strings.Contains(message, "manifests/rbac/environments/privileged"), message
+	})
+	s.ApplyFiles("manifests/rbac/environments/privileged")
+	t.Cleanup(func() {
+		s.Delete(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "berth-environments-privileged"}})
+	})
+	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, "privileged", s.namespace(e).Labels[enforce])
+}
+
+// Nor does an author with a privileged namespace escape the level of the configuration.
+func TestAnAuthorDoesNotLowerThePodSecurityLevel(t *testing.T) {
+	s := share(t)
+	testenv.Patch(s.World, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, func(n *corev1.Namespace) {
+		n.Labels[enforce] = "privileged"
+	})
+	e := s.runs(environment("shop"))
+	assert.Equal(t, "baseline", s.namespace(e).Labels[enforce])
 }
 
 // secured are the fields with which a container meets the Pod Security Standard restricted.

@@ -86,7 +86,9 @@ func TestEnvironmentsWritesOnlyItsNamespaces(t *testing.T) {
 	create := func(name string, labels map[string]string) error {
 		return s.environments.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, client.DryRunAll)
 	}
-	s.judge(t, create("env-shop", ofEnvironment), "")
+	baseline := map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}
+	maps.Copy(baseline, ofEnvironment)
+	s.judge(t, create("env-shop", baseline), "")
 	s.judge(t, create("env-shop", map[string]string{v1alpha1.EnvironmentLabel: "shop"}), "metadata.labels:")
 	s.judge(t, create("kube-shop", ofEnvironment), "metadata.name:")
 
@@ -375,4 +377,44 @@ func TestTheDocumentedPolicyLimitsTheTolerationsOfMixes(t *testing.T) {
 	m := mix("")
 	m.Spec.Tolerations = nil
 	require.NoError(t, s.Client.Create(s.Ctx, m, client.DryRunAll))
+}
+
+// Who holds the token of berth-environments could run privileged pods in a namespace that it creates.
+func TestNamespacesOfEnvironmentsHaveAPodSecurityLevel(t *testing.T) {
+	const enforce = "pod-security.kubernetes.io/enforce"
+	s := start(t)
+	namespace := func(name, level string) *corev1.Namespace {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: maps.Clone(ofEnvironment)}}
+		if level != "" {
+			ns.Labels[enforce] = level
+		}
+		return ns
+	}
+	create := func(level string) error {
+		return s.environments.Create(s.Ctx, namespace("env-new", level), client.DryRunAll)
+	}
+	const refused = `metadata.labels[pod-security.kubernetes.io/enforce]: Unsupported value: "privileged"`
+	s.judge(t, create("baseline"), "")
+	s.judge(t, create("restricted"), "")
+	s.judge(t, create("privileged"), refused)
+	s.judge(t, create(""), `metadata.labels[pod-security.kubernetes.io/enforce]: Unsupported value: ""`)
+
+	ns := namespace(s.Namespace+"-shop", "baseline")
+	s.CreateForTest(ns)
+	set := func(level string) error {
+		return patch(s, s.environments, ns, func(n *corev1.Namespace) { n.Labels[enforce] = level })
+	}
+	s.judge(t, set("restricted"), "")
+	s.judge(t, set("privileged"), refused)
+	s.judge(t, patch(s, s.environments, ns, func(n *corev1.Namespace) { delete(n.Labels, enforce) }), "metadata.labels[pod-security")
+
+	testenv.Patch(s.World, ns, func(n *corev1.Namespace) { n.Labels[enforce] = "privileged" })
+	s.judge(t, patch(s, s.environments, ns, func(n *corev1.Namespace) { n.Labels["team"] = "shop" }), "")
+
+	s.ApplyFiles("manifests/rbac/environments/privileged")
+	t.Cleanup(func() {
+		s.Delete(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "berth-environments-privileged"}})
+	})
+	s.Succeeds("the permission is in force", func() error { return create("privileged") })
+	s.judge(t, create(""), "")
 }

@@ -132,6 +132,25 @@ func TestValuesReachThePrograms(t *testing.T) {
 	}
 }
 
+// The permission to create namespaces without a Pod Security level is granted where the configuration needs it.
+func TestTheChartGrantsPrivilegedNamespacesWhereTheyAreSet(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	const label = `environments.config.environments.namespaceLabels.pod-security\.kubernetes\.io/enforce=`
+	for value, granted := range map[string]bool{
+		"":                   false,
+		label + "restricted": false,
+		label + "privileged": true,
+		"environments.config.environments.namespaceLabels.team=shop": true,
+	} {
+		values := []string{"environments.enabled=true"}
+		if value != "" {
+			values = append(values, value)
+		}
+		_, is := normalise(t, template(w, namespace, values...))["ClusterRoleBinding/berth-environments-privileged"]
+		assert.Equal(t, granted, is, value)
+	}
+}
+
 const digest = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 func TestAnImageByDigest(t *testing.T) {
