@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,28 +18,52 @@ type Replacement struct{ File, Old, New string }
 
 // BuildMutant builds a program of Berth, such as berth-scheduler, with replacements into the cache, and returns its path. The tree stays as
 // it is. A text that is not there, or there more than once, is an error: the mutant would be another one than its test describes.
-func BuildMutant(ctx context.Context, repoRoot string, out io.Writer, program string, replacements ...Replacement) (string, error) {
+func BuildMutant(
+	ctx context.Context, repoRoot string, out io.Writer, program string, replacements ...Replacement,
+) (path string, err error) {
+	err = withMutant(ctx, repoRoot, out, program, replacements, func(dir string) []string {
+		path = filepath.Join(dir, program)
+		return []string{"-o", path, "./cmd/" + program}
+	})
+	return path, err
+}
+
+// CompileMutant compiles the packages of the replacements, which takes seconds where BuildMutant takes minutes.
+func CompileMutant(ctx context.Context, repoRoot string, out io.Writer, name string, replacements ...Replacement) error {
+	return withMutant(ctx, repoRoot, out, name, replacements, func(string) []string {
+		var packages []string
+		for _, r := range replacements {
+			packages = append(packages, "./"+filepath.Dir(r.File))
+		}
+		slices.Sort(packages)
+		return append([]string{"-o", os.DevNull}, slices.Compact(packages)...)
+	})
+}
+
+// withMutant runs go build with replacements, and with arguments that may name files in the directory of the mutant.
+func withMutant(
+	ctx context.Context, repoRoot string, out io.Writer, name string, replacements []Replacement, args func(dir string) []string,
+) error {
 	root, err := filepath.Abs(repoRoot)
 	if err != nil {
-		return "", err
+		return err
 	}
 	cache, err := cacheDir()
 	if err != nil {
-		return "", err
+		return err
 	}
-	dir := filepath.Join(cache, "mutants", ShortHash(fmt.Sprintf("%s %s %q", root, program, replacements)))
+	dir := filepath.Join(cache, "mutants", ShortHash(fmt.Sprintf("%s %s %q", root, name, replacements)))
 	lock, err := lockFile(ctx, dir+".lock")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer lock.unlock()
 	overlay, err := writeOverlay(root, dir, replacements)
 	if err != nil {
-		return "", fmt.Errorf("build a mutant of %s: %w", program, err)
+		return fmt.Errorf("build a mutant of %s: %w", name, err)
 	}
-	path := filepath.Join(dir, program)
-	return path, goCommand(ctx, out, "mutant of "+program, root, []string{"CGO_ENABLED=0"},
-		"build", "-tags="+BuildTags, "-overlay="+overlay, "-o", path, "./cmd/"+program)
+	return goCommand(ctx, out, "mutant of "+name, root, []string{"CGO_ENABLED=0"},
+		append([]string{"build", "-tags=" + BuildTags, "-overlay=" + overlay}, args(dir)...)...)
 }
 
 // writeOverlay writes the changed files into a directory, and returns the file for go build -overlay.

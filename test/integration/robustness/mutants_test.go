@@ -4,6 +4,7 @@ package robustness_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -224,6 +225,7 @@ const (
 	policies   = "internal/mix/policy/store.go"
 	objects    = "internal/kube/applyset/plan.go"
 	prefilter  = "plugins/capacitymix/prefilter.go"
+	firstOf    = "\tvar p *Policy\n\tfor _, e := range s.mixes.In(namespace) {\n\t\tp = e.Object\n\t\tbreak\n\t}\n"
 	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
 )
 
@@ -234,7 +236,7 @@ var (
 	noBudget  = cluster.Replacement{File: decisions, Old: "if ok, reason, message := Disruptable(in.Budgets, p.Labels, p.Ready); !ok {", New: "if ok, reason, message := true, \"\", \"\"; !ok {"}
 	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
 	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
-	firstMix  = cluster.Replacement{File: policies, Old: "oldest := len(m.list)\n", New: "oldest := 0\n"}
+	firstMix  = cluster.Replacement{File: policies, Old: "\tp, _ := s.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
 	moveAny   = cluster.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
 	noMinimum = cluster.Replacement{File: "internal/mix/split/mix.go", Old: "max(0, n-int(m.MinOnDemand))", New: "n"}
 )
@@ -255,7 +257,7 @@ var mutants = []mutant{
 	}},
 	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []cluster.Replacement{
 		{File: prefilter, Old: "p.Mix.TypeOf(hold.Slot), hold.Attempt", New: "p.Mix.TypeOf(hold.Slot).Other(), hold.Attempt"},
-		{File: "plugins/capacitymix/reserve.go", Old: "p == nil || p.Mix.TypeOf(s.slot) != s.slotType {", New: "p == nil {"},
+		{File: "plugins/capacitymix/reserve.go", Old: "p != nil && p.Mix.TypeOf(s.slot) == s.slotType", New: "p != nil"},
 	}},
 	{judge.NoCapture, "the scheduler gives every pod the first mix", history.Scheduler, moving, []cluster.Replacement{firstMix}},
 	{judge.NoCapture, "the controller moves every pod by the first mix", history.Controller, moving, []cluster.Replacement{firstMix}},
@@ -314,7 +316,7 @@ var mutants = []mutant{
 		{File: prefilter, Old: "\tif len(invalid) > 0 {\n", New: "\tif len(invalid) > 0 {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n"},
 	}},
 	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []cluster.Replacement{
-		{File: policies, Old: "s.replace(namespace, s.without(namespace, name))", New: "_, _ = namespace, name"},
+		{File: policies, Old: "{ s.mixes.Delete(namespace, name) }", New: "{}"},
 	}},
 	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []cluster.Replacement{
 		{File: objects, Old: "\t\tfate = func(*Child) Fate { return Prune }\n", New: "\t\tfate = func(*Child) Fate { return Retain }\n"},
@@ -400,6 +402,19 @@ func TestMutantsOfTheProgramsAreCaught(t *testing.T) {
 			require.NotEmpty(t, v.Violations, "%s: %d facts", v.Promise, v.Facts)
 			t.Logf("caught by %s, %d times: %s", v.Promise, len(v.Violations), v.Violations[0])
 		})
+	}
+}
+
+// The suite that runs the mutants is slow: a change of the programs that no mutant survives is found here.
+func TestMutantsCompile(t *testing.T) {
+	compile := func(what string, changes ...cluster.Replacement) {
+		assert.NoError(t, cluster.CompileMutant(t.Context(), testenv.Path("."), io.Discard, what, changes...), what)
+	}
+	for i := range mutants {
+		compile(mutants[i].what, mutants[i].changes...)
+	}
+	for _, m := range gateMutants {
+		compile(m.what, m.change)
 	}
 }
 

@@ -34,6 +34,15 @@ func TestEveryGateIsBeforeATextThatIsThereOnce(t *testing.T) {
 	}
 }
 
+// A text that moves into another function may be there once, and its gate is wrong there.
+func TestProgramsWithGatesCompile(t *testing.T) {
+	root, err := cluster.RepoRoot()
+	require.NoError(t, err)
+	for _, p := range []history.Program{history.Scheduler, history.Controller} {
+		require.NoError(t, cluster.CompileMutant(t.Context(), root, os.Stderr, string(p), Replacements(p)...))
+	}
+}
+
 func TestAGateHasTheActionsOfItsPlace(t *testing.T) {
 	const kill, stop = faultgate.Kill, faultgate.Stop
 	for _, tc := range []struct {

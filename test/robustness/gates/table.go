@@ -47,7 +47,7 @@ var All = []Gate{
 	{
 		Program: history.Scheduler, Name: "after Reserve", Scenario: Placed,
 		File: reserve, Fails: errStatus,
-		Next: "\treturn nil\n}\n\n// retry rejects",
+		Next: "\treturn nil\n}\n\n// governs reports",
 	},
 	{
 		Program: history.Scheduler, Name: "before the Binding", Scenario: Placed,
