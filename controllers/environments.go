@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -17,6 +16,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/controllers/backups"
 	"berth.dev/berth/controllers/environments"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -71,7 +71,7 @@ func environmentSettings(e *controller.Environments) render.Settings {
 	amounts := func(from map[string]string) corev1.ResourceList {
 		list := corev1.ResourceList{}
 		for name, text := range from {
-			if q, err := resource.ParseQuantity(text); err == nil { // validated
+			if q, err := budget.ParseQuantity(text); err == nil { // validated
 				list[corev1.ResourceName(name)] = q
 			}
 		}

@@ -13,12 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/kube/podphase"
@@ -298,7 +298,7 @@ func (r *restores) recreate(
 // replaceable waits until a claim is large enough and no pod uses it.
 func (r *restores) replaceable(ctx context.Context, claim *corev1.PersistentVolumeClaim, b *v1alpha1.DatabaseBackup) error {
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if needed, err := resource.ParseQuantity(b.Status.Size); err == nil && requested.Cmp(needed) < 0 {
+	if needed, err := budget.ParseQuantity(b.Status.Size); err == nil && requested.Cmp(needed) < 0 {
 		return waits("claim %s requests %s, and the snapshot needs %s: set spec.stack.database.container.resources.disk", claim.Name,
 			requested.String(), needed.String())
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/kinds"
 )
 
@@ -170,7 +170,7 @@ func usageOf(metrics *unstructured.Unstructured) (sum amounts) {
 		list := corev1.ResourceList{}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			text, _, _ := unstructured.NestedString(fields, "usage", string(name))
-			if q, err := resource.ParseQuantity(text); err == nil {
+			if q, err := budget.ParseQuantity(text); err == nil {
 				list[name] = q
 			}
 		}

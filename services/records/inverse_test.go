@@ -22,8 +22,11 @@ import (
 
 func diff(want, got proto.Message) string { return cmp.Diff(want, got, protocmp.Transform()) }
 
-// amount is a text in the place of a quantity. A request that is a quantity must not be above its limit.
-var amount = rapid.StringMatching(`x[a-z0-9]{0,8}`)
+// requested and limit are quantities, of which no limit is below a request.
+var (
+	requested = rapid.StringMatching(`[1-9][0-9]{0,5}m`)
+	limit     = rapid.StringMatching(`[1-9][0-9]{3,8}(k|Mi|Gi)?`)
+)
 
 var text = rapid.StringMatching(`[a-zA-Z0-9 ./:äß-]{1,12}`)
 
@@ -72,8 +75,11 @@ func drawValue(t *rapid.T, f protoreflect.FieldDescriptor, newMessage func() pro
 	name := string(f.FullName())
 	switch f.Kind() {
 	case protoreflect.StringKind:
-		if strings.HasSuffix(name, "_request") || strings.HasSuffix(name, "_limit") {
-			return protoreflect.ValueOfString(amount.Draw(t, name))
+		switch {
+		case strings.HasSuffix(name, "_request"):
+			return protoreflect.ValueOfString(requested.Draw(t, name))
+		case strings.HasSuffix(name, "_limit"):
+			return protoreflect.ValueOfString(limit.Draw(t, name))
 		}
 		return protoreflect.ValueOfString(text.Draw(t, name))
 	case protoreflect.BoolKind:

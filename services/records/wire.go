@@ -20,6 +20,7 @@ import (
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/services/server"
 )
 
@@ -99,7 +100,7 @@ func (r *reader) variables(path string, in map[string]string) map[string]v1alpha
 }
 
 // resources are those that a function requests for its pods, nil if it requests none. What the API server would refuse for each pod
-// is refused here. What is not a quantity is refused by the CRD.
+// is refused here.
 func (r *reader) resources(
 	path string, p *oaasdeployment.ProvisionConfig, old *oaasdeployment.ResourceRequirements,
 ) *v1alpha1.ResourceAllocation {
@@ -110,21 +111,35 @@ func (r *reader) resources(
 	if a == (v1alpha1.ResourceAllocation{}) {
 		return nil
 	}
-	for _, of := range []struct{ field, now, request, limit string }{
-		{"cpu_request", p.GetCpuRequest(), a.CPU, a.CPULimit}, {"memory_request", p.GetMemoryRequest(), a.Memory, a.MemoryLimit},
+	at := func(field, now string) string {
+		if now == "" {
+			return path + ".resource_requirements." + field
+		}
+		return path + ".provision_config." + field
+	}
+	for _, of := range []struct{ requestField, request, limitField, limit string }{
+		{at("cpu_request", p.GetCpuRequest()), a.CPU, at("cpu_limit", p.GetCpuLimit()), a.CPULimit},
+		{at("memory_request", p.GetMemoryRequest()), a.Memory, at("memory_limit", p.GetMemoryLimit()), a.MemoryLimit},
 	} {
-		request, err1 := resource.ParseQuantity(of.request)
-		limit, err2 := resource.ParseQuantity(of.limit)
-		if err1 != nil || err2 != nil || request.Cmp(limit) <= 0 {
-			continue
+		request, limit := r.quantity(of.requestField, of.request), r.quantity(of.limitField, of.limit)
+		if request != nil && limit != nil && request.Cmp(*limit) > 0 {
+			r.refuse(of.requestField, fmt.Sprintf("is %q, and must be at most the limit %q", of.request, of.limit))
 		}
-		at := ".provision_config."
-		if of.now == "" {
-			at = ".resource_requirements."
-		}
-		r.refuse(path+at+of.field, fmt.Sprintf("is %q, and must be at most the limit %q", of.request, of.limit))
 	}
 	return &a
+}
+
+// quantity reads a quantity, nil if there is none. This is before the call is authorized: its cost is bounded.
+func (r *reader) quantity(field, text string) *resource.Quantity {
+	if text == "" {
+		return nil
+	}
+	q, err := budget.ParseQuantity(text)
+	if err != nil {
+		r.refuse(field, fmt.Sprintf("is %.64q, and must be a quantity such as 500m or 1Gi: %s", text, err))
+		return nil
+	}
+	return &q
 }
 
 // nfr reads requirements. Ones that ask nothing are none.

@@ -84,7 +84,7 @@ func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 			Functions: []*oaasdeployment.FunctionDeploymentSpec{{
 				FunctionKey: "f", Replicas: rapid.Uint32Range(0, math.MaxInt32).Draw(t, "replicas"), Image: text.Draw(t, "image"),
 				ResourceRequirements: &oaasdeployment.ResourceRequirements{
-					CpuRequest: amount.Draw(t, "cpu"), MemoryRequest: amount.Draw(t, "memory"), CpuLimit: new("2"),
+					CpuRequest: requested.Draw(t, "cpu"), MemoryRequest: requested.Draw(t, "memory"), CpuLimit: new("1k"),
 				},
 			}},
 		}
@@ -100,7 +100,7 @@ func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 		}
 		require.Equal(t, want.ResourceRequirements.CpuRequest, got.Resources.CPU)
 		require.Equal(t, want.ResourceRequirements.MemoryRequest, got.Resources.Memory)
-		require.Equal(t, "2", got.Resources.CPULimit)
+		require.Equal(t, "1k", got.Resources.CPULimit)
 		back := nfrOf(u.spec.NFRRequirements)
 		if back == nil {
 			back = &oaasdeployment.NfrRequirements{}
@@ -219,19 +219,27 @@ func TestAFunctionThatNoPodCanRunIsRefused(t *testing.T) {
 		"provision_config.cpu_request":      provision(&oaasdeployment.ProvisionConfig{CpuRequest: new("2"), CpuLimit: new("1")}),
 		"provision_config.memory_request":   provision(&oaasdeployment.ProvisionConfig{MemoryRequest: new("2Gi"), MemoryLimit: new("2G")}),
 		"resource_requirements.cpu_request": {FunctionKey: "f", ResourceRequirements: old},
-		"config[]":                          {FunctionKey: "f", Config: map[string]string{"": "x"}},
-		"config[a=b]":                       {FunctionKey: "f", Config: map[string]string{"a=b": "x"}},
+		// To parse or to compare one of these takes longer than a call may: without the budget the test times out.
+		"provision_config.cpu_limit":    provision(&oaasdeployment.ProvisionConfig{CpuRequest: new("1"), CpuLimit: new("9e2147483647")}),
+		"provision_config.memory_limit": provision(&oaasdeployment.ProvisionConfig{MemoryLimit: new(strings.Repeat("9", 1<<20))}),
+		"resource_requirements.memory_request": {FunctionKey: "f", ResourceRequirements: &oaasdeployment.ResourceRequirements{
+			MemoryRequest: "99999999999999999999e2147483647", MemoryLimit: new("1Gi"),
+		}},
+		"resource_requirements.cpu_limit": {FunctionKey: "f", ResourceRequirements: &oaasdeployment.ResourceRequirements{CpuLimit: new("x")}},
+		"config[]":                        {FunctionKey: "f", Config: map[string]string{"": "x"}},
+		"config[a=b]":                     {FunctionKey: "f", Config: map[string]string{"a=b": "x"}},
 	} {
 		_, err := fromWire(tolerant(t, &oaasdeployment.DeploymentUnit{Id: "x", Functions: []*oaasdeployment.FunctionDeploymentSpec{f}}))
 		e := servertest.RequireInvalid(t, err)
 		require.Len(t, e.Violations, 1, field)
 		assert.Equal(t, "deployment_unit.functions[0]."+field, e.Violations[0].Field)
+		assert.Less(t, len(e.Message), 1024, field)
 	}
 	for _, p := range []*oaasdeployment.ProvisionConfig{
-		{CpuRequest: new("1000m"), CpuLimit: new("1")}, {CpuRequest: new("1")}, {CpuLimit: new("1")}, {CpuRequest: new("x"), CpuLimit: new("1")},
+		{CpuRequest: new("1000m"), CpuLimit: new("1")}, {CpuRequest: new("1")}, {CpuLimit: new("1")},
 	} {
 		_, err := fromWire(tolerant(t, &oaasdeployment.DeploymentUnit{Id: "x", Functions: []*oaasdeployment.FunctionDeploymentSpec{provision(p)}}))
-		require.NoError(t, err, "%v: what is not a quantity is refused by the CRD", p)
+		require.NoError(t, err, "%v", p)
 	}
 }
 
