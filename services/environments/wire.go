@@ -46,10 +46,12 @@ func fromWire(in *schedulerv1.EnvironmentSpecification) (*asked, error) {
 }
 
 // reader collects what is wrong with a request while it is read.
-type reader struct{ violations []server.Violation }
+type reader struct{ violations server.Violations }
 
 func (r *reader) refuse(field, format string, args ...any) {
-	r.violations = append(r.violations, server.Violation{Field: field, Description: fmt.Sprintf(format, args...)})
+	if !r.violations.Full() {
+		r.violations.Add(field, fmt.Sprintf(format, args...))
+	}
 }
 
 func (r *reader) stack(path string, in *schedulerv1.ApplicationStack) v1alpha1.ApplicationStack {

@@ -4,6 +4,7 @@ package limits
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -12,8 +13,23 @@ import (
 	"berth.dev/berth/services/server"
 )
 
+// maxConditions is the maximum number of keys and values in a query.
+const maxConditions = 1000
+
+// conditions counts the keys and values of a query.
+func conditions(q *orchestratorv1.LabelQuery) int {
+	n := len(q.GetEqual()) + len(q.GetNotEqual()) + len(q.GetContainKey()) + len(q.GetNotContainKey())
+	for _, x := range slices.Concat(q.GetIn(), q.GetNotIn()) {
+		n += 1 + len(x.GetValues())
+	}
+	return n
+}
+
 // selector compiles a query: all its conditions must hold. None select everything.
 func selector(q *orchestratorv1.LabelQuery) (labels.Selector, error) {
+	if n := conditions(q); n > maxConditions {
+		return nil, server.InvalidField("label", fmt.Sprintf("has %d keys and values, and must have at most %d", n, maxConditions))
+	}
 	var b selectorBuilder
 	for i, x := range q.GetEqual() {
 		b.add("equal", i, x.GetKey(), selection.Equals, x.GetValue())
@@ -41,19 +57,17 @@ func selector(q *orchestratorv1.LabelQuery) (labels.Selector, error) {
 
 type selectorBuilder struct {
 	requirements []labels.Requirement
-	violations   []server.Violation
+	violations   server.Violations
 }
 
 func (b *selectorBuilder) add(list string, i int, key string, op selection.Operator, values ...string) {
 	if (op == selection.In || op == selection.NotIn) && len(values) == 0 {
-		b.violations = append(b.violations, server.Violation{
-			Field: fmt.Sprintf("label.%s[%d]", list, i), Description: "has no values, and must have at least one",
-		})
+		b.violations.Add(fmt.Sprintf("label.%s[%d]", list, i), "has no values, and must have at least one")
 		return
 	}
 	r, err := labels.NewRequirement(key, op, values)
 	if err != nil {
-		b.violations = append(b.violations, server.Violation{Field: fmt.Sprintf("label.%s[%d]", list, i), Description: err.Error()})
+		b.violations.Add(fmt.Sprintf("label.%s[%d]", list, i), err.Error())
 		return
 	}
 	b.requirements = append(b.requirements, *r)

@@ -25,16 +25,20 @@ import (
 )
 
 // reader turns messages into a spec. It goes on after what it refuses, so that a caller is told of all at once.
-type reader struct{ bad []server.Violation }
+type reader struct{ bad server.Violations }
 
-func (r *reader) refuse(field, description string) {
-	r.bad = append(r.bad, server.Violation{Field: field, Description: description})
-}
+func (r *reader) refuse(field, description string) { r.bad.Add(field, description) }
+
+// maxFunctions is how many functions a unit has at most, as the CRD has it.
+const maxFunctions = 64
 
 // fromWire reads a unit of either revision.
 func fromWire(in *tolerantv1.DeploymentUnit) (*unit, error) {
 	if in == nil {
 		return nil, server.InvalidField("deployment_unit", "is missing")
+	}
+	if n := len(in.GetFunctions()); n > maxFunctions {
+		return nil, server.InvalidField("deployment_unit.functions", fmt.Sprintf("has %d elements, and must have at most %d", n, maxFunctions))
 	}
 	seven, err := decodeSeven(in.GetFunctionBindings())
 	if err != nil {
@@ -92,6 +96,9 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 // variables reads environment variables. The names are those that a pod can have.
 func (r *reader) variables(path string, in map[string]string) map[string]v1alpha1.ConfigValue {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if r.bad.Full() {
+			break
+		}
 		if problems := validation.IsRelaxedEnvVarName(name); len(problems) > 0 {
 			r.refuse(fmt.Sprintf("%s[%s]", path, name), fmt.Sprintf("is the name %q of a variable: %s", name, strings.Join(problems, "; ")))
 		}

@@ -60,14 +60,41 @@ func (e *Error) GRPCStatus() *status.Status {
 // Refuse returns an error without fields.
 func Refuse(code codes.Code, message string) *Error { return &Error{Code: code, Message: message} }
 
-// Invalid returns an INVALID_ARGUMENT, with the fields in the message too.
+// Violations collects what is wrong with a request, as much as an error names.
+type Violations []Violation
+
+// Bounds of what an error repeats of a request, which anyone can send: the number of fields, and the bytes of each text.
+const maxViolations, maxViolationBytes = 64, 1024
+
+// Add adds a field and its error, unless the collection is full.
+func (v *Violations) Add(field, description string) {
+	if !v.Full() {
+		*v = append(*v, Violation{Field: field, Description: description})
+	}
+}
+
+// Full reports whether what is added has no effect. A loop over a list of the caller's ends then.
+func (v *Violations) Full() bool { return len(*v) >= maxViolations }
+
+// Invalid returns an INVALID_ARGUMENT, with the fields in the message too. It leaves out what exceeds the bounds of an error.
 func Invalid(violations ...Violation) *Error {
+	violations = slices.Clone(violations[:min(len(violations), maxViolations)])
+	for i, v := range violations {
+		violations[i] = Violation{Field: shortened(v.Field), Description: shortened(v.Description)}
+	}
 	return &Error{Code: codes.InvalidArgument, Message: describe(violations), Violations: violations}
 }
 
 // InvalidField returns an INVALID_ARGUMENT about one field.
 func InvalidField(field, description string) *Error {
 	return Invalid(Violation{Field: field, Description: description})
+}
+
+func shortened(text string) string {
+	if len(text) <= maxViolationBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxViolationBytes], "") + "…"
 }
 
 func describe(violations []Violation) string {

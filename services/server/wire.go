@@ -21,10 +21,14 @@ var wireTypes = map[protowire.Type]string{
 	protowire.BytesType: "bytes", protowire.StartGroupType: "a group", protowire.EndGroupType: "the end of a group",
 }
 
-// Decode decodes a message. Unlike the library it reports which field is invalid, and it does not treat a field of
-// another type as an unknown one.
+// maxFields is the maximum number of fields in a message and those within it. An empty element of a list takes two bytes on the wire,
+// and hundreds as what is made of it before the call is authorized: bytes alone do not bound the memory of a call.
+const maxFields = 50_000
+
+// Decode decodes a message. Unlike the library it reports which field is invalid, it does not treat a field of
+// another type as an unknown one, and it refuses a message of too many fields.
 func Decode(b []byte, m proto.Message) error {
-	if v := broken("", m.ProtoReflect().Descriptor(), b); v != nil {
+	if v := (&walk{left: maxFields}).broken("", m.ProtoReflect().Descriptor(), b); v != nil {
 		return Invalid(*v)
 	}
 	if err := proto.Unmarshal(b, m); err != nil {
@@ -33,15 +37,21 @@ func Decode(b []byte, m proto.Message) error {
 	return nil
 }
 
-// broken finds the first field that cannot be decoded, nil if all can. A field without a name has the name of its
+// walk goes through the fields of a message, of which there may be as many as are left.
+type walk struct{ left int }
+
+// broken finds the first field that cannot be decoded or is one too many, nil if all can. A field without a name has the name of its
 // message.
-func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
+func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
 	for len(b) > 0 {
 		number, have, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return at(path, "is truncated or not valid protobuf")
 		}
 		b = b[n:]
+		if w.left--; w.left < 0 {
+			return at("", fmt.Sprintf("has more than %d fields", maxFields))
+		}
 		size := protowire.ConsumeFieldValue(number, have, b)
 		field := of.Fields().ByNumber(number)
 		if field == nil {
@@ -64,7 +74,7 @@ func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation
 		if size < 0 {
 			return at(name, "is truncated")
 		}
-		if v := brokenValue(name, field, b[:size]); v != nil {
+		if v := w.brokenValue(name, field, b[:size]); v != nil {
 			return v
 		}
 		b = b[size:]
@@ -72,7 +82,7 @@ func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation
 	return nil
 }
 
-func brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Violation {
+func (w *walk) brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Violation {
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		text, _ := protowire.ConsumeBytes(b)
@@ -84,7 +94,7 @@ func brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Vio
 		}
 	case protoreflect.MessageKind:
 		inner, _ := protowire.ConsumeBytes(b)
-		return broken(name, field.Message(), inner)
+		return w.broken(name, field.Message(), inner)
 	default:
 	}
 	return nil
