@@ -113,7 +113,7 @@ type DatabaseBackupSpec struct {
 	DatabaseBackupSettings `json:",inline"`
 
 	// image is the image of the Job of an encrypted dump that a DatabaseBackupSchedule creates. Only berth-environments sets it.
-	// Defaults to the image that the database has when the backup begins.
+	// Defaults to the image that the database has when the DatabaseBackup is first observed.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -463,6 +463,6 @@ const (
 	ReasonBackupNotDue = "BackupNotDue"
 	// ReasonBackupTooOld: the last completed backup is too old, or none completed.
 	ReasonBackupTooOld = "BackupTooOld"
-	// ReasonInvalidSchedule: schedule or timeZone cannot be used.
+	// ReasonInvalidSchedule: schedule or timeZone cannot be used, or encrypted dumps have no image.
 	ReasonInvalidSchedule = "InvalidSchedule"
 )

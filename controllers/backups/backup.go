@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +51,12 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	before := b.DeepCopy()
 	op := &operation{b, &b.Status.DatabaseOperationStatus, r.Clock.Now()}
-	next, err = op.settle(r.step(ctx, op, b))
+	err = r.pin(ctx, b)
+	pinned := b.Status.Image != before.Status.Image
+	if err == nil && !pinned {
+		err = r.step(ctx, op, b)
+	}
+	next, err = op.settle(err)
 	if err == nil && op.failed() {
 		err = r.stop(ctx, op.ownJob(b.Spec.Environment, render.BackupLabel))
 	}
@@ -61,8 +67,43 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if b.Status.Size != "" {
 		about += ", size " + b.Status.Size
 	}
+	if pinned { // it is stored before anything is done with it: after an error, another reading could have another image
+		next.RequeueAfter = time.Second
+	}
 	was := change{&before.Status, &b.Status, before.Status.Phase, b.Status.Phase}
 	return unlessConflict(next, r.write(ctx, backupKind, before, was, backupReasons, cmp.Or(b.Status.Message, about)))
+}
+
+// pin sets the image of an encrypted dump when its object is first observed, before anything that waits: until the backup begins, whoever
+// may change the Environment, or create it, may set another image without the right to get the key.
+func (r *backups) pin(ctx context.Context, b *v1alpha1.DatabaseBackup) error {
+	if b.Spec.EncryptionSecretRef == nil || b.Status.Image != "" || b.Status.StartedAt != nil {
+		return nil
+	}
+	image, err := r.databaseImage(ctx, b.Namespace, b.Spec.Environment)
+	switch image = cmp.Or(b.Spec.Image, image); {
+	case err != nil:
+		return err
+	case image == "":
+		return fails("spec.environment: Environment %s did not exist or had no database when the DatabaseBackup was first observed, and an "+
+			"encrypted dump runs with the image of that time: create another DatabaseBackup when it exists", b.Spec.Environment)
+	}
+	b.Status.Image = image
+	if b.Status.Phase == "" {
+		b.Status.Phase = v1alpha1.DatabaseBackupPending
+	}
+	return nil
+}
+
+// databaseImage returns the image of the database of an Environment, "" if there is none. It reads the API server: the cache can be older
+// than the object that the image is for.
+func (o Options) databaseImage(ctx context.Context, namespace, name string) (string, error) {
+	env := &v1alpha1.Environment{}
+	err := o.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, env)
+	if err != nil || env.Spec.Stack.Database == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return env.Spec.Stack.Database.Container.Image, nil
 }
 
 // step does the next step of a backup.

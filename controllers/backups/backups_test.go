@@ -507,37 +507,3 @@ func TestARestoreNamesTheKeyOfAnEncryptedDump(t *testing.T) {
 	require.NoError(t, step(x))
 	assert.Equal(t, v1alpha1.DatabaseBackupRunning, x.Status.Phase)
 }
-
-// Whoever may change the image of an environment may not be allowed to get the key of its schedule.
-func TestAnEncryptedScheduleKeepsTheImageOfItsGeneration(t *testing.T) {
-	s := &v1alpha1.DatabaseBackupSchedule{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "team", Name: "s", CreationTimestamp: ago(72 * time.Hour), Generation: 1,
-	}}
-	s.Spec = v1alpha1.DatabaseBackupScheduleSpec{Environment: "shop", Schedule: "0 3 * * *", Keep: 7}
-	s.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "backup-key"}
-	times, err := schedule.Parse(&s.Spec)
-	require.NoError(t, err)
-	r := &schedules{options(t)}
-	images := func() (all []string) {
-		_, err := r.run(t.Context(), s, times)
-		require.NoError(t, err)
-		list := &v1alpha1.DatabaseBackupList{}
-		require.NoError(t, r.Client.List(t.Context(), list))
-		for i := range list.Items {
-			all = append(all, list.Items[i].Spec.Image)
-			require.NoError(t, r.Client.Delete(t.Context(), &list.Items[i]))
-		}
-		return all
-	}
-	assert.Empty(t, images(), "without an environment there is no image to keep")
-	env := shop()
-	require.NoError(t, r.Client.Create(t.Context(), env))
-	assert.Equal(t, []string{"postgres:17"}, images())
-
-	env.Spec.Stack.Database.Container.Image = "of-another-author"
-	require.NoError(t, r.Client.Update(t.Context(), env))
-	s.Status.LastScheduleTime = nil
-	assert.Equal(t, []string{"postgres:17"}, images())
-	s.Generation, s.Status.LastScheduleTime = 2, nil
-	assert.Equal(t, []string{"of-another-author"}, images(), "the author of the schedule has seen it")
-}

@@ -35,6 +35,9 @@ func (r *schedules) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	before := s.DeepCopy()
+	if err := r.pin(ctx, s); err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Environment %s/%s: %w", s.Namespace, s.Spec.Environment, err)
+	}
 	next := reconcile.Result{RequeueAfter: resyncInterval}
 	if times, err := schedule.Parse(&s.Spec); err != nil {
 		r.condition(s, v1alpha1.ReasonInvalidSchedule, err.Error())
@@ -72,23 +75,26 @@ func (r *schedules) run(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule,
 			return reconcile.Result{}, err
 		}
 	}
-	if err := r.pin(ctx, s); err != nil {
-		return reconcile.Result{}, err
-	}
 	now := r.Clock.Now()
 	since := s.CreationTimestamp.Time
 	if t := s.Status.LastScheduleTime; t != nil {
 		since = t.Time
 	}
 	running := slices.ContainsFunc(all, func(b v1alpha1.DatabaseBackup) bool { return !b.Status.Phase.Ended() })
-	pinned := s.Spec.EncryptionSecretRef == nil || s.Status.Image != ""
+	// An image is stored before a backup has it: after an error, another reading could have another image.
+	observed := s.Status.ObservedGeneration == s.Generation
+	pinned := s.Spec.EncryptionSecretRef == nil || observed && s.Status.Image != ""
 	if due := times.Due(since, now); !due.IsZero() && !running && !s.Spec.Suspend && pinned {
 		if err := r.create(ctx, s, due); err != nil {
 			return reconcile.Result{}, err
 		}
 		s.Status.LastScheduleTime = new(metav1.NewTime(due))
 	}
-	return r.report(s, times, all, now), nil
+	next := r.report(s, times, all, now)
+	if !observed {
+		next.RequeueAfter = min(next.RequeueAfter, time.Second)
+	}
+	return next, nil
 }
 
 // backups returns the backups of a schedule, the newest first.
@@ -105,21 +111,19 @@ func (r *schedules) backups(ctx context.Context, s *v1alpha1.DatabaseBackupSched
 	return all, nil
 }
 
-// pin sets the image of encrypted dumps once for each generation, whose author may get the key. Without an Environment there is none.
+// pin sets the image of encrypted dumps when a generation, whose author may get the key, is first observed. If there is no database then,
+// the generation has no image: whoever creates the Environment later may not be allowed to get the key.
 func (r *schedules) pin(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule) error {
 	if s.Spec.EncryptionSecretRef == nil {
 		s.Status.Image = ""
 		return nil
 	}
-	if s.Status.Image != "" && s.Status.ObservedGeneration == s.Generation {
+	if s.Status.ObservedGeneration == s.Generation {
 		return nil
 	}
-	env := &v1alpha1.Environment{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Spec.Environment}, env)
-	if err == nil && env.Spec.Stack.Database != nil {
-		s.Status.Image = env.Spec.Stack.Database.Container.Image
-	}
-	return client.IgnoreNotFound(err)
+	image, err := r.databaseImage(ctx, s.Namespace, s.Spec.Environment)
+	s.Status.Image = image
+	return err
 }
 
 // create creates the backup of a time. Its name has the time, so that there is no second one.
@@ -170,6 +174,11 @@ func (r *schedules) report(
 			reason = v1alpha1.ReasonBackupTooOld
 			message = fmt.Sprintf("%s: no backup was started and completed since %s", message, last.UTC().Format(time.RFC3339))
 		}
+	}
+	if s.Spec.EncryptionSecretRef != nil && s.Status.Image == "" {
+		reason = v1alpha1.ReasonInvalidSchedule
+		message = fmt.Sprintf("spec.environment: Environment %s did not exist or had no database when this generation was first observed, and "+
+			"encrypted dumps run with the image of that time: change the spec, or create the schedule again", s.Spec.Environment)
 	}
 	r.condition(s, reason, message)
 	after := resyncInterval

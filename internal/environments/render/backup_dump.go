@@ -137,8 +137,9 @@ func mountKey(pod *corev1.PodSpec, secret string) {
 	tool.VolumeMounts = append(tool.VolumeMounts, corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
 }
 
-// ImageOf is the image that runs a backup of an environment and its restores, wherever to: that of the database when the backup began.
-// Whoever changes an image later, or the one of another environment, must not get the key of a dump.
+// ImageOf is the image that runs a backup of an environment and its restores, wherever to: that of the database when the
+// backup was first observed, if it is encrypted, else when it began. Whoever changes an image later, or the one of another environment,
+// must not get the key of a dump.
 func ImageOf(b *v1alpha1.DatabaseBackup, source *v1alpha1.Environment) string {
 	return cmp.Or(b.Status.Image, b.Spec.Image, source.Spec.Stack.Database.Container.Image)
 }
