@@ -18,6 +18,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 var began = time.Unix(1_750_000_000, 0)
@@ -68,6 +70,8 @@ func TestDecide(t *testing.T) {
 func TestConditionsSayHowItStands(t *testing.T) {
 	conflict := usage(0)
 	conflict.Older.Insert("first", "second")
+	tooMany := usage(0)
+	tooMany.Exceeds = true
 	many := usage(12, "Deployment/a", "Deployment/b", "Deployment/c", "Deployment/d", "Deployment/e", "StatefulSet/f", "StatefulSet/g")
 	for name, tc := range map[string]struct {
 		change            func(*v1alpha1.ResourceLimit)
@@ -89,7 +93,10 @@ func TestConditionsSayHowItStands(t *testing.T) {
 			`it is not deleted while it is in use: 1 pod of Pod shop/a; the annotation berth.dev/force-delete: "true" deletes it nevertheless`,
 		},
 		"an older one": {nil, nil, conflict, v1alpha1.ReasonConflict, v1alpha1.ReasonNotReferenced, "first, second", ""},
-		"invalid":      {nil, errors.New("spec.selector: bad"), conflict, v1alpha1.ReasonInvalid, v1alpha1.ReasonNotReferenced, "spec.selector: bad", ""},
+		"too many": {
+			nil, nil, tooMany, v1alpha1.ReasonTooMany, v1alpha1.ReasonNotReferenced, budget.Exceeded("ResourceLimits with spec.selector", registry.MaxSelecting), "",
+		},
+		"invalid": {nil, errors.New("spec.selector: bad"), conflict, v1alpha1.ReasonInvalid, v1alpha1.ReasonNotReferenced, "spec.selector: bad", ""},
 	} {
 		s := compose(object(tc.change), tc.invalid, tc.usage, began)
 		accepted, used := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted), meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionInUse)

@@ -24,6 +24,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -160,6 +161,8 @@ func TestConditions(t *testing.T) {
 		"annotations take pods out without dispute": {mixOf(), []workloads.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"a spec that cannot be used":                {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 150 }), nil, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonInvalid, "spec.spotPercent: 150 is not between 0 and 100"}},
 	}
+	c := accepted(errTooMany, []string{"older"})
+	assert.Equal(t, want{"False", v1alpha1.ReasonTooMany, budget.Exceeded("CapacityMixes", policy.MaxPerNamespace)}, want{string(c.Status), c.Reason, c.Message})
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := composeOf(tc.mix, tc.entries, noon)
