@@ -51,12 +51,7 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	before := b.DeepCopy()
 	op := &operation{b, &b.Status.DatabaseOperationStatus, r.Clock.Now()}
-	err = r.pin(ctx, b)
-	pinned := b.Status.Image != before.Status.Image
-	if err == nil && !pinned {
-		err = r.step(ctx, op, b)
-	}
-	next, err = op.settle(err)
+	next, err = r.advance(ctx, op, b)
 	if err == nil && op.failed() {
 		err = r.stop(ctx, op.ownJob(b.Spec.Environment, render.BackupLabel))
 	}
@@ -67,11 +62,24 @@ func (r *backups) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if b.Status.Size != "" {
 		about += ", size " + b.Status.Size
 	}
-	if pinned { // it is stored before anything is done with it: after an error, another reading could have another image
-		next.RequeueAfter = time.Second
-	}
 	was := change{&before.Status, &b.Status, before.Status.Phase, b.Status.Phase}
 	return unlessConflict(next, r.write(ctx, backupKind, before, was, backupReasons, cmp.Or(b.Status.Message, about)))
+}
+
+// advance pins the image of a backup, or does its next step. The image is stored before anything is done with it: after an error, another
+// reading could have another image.
+func (r *backups) advance(ctx context.Context, op *operation, b *v1alpha1.DatabaseBackup) (reconcile.Result, error) {
+	before := b.Status.Image
+	err := r.pin(ctx, b)
+	pinned := b.Status.Image != before
+	if err == nil && !pinned {
+		err = r.step(ctx, op, b)
+	}
+	next, err := op.settle(err)
+	if pinned {
+		next.RequeueAfter = time.Second
+	}
+	return next, err
 }
 
 // pin sets the image of an encrypted dump when its object is first observed, before anything that waits: until the backup begins, whoever

@@ -81,10 +81,8 @@ func (r *schedules) run(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule,
 		since = t.Time
 	}
 	running := slices.ContainsFunc(all, func(b v1alpha1.DatabaseBackup) bool { return !b.Status.Phase.Ended() })
-	// An image is stored before a backup has it: after an error, another reading could have another image.
 	observed := s.Status.ObservedGeneration == s.Generation
-	pinned := s.Spec.EncryptionSecretRef == nil || observed && s.Status.Image != ""
-	if due := times.Due(since, now); !due.IsZero() && !running && !s.Spec.Suspend && pinned {
+	if due := times.Due(since, now); !due.IsZero() && !running && mayCreate(s) {
 		if err := r.create(ctx, s, due); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -95,6 +93,13 @@ func (r *schedules) run(ctx context.Context, s *v1alpha1.DatabaseBackupSchedule,
 		next.RequeueAfter = min(next.RequeueAfter, time.Second)
 	}
 	return next, nil
+}
+
+// mayCreate reports whether a schedule creates backups. An image is stored before a backup has it: after an error, another reading could
+// have another image.
+func mayCreate(s *v1alpha1.DatabaseBackupSchedule) bool {
+	pinned := s.Status.ObservedGeneration == s.Generation && s.Status.Image != ""
+	return !s.Spec.Suspend && (s.Spec.EncryptionSecretRef == nil || pinned)
 }
 
 // backups returns the backups of a schedule, the newest first.
@@ -175,11 +180,6 @@ func (r *schedules) report(
 			message = fmt.Sprintf("%s: no backup was started and completed since %s", message, last.UTC().Format(time.RFC3339))
 		}
 	}
-	if s.Spec.EncryptionSecretRef != nil && s.Status.Image == "" {
-		reason = v1alpha1.ReasonInvalidSchedule
-		message = fmt.Sprintf("spec.environment: Environment %s did not exist or had no database when this generation was first observed, and "+
-			"encrypted dumps run with the image of that time: change the spec, or create the schedule again", s.Spec.Environment)
-	}
 	r.condition(s, reason, message)
 	after := resyncInterval
 	for _, t := range next {
@@ -191,6 +191,11 @@ func (r *schedules) report(
 }
 
 func (r *schedules) condition(s *v1alpha1.DatabaseBackupSchedule, reason, message string) {
+	if reason != v1alpha1.ReasonInvalidSchedule && s.Spec.EncryptionSecretRef != nil && s.Status.Image == "" {
+		reason = v1alpha1.ReasonInvalidSchedule
+		message = fmt.Sprintf("spec.environment: Environment %s did not exist or had no database when this generation was first observed, and "+
+			"encrypted dumps run with the image of that time: change the spec, or create the schedule again", s.Spec.Environment)
+	}
 	status := metav1.ConditionTrue
 	if reason == v1alpha1.ReasonBackupTooOld || reason == v1alpha1.ReasonInvalidSchedule {
 		status = metav1.ConditionFalse

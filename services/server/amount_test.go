@@ -9,24 +9,28 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // An element of two bytes is a struct of a hundred.
 func TestAMessageOfManySmallFieldsIsRefused(t *testing.T) {
-	m := &errdetails.BadRequest{}
-	for range maxFields {
-		m.FieldViolations = append(m.FieldViolations, &errdetails.BadRequest_FieldViolation{})
+	inner := &structpb.ListValue{}
+	for range maxItems {
+		inner.Values = append(inner.Values, structpb.NewBoolValue(true)) // two fields each
 	}
-	encode := func() []byte {
+	lists := func(n int) []byte {
+		m := &structpb.ListValue{}
+		for range n {
+			m.Values = append(m.Values, structpb.NewListValue(inner))
+		}
 		b, err := proto.Marshal(m)
 		require.NoError(t, err)
 		return b
 	}
-	require.NoError(t, Decode(encode(), &errdetails.BadRequest{}))
-	m.FieldViolations[0].Field = "x"
-	err := Decode(encode(), &errdetails.BadRequest{})
+	most := maxFields / (2*maxItems + 2)
+	require.NoError(t, Decode(lists(most), &structpb.ListValue{}))
+	err := Decode(lists(most+1), &structpb.ListValue{})
 	require.EqualError(t, err, "INVALID_ARGUMENT: request: has more than 50000 fields", "those within an element count too")
 }
 

@@ -119,6 +119,9 @@ func ReadJSON(r *http.Request, into any) error {
 	case escapedNUL.Match(b):
 		return InvalidField("body", "has the character U+0000")
 	}
+	if path, is := crowded(b); is {
+		return InvalidField(cmp.Or(path, "body"), tooMany)
+	}
 	return Unmarshal("", b, into)
 }
 

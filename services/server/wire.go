@@ -43,6 +43,7 @@ type walk struct{ left int }
 // broken finds the first field that cannot be decoded or is one too many, nil if all can. A field without a name has the name of its
 // message.
 func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
+	items := items{}
 	for len(b) > 0 {
 		number, have, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -61,18 +62,15 @@ func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) 
 			b = b[size:]
 			continue
 		}
-		name := string(field.Name())
-		switch {
-		case of.IsMapEntry():
-			name = path // key and value are generated names
-		case path != "":
-			name = path + "." + name
-		}
+		name := nameBelow(path, field)
 		if want := wireType(field.Kind()); have != want && (have != protowire.BytesType || !packable(field)) {
 			return at(name, fmt.Sprintf("is encoded as %s, must be %s", wireTypes[have], wireTypes[want]))
 		}
-		if size < 0 {
+		switch {
+		case size < 0:
 			return at(name, "is truncated")
+		case items.add(field) > maxItems:
+			return at(name, tooMany)
 		}
 		if v := w.brokenValue(name, field, b[:size]); v != nil {
 			return v
@@ -80,6 +78,17 @@ func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) 
 		b = b[size:]
 	}
 	return nil
+}
+
+// nameBelow returns the name of a field of the message at a path.
+func nameBelow(path string, field protoreflect.FieldDescriptor) string {
+	switch {
+	case field.ContainingMessage().IsMapEntry():
+		return path // key and value are generated names
+	case path != "":
+		return path + "." + string(field.Name())
+	}
+	return string(field.Name())
 }
 
 func (w *walk) brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Violation {
