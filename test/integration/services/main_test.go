@@ -143,7 +143,7 @@ func TestRecordsAreWrittenByOneCallerAtATime(t *testing.T) {
 
 func TestLimitsAreWrittenByOneCallerAtATime(t *testing.T) {
 	s := serve(t, "resourcelimits", controller.ControllerMix)
-	s.try(t, s.limits)
+	s.try(t, func() []method { return append(s.limits(), s.restLimits()...) })
 }
 
 // The history names the client and the user of a change by the gRPC service, from the controller's cache.

@@ -3,6 +3,8 @@
 package services_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
@@ -110,16 +113,38 @@ func (s *scene) environments() []method {
 		}
 		return parts
 	}
+	stop := func() error {
+		return servicetest.Err(c.StopEnvironment(s.As(s.Editor), &schedulerv1.StopEnvironmentRequest{Id: id}))
+	}
+	stopped := func(t *testing.T) {
+		there(t)
+		s.settled(t, stop)
+		s.Eventually("it is stopped", func() (bool, string) {
+			e := testenv.Read(s.World, id, &v1alpha1.Environment{})
+			return e.Status.Phase == v1alpha1.EnvironmentStopped, string(e.Status.Phase)
+		})
+	}
 	conflict := []codes.Code{codes.Aborted, codes.FailedPrecondition}
 	return []method{
+		{name: "StartEnvironment", before: stopped, stored: stored, keeps: true, refusals: conflict, call: func(string) error {
+			return servicetest.Err(c.StartEnvironment(s.As(s.Editor), &schedulerv1.StartEnvironmentRequest{Id: id}))
+		}},
+		{name: "ScaleEnvironment", before: there, refusals: []codes.Code{codes.Aborted}, call: func(request string) error {
+			r := &schedulerv1.ScaleEnvironmentRequest{Id: id, Replicas: map[string]int32{internal.Backend: replicasOf(request)}}
+			return servicetest.Err(c.ScaleEnvironment(s.As(s.Editor), r))
+		}, stored: func(t *testing.T) []string {
+			e := &v1alpha1.Environment{}
+			if !s.find(t, id, e) {
+				return nil
+			}
+			return []string{requestOf(ptr.Deref(e.Spec.Stack.Backend.Replicas, 1))}
+		}},
 		{name: "CreateEnvironment", before: gone, call: create, refusals: []codes.Code{codes.AlreadyExists}, stored: stored, once: true},
 		{name: "UpdateEnvironment", before: there, stored: stored, refusals: []codes.Code{codes.Aborted}, call: func(request string) error {
 			r := &schedulerv1.UpdateEnvironmentRequest{Id: id, Spec: specification("", request)}
 			return servicetest.Err(c.UpdateEnvironment(s.As(s.Editor), r))
 		}},
-		{name: "StopEnvironment", before: there, stored: stored, keeps: true, refusals: conflict, call: func(string) error {
-			return servicetest.Err(c.StopEnvironment(s.As(s.Editor), &schedulerv1.StopEnvironmentRequest{Id: id}))
-		}},
+		{name: "StopEnvironment", before: there, stored: stored, keeps: true, refusals: conflict, call: func(string) error { return stop() }},
 		{name: "RestartEnvironment", before: there, stored: stored, keeps: true, refusals: conflict, call: func(string) error {
 			return servicetest.Err(c.RestartEnvironment(s.As(s.Editor), &schedulerv1.RestartEnvironmentRequest{Id: id}))
 		}},
@@ -133,6 +158,25 @@ func (s *scene) environments() []method {
 			return nil
 		}},
 	}
+}
+
+// replicasOf are the replicas that a request of the scale of a component has: those before it are 1, which is the default.
+func replicasOf(request string) int32 {
+	if n, err := strconv.ParseInt(strings.TrimPrefix(request, "r"), 10, 32); err == nil {
+		return int32(n) + 3
+	}
+	return 2
+}
+
+// requestOf is the inverse of replicasOf.
+func requestOf(replicas int32) string {
+	switch replicas {
+	case 1:
+		return before
+	case 2:
+		return equal()[0]
+	}
+	return fmt.Sprint("r", replicas-3)
 }
 
 // releaseEnvironments deletes the environments while there is a controller that lets them go.
