@@ -164,7 +164,7 @@ func trim(object any) (any, error) {
 
 func trimAnnotations(o client.Object) {
 	if reflect.TypeOf(o).Elem().PkgPath() == reflect.TypeFor[v1alpha1.CapacityMix]().PkgPath() {
-		o.SetAnnotations(budget.Annotations(o.GetAnnotations(), v1alpha1.AnnotationPrefix+"/"))
+		o.SetAnnotations(budget.OfPrefix(o.GetAnnotations(), v1alpha1.AnnotationPrefix+"/"))
 	}
 }
 

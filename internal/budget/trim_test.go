@@ -11,27 +11,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAnnotationsOfAPrefixAreKeptUpToALength(t *testing.T) {
+func TestWhatHasAPrefixIsKeptUpToALength(t *testing.T) {
 	all := map[string]string{
 		"berth.dev/b": "1", "berth.dev/a": "2", "example.com/long": strings.Repeat("a", 250_000), "berth.dev/long": strings.Repeat("a", 250_000),
 	}
-	assert.Equal(t, map[string]string{"berth.dev/a": "2", "berth.dev/b": "1"}, Annotations(all, "berth.dev/"))
+	assert.Equal(t, map[string]string{"berth.dev/a": "2", "berth.dev/b": "1"}, OfPrefix(all, "berth.dev/"))
 	for i := range 1000 {
 		all[fmt.Sprint("berth.dev/c", i)] = strings.Repeat("a", 240)
 	}
 	sum := 0
-	for key, value := range Annotations(all, "berth.dev/") {
+	for key, value := range OfPrefix(all, "berth.dev/") {
 		sum += len(key) + len(value)
 	}
-	assert.LessOrEqual(t, sum, maxAnnotations)
-	assert.Nil(t, Annotations(nil, ""))
+	assert.LessOrEqual(t, sum, maxOfPrefix)
+	assert.Nil(t, OfPrefix(nil, ""))
 }
 
 func TestIdentityIsWhatIsLeftOfMetadata(t *testing.T) {
-	left := metav1.ObjectMeta{Namespace: "n", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: metav1.Unix(1, 0)}
+	left := metav1.ObjectMeta{
+		Namespace: "n", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: metav1.Unix(1, 0),
+		Labels: map[string]string{"berth.dev/read": "1"},
+	}
 	o := left.DeepCopy()
-	o.Annotations, o.Labels, o.Finalizers = map[string]string{"a": "b"}, map[string]string{"a": "b"}, []string{"a"}
+	o.Annotations, o.Finalizers = map[string]string{"a": "b", "berth.dev/a": "b"}, []string{"a"}
+	o.Labels = map[string]string{"berth.dev/read": "1", "a": "b"}
 	o.OwnerReferences, o.ManagedFields = []metav1.OwnerReference{{}}, []metav1.ManagedFieldsEntry{{}}
-	Identity(o)
+	Identity(o, "berth.dev/")
 	assert.Equal(t, left, *o)
+	Identity(o, "example.com/")
+	assert.Nil(t, o.Labels)
 }

@@ -80,11 +80,11 @@ func (r Resource) informer(client cache.Getter, resync time.Duration, live *atom
 	return informer
 }
 
-// trim keeps of an object what plugins read, before the informer keeps it: its identity and its spec, and the status of
-// Reservations, which the scheduler writes.
+// trim keeps of an object what plugins read, before the informer keeps it: its identity, its spec and the labels that Berth sets,
+// such as the group of a Reservation, and the status of Reservations, which the scheduler writes.
 func trim(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
-		budget.Identity(o)
+		budget.Identity(o, v1alpha1.AnnotationPrefix+"/")
 	}
 	switch o := object.(type) {
 	case *v1alpha1.CapacityMix:
