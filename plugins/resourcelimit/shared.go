@@ -23,12 +23,11 @@ type shared struct {
 	// Gate has PreEnqueue hold pods back until all limits are known, and changes to them are heard of.
 	perscheduler.Gate
 
-	args     *config.ResourceLimitArgs
-	limits   *registry.Registry
-	waiting  *waiting
-	pods     corelisters.PodLister
-	logger   klog.Logger
-	activate func(klog.Logger, map[string]*corev1.Pod)
+	args    *config.ResourceLimitArgs
+	limits  *registry.Registry
+	waiting *waiting
+	pods    corelisters.PodLister
+	logger  klog.Logger
 }
 
 // join returns the shared part for a profile.
@@ -53,14 +52,16 @@ func (sh *shared) agree(args *config.ResourceLimitArgs) error {
 func newShared(ctx context.Context, handle fwk.Handle, args *config.ResourceLimitArgs) (*shared, error) {
 	factory := handle.SharedInformerFactory()
 	sh := &shared{
-		args:     args,
-		limits:   registry.NewRegistry(args.DefaultNamespace),
-		waiting:  newWaiting(),
-		pods:     factory.Core().V1().Pods().Lister(),
-		logger:   klog.FromContext(ctx),
-		activate: handle.Activate,
-		Gate:     perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
+		args:   args,
+		limits: registry.NewRegistry(args.DefaultNamespace),
+		pods:   factory.Core().V1().Pods().Lister(),
+		logger: klog.FromContext(ctx),
+		Gate:   perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
 	}
+	sh.waiting = newWaiting(func(pods map[string]*corev1.Pod) {
+		sh.logger.V(2).Info("Trying pods again whose ResourceLimit changed", "pods", len(pods))
+		handle.Activate(sh.logger, pods)
+	}, sh.limits.For)
 	if err := sh.Handle("pods", factory.Core().V1().Pods().Informer(), sh.podHandler()); err != nil {
 		return nil, err
 	}
@@ -68,6 +69,6 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.ResourceLimi
 	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.limitHandler()); err != nil {
 		return nil, err
 	}
-	go sh.Release(ctx, sh.activate)
+	go sh.Release(ctx, handle.Activate)
 	return sh, nil
 }

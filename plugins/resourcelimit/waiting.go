@@ -3,6 +3,8 @@
 package resourcelimit
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,10 +12,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/kube/standin"
 	"berth.dev/berth/internal/limits/registry"
-	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // waiting are the pods with a size that were tried and are not known to be
@@ -23,7 +25,15 @@ import (
 // the scheduler would open a second watch, which may be ahead of the one that
 // the limits are read from. A pod would be tried with the old limit then, and
 // not be woken again.
+//
+// Whoever may change a limit, or the annotation of a pod, cannot have the pods of
+// a namespace tried again more often than Throttle lets them.
 type waiting struct {
+	activate func(map[string]*corev1.Pod)
+	// sizeOf returns the size that a pod has now.
+	sizeOf   func(*corev1.Pod) registry.Resolution
+	throttle *budget.Throttle[types.UID]
+
 	mu          sync.Mutex
 	byNamespace map[string]map[types.UID]tried
 }
@@ -33,7 +43,11 @@ type tried struct {
 	with registry.Resolution
 }
 
-func newWaiting() *waiting { return &waiting{byNamespace: map[string]map[types.UID]tried{}} }
+func newWaiting(activate func(map[string]*corev1.Pod), sizeOf func(*corev1.Pod) registry.Resolution) *waiting {
+	w := &waiting{activate: activate, sizeOf: sizeOf, byNamespace: map[string]map[types.UID]tried{}}
+	w.throttle = budget.NewThrottle(w.wakeIn)
+	return w
+}
 
 // put notes what a pod is tried with.
 func (w *waiting) put(pod *corev1.Pod, with registry.Resolution) {
@@ -47,40 +61,67 @@ func (w *waiting) put(pod *corev1.Pod, with registry.Resolution) {
 	pods[pod.UID] = tried{pod, with}
 }
 
-// forget removes a pod and reports whether it was there.
-func (w *waiting) forget(pod *corev1.Pod) bool {
+// change takes over a pod that changed, and has it tried again if its size is another now.
+func (w *waiting) change(pod *corev1.Pod) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	pods := w.byNamespace[pod.Namespace]
-	_, was := pods[pod.UID]
-	if delete(pods, pod.UID); was && len(pods) == 0 {
-		delete(w.byNamespace, pod.Namespace)
+	t, waits := w.byNamespace[pod.Namespace][pod.UID]
+	if waits {
+		w.byNamespace[pod.Namespace][pod.UID] = tried{pod, t.with}
 	}
-	return was
+	w.mu.Unlock()
+	if waits {
+		w.throttle.Changed(pod.Namespace, pod.UID)
+	}
 }
 
-// takeChanged removes and returns the pods that were tried with another size than
-// they have now, by "namespace/name". They come back when they are tried again.
-// An empty namespace stands for all.
-func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.Resolution) map[string]*corev1.Pod {
+// forget removes a pod.
+func (w *waiting) forget(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.remove(pod.Namespace, pod.UID)
+}
+
+// remove removes a pod. Guarded by mu.
+func (w *waiting) remove(namespace string, uid types.UID) {
+	pods := w.byNamespace[namespace]
+	if delete(pods, uid); len(pods) == 0 {
+		delete(w.byNamespace, namespace)
+	}
+}
+
+// wake has the pods tried again whose size is another since a limit changed, those of all namespaces if it is empty.
+func (w *waiting) wake(namespace string) {
+	namespaces := []string{namespace}
+	if namespace == "" {
+		w.mu.Lock()
+		namespaces = slices.Collect(maps.Keys(w.byNamespace))
+		w.mu.Unlock()
+	}
+	for _, namespace := range namespaces {
+		w.throttle.NamespaceChanged(namespace)
+	}
+}
+
+// wakeIn has the pods of a namespace tried again that changes concern and that were tried with another size than they have now,
+// and returns how many there are. They are put again then. A scheduling cycle does not wait while their sizes are determined.
+func (w *waiting) wakeIn(namespace string, c budget.Changes[types.UID]) int {
+	w.mu.Lock()
+	all := maps.Clone(w.byNamespace[namespace])
+	w.mu.Unlock()
+	maps.DeleteFunc(all, func(uid types.UID, t tried) bool { return !c.Has(uid) || w.sizeOf(t.pod) == t.with })
 	changed := map[string]*corev1.Pod{}
-	for ns, pods := range w.byNamespace {
-		if namespace != "" && namespace != ns {
-			continue
-		}
-		for uid, t := range pods {
-			if now(t.pod) != t.with {
-				changed[ns+"/"+t.pod.Name] = t.pod
-				delete(pods, uid)
-			}
-		}
-		if len(pods) == 0 {
-			delete(w.byNamespace, ns)
+	w.mu.Lock()
+	for uid, t := range all {
+		if w.byNamespace[namespace][uid] == t { // otherwise it was tried again, or does not wait any more
+			changed[namespace+"/"+t.pod.Name] = t.pod
+			w.remove(namespace, uid)
 		}
 	}
-	return changed
+	w.mu.Unlock()
+	if len(changed) > 0 {
+		w.activate(changed)
+	}
+	return len(changed)
 }
 
 // sizeOf returns a pod's size, and sees to it that the pod is tried again if
@@ -137,16 +178,13 @@ func (sh *shared) limitHandler() cache.ResourceEventHandler {
 	}
 }
 
-// wake tries the pods again whose size is another since a limit of the namespace
-// changed. Those of the default namespace concern all others.
+// wake has the pods tried again that a changed limit concerns. One of the default
+// namespace concerns those of all others.
 func (sh *shared) wake(namespace string) {
 	if namespace == sh.args.DefaultNamespace {
 		namespace = ""
 	}
-	if pods := sh.waiting.takeChanged(namespace, sh.limits.For); len(pods) > 0 {
-		sh.logger.V(2).Info("Trying pods again whose ResourceLimit changed", "namespace", namespace, "pods", len(pods))
-		sh.activate(sh.logger, pods)
-	}
+	sh.waiting.wake(namespace)
 }
 
 // podHandler forgets pods that do not wait any more. It also wakes one that is
@@ -160,11 +198,9 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 			case old.Spec.NodeName == "" && pod.Spec.NodeName != "":
 				sh.waiting.forget(pod)
 			case old.Annotations[v1alpha1.ResourceLimitLabel] != pod.Annotations[v1alpha1.ResourceLimitLabel]:
-				if sh.waiting.forget(pod) {
-					sh.activate(sh.logger, perscheduler.Pods(pod))
-				}
+				sh.waiting.change(pod)
 			}
 		},
-		Delete: func(pod *corev1.Pod) { sh.waiting.forget(pod) },
+		Delete: sh.waiting.forget,
 	}
 }

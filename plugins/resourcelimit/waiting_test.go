@@ -3,7 +3,10 @@
 package resourcelimit
 
 import (
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/plugins/internal/plugintest"
 )
 
@@ -22,6 +26,13 @@ func (f *fixture) try(pods ...*corev1.Pod) {
 	for _, p := range pods {
 		_, _ = f.plugin.PreFilter(f.Ctx, framework.NewCycleState(), p, nil)
 	}
+}
+
+// woken is what the last change wakes, at once or after the pause of the namespace.
+func (f *fixture) woken(t *testing.T) (pods map[string]int) {
+	t.Helper()
+	require.Eventually(t, func() bool { pods = f.Activated.Take(); return len(pods) > 0 }, 10*time.Second, time.Millisecond)
+	return pods
 }
 
 func TestAChangedLimitWakesThePodsThatHaveIt(t *testing.T) {
@@ -40,22 +51,22 @@ func TestAChangedLimitWakesThePodsThatHaveIt(t *testing.T) {
 	require.Empty(t, f.Activated.Take())
 
 	f.set(limit("shop", "huge"))
-	assert.Equal(t, map[string]int{"shop/missing": 1}, f.Activated.Take(), "the limit that it names appeared")
+	assert.Equal(t, map[string]int{"shop/missing": 1}, f.woken(t), "the limit that it names appeared")
 	f.set(next(small, cpu("1")))
-	assert.Equal(t, map[string]int{"shop/above": 1}, f.Activated.Take(), "the limit was raised; the other pod is on its way already")
+	assert.Equal(t, map[string]int{"shop/above": 1}, f.woken(t), "the limit was raised; the other pod is on its way already")
 	f.try(missing, above)
 	status := next(small, cpu("1"))
 	status.Status.PodCount = 7
 	f.set(status)
 	assert.Empty(t, f.Activated.Take(), "a status is no change")
 	f.plugin.limitHandler().OnDelete(cache.DeletedFinalStateUnknown{Obj: web})
-	assert.Equal(t, map[string]int{"shop/selected": 1}, f.Activated.Take(), "nothing selects it any more")
+	assert.Equal(t, map[string]int{"shop/selected": 1}, f.woken(t), "nothing selects it any more")
 	f.try(selected)
 	f.set(limit("sizes", "shared"))
-	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.Activated.Take(), "the default namespace concerns all")
+	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.woken(t), "the default namespace concerns all")
 	f.try(elsewhere)
 	f.set(limit("else", "shared"))
-	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.Activated.Take(), "one of its own namespace goes before")
+	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.woken(t), "one of its own namespace goes before")
 }
 
 func TestPodsThatDoNotWaitAreForgotten(t *testing.T) {
@@ -89,9 +100,94 @@ func TestAPodIsWokenByItsAnnotation(t *testing.T) {
 	changed.Annotations["example.com/x"] = "y"
 	f.plugin.podHandler().OnUpdate(waits, changed)
 	assert.Empty(t, f.Activated.Take())
-	changed.Annotations[v1alpha1.ResourceLimitLabel] = "large"
-	f.plugin.podHandler().OnUpdate(waits, changed)
-	assert.Equal(t, map[string]int{"shop/waits": 1}, f.Activated.Take())
+	resized := changed.DeepCopy()
+	resized.Annotations[v1alpha1.ResourceLimitLabel] = "large"
+	f.plugin.podHandler().OnUpdate(changed, resized)
+	assert.Equal(t, map[string]int{"shop/waits": 1}, f.woken(t))
+	f.plugin.podHandler().OnUpdate(resized, changed)
+	assert.Empty(t, f.Activated.Take(), "it is on its way already")
+}
+
+// A tenant who changes a limit, or the annotations of pods, all the time has the pods of a namespace tried no more often than their
+// back-off. A limit of the default namespace concerns all others, none of which is delayed by another one.
+func TestLimitsThatChangeAllTheTimeWakePodsRarely(t *testing.T) {
+	for name, changes := range map[string]func(w *waiting, pods []*corev1.Pod){
+		"a limit of the namespace":     func(w *waiting, _ []*corev1.Pod) { w.wake("many"); w.wake("few") },
+		"one of the default namespace": func(w *waiting, _ []*corev1.Pod) { w.wake("") },
+		"annotations": func(w *waiting, pods []*corev1.Pod) {
+			for _, p := range pods {
+				w.change(p)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var generation int64
+				woken := map[string]int{}
+				now := func(*corev1.Pod) registry.Resolution {
+					mu.Lock()
+					defer mu.Unlock()
+					return registry.Resolution{Missing: fmt.Sprint(generation)}
+				}
+				w := newWaiting(func(pods map[string]*corev1.Pod) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, p := range pods {
+						woken[p.Namespace]++
+					}
+				}, now)
+				var pods []*corev1.Pod
+				for namespace, n := range map[string]int{"many": 1000, "few": 1} {
+					for i := range n {
+						p := pod(fmt.Sprint(i), "huge")
+						p.Namespace, p.UID = namespace, types.UID(namespace+p.Name)
+						pods = append(pods, p)
+					}
+				}
+				for range 600 { // ten a second, for a minute
+					for _, p := range pods {
+						w.put(p, now(p))
+					}
+					mu.Lock()
+					generation++
+					mu.Unlock()
+					changes(w, pods)
+					time.Sleep(100 * time.Millisecond)
+				}
+				synctest.Wait()
+				mu.Lock()
+				many, few := woken["many"], woken["few"]
+				mu.Unlock()
+				assert.LessOrEqual(t, many, 7*1000)
+				assert.GreaterOrEqual(t, many, 5*1000)
+				assert.Equal(t, 600, few, "one pod is tried again at each change")
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// A pod that was tried with a new size, or does not wait any more, when the pause ends is not woken.
+func TestAPodThatWasTriedMeanwhileIsNotWoken(t *testing.T) {
+	var w *waiting
+	p := pod("a", "huge")
+	missing, exists := registry.Resolution{Missing: "shop/huge"}, registry.Resolution{Limit: &registry.Compiled{}}
+	for name, meanwhile := range map[string]func(){
+		"tried":     func() { w.put(p, exists) },
+		"forgotten": func() { w.forget(p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			activated := false
+			w = newWaiting(func(map[string]*corev1.Pod) { activated = true }, func(*corev1.Pod) registry.Resolution {
+				meanwhile()
+				return exists
+			})
+			w.put(p, missing)
+			w.wake("shop")
+			assert.False(t, activated)
+		})
+	}
 }
 
 // The queue's object is older than the cache's where the wake-up came first.
