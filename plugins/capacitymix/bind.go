@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/binding"
 	"berth.dev/berth/plugins/internal/metrics"
+	"berth.dev/berth/plugins/internal/mixstate"
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
@@ -21,14 +22,14 @@ import (
 func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
-		if pl.missedMix(pod) { // its next cycle begins after its back-off
+		if pl.missedMix(pod) && !mixstate.Committed(cycleState) { // its next cycle begins after its back-off
 			return fwk.NewStatus(fwk.Unschedulable, ErrReasonMixChanged)
 		}
 		return skip
 	}
 	if !s.ungated && s.changes != pl.Changes() {
 		// The queue tries a pod again, after its back-off, that is refused here.
-		if err := s.Confirm(pod); err != nil {
+		if err := s.confirm(pod, mixstate.Committed(cycleState)); err != nil {
 			return fwk.NewStatus(fwk.Unschedulable, err.Error())
 		}
 	}

@@ -242,14 +242,42 @@ func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
 		return state
 	}
 	states := map[*corev1.Pod]fwk.CycleState{pod: place(pod), pinned: place(pinned), other: place(other)}
+	require.NoError(t, mixstate.Confirm(states[pod], pod))
 	f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
+	require.EqualError(t, mixstate.Confirm(states[pod], pod), ErrReasonMixChanged, "its group is not committed")
 	status := f.plugin.Bind(f.ctx, states[pod], pod, "s")
 	assert.Equal(t, fwk.Unschedulable, status.Code())
 	assert.Equal(t, ErrReasonMixChanged, status.Message())
 	for _, p := range []*corev1.Pod{pinned, other} {
+		require.NoError(t, mixstate.Confirm(states[p], p), p.Name)
 		assert.True(t, f.plugin.Bind(f.ctx, states[p], p, "s").IsSkip(), p.Name)
 	}
 	f.plugin.Unreserve(f.ctx, states[pod], pod, "s")
 	state, _ := f.filter(t, pod)
 	assert.Equal(t, capacity.OnDemand, readState(state).slotType)
+}
+
+// The members of a group that is committed are bound by the mix that they had then, or without one: a part of a group would run
+// without the rest.
+func TestACommittedGroupIsBoundWhateverItsMixBecomes(t *testing.T) {
+	t.Run("a mix that changes", func(t *testing.T) {
+		pod := mixtest.Pod("web", 0)
+		f := webFixture(t, 100, pod)
+		cycle, _ := f.filter(t, pod)
+		require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
+		mixstate.Commit(cycle)
+		f.changeMix(mixtest.CapacityMix("web", 0, 0))
+		require.True(t, f.plugin.Bind(f.ctx, cycle, pod, "s").IsSuccess())
+	})
+	t.Run("a mix that comes", func(t *testing.T) {
+		pod := mixtest.Pod("web", 0)
+		f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pod)...)
+		state := framework.NewCycleState()
+		_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+		require.True(t, status.IsSkip(), status)
+		require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
+		mixstate.Commit(state)
+		f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
+		assert.True(t, f.plugin.Bind(f.ctx, state, pod, "s").IsSkip())
+	})
 }

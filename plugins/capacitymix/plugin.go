@@ -46,6 +46,8 @@ type CapacityMix struct {
 	// packing samples for pods whose policy prefers nodes that are used most.
 	packing *nodesample.Sampler
 	clock   clock.PassiveClock
+	// none is the state of pods that are placed without a mix.
+	none *noSlot
 }
 
 var (
@@ -117,14 +119,16 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 	}
 	resolver := s.Resolver(arguments.DefaultPolicy(args))
 	s.ungater.AddProfile(handle.ProfileName(), resolver)
-	return &CapacityMix{
+	pl := &CapacityMix{
 		State:    s.State,
 		handle:   handle,
 		resolver: resolver,
 		sampler:  s.sampler(sampling{int(args.NodeSampleSize), args.RankSampleBy, nodesample.SpreadWeight}),
 		packing:  s.sampler(sampling{int(args.NodeSampleSize), config.RankSampleByMostAllocated, 0}),
 		clock:    clock.RealClock{},
-	}, nil
+	}
+	pl.none = &noSlot{pl}
+	return pl, nil
 }
 
 // argsError adds where the arguments are to an error about a field of them.

@@ -26,6 +26,7 @@ const (
 func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
+		cycleState.Write(preFilterStateKey, pl.none)
 		return nil
 	}
 	if !cycleState.IsPodGroupSchedulingCycle() { // otherwise no binding follows yet
@@ -61,7 +62,10 @@ func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
 
 // Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a
 // volume, while its mix changes.
-func (s *preFilterState) Confirm(pod *corev1.Pod) error {
+func (s *preFilterState) Confirm(pod *corev1.Pod) error { return s.confirm(pod, false) }
+
+// confirm is Confirm. The mix of a pod whose group is committed may have changed since.
+func (s *preFilterState) confirm(pod *corev1.Pod, committed bool) error {
 	if s.ungated {
 		return nil // slot and type are final
 	}
@@ -69,10 +73,24 @@ func (s *preFilterState) Confirm(pod *corev1.Pod) error {
 	switch {
 	case err != nil || current.UID != pod.UID:
 		return errors.New(ErrReasonGone)
-	case !s.plugin.governs(current, s):
+	case !committed && !s.plugin.governs(current, s):
 		return errors.New(ErrReasonMixChanged)
 	case !s.plugin.Ledger.Holds(pod.UID, s.slot):
 		return errors.New(ErrReasonSlotLost)
+	}
+	return nil
+}
+
+// noSlot is the state of a pod that was placed without a mix. It is the same for all such pods.
+type noSlot struct{ plugin *CapacityMix }
+
+// Clone returns the state itself: nothing in it changes.
+func (n *noSlot) Clone() fwk.StateData { return n }
+
+// Confirm implements mixstate.Slot.
+func (n *noSlot) Confirm(pod *corev1.Pod) error {
+	if n.plugin.missedMix(pod) {
+		return errors.New(ErrReasonMixChanged)
 	}
 	return nil
 }

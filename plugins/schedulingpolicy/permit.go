@@ -169,10 +169,17 @@ func (pl *SchedulingPolicy) prepare(ctx context.Context, c *cycle, state fwk.Cyc
 		}
 		c.prepared = name
 	}
-	if err := mixstate.Confirm(state, pod); err != nil {
-		return err // before the group is committed: all of it is tried again
+	// It is confirmed at once, so that nobody waits for it in vain, and with all others when the group is committed: some wait for a
+	// volume long after others were prepared. All of the group is tried again if one is not confirmed.
+	confirm := func() error { return mixstate.Confirm(state, pod) }
+	if err := confirm(); err != nil {
+		return err
 	}
-	return pl.groups.Prepared(ctx, key, pod.UID)
+	if err := pl.groups.Prepared(ctx, key, pod.UID, confirm); err != nil {
+		return err
+	}
+	mixstate.Commit(state)
+	return nil
 }
 
 // leave gives up the place of a pod in its group, and with it the group, unless that is being bound.

@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
+	"berth.dev/berth/plugins/internal/mixstate"
 	"berth.dev/berth/plugins/internal/reservationstate"
 	"berth.dev/berth/plugins/schedulingpolicy/twophase"
 )
@@ -340,6 +341,38 @@ func TestAMemberThatCannotBePreparedAbortsItsGroup(t *testing.T) {
 	assert.Equal(t, twophase.ErrAborted.Error(), a.bind(t)().Message())
 	a.unreserve()
 	assert.Equal(t, []string{"shop/prepared-a"}, p.canceled)
+}
+
+// slot is one that is lost when the pod's mix changes.
+type slot struct{ lost *error }
+
+func (s slot) Clone() fwk.StateData        { return s }
+func (s slot) Confirm(_ *corev1.Pod) error { return *s.lost }
+
+// A mix changes, or comes, while a member that is prepared waits for another one: none of the group is bound, and what was prepared
+// is canceled.
+func TestAGroupIsNotCommittedByAMixThatChanged(t *testing.T) {
+	t.Parallel()
+	f, p := grouped(t, 2)
+	a, b := f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
+	lost := new(error)
+	a.state.Write(mixstate.Key, slot{lost})
+	first := a.bind(t)
+	require.Eventually(t, func() bool { return len(p.pods()) == 1 }, 10*time.Second, time.Millisecond)
+	*lost = errors.New("its mix changed")
+	assert.Equal(t, "its mix changed", b.bind(t)().Message())
+	assert.Equal(t, "its mix changed", first().Message())
+	a.unreserve()
+	b.unreserve()
+	assert.ElementsMatch(t, []string{"shop/prepared-a", "shop/prepared-b"}, p.canceled)
+	assert.False(t, mixstate.Committed(a.state) || mixstate.Committed(b.state))
+
+	*lost = nil
+	a, b = f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
+	first = a.bind(t)
+	require.True(t, b.bind(t)().IsSkip())
+	require.True(t, first().IsSkip())
+	assert.True(t, mixstate.Committed(a.state) && mixstate.Committed(b.state))
 }
 
 // The other members are bound, and it completes the group when it is tried again.

@@ -34,6 +34,8 @@ type member struct {
 	// batch is nil while the pod waits for the group to be complete.
 	batch    *batch
 	prepared bool
+	// confirm returns an error if the pod may not be bound any more. It is set when the pod is prepared.
+	confirm func() error
 }
 
 // batch is the members that are bound together. Guarded by Groups.mu.
@@ -181,8 +183,9 @@ func (g *Groups) Alone(key string, uid types.UID) bool {
 }
 
 // Prepared notes that a pod is prepared, and returns nil when all that are bound with it are. It returns an error if one of
-// them fails before, or the context ends.
-func (g *Groups) Prepared(ctx context.Context, key string, uid types.UID) error {
+// them fails before, the context ends, or one of them is not confirmed when all are prepared. The function that confirms the pod
+// is called with a lock held.
+func (g *Groups) Prepared(ctx context.Context, key string, uid types.UID, confirm func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.of[key][uid]
@@ -190,10 +193,10 @@ func (g *Groups) Prepared(ctx context.Context, key string, uid types.UID) error 
 		return ErrAborted
 	}
 	if ctx.Err() == nil && !m.prepared { // if the time is over the pod is not bound, and must not commit the others
-		m.prepared = true
+		m.prepared, m.confirm = true, confirm
 		m.batch.prepared++
 		if m.batch.prepared == m.batch.size {
-			m.batch.decide(nil)
+			m.batch.decide(g.of[key].confirm(m.batch))
 		}
 	}
 	for !m.batch.decided {
@@ -208,6 +211,19 @@ func (g *Groups) Prepared(ctx context.Context, key string, uid types.UID) error 
 		}
 	}
 	return m.batch.failed
+}
+
+// confirm returns why a member of a batch may not be bound any more, nil if all may. All of them are prepared.
+func (of group) confirm(b *batch) error {
+	for _, m := range of {
+		if m.batch != b {
+			continue
+		}
+		if err := m.confirm(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Leave removes a pod that is bound, or that gives its node back. It reports whether all that were to be bound with it were

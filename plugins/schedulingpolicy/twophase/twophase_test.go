@@ -29,6 +29,9 @@ func over(t *testing.T) context.Context {
 	return ctx
 }
 
+// valid confirms a pod that may be bound.
+func valid() error { return nil }
+
 // join has pods join the group of a size, one after the other.
 func join(g *Groups, size int, pods ...string) (allowed []types.UID, complete bool) {
 	for _, pod := range pods {
@@ -50,10 +53,10 @@ func TestAGroupIsBoundWhenAllArePrepared(t *testing.T) {
 		assert.False(t, g.Alone("g", "a"))
 
 		first := make(chan error, 1)
-		go func() { first <- g.Prepared(t.Context(), "g", "a") }()
+		go func() { first <- g.Prepared(t.Context(), "g", "a", valid) }()
 		synctest.Wait()
 		require.Empty(t, first, "it waits for the other")
-		require.NoError(t, g.Prepared(t.Context(), "g", "b"))
+		require.NoError(t, g.Prepared(t.Context(), "g", "b", valid))
 		require.NoError(t, <-first)
 		for _, pod := range []types.UID{"a", "b"} {
 			committed, aborted := g.Leave("g", pod)
@@ -67,16 +70,16 @@ func TestAGroupIsBoundWhenAllArePrepared(t *testing.T) {
 func TestAMemberThatIsNotBoundWithOthersIsNotPrepared(t *testing.T) {
 	t.Parallel()
 	g := New()
-	require.ErrorIs(t, g.Prepared(t.Context(), "g", "unknown"), ErrAborted)
+	require.ErrorIs(t, g.Prepared(t.Context(), "g", "unknown", valid), ErrAborted)
 	join(g, 2, "waits")
-	require.ErrorIs(t, g.Prepared(t.Context(), "g", "waits"), ErrAborted)
+	require.ErrorIs(t, g.Prepared(t.Context(), "g", "waits", valid), ErrAborted)
 }
 
 // A member that is prepared counts no more when its batch has failed: the last one decides nothing.
 func TestAFailedBatchStaysFailed(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*Groups){
-		"a member's time is over":          func(g *Groups) { assert.ErrorIs(t, g.Prepared(over(t), "g", "a"), errOver) },
+		"a member's time is over":          func(g *Groups) { assert.ErrorIs(t, g.Prepared(over(t), "g", "a", valid), errOver) },
 		"a member leaves":                  func(g *Groups) { g.Leave("g", "a") },
 		"a member's time ends as it waits": func(g *Groups) { assert.ErrorIs(t, ends(t, g, "a"), errOver) },
 	} {
@@ -85,12 +88,35 @@ func TestAFailedBatchStaysFailed(t *testing.T) {
 			g := New()
 			join(g, 3, "a", "b", "c")
 			fail(g)
-			require.Error(t, g.Prepared(t.Context(), "g", "b"))
-			require.Error(t, g.Prepared(t.Context(), "g", "c"))
+			require.Error(t, g.Prepared(t.Context(), "g", "b", valid))
+			require.Error(t, g.Prepared(t.Context(), "g", "c", valid))
 			committed, _ := g.Leave("g", "b")
 			assert.False(t, committed)
 		})
 	}
+}
+
+// A member that waited for the others may not be bound any more when the last one is prepared: none is bound.
+func TestAGroupIsConfirmedWhenItIsCommitted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New()
+		join(g, 3, "a", "b", "c")
+		errs := make(chan error, 2)
+		var lost error
+		go func() { errs <- g.Prepared(t.Context(), "g", "a", func() error { return lost }) }()
+		go func() { errs <- g.Prepared(t.Context(), "g", "b", valid) }()
+		synctest.Wait()
+		lost = errors.New("its mix changed")
+		require.ErrorIs(t, g.Prepared(t.Context(), "g", "c", valid), lost)
+		for range 2 {
+			require.ErrorIs(t, <-errs, lost)
+		}
+		for _, pod := range []types.UID{"a", "b", "c"} {
+			committed, _ := g.Leave("g", pod)
+			assert.False(t, committed, pod)
+		}
+	})
 }
 
 // ends prepares a pod whose context ends while it waits.
@@ -98,7 +124,7 @@ func ends(t *testing.T, g *Groups, pod types.UID) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errOver)
 	defer cancel()
-	return g.Prepared(ctx, "g", pod)
+	return g.Prepared(ctx, "g", pod, valid)
 }
 
 // A pod without time that committed its group would be missing in it.
@@ -106,7 +132,7 @@ func TestTheLastMemberDoesNotCommitAfterItsTime(t *testing.T) {
 	t.Parallel()
 	g := New()
 	g.Join("g", "a", "a", sets.New("b"), 2)
-	require.ErrorIs(t, g.Prepared(over(t), "g", "a"), errOver)
+	require.ErrorIs(t, g.Prepared(over(t), "g", "a", valid), errOver)
 	committed, _ := g.Leave("g", "a")
 	assert.False(t, committed)
 }
@@ -118,7 +144,7 @@ func TestAnExtraMemberIsBoundWithThoseThatItNeeds(t *testing.T) {
 		then func(context.Context, *Groups) error
 		want error
 	}{
-		"they are prepared": {func(ctx context.Context, g *Groups) error { return g.Prepared(ctx, "g", "b") }, nil},
+		"they are prepared": {func(ctx context.Context, g *Groups) error { return g.Prepared(ctx, "g", "b", valid) }, nil},
 		"one leaves":        {func(_ context.Context, g *Groups) error { g.Leave("g", "b"); return nil }, ErrAborted},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,13 +153,13 @@ func TestAnExtraMemberIsBoundWithThoseThatItNeeds(t *testing.T) {
 				g := New()
 				join(g, 2, "a", "b")
 				results := make(chan error, 2)
-				go func() { results <- g.Prepared(t.Context(), "g", "a") }()
+				go func() { results <- g.Prepared(t.Context(), "g", "a", valid) }()
 				synctest.Wait()
 				// The Reservation of a is there, but it is canceled if b fails.
 				_, complete := g.Join("g", "extra", "extra", sets.New("a"), 2)
 				require.True(t, complete)
 				assert.False(t, g.Alone("g", "extra"))
-				go func() { results <- g.Prepared(t.Context(), "g", "extra") }()
+				go func() { results <- g.Prepared(t.Context(), "g", "extra", valid) }()
 				synctest.Wait()
 				require.Empty(t, results)
 				require.NoError(t, test.then(t.Context(), g))
@@ -156,7 +182,7 @@ func TestAnExtraMemberDoesNotWaitForThoseThatItDoesNotNeed(t *testing.T) {
 		assert.True(t, g.Alone("g", types.UID(pod)))
 	}
 	g.Leave("g", "a")
-	require.NoError(t, g.Prepared(t.Context(), "g", "b"))
+	require.NoError(t, g.Prepared(t.Context(), "g", "b", valid))
 }
 
 func TestMembersOfAFailedBatchDoNotCount(t *testing.T) {
@@ -337,7 +363,7 @@ func (m *model) prepare(t *rapid.T) {
 		require.GreaterOrEqual(t, names.Union(m.ever[x.group]).Len(), m.size[x.group], "no group is bound in part")
 	}
 	m.running = append(m.running, x)
-	go func() { x.result <- m.g.Prepared(ctx, x.group, x.uid) }()
+	go func() { x.result <- m.g.Prepared(ctx, x.group, x.uid, valid) }()
 }
 
 // expire ends the time of a member that waits for others to be prepared.
@@ -491,7 +517,7 @@ func (c *crowd) try(ctx context.Context, t *testing.T, uid types.UID, fails stri
 		ctx, cancel = context.WithTimeout(ctx, time.Microsecond)
 		defer cancel()
 	}
-	err := c.g.Prepared(ctx, c.key, uid)
+	err := c.g.Prepared(ctx, c.key, uid, valid)
 	c.mu.Lock()
 	if err == nil {
 		assert.Len(t, c.prepared, c.size, "all of the group are prepared when one is bound")
