@@ -96,6 +96,7 @@ func (sh *shared) watchMembers(handle fwk.Handle) error {
 		{"pods", factory.Core().V1().Pods().Informer(), sh.podHandler()},
 		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), sh.ownerHandler()},
 		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), sh.ownerHandler()},
+		{"replicationcontrollers", factory.Core().V1().ReplicationControllers().Informer(), sh.ownerHandler()},
 		{"jobs", factory.Batch().V1().Jobs().Informer(), sh.ownerHandler()},
 	} {
 		if err := sh.Handle(src.name, src.informer, src.handler); err != nil {

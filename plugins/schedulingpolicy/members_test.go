@@ -92,6 +92,77 @@ func TestAMemberWaitsForWhatItsControllerMakesOnly(t *testing.T) {
 	}
 }
 
+// The members of a group by a label can have several controllers, some of which are created later, so that what one of them makes at
+// once is no bound; those that have succeeded do not come again.
+func TestAGroupByALabelEndsWithItsJob(t *testing.T) {
+	t.Parallel()
+	labeled := func(key string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = map[string]string{key: "a"} }
+	}
+	member := func(name, key string, change ...func(*corev1.Pod)) *corev1.Pod {
+		return pod(name, "n00", append(change, ofJob, labeled(key))...)
+	}
+	for name, test := range map[string]struct {
+		key         string
+		parallelism int32
+		succeeded   int32
+		pods        []string
+		want        fwk.Code
+	}{
+		"all but one have succeeded, and their pods were deleted": {"team", 6, 5, nil, fwk.Success},
+		"two have succeeded, and three run":                       {"team", 6, 2, []string{"a", "b", "c"}, fwk.Success},
+		"one has succeeded, and three run":                        {"team", 6, 1, []string{"a", "b", "c"}, fwk.Wait},
+		"another controller may follow":                           {"team", 4, 0, []string{"a", "b", "c"}, fwk.Wait},
+		"the label is of one Job":                                 {batchv1.JobNameLabel, 4, 0, []string{"a", "b", "c"}, fwk.Success},
+		"the label is of one Job, of which fewer are there":       {batchv1.ControllerUidLabel, 4, 0, []string{"a", "b"}, fwk.Wait},
+		"the label is of another kind of controller":              {appsv1.DefaultDeploymentUniqueLabelKey, 4, 0, []string{"a", "b", "c"}, fwk.Wait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := grouped(t, 6, groupLabel(test.key))
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
+			job.Spec.Completions, job.Spec.Parallelism, job.Status.Succeeded = ptr.To[int32](6), &test.parallelism, test.succeeded
+			require.NoError(t, f.Informers.Batch().V1().Jobs().Informer().GetIndexer().Update(job))
+			for _, name := range test.pods {
+				f.SetPods(t, member(name, test.key))
+			}
+			f.permit(t, "x", test.want, ofJob, labeled(test.key))
+		})
+	}
+}
+
+// The message of a group that its controller cannot complete names the controller.
+func TestAGroupThatWaitsForOtherControllersNamesItsOwn(t *testing.T) {
+	t.Parallel()
+	f, _ := grouped(t, 6, groupLabel("team"))
+	f.job(t, 6, 4)
+	a := f.permit(t, "a", fwk.Wait, ofJob, team("a"))
+	assert.Equal(t, ErrReasonIncomplete+": group team=a: 1 of 6 members are here, groupSize is 6; Job web creates 4 at once, "+
+		"and the group waits for pods of other controllers", f.plugin.incomplete(read(a.state), a.pod))
+	f.job(t, 6, 6)
+	assert.Equal(t, ErrReasonIncomplete+": group team=a: 1 of 6 members are here, groupSize is 6", f.plugin.incomplete(read(a.state), a.pod))
+}
+
+func TestAGroupWaitsForTheReplicasOfAReplicationController(t *testing.T) {
+	t.Parallel()
+	f, _ := grouped(t, 4)
+	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
+	set := func(n int32) {
+		rc = rc.DeepCopy()
+		rc.Spec.Replicas = &n
+		require.NoError(t, f.Informers.Core().V1().ReplicationControllers().Informer().GetIndexer().Update(rc))
+		f.plugin.ownerHandler().OnUpdate(rc, rc)
+	}
+	set(3)
+	of := ofKind("v1", "ReplicationController")
+	a, b := f.permit(t, "a", fwk.Wait, of), f.permit(t, "b", fwk.Wait, of)
+	set(2)
+	require.True(t, a.waited(t).IsSuccess())
+	require.True(t, b.waited(t).IsSuccess())
+	foreign := f.permit(t, "c", fwk.Wait, ofKind("example.com/v1", "ReplicationController"), controller("other"))
+	assert.Contains(t, f.plugin.incomplete(read(foreign.state), foreign.pod), "1 of 4 members")
+}
+
 // What is bound or made later completes a group that waits already.
 func TestAGroupThatWaitsIsTriedAgain(t *testing.T) {
 	t.Parallel()

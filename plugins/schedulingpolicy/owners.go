@@ -9,10 +9,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/kube/controllerref"
@@ -23,6 +25,7 @@ type owners struct {
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
 	jobs         batchlisters.JobLister
+	replications corelisters.ReplicationControllerLister
 }
 
 func newOwners(factory informers.SharedInformerFactory) *owners {
@@ -30,6 +33,7 @@ func newOwners(factory informers.SharedInformerFactory) *owners {
 		replicaSets:  factory.Apps().V1().ReplicaSets().Lister(),
 		statefulSets: factory.Apps().V1().StatefulSets().Lister(),
 		jobs:         factory.Batch().V1().Jobs().Lister(),
+		replications: factory.Core().V1().ReplicationControllers().Lister(),
 	}
 }
 
@@ -45,6 +49,33 @@ type crew struct {
 // unbounded is the crew of a controller of which this is not known.
 var unbounded = crew{atOnce: math.MaxInt32, inAll: math.MaxInt32}
 
+// replicationController is the kind of the controllers that came before ReplicaSets.
+const replicationController = "ReplicationController"
+
+// ofOneController are labels that a controller sets to a value of its own, with the kind of the controller of the pods.
+var ofOneController = map[string]string{
+	batchv1.JobNameLabel: controllerref.Job, batchv1.ControllerUidLabel: controllerref.Job,
+	"job-name": controllerref.Job, "controller-uid": controllerref.Job, // as Jobs set them before 1.27, and still do
+	appsv1.DefaultDeploymentUniqueLabelKey: controllerref.ReplicaSet,
+}
+
+// crewOf returns that of the group of a pod, which has a label by this key if the key is not empty.
+//
+// Pods of several controllers can have the same value of a label, such as those of all Jobs of a JobSet, and some of these
+// controllers may not exist yet. So what one of them makes at once is no bound of the group, unless the label is one of a single
+// controller: members would be bound without those that come later. What a controller has succeeded with counts in any case.
+func (o *owners) crewOf(pod *corev1.Pod, groupLabelKey string) crew {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return unbounded
+	}
+	c := o.crew(pod.Namespace, ref)
+	if groupLabelKey == "" || ofOneController[groupLabelKey] == controllerref.KindOf(ref) {
+		return c
+	}
+	return crew{atOnce: unbounded.atOnce, inAll: unbounded.inAll, succeeded: c.succeeded}
+}
+
 // crew returns that of a controller in a namespace.
 func (o *owners) crew(namespace string, ref *metav1.OwnerReference) crew {
 	switch controllerref.KindOf(ref) {
@@ -59,6 +90,13 @@ func (o *owners) crew(namespace string, ref *metav1.OwnerReference) crew {
 	case controllerref.Job:
 		if job, err := o.jobs.Jobs(namespace).Get(ref.Name); err == nil && job.UID == ref.UID {
 			return crewOfJob(job)
+		}
+	case "":
+		if ref.Kind != replicationController || ref.APIVersion != corev1.SchemeGroupVersion.String() {
+			break
+		}
+		if rc, err := o.replications.ReplicationControllers(namespace).Get(ref.Name); err == nil && rc.UID == ref.UID {
+			return crew{atOnce: int(ptr.Deref(rc.Spec.Replicas, 1)), inAll: math.MaxInt32}
 		}
 	}
 	return unbounded

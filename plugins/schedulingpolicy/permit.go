@@ -132,10 +132,7 @@ func groupKey(pod *corev1.Pod, c *cycle) string { return pod.Namespace + "/" + c
 
 // size calls a function with the settled members of a pod's group, and how many members have to be here.
 func (pl *SchedulingPolicy) size(c *cycle, pod *corev1.Pod, call func(settled *settled, size int)) {
-	of := unbounded
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && c.governor.rules.GroupLabelKey == "" {
-		of = pl.owners.crew(pod.Namespace, owner)
-	}
+	of := pl.owners.crewOf(pod, c.governor.rules.GroupLabelKey)
 	prepared := c.preparer.Prepared(pod.Namespace, c.group)
 	pl.census.with(groupKey(pod, c), prepared, func(settled *settled, succeeded int) {
 		call(settled, needed(c.governor.rules.GroupSize, of, succeeded))
@@ -147,6 +144,11 @@ func (pl *SchedulingPolicy) incomplete(c *cycle, pod *corev1.Pod) (reason string
 	pl.size(c, pod, func(settled *settled, size int) {
 		reason = fmt.Sprintf("%s: group %s: %d of %d members are here, groupSize is %d", ErrReasonIncomplete,
 			c.governor.nameOf(pod), pl.groups.Count(groupKey(pod, c), settled), size, c.governor.rules.GroupSize)
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			if atOnce := pl.owners.crew(pod.Namespace, owner).atOnce; atOnce < size {
+				reason += fmt.Sprintf("; %s %s creates %d at once, and the group waits for pods of other controllers", owner.Kind, owner.Name, atOnce)
+			}
+		}
 	})
 	return reason
 }

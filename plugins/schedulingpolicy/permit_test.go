@@ -94,11 +94,11 @@ func groupLabel(key string) func(*v1alpha1.BindRules) {
 }
 
 // grouped is a fixture where pods are bound in groups of a size, with the plugin Reservation in the profile.
-func grouped(t *testing.T, size int32) (*fixture, *preparations) {
+func grouped(t *testing.T, size int32, change ...func(*v1alpha1.BindRules)) (*fixture, *preparations) {
 	t.Helper()
 	f, p := newFixture(t, noArgs(), fleetOf(2)...), &preparations{}
 	f.plugin.preparer = func() (preparer, bool) { return p, true }
-	f.set(policy(twoPhase(size)))
+	f.set(policy(twoPhase(size, change...)))
 	return f, p
 }
 

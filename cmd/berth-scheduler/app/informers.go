@@ -16,7 +16,7 @@ import (
 func boundInformers(factory informers.SharedInformerFactory) error {
 	for _, informer := range []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
-		factory.Batch().V1().Jobs().Informer(),
+		factory.Batch().V1().Jobs().Informer(), factory.Core().V1().ReplicationControllers().Informer(),
 	} {
 		if err := informer.SetTransform(budget.BoundObject); err != nil {
 			return fmt.Errorf("bound what informers keep: %w", err)
