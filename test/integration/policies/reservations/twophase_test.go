@@ -111,6 +111,34 @@ func TestAGroupIsBoundByTheMixThatItHasThen(t *testing.T) {
 	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
 }
 
+// A chart creates its mix last, when the members that came first wait for the others: none is bound without the mix, and none before
+// there are nodes of its type for all.
+func TestAGroupFollowsAMixThatComesWhileItWaits(t *testing.T) {
+	four := func(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" }
+	w := testenv.New(t, append(cluster.Nodes("spot", 2, four), cluster.Nodes("on-demand", 1, four)...)...)
+	start(w)
+	train := builders.Deployment("train", 5, builders.CPU("1"))
+	together := group("train", 6, 300)
+	together.Spec.Bind.GroupLabelKey = "team"
+	w.Create(together)
+	train.Spec.Template.Labels["team"] = "a"
+	w.Create(train)
+	w.Reaches("members that wait have a nominated node", 5, func() int {
+		return len(testenv.Where(w.Live("train"), func(p *corev1.Pod) bool { return p.Status.NominatedNodeName != "" }))
+	})
+	w.Create(builders.CapacityMix("train", 0, 0))
+	w.Scale(train, 6)
+	bound := func() (bool, string) {
+		n := len(testenv.Where(w.Live("train"), testenv.Bound))
+		return n == 0, fmt.Sprint(n)
+	}
+	w.Eventually("all are there", func() (bool, string) { n := len(w.Live("train")); return n == 6, fmt.Sprint(n) })
+	w.Always(3*testenv.Short, "there is room for four of them on its type: none is bound", bound)
+	w.AddNodes(cluster.Nodes("on-demand", 2, four)[1])
+	w.RequireExact("train", split.New(0, 0), 6)
+	w.Eventually("nothing is left of the preparation", func() (bool, string) { r := prepared(w); return len(r) == 0, fmt.Sprint(r) })
+}
+
 // refuseBinding has the API server refuse to bind a pod, and waits until it does. It returns what ends that.
 func refuseBinding(w *testenv.World, pod string) (allow func()) {
 	w.T.Helper()
