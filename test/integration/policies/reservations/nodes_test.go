@@ -136,13 +136,49 @@ func TestCapacityThatAnotherSchedulerTookIsReported(t *testing.T) {
 	assert.Equal(t, "new", waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0).Status.Holds[0].NodeName)
 }
 
-// A policy or a limit that selects all pods of the namespace does not govern the stand-in pod of a Reservation.
+// No rule for all pods governs the stand-in pod of a Reservation: neither a policy or a limit of the namespace that selects all pods,
+// nor the default policy of the profile. A pod that the rule governs waits meanwhile, so it is in force.
 func TestNoRuleForPodsGovernsAReservation(t *testing.T) {
-	w := testenv.New(t, two()...)
-	start(w)
-	all := group("", 2, 60)
-	all.Spec.PodSelector.MatchLabels = nil
-	w.Create(all)
-	w.Create(builders.Reservation("kept", "web", "3"))
-	waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0)
+	together := map[string]any{"bind": map[string]any{"mode": v1alpha1.BindTwoPhase, "groupSize": 2}}
+	for name, tc := range map[string]struct {
+		rule   func(w *testenv.World)
+		config []func(testenv.Config)
+		waits  string
+	}{
+		"a policy": {
+			rule: func(w *testenv.World) {
+				all := group("", 2, 60)
+				all.Spec.PodSelector.MatchLabels = nil
+				w.Create(all)
+			},
+			waits: "the pod has no controller",
+		},
+		"the default policy": {
+			config: []func(testenv.Config){testenv.PluginArgs("SchedulingPolicy", map[string]any{"defaultPolicy": together})},
+			waits:  "the pod has no controller",
+		},
+		"a limit": {
+			rule: func(w *testenv.World) {
+				w.Create(builders.ResourceLimit("all", builders.SizeCPU("100m", "200m"), func(s *v1alpha1.ResourceLimitSpec) {
+					s.Selector = &v1alpha1.PodSelector{}
+				}))
+			},
+			waits: "pod is above ResourceLimit",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := testenv.New(t, two()...)
+			w.RunScheduler(w.Variant(testenv.SecondScheduler, tc.config...))
+			if tc.rule != nil {
+				tc.rule(w)
+			}
+			w.Create(builders.Pod("other", "governed", builders.CPU("1")))
+			w.Eventually("the rule is in force", func() (bool, string) {
+				why := testenv.Unschedulable(testenv.Read(w, "governed", &corev1.Pod{}))
+				return strings.Contains(why, tc.waits), why
+			})
+			w.Create(builders.Reservation("kept", "web", "3"))
+			waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0)
+		})
+	}
 }
