@@ -282,3 +282,22 @@ func (w *World) BerthEvents(name string) []corev1.Event {
 		return e.ReportingController != builders.Scheduler || slices.Contains(stock, e.Reason)
 	})
 }
+
+// Resize changes in place what a pod requests of CPU, as a user or an autoscaler of pods does.
+func (w *World) Resize(pod, cpu string) {
+	w.T.Helper()
+	p := Read(w, pod, &corev1.Pod{})
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).UpdateResize(w.Ctx, pod, p, metav1.UpdateOptions{})
+	require.NoError(w.T, err, "resize pod %s to %s", pod, cpu)
+}
+
+// ReportResources writes what a running pod has, as its kubelet does once a resize is done. KWOK reports no resources, and without
+// them the API server refuses to resize the pod.
+func (w *World) ReportResources(pod string) {
+	w.T.Helper()
+	p := WaitFor(w, pod, "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	before, has := p.DeepCopy(), p.Spec.Containers[0].Resources
+	p.Status.ContainerStatuses[0].AllocatedResources, p.Status.ContainerStatuses[0].Resources = has.Requests, &has
+	require.NoError(w.T, w.Client.Status().Patch(w.Ctx, p, client.MergeFrom(before)), "report the resources of pod %s", pod)
+}

@@ -20,10 +20,10 @@ func TestAResizeThatFreesCapacityWakesAReplica(t *testing.T) {
 	w.WaitBound("other", 1)
 	w.Create(builders.CapacityMix("web", 100, 0, spotOnly), builders.Deployment("web", 1, builders.CPU("2")))
 	w.WaitUnschedulable("web", 1)
-	report(w, "other")
-	resize(w, "other", "1")
+	w.ReportResources("other")
+	w.Resize("other", "1")
 	w.StaysSplit(testenv.Short, "web", "the node has the capacity only once its kubelet has taken it", testenv.Split{Pending: 1})
-	report(w, "other")
+	w.ReportResources("other")
 	w.RequireExact("web", split.New(100, 0), 1)
 }
 
@@ -34,10 +34,10 @@ func TestResizedReplicasKeepTheirSlots(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 50, 0, spotOnly), web)
 	before := w.Slots(w.RequireExact("web", split.New(50, 0), 4))
 	for _, p := range before {
-		report(w, p.Name)
+		w.ReportResources(p.Name)
 		if p.Spec.NodeName == "on-demand-0" {
-			resize(w, p.Name, "3") // two of them: 2 CPUs are left
-			report(w, p.Name)
+			w.Resize(p.Name, "3") // two of them: 2 CPUs are left
+			w.ReportResources(p.Name)
 		}
 	}
 	w.Scale(web, 10) // 5 on-demand
@@ -46,8 +46,8 @@ func TestResizedReplicasKeepTheirSlots(t *testing.T) {
 	for slot, p := range before {
 		require.Contains(t, now, slot)
 		assert.Equal(t, p.UID, now[slot].UID, "slot %d", slot)
-		resize(w, p.Name, "500m")
-		report(w, p.Name)
+		w.Resize(p.Name, "500m")
+		w.ReportResources(p.Name)
 	}
 	w.RequireExact("web", split.New(50, 0), 10)
 }
@@ -59,6 +59,6 @@ func TestAReplicaThatIsResizedToItsResourceLimitRuns(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 100, 0, spotOnly), builders.Deployment("web", 1, builders.CPU("2"), builders.OfSize("small")))
 	waiting := w.WaitUnschedulable("web", 1)[0]
 	require.Contains(t, testenv.PodCondition(&waiting, corev1.PodScheduled).Message, "cpu request 2 is above 1")
-	resize(w, waiting.Name, "1")
+	w.Resize(waiting.Name, "1")
 	assert.Equal(t, waiting.UID, w.RequireExact("web", split.New(100, 0), 1)[0].UID, "the same pod")
 }

@@ -182,3 +182,25 @@ func TestNoRuleForPodsGovernsAReservation(t *testing.T) {
 		})
 	}
 }
+
+// A pod that is resized in place takes capacity that was held: its Reservation reports it, and holds it elsewhere.
+func TestCapacityThatAResizedPodTookIsReported(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("", 1, func(n *cluster.NodeSpec) { n.CPU, n.Memory = "4", "16Gi" })...)
+	start(w)
+	w.Create(builders.Pod("db", "db-0", builders.CPU("1")))
+	w.WaitBound("db", 1)
+	w.Create(builders.Reservation("kept", "web", "3"))
+	waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0)
+
+	w.ReportResources("db-0")
+	w.Resize("db-0", "2")
+	r := waitFor(w, "kept", v1alpha1.ReasonUnschedulable, 0, 0)
+	assert.Contains(t, message(t, r), `node "node-0" has no cpu left that can be held: its pods request more than before`)
+	w.WaitEvent("kept", "what was released", func(e *corev1.Event) bool { return e.Reason == v1alpha1.ReasonReleased })
+	w.ReportResources("db-0")
+	w.Resize("db-0", "500m")
+	w.ReportResources("db-0")
+	assert.Equal(t, "node-0", waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0).Status.Holds[0].NodeName)
+	w.Create(builders.Pod("web", "web-0", builders.CPU("3")))
+	w.WaitBound("web", 1)
+}
