@@ -105,10 +105,8 @@ func (w *waiting) wake(namespace string) {
 // wakeIn has the pods of a namespace tried again that changes concern and that were tried with another size than they have now,
 // and returns how many there are. They are put again then. A scheduling cycle does not wait while their sizes are determined.
 func (w *waiting) wakeIn(namespace string, c budget.Changes[types.UID]) int {
-	w.mu.Lock()
-	all := maps.Clone(w.byNamespace[namespace])
-	w.mu.Unlock()
-	maps.DeleteFunc(all, func(uid types.UID, t tried) bool { return !c.Has(uid) || w.sizeOf(t.pod) == t.with })
+	all := w.concerned(namespace, c)
+	maps.DeleteFunc(all, func(_ types.UID, t tried) bool { return w.sizeOf(t.pod) == t.with })
 	changed := map[string]*corev1.Pod{}
 	w.mu.Lock()
 	for uid, t := range all {
@@ -122,6 +120,23 @@ func (w *waiting) wakeIn(namespace string, c budget.Changes[types.UID]) int {
 		w.activate(changed)
 	}
 	return len(changed)
+}
+
+// concerned returns the pods of a namespace that changes concern.
+func (w *waiting) concerned(namespace string, c budget.Changes[types.UID]) map[types.UID]tried {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pods := w.byNamespace[namespace]
+	if c.All {
+		return maps.Clone(pods)
+	}
+	some := make(map[types.UID]tried, len(c.Keys))
+	for uid := range c.Keys {
+		if t, waits := pods[uid]; waits {
+			some[uid] = t
+		}
+	}
+	return some
 }
 
 // sizeOf returns a pod's size, and sees to it that the pod is tried again if
