@@ -92,14 +92,21 @@ func (o *owners) crew(namespace string, ref *metav1.OwnerReference) crew {
 			return crewOfJob(job)
 		}
 	case "":
-		if ref.Kind != replicationController || ref.APIVersion != corev1.SchemeGroupVersion.String() {
-			break
-		}
-		if rc, err := o.replications.ReplicationControllers(namespace).Get(ref.Name); err == nil && rc.UID == ref.UID {
-			return crew{atOnce: int(ptr.Deref(rc.Spec.Replicas, 1)), inAll: math.MaxInt32}
-		}
+		return o.ofReplicationController(namespace, ref)
 	}
 	return unbounded
+}
+
+// ofReplicationController returns the crew of an owner if it is a ReplicationController.
+func (o *owners) ofReplicationController(namespace string, ref *metav1.OwnerReference) crew {
+	if ref.Kind != replicationController || ref.APIVersion != corev1.SchemeGroupVersion.String() {
+		return unbounded
+	}
+	rc, err := o.replications.ReplicationControllers(namespace).Get(ref.Name)
+	if err != nil || rc.UID != ref.UID {
+		return unbounded
+	}
+	return crew{atOnce: int(ptr.Deref(rc.Spec.Replicas, 1)), inAll: math.MaxInt32}
 }
 
 // crewOfSet returns that of a StatefulSet. One with OrderedReady creates a pod when the one before is ready.
