@@ -117,7 +117,7 @@ type Controller struct {
 type snapshot interface {
 	Fits(context.Context, simulation.Question) (simulation.Answer, error)
 	Assume(pod *corev1.Pod, node string)
-	Closed(q simulation.Question, others []types.UID, pod types.UID) (requirements []corev1.NodeSelectorRequirement, within bool)
+	Domains(q simulation.Question, own simulation.Holder, others []simulation.Holder) simulation.Domains
 	Close()
 }
 

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -54,8 +53,8 @@ func (roomy) Fits(context.Context, simulation.Question) (simulation.Answer, erro
 	return simulation.Answer{Fits: true, Node: "spot"}, nil
 }
 func (roomy) Assume(*corev1.Pod, string) {}
-func (roomy) Closed(simulation.Question, []types.UID, types.UID) ([]corev1.NodeSelectorRequirement, bool) {
-	return nil, false
+func (roomy) Domains(simulation.Question, simulation.Holder, []simulation.Holder) simulation.Domains {
+	return simulation.Domains{}
 }
 func (roomy) Close() {}
 

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 // ReasonNoPlaceholder means that no node has free capacity, and a placeholder could not be created either.
@@ -66,13 +67,18 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if err != nil {
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	closed, _, hold := c.closed(ctx, w, v, next.admitted, "")
+	size := c.Placeholders.SizeOf(next.admitted)
+	domains, hold := c.domains(ctx, w, v, next.admitted, simulation.Holder{Replica: v.Pod.UID, Labels: placeholder.Labels(v.Pod.UID, size)})
 	if hold != nil {
 		return nil, hold
 	}
+	if domains.Unable != "" {
+		return nil, w.refused(v, "%s", domains.Unable)
+	}
 	return placeholder.Pod(placeholder.Assignment{
 		Replica: replica, Next: next.admitted, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
-		Size: c.Placeholders.SizeOf(next.admitted), Volumes: volumes, Closed: closed,
+		Size: size, Volumes: volumes,
+		Domains: domains.Requirements, DropAffinity: domains.Affinity, DropAntiAffinity: domains.AntiAffinity,
 	}, c.Placeholders.Image), nil
 }
 

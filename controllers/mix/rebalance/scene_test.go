@@ -174,8 +174,8 @@ func (roomByChance) Fits(_ context.Context, q simulation.Question) (simulation.A
 	return simulation.Answer{Fits: chance(q.Pod.UID, 3) > 0, Node: "n0"}, nil
 }
 func (roomByChance) Assume(*corev1.Pod, string) {}
-func (roomByChance) Closed(simulation.Question, []types.UID, types.UID) ([]corev1.NodeSelectorRequirement, bool) {
-	return nil, false
+func (roomByChance) Domains(simulation.Question, simulation.Holder, []simulation.Holder) simulation.Domains {
+	return simulation.Domains{}
 }
 func (roomByChance) Close() {}
 

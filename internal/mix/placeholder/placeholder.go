@@ -49,10 +49,14 @@ type Assignment struct {
 	Size *v1alpha1.ResourceLimit
 	// Volumes are the nodes that the replica's volumes can be attached to, one selector per volume.
 	Volumes []*corev1.NodeSelector
-	// Closed excludes the domains in which the spread constraints forbid the replacement. The placeholder cannot have its labels,
-	// by which a Service, a controller or a disruption budget would select it, so the filters do not count it as they will
-	// count the replacement, and they still count the replica.
-	Closed []corev1.NodeSelectorRequirement
+	// Domains are requirements of the nodes where the pods that are there allow the replacement once the replica is gone. The
+	// placeholder cannot have its labels, by which a Service, a controller or a disruption budget would select it, so the filters
+	// do not count it as they will count the replacement, and they still count the replica.
+	Domains []corev1.NodeSelectorRequirement
+	// DropAffinity and DropAntiAffinity are the required terms of the replacement that Domains replace: all terms of pod
+	// affinity, and those of pod anti-affinity at these positions.
+	DropAffinity     bool
+	DropAntiAffinity []int
 }
 
 func (a *Assignment) next() *corev1.Pod {
@@ -64,6 +68,19 @@ func (a *Assignment) next() *corev1.Pod {
 
 // Name returns the name of the placeholder of a replica: there is at most one.
 func Name(replica types.UID) string { return "berth-placeholder-" + string(replica) }
+
+// Labels returns the labels of the placeholder of a replica with a ResourceLimit, or nil.
+func Labels(replica types.UID, size *v1alpha1.ResourceLimit) map[string]string {
+	all := map[string]string{
+		v1alpha1.PlaceholderLabel: string(replica),
+		v1alpha1.InjectLabel:      "disabled",
+		"sidecar.istio.io/inject": "false",
+	}
+	if size != nil {
+		all[v1alpha1.ResourceLimitLabel] = size.Name
+	}
+	return all
+}
 
 // Unable returns what a placeholder cannot reserve for a pod, "" if nothing.
 func Unable(p *corev1.Pod) string {
@@ -80,11 +97,7 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: replica.Namespace, Name: Name(replica.UID),
-			Labels: map[string]string{
-				v1alpha1.PlaceholderLabel: string(replica.UID),
-				v1alpha1.InjectLabel:      "disabled",
-				"sidecar.istio.io/inject": "false",
-			},
+			Labels: Labels(replica.UID, assignment.Size),
 			Annotations: map[string]string{
 				v1alpha1.CapacityTypeAnnotation: assignment.Type.String(),
 				"linkerd.io/inject":             "disabled",
@@ -104,9 +117,6 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 			Containers:                    []corev1.Container{container(next, image)},
 		},
 	}
-	if assignment.Size != nil {
-		p.Labels[v1alpha1.ResourceLimitLabel] = assignment.Size.Name
-	}
 	place(&p.Spec, assignment)
 	secure(&p.Spec, next.Spec.OS)
 	return p
@@ -116,6 +126,7 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 func place(spec *corev1.PodSpec, assignment Assignment) {
 	next := assignment.next()
 	own := next.Spec.DeepCopy()
+	assignment.drop(own.Affinity)
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
 	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
 	if _, opened := gate.Opened(next); opened {
@@ -127,12 +138,31 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	for _, v := range assignment.Volumes {
 		attachable(spec, v)
 	}
-	if len(assignment.Closed) > 0 {
-		attachable(spec, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: assignment.Closed}}})
+	if len(assignment.Domains) > 0 {
+		attachable(spec, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: assignment.Domains}}})
 	}
 	assignment.Label.Limit(spec, assignment.Type)
 	if gate.Made(next) { // the replacement has the gate too, and gets them
 		gate.Tolerate(spec, assignment.Tolerations)
+	}
+}
+
+// drop removes the terms that the domains replace.
+func (a *Assignment) drop(own *corev1.Affinity) {
+	if own == nil {
+		return
+	}
+	if own.PodAffinity != nil && a.DropAffinity {
+		own.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	}
+	if own.PodAntiAffinity != nil {
+		var kept []corev1.PodAffinityTerm
+		for i, term := range own.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			if !slices.Contains(a.DropAntiAffinity, i) {
+				kept = append(kept, term)
+			}
+		}
+		own.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = kept
 	}
 }
 

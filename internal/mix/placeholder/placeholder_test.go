@@ -166,6 +166,31 @@ func TestAPlaceholderHasTheSizeOfItsReplica(t *testing.T) {
 	)
 }
 
+func TestAPlaceholderHasDomainsForTermsThatItsReplicaDecides(t *testing.T) {
+	replica := web()
+	own := replica.Spec.Affinity.PodAntiAffinity
+	own.RequiredDuringSchedulingIgnoredDuringExecution = append(own.RequiredDuringSchedulingIgnoredDuringExecution,
+		corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}})
+	own.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "zone"}}}
+	replica.Spec.Affinity.PodAffinity = &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "region"}},
+	}
+	before := replica.DeepCopy()
+	closed := []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}}
+	p := placeholder.Pod(placeholder.Assignment{
+		Replica: replica, Type: capacity.OnDemand, Label: karpenter, Domains: closed, DropAffinity: true, DropAntiAffinity: []int{1},
+	}, image)
+	assert.Equal(t, before, replica, "the replica is as it was")
+	anti := p.Spec.Affinity.PodAntiAffinity
+	require.Len(t, anti.RequiredDuringSchedulingIgnoredDuringExecution, 1)
+	assert.Equal(t, "rack", anti.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey)
+	assert.Len(t, anti.PreferredDuringSchedulingIgnoredDuringExecution, 1, "a preference excludes no node")
+	assert.Empty(t, p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	require.Len(t, terms, 1)
+	assert.Subset(t, terms[0].MatchExpressions, closed)
+}
+
 // The placeholder must not tolerate what the replacement does not tolerate: it would reserve capacity that nothing can
 // use.
 func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {

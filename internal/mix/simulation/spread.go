@@ -9,19 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxClosed bounds the values of one requirement. A constraint that closes more domains is left to the proof before the move.
-const maxClosed = 100
-
-// Spreads reports whether a pod has hard spread constraints.
-func Spreads(pod *corev1.Pod) bool { return len(hard(pod)) > 0 }
-
+// hard are the spread constraints that forbid nodes.
 func hard(pod *corev1.Pod) (list []*corev1.TopologySpreadConstraint) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		if c := &pod.Spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -29,39 +23,6 @@ func hard(pod *corev1.Pod) (list []*corev1.TopologySpreadConstraint) {
 		}
 	}
 	return list
-}
-
-// Closed returns the domains in which the hard spread constraints of a replacement forbid it, as requirements of a node that
-// exclude them, and whether a pod is in such a domain; "" means none. A placeholder has not the labels of a replica, so that no
-// Service and no controller selects it: what the filters would count for the replica has to be in its node affinity.
-// Other placeholders are counted as replicas. A domain without a node, which an autoscaler may add, is not closed.
-func (s *Snapshot) Closed(q Question, others []types.UID, pod types.UID) (requirements []corev1.NodeSelectorRequirement, within bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.profile.replacement(q)
-	gone := make(map[types.UID]bool, len(q.Gone))
-	for _, uid := range q.Gone {
-		gone[uid] = true
-	}
-	state := s.base.without(gone)
-	held := make([]int, len(state.nodes))
-	for _, uid := range others {
-		if p, known := state.placed[uid]; known {
-			held[p.node]++
-		}
-	}
-	for _, c := range hard(next) {
-		closed := closedBy(c, next, state.nodes, held)
-		if p, known := state.placed[pod]; known {
-			within = within || closed[state.nodes[p.node].Node().Labels[c.TopologyKey]]
-		}
-		if len(closed) > 0 && len(closed) <= maxClosed {
-			requirements = append(requirements, corev1.NodeSelectorRequirement{
-				Key: c.TopologyKey, Operator: corev1.NodeSelectorOpNotIn, Values: slices.Sorted(maps.Keys(closed)),
-			})
-		}
-	}
-	return requirements, within
 }
 
 // closedBy counts as the plugin PodTopologySpread does in PreFilter and Filter of Kubernetes 1.37.
