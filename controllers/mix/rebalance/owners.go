@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -53,9 +54,9 @@ func (u unknownTemplate) Unwrap() error { return u.error }
 // errNoOwner means that the owner that a pod names does not exist.
 var errNoOwner = errors.New("it does not exist")
 
-// template returns what the replacement of a pod is created from. An error is an unknownTemplate, or means that a kind of
-// Kubernetes could not be read.
-func (o *owners) template(ctx context.Context, pod *corev1.Pod) (replacement.Template, error) {
+// template returns what the replacement of a pod is created from. The pod is one of a group of siblings. An error is an
+// unknownTemplate, or means that a kind of Kubernetes could not be read.
+func (o *owners) template(ctx context.Context, pod *corev1.Pod, siblings *clusterstate.Group) (replacement.Template, error) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	var t replacement.Template
 	var err error
@@ -67,7 +68,7 @@ func (o *owners) template(ctx context.Context, pod *corev1.Pod) (replacement.Tem
 		return t, unknownTemplate{fmt.Errorf("the controller of the pods is %s %s, and a %s has no template of pods that it creates itself",
 			ref.Kind, ref.Name, ref.Kind)}
 	case replacement.Unknown:
-		t, err = o.unknown(ctx, pod.Namespace, ref)
+		t, err = o.unknown(ctx, pod.Namespace, ref, siblings)
 	default:
 		t, err = o.known(ctx, m, pod, ref)
 	}
@@ -82,7 +83,9 @@ func (o *owners) template(ctx context.Context, pod *corev1.Pod) (replacement.Tem
 
 // unknown reads an owner of a kind that Kubernetes does not have. Whatever fails is unknown: that kind is no business of the
 // cluster, and it may be served by a program of one tenant.
-func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.OwnerReference) (replacement.Template, error) {
+func (o *owners) unknown(
+	ctx context.Context, namespace string, ref *metav1.OwnerReference, siblings *clusterstate.Group,
+) (replacement.Template, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(ref.APIVersion)
 	object.SetKind(ref.Kind)
@@ -100,7 +103,13 @@ func (o *owners) unknown(ctx context.Context, namespace string, ref *metav1.Owne
 		return replacement.Template{}, unknownTemplate{fmt.Errorf("spec.template of %s %s (%s) cannot be read: %w", ref.Kind, ref.Name,
 			ref.APIVersion, err)}
 	}
-	t, err := replacement.OfUnknown(object)
+	var pods []map[string]string
+	for i := range siblings.Assignments {
+		if p := siblings.Assignments[i].Pod; p.Owner != nil && p.Owner.UID == ref.UID {
+			pods = append(pods, p.Labels)
+		}
+	}
+	t, err := replacement.OfUnknown(object, pods)
 	if err != nil {
 		return t, unknownTemplate{err}
 	}

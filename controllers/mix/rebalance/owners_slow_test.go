@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // groups is a reader of objects whose group answers, or not.
@@ -51,7 +53,7 @@ func TestAnAPIGroupThatHangsHoldsTheWorkerOnce(t *testing.T) {
 		o := newOwners(nil, g, clock.RealClock{})
 		read := func(group string, i int) time.Duration {
 			began := time.Now()
-			_, err := o.template(t.Context(), ownedBy(group, i))
+			_, err := o.template(t.Context(), ownedBy(group, i), &clusterstate.Group{})
 			var unknown unknownTemplate
 			require.ErrorAs(t, err, &unknown)
 			return time.Since(began)
@@ -65,7 +67,7 @@ func TestAnAPIGroupThatHangsHoldsTheWorkerOnce(t *testing.T) {
 		assert.Zero(t, read("quick.example.com", 0))
 		assert.Equal(t, 2, g.calls, "another group is called")
 
-		_, err := o.template(t.Context(), ownedBy("slow.example.com", 0))
+		_, err := o.template(t.Context(), ownedBy("slow.example.com", 0), &clusterstate.Group{})
 		require.ErrorContains(t, err, "API group slow.example.com did not answer in time, and is not called before")
 		time.Sleep(holdReplacement)
 		assert.Equal(t, scaleTimeout, read("slow.example.com", 0), "it is called again, for longer pauses")

@@ -72,7 +72,7 @@ func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.V
 
 // created reads the owner of a replica.
 func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *workloads.Hold) {
-	t, err := c.owners.template(ctx, pod)
+	t, err := c.owners.template(ctx, pod, &w.Group)
 	var unknown unknownTemplate
 	switch {
 	case errors.As(err, &unknown):

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -171,7 +172,7 @@ func TestAnUnknownKindHasATemplateOnlyIfItIsOneOfPods(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec}}
 			o.SetKind("Set")
 			o.SetName("web")
-			got, err := replacement.OfUnknown(o)
+			got, err := replacement.OfUnknown(o, nil)
 			if c.want != "" {
 				assert.ErrorContains(t, err, c.want)
 				return
@@ -181,6 +182,76 @@ func TestAnUnknownKindHasATemplateOnlyIfItIsOneOfPods(t *testing.T) {
 			assert.Equal(t, map[string]string{"app": "web", "added": "by-the-operator"}, p.Labels, "labels of the node are of the pod that runs")
 		})
 	}
+}
+
+// Kinds with a partition or with revisions of their own create from an older template while they are updated.
+func TestTheTemplateOfAnUnknownKindIsUnknownDuringAnUpdate(t *testing.T) {
+	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(template("1")))
+	require.NoError(t, err)
+	hash := func(values ...string) (pods []map[string]string) {
+		for _, v := range values {
+			pods = append(pods, map[string]string{"app": "web", appsv1.ControllerRevisionHashLabelKey: v})
+		}
+		return pods
+	}
+	for name, c := range map[string]struct {
+		status map[string]any
+		pods   []map[string]string
+		want   string // "" if the template is known
+	}{
+		"no status":                            {pods: hash("old", "old")},
+		"no revision":                          {pods: []map[string]string{{"app": "web"}, {"app": "web", "added": "by-a-webhook"}}},
+		"one revision":                         {status: map[string]any{"currentRevision": "web-new", "updateRevision": "web-new"}, pods: hash("web-new")},
+		"the label has the hash only":          {status: map[string]any{"updateRevision": "web-new"}, pods: hash("new", "new")},
+		"the status has the hash only":         {status: map[string]any{"updateRevision": "new"}, pods: hash("web-new")},
+		"no pod has the label":                 {status: map[string]any{"updateRevision": "web-new"}, pods: hash("", "")},
+		"a revision of another type":           {status: map[string]any{"updateRevision": int64(2), "currentRevision": int64(1)}},
+		"the status is no map":                 {status: nil, pods: hash("new")},
+		"pods of two revisions":                {pods: hash("new", "old", "new"), want: "values new and old of the label controller-revision-hash"},
+		"pods of two templates":                {pods: []map[string]string{{"pod-template-hash": "1"}, {"pod-template-hash": "2"}}, want: "values 1 and 2 of the label pod-template-hash"},
+		"a partition that keeps all pods":      {status: map[string]any{"currentRevision": "web-old", "updateRevision": "web-new"}, pods: hash("old"), want: "status.currentRevision is web-old"},
+		"the status names the new one only":    {status: map[string]any{"updateRevision": "web-new"}, pods: hash("old"), want: "the value old of the label"},
+		"its controller has not seen it":       {status: map[string]any{"observedGeneration": int64(6)}, want: "status.observedGeneration is 6, and metadata.generation is 7"},
+		"its controller has seen it":           {status: map[string]any{"observedGeneration": int64(7)}},
+		"a current revision and no update":     {status: map[string]any{"currentRevision": "web-old"}, pods: hash("old")},
+		"a suffix that is not the whole hash":  {status: map[string]any{"updateRevision": "web-new"}, pods: hash("ew"), want: "the value ew of the label"},
+		"some pods are without their revision": {status: map[string]any{"updateRevision": "web-new"}, pods: hash("new", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": whole}, "status": c.status}}
+			o.SetKind("Set")
+			o.SetName("web")
+			o.SetGeneration(7)
+			_, err := replacement.OfUnknown(o, c.pods)
+			if c.want == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, "Set web may create the next pod from another template than its spec.template: ")
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// Pods of one revision, with whatever admission adds to them, never make a template unknown; those of two always do.
+func TestOnlyRevisionsOfPodsMakeATemplateUnknown(t *testing.T) {
+	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(template("1")))
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		revisions := map[string]bool{}
+		var pods []map[string]string
+		for range rapid.IntRange(0, 5).Draw(t, "pods") {
+			labels := rapid.MapOf(rapid.SampledFrom([]string{"app", "zone", "injected"}), rapid.String()).Draw(t, "labels")
+			if revision := rapid.SampledFrom([]string{"", "a", "a", "b"}).Draw(t, "revision"); revision != "" {
+				labels[appsv1.ControllerRevisionHashLabelKey] = revision
+				revisions[revision] = true
+			}
+			pods = append(pods, labels)
+		}
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": whole}}}
+		_, err := replacement.OfUnknown(o, pods)
+		require.Equal(t, len(revisions) > 1, err != nil, "%v", err)
+	})
 }
 
 func TestAPodThatIsNotAdmittedRequestsItsLimits(t *testing.T) {
@@ -208,7 +279,7 @@ func FuzzTemplatesOfUsers(f *testing.F) {
 		if json.Unmarshal(raw, &o.Object) != nil {
 			return
 		}
-		if got, err := replacement.OfUnknown(o); err == nil {
+		if got, err := replacement.OfUnknown(o, nil); err == nil {
 			assert.Equal(t, old.Namespace, got.Replacement(old).Namespace)
 		}
 	})

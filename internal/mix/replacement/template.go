@@ -12,8 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/gate"
@@ -122,24 +120,6 @@ func (t *Template) ReadRevision(r *appsv1.ControllerRevision) error {
 	}
 	t.Pod = data.Spec.Template
 	return nil
-}
-
-// OfUnknown returns the template of a controller of a kind that Kubernetes does not have: spec.template, if that is the
-// template of a pod.
-func OfUnknown(o *unstructured.Unstructured) (Template, error) {
-	t := Template{Owner: o.GetKind() + " " + o.GetName(), Field: "spec.template", maker: Unknown}
-	raw, found, err := unstructured.NestedMap(o.Object, "spec", "template")
-	if err != nil || !found {
-		return t, fmt.Errorf("%s has no spec.template", t.Owner)
-	}
-	if containers, there, err := unstructured.NestedSlice(raw, "spec", "containers"); err != nil || !there || len(containers) == 0 {
-		return t, fmt.Errorf("spec.template of %s is no template of a pod: it has no spec.containers", t.Owner)
-	}
-	t.Pod = &corev1.PodTemplateSpec{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t.Pod); err != nil {
-		return t, fmt.Errorf("spec.template of %s is no template of a pod: %w", t.Owner, err)
-	}
-	return t, nil
 }
 
 // Replacement returns the pod that is created in the place of a pod, before it is admitted. Its name is completed by the API

@@ -199,6 +199,42 @@ func rows() (all []judged) {
 					func(o *appsv1.StatefulSet) { builders.CPU("100m")(&o.Spec.Template) })
 			},
 		},
+		judged{ // no parameters: no partition
+			name: "rolling-resized", spoil: shrink, reason: "InsufficientCapacity", words: []string{"Insufficient cpu", "spec.template of StatefulSet rolling-resized"},
+			create: func(w *testenv.World, lane testenv.Lane) {
+				s := builders.StatefulSet(string(lane), 4, appsv1.ParallelPodManagement, lane.Pods, large)
+				s.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+				w.Create(s)
+			},
+		},
+		judged{ // an update by a partition, which keeps some pods
+			name: "custom-updating", reason: "ReplacementUnknown",
+			words: []string{"Set custom-updating may create the next pod from another template", "new and old of the label controller-revision-hash"},
+			create: func(w *testenv.World, lane testenv.Lane) {
+				t := builders.PodTemplate(string(lane), lane.Pods)
+				owner := own(w, group+"/v1", "Set", string(lane), &t)
+				for i := range 4 {
+					w.Create(builders.Pod(string(lane), fmt.Sprintf("%s-%d", lane, i), lane.Pods, builders.OwnedBy(owner), func(p *corev1.PodTemplateSpec) {
+						p.Labels[appsv1.ControllerRevisionHashLabelKey] = []string{"old", "new"}[i/3]
+					}))
+				}
+			},
+		},
+		judged{ // an update by a partition, which keeps all pods
+			name: "custom-kept", reason: "ReplacementUnknown", words: []string{"status.updateRevision is kept-2, and status.currentRevision is kept-1"},
+			create: func(w *testenv.World, lane testenv.Lane) {
+				t := builders.PodTemplate(string(lane), lane.Pods)
+				fourOwned(w, lane, own(w, group+"/v1", "Set", string(lane), &t))
+			},
+			spoil: func(w *testenv.World, lane testenv.Lane) {
+				o := &unstructured.Unstructured{}
+				o.SetAPIVersion(group + "/v1")
+				o.SetKind("Set")
+				testenv.Patch(w, testenv.Read(w, string(lane), o), func(o *unstructured.Unstructured) {
+					o.Object["status"] = map[string]any{"currentRevision": "kept-1", "updateRevision": "kept-2"}
+				})
+			},
+		},
 		judged{
 			name: "custom-plain", reason: "ReplacementUnknown", words: []string{"Set custom-plain has no spec.template"},
 			create: func(w *testenv.World, lane testenv.Lane) {
