@@ -65,31 +65,38 @@ func (v *vacancy) affinity() {
 	if len(terms) == 0 {
 		return
 	}
-	rules, found, hosts := make([]rule, len(terms)), false, true
+	rules, found := v.opened(terms)
+	decides := slices.ContainsFunc(v.leaving, func(p *corev1.Pod) bool { return v.matchesAll(terms, p) })
+	missing := slices.ContainsFunc(rules, func(r rule) bool { return len(r.values) == 0 })
+	switch {
+	case found && missing, !found && !v.matchesAll(terms, v.next):
+		v.unable("no pod matches the required pod affinity of the replacement once the replica is gone, so a new node would not fit either")
+	case !found, decides && !overHosts(terms): // a host that only the replica opens is no candidate
+		v.Affinity, v.rules = true, append(v.rules, rules...)
+	default:
+		v.kept = append(v.kept, rules...)
+	}
+}
+
+// opened returns the domains of each term that have a pod that matches all terms, and whether there are any.
+func (v *vacancy) opened(terms []fwk.AffinityTerm) (rules []rule, found bool) {
 	for i := range terms {
-		rules[i] = rule{key: terms[i].TopologyKey, only: true, values: map[string]bool{}}
-		hosts = hosts && terms[i].TopologyKey == corev1.LabelHostname
+		rules = append(rules, rule{key: terms[i].TopologyKey, only: true, values: map[string]bool{}})
 	}
 	for _, node := range v.after.nodes {
 		if !slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return v.matchesAll(terms, p.GetPod()) }) {
 			continue
 		}
 		for i := range rules {
-			if value, there := node.Node().Labels[rules[i].key]; there {
-				rules[i].values[value], found = true, true
-			}
+			rules[i].add(node.Node())
+			found = found || len(rules[i].values) > 0
 		}
 	}
-	decides := slices.ContainsFunc(v.leaving, func(p *corev1.Pod) bool { return v.matchesAll(terms, p) })
-	missing := slices.ContainsFunc(rules, func(r rule) bool { return len(r.values) == 0 })
-	switch {
-	case found && missing, !found && !v.matchesAll(terms, v.next):
-		v.unable("no pod matches the required pod affinity of the replacement once the replica is gone, so a new node would not fit either")
-	case !found, decides && !hosts: // a host that only the replica opens is no candidate
-		v.Affinity, v.rules = true, append(v.rules, rules...)
-	default:
-		v.kept = append(v.kept, rules...)
-	}
+	return rules, found
+}
+
+func overHosts(terms []fwk.AffinityTerm) bool {
+	return !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return t.TopologyKey != corev1.LabelHostname })
 }
 
 // antiAffinity adds the domains that the replacement's required anti-affinity closes.
@@ -105,7 +112,7 @@ func (v *vacancy) antiAffinity() {
 		others := rule{key: r.key, values: map[string]bool{}}
 		if v.matches(&t, v.next) {
 			for _, node := range v.held {
-				others.close(v.now.nodes[node].Node())
+				others.add(v.now.nodes[node].Node())
 			}
 		}
 		v.rules = append(v.rules, others)
@@ -117,7 +124,8 @@ func (v *vacancy) antiAffinity() {
 	}
 }
 
-func (r *rule) close(node *corev1.Node) {
+// add adds the domain of a node.
+func (r *rule) add(node *corev1.Node) {
 	if value, there := node.Labels[r.key]; there {
 		r.values[value] = true
 	}
@@ -130,7 +138,7 @@ func (v *vacancy) existing() {
 	holder := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.next.Namespace, Labels: v.own.Labels}}
 	for key, r := range closedTo(v.now, holder, v.namespaces(holder.Namespace)) {
 		for value := range r.values {
-			if key != corev1.LabelHostname && !(closed[key] != nil && closed[key].values[value]) {
+			if key != corev1.LabelHostname && (closed[key] == nil || !closed[key].values[value]) {
 				v.unable("the required pod anti-affinity of a pod in %s %s excludes it, but not the replacement", key, value)
 			}
 		}
@@ -152,7 +160,7 @@ func closedTo(s *state, pod *corev1.Pod, namespace labels.Set) map[string]*rule 
 				if closed[t.TopologyKey] == nil {
 					closed[t.TopologyKey] = &rule{key: t.TopologyKey, values: map[string]bool{}}
 				}
-				closed[t.TopologyKey].close(node.Node())
+				closed[t.TopologyKey].add(node.Node())
 			}
 		}
 	}
