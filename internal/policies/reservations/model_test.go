@@ -59,7 +59,7 @@ func (r *modelReservation) of(pod string) *modelHold {
 
 // drop drops what is free and has a property, first where no pod can run, the last first, as long as there is more than wanted.
 func (m *model) drop(r *modelReservation, wanted int, which func(modelHold) bool) {
-	m.dropThose(r, wanted, func(h modelHold) bool { return which(h) && m.stranded(h) })
+	m.dropThose(r, wanted, func(h modelHold) bool { return which(h) && (m.stranded(h) || !slices.Contains(m.nodes, h.node)) })
 	m.dropThose(r, wanted, which)
 }
 
@@ -378,10 +378,15 @@ func (m *model) restart(t *rapid.T) {
 		}
 	}
 	// With less replicas than pods, it depends on the order of the events which of them count that the status does not have.
-	if !unwritten && rapid.Bool().Draw(t, "change") && len(m.reservations) > 0 {
+	changed := !unwritten && rapid.Bool().Draw(t, "change") && len(m.reservations) > 0
+	if changed {
 		m.respec(t)
 	}
 	m.l = NewLedger()
+	// Nor is it told apart which of too many holds no pod can use while the nodes are not there yet.
+	if changed {
+		m.setNodes()
+	}
 	podsFirst := rapid.Bool().Draw(t, "pods first")
 	m.list(podsFirst)
 	for _, name := range rapid.Permutation(slices.Sorted(maps.Keys(m.reservations))).Draw(t, "order") {
