@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/kube/leaderguard"
 	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/schedulingpolicy"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // program is what a scheduler has beyond kube-scheduler.
@@ -36,7 +37,8 @@ type program struct {
 	guard     *leaderguard.Fence
 	decisions *decisions
 	recorder  *schedulingpolicy.Recorder
-	placer    *reservation.Placer
+	placer    *upstream.Placer
+	holder    *reservation.Holder
 	plugins   []app.Option
 }
 
@@ -122,10 +124,11 @@ func (p *program) run(cmd *cobra.Command, opts *options.Options) error {
 	p.recorder.Attach(scheduler)
 	lead := sync.OnceFunc(func() {
 		p.leads()
-		go p.placer.Run(ctx, scheduler)
+		go p.holder.Run(ctx)
 		go p.recorder.Run(ctx)
 	})
-	next := p.placer.Between(scheduler.NextEntity)
+	p.placer.Attach(scheduler)
+	next := scheduler.NextEntity
 	scheduler.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		lead()
 		entity, err := next(logger)

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // Plugin is a plugin that a program adds to those of Berth.
@@ -35,14 +36,15 @@ func NewCommand(name string, more ...Plugin) *cobra.Command {
 	guard := leaderguard.New(clock.RealClock{})
 	store := decision.NewStore(clock.RealClock{})
 	recorder := schedulingpolicy.NewRecorder(store)
-	placer := reservation.NewPlacer()
+	placer := &upstream.Placer{}
+	holder := reservation.NewHolder(placer)
 	preparers := &reservation.Preparers{}
 	classifiers := &capacitymix.Classifiers{}
 	plugins := []app.Option{
 		withPlugin(guard, capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut),
 			capacitymix.WithClassifiers(classifiers))),
 		withPlugin(guard, resourcelimit.Name, resourcelimit.NewFactory()),
-		withPlugin(guard, reservation.Name, reservation.NewFactory(placer, preparers)),
+		withPlugin(guard, reservation.Name, reservation.NewFactory(holder, preparers)),
 		withPlugin(guard, schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers)),
 		withPlugin(guard, topologyspread.Name, topologyspread.New),
 	}
@@ -51,6 +53,6 @@ func NewCommand(name string, more ...Plugin) *cobra.Command {
 	}
 	return newCommand(name, &program{
 		leads: func() { close(leads) }, guard: guard, decisions: &decisions{store: store}, recorder: recorder, placer: placer,
-		plugins: plugins,
+		holder: holder, plugins: plugins,
 	})
 }
