@@ -121,7 +121,7 @@ func (p *program) run(cmd *cobra.Command, opts *options.Options) error {
 		return err
 	}
 	p.guardElection(ctx, completed)
-	p.recorder.Attach(scheduler)
+	upstream.Observe(scheduler, p.recorder)
 	lead := sync.OnceFunc(func() {
 		p.leads()
 		go p.holder.Run(ctx)

@@ -34,6 +34,7 @@ import (
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/schedulingpolicy/nodelock"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // hooks is a plugin after SchedulingPolicy that does what a test sets. Nil is success.
@@ -134,7 +135,7 @@ func newRunning(t *testing.T, rules func(*v1alpha1.SchedulingRules), nodes ...*c
 	s, err := scheduler.New(ctx, r.client, factory, nil, func(string) events.EventRecorderLogger { return r.events },
 		scheduler.WithProfiles(profile), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	require.NoError(t, err)
-	recorder.Attach(s)
+	upstream.Observe(s, recorder)
 	r.plugin.clock = r.clock
 	r.plugin.preparer = func() (preparer, bool) { return &preparations{}, true }
 	r.plugin.policyHandler().OnAdd(policy(rules, func(r *v1alpha1.SchedulingRules) {
