@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
@@ -68,7 +67,7 @@ func (pl *CapacityMix) Name() string { return Name }
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
 // a scheduler share one ledger; the factory has it per scheduler, so one factory
 // can serve several schedulers of a process, as in tests.
-func NewFactory(options ...Option) frameworkruntime.PluginFactory {
+func NewFactory(options ...Option) perscheduler.Factory {
 	f := &factory{}
 	for _, option := range options {
 		option(f)

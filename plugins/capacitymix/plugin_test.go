@@ -27,6 +27,9 @@ import (
 // victimsTerminateWithin is that of package stages.
 const victimsTerminateWithin = 5 * time.Second
 
+// Preemption is limited by a change of what the scheduler passes.
+var _ nodeStatuses = &framework.NodeToStatus{}
+
 var twoNodes = []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("o", "on-demand"), mixtest.Node("u", "")}
 
 // filter runs PreFilter and Filter of a pod on every node.

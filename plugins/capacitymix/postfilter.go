@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -71,6 +70,12 @@ func (pl *CapacityMix) failure(s *preFilterState, pod *corev1.Pod, now time.Time
 	return f
 }
 
+// nodeStatuses is what the scheduler passes as fwk.NodeToStatusReader, its NodeToStatus, which can be changed.
+type nodeStatuses interface {
+	ForEachExplicitNode(use func(node string, status *fwk.Status))
+	Set(node string, status *fwk.Status)
+}
+
 // limitPreemption limits preemption to nodes of the slot's type. It returns false
 // if it could not.
 //
@@ -82,7 +87,7 @@ func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses fwk.NodeToSta
 	if s.attempt.Stage != ledger.StageBorrow {
 		return true // Filter has rejected the others already
 	}
-	all, ok := statuses.(*framework.NodeToStatus)
+	all, ok := statuses.(nodeStatuses)
 	if !ok {
 		return false
 	}

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -41,7 +40,7 @@ func (pl *Reservation) Name() string { return Name }
 
 // NewFactory returns a plugin factory for one scheduler binary. The Holder holds the capacity of the Reservations that the
 // plugin watches; it is nil where nothing is held. The Preparers get one that makes Reservations, nil where no other plugin does.
-func NewFactory(holder *Holder, preparers *Preparers) frameworkruntime.PluginFactory {
+func NewFactory(holder *Holder, preparers *Preparers) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		sh, err := schedulers.Join(ctx, handle,

@@ -3,8 +3,6 @@
 package schedulingpolicy
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -12,7 +10,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
@@ -26,7 +23,8 @@ type attempt struct {
 	state    fwk.CycleState
 	governor *governor
 	pod      *corev1.Pod
-	info     *framework.PodInfo
+	// near and apartFrom are the preferences of the pod for other pods and against them.
+	near, apartFrom []fwk.WeightedAffinityTerm
 	// nodes are the feasible nodes, all those of the cluster.
 	nodes, all []fwk.NodeInfo
 	table      *table
@@ -35,22 +33,21 @@ type attempt struct {
 }
 
 // score returns the facts and the scores of nodes.
-func (pl *SchedulingPolicy) score(ctx context.Context, state fwk.CycleState, g *governor, pod *corev1.Pod, nodes []fwk.NodeInfo,
+func (pl *SchedulingPolicy) score(state fwk.CycleState, g *governor, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (*table, error) {
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return nil, err
-	}
 	all, err := pl.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
 	pl.nodes.Store(int64(len(all)))
-	a := &attempt{pl: pl, state: state, governor: g, pod: pod, info: info, nodes: nodes, all: all, table: &table{
+	a := &attempt{pl: pl, state: state, governor: g, pod: pod, nodes: nodes, all: all, table: &table{
 		facts: make([]score.Facts, len(nodes)), candidates: make([]score.Candidate, len(nodes)),
 	}}
+	if err := a.parse(); err != nil {
+		return nil, err
+	}
 	a.utilization()
-	a.gather(ctx)
+	a.gather()
 	a.demote()
 	for i := range nodes {
 		f := &a.table.facts[i]
@@ -62,16 +59,16 @@ func (pl *SchedulingPolicy) score(ctx context.Context, state fwk.CycleState, g *
 }
 
 // gather reads the facts that the functions and the strategy of the rules need.
-func (a *attempt) gather(ctx context.Context) {
+func (a *attempt) gather() {
 	r := a.governor.rules
 	if r.Has(v1alpha1.ScoreSpreading) {
 		a.countSiblings()
 	}
 	if r.NeedsAffinity() {
-		a.preferred(ctx)
+		a.preferred()
 	}
 	if r.Has(v1alpha1.ScoreAntiAffinity) {
-		a.apart(ctx)
+		a.apart()
 	}
 	if r.Has(v1alpha1.ScoreTopologySpread) {
 		a.constraints()

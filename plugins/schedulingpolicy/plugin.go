@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
@@ -71,11 +69,12 @@ func (pl *SchedulingPolicy) EventsToRegister(context.Context) ([]fwk.ClusterEven
 // sameGroup queues a pod after an event of itself, of another pod of its group, or of a pod that can have had capacity for the
 // group. Pods of other namespaces wake it only if they had a node: a tenant's new pods wake those of no other.
 func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	old, now, err := schedutil.As[*corev1.Pod](oldObj, newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
+	now, _ := newObj.(*corev1.Pod)
 	if now == nil {
+		old, ok := oldObj.(*corev1.Pod)
+		if !ok {
+			return fwk.Queue, fmt.Errorf("want pods, got %T and %T", oldObj, newObj)
+		}
 		if old.Spec.NodeName != "" || old.Namespace == pod.Namespace {
 			return fwk.Queue, nil
 		}
@@ -93,7 +92,7 @@ func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, ne
 // NewFactory returns a plugin factory for one scheduler binary. The recorder records the decisions; the classifiers are those
 // that CapacityMix shares, the preparers those of the plugin Reservation.
 func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, preparers *reservation.Preparers,
-) frameworkruntime.PluginFactory {
+) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.SchedulingPolicyArgs)

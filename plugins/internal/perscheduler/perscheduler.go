@@ -8,9 +8,13 @@ import (
 	"context"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 )
+
+// Factory creates a plugin for a profile. It is the PluginFactory of kube-scheduler.
+type Factory = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
 
 // Parts are the shared parts of a plugin, of kind P, of several schedulers.
 type Parts[P any] struct {
