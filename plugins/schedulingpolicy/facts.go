@@ -5,16 +5,13 @@ package schedulingpolicy
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/policies/score"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 // attempt is what the facts of nodes are read from.
@@ -87,20 +84,16 @@ func (a *attempt) utilization() {
 }
 
 // demote marks nodes that rank below all others: those of the other capacity type than that of the pod's slot, and those with
-// a taint that asks to avoid them. A cluster autoscaler puts such a taint on nodes that it is about to remove.
+// a taint by which pods avoid them. A cluster autoscaler puts such a taint on nodes that it is about to remove.
 func (a *attempt) demote() {
-	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	other := capacitymix.OtherType(a.state)
 	for i, n := range a.nodes {
 		node := n.Node()
 		reason := ""
 		if other != nil && other(node.Name) {
 			reason = "the node has the other capacity type"
-		} else if len(node.Spec.Taints) > 0 {
-			if taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, a.pod.Spec.Tolerations, avoids,
-				comparison); found {
-				reason = "the node has the taint " + taint.Key + ":PreferNoSchedule"
-			}
+		} else if taint, found := taints.Untolerated(node, a.pod, taints.Deters); found {
+			reason = "the node has the taint " + taint.Key + ":PreferNoSchedule"
 		}
 		if reason == "" {
 			continue
@@ -112,5 +105,3 @@ func (a *attempt) demote() {
 		a.table.candidates[i].Demoted = true
 	}
 }
-
-func avoids(t *corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }

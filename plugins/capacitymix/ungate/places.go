@@ -8,16 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 const (
@@ -117,8 +114,6 @@ func (p *places) read(now time.Time) {
 
 // admits reports whether a node has room for a pod, and the pod selects and tolerates the node.
 func admits(info *framework.NodeInfo, pod *corev1.Pod) bool {
-	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, info.Node().Spec.Taints, pod.Spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, comparison)
+	_, untolerated := taints.Untolerated(info.Node(), pod, taints.Repels)
 	return !untolerated && len(scheduler.AdmissionCheck(pod, info, false)) == 0
 }
