@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the command of kube-scheduler with Berth's plugins, and with those that a program adds.
+// Package scheduler is the command of kube-scheduler with Berth's plugins, and with those that a program adds. With the package
+// upstream, it is the only part of Berth that uses kube-scheduler beyond its framework for plugins (docs/extension-points.md).
 package scheduler
 
 import (
@@ -41,11 +42,11 @@ func NewCommand(name string, more ...Plugin) *cobra.Command {
 	preparers := &reservation.Preparers{}
 	classifiers := &capacitymix.Classifiers{}
 	plugins := []app.Option{
-		withPlugin(guard, capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut),
-			capacitymix.WithClassifiers(classifiers))),
+		withPlugin(guard, capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads, upstream.Admission{}),
+			capacitymix.WithFence(guard.Shut), capacitymix.WithClassifiers(classifiers))),
 		withPlugin(guard, resourcelimit.Name, resourcelimit.NewFactory()),
 		withPlugin(guard, reservation.Name, reservation.NewFactory(holder, preparers)),
-		withPlugin(guard, schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers)),
+		withPlugin(guard, schedulingpolicy.Name, schedulingpolicy.NewFactory(recorder, classifiers, preparers, upstream.Admission{})),
 		withPlugin(guard, topologyspread.Name, topologyspread.New),
 	}
 	for _, p := range more {

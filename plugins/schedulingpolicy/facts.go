@@ -75,7 +75,7 @@ func (a *attempt) gather() {
 // utilization is that of nodes with the pod. Containers without requests count as the scheduler counts them for spreading: a
 // pod without requests would otherwise change nothing.
 func (a *attempt) utilization() {
-	cpu, memory := requestsOf(a.pod)
+	cpu, memory := requestsOf(a.pl.admission, a.pod)
 	for i, n := range a.nodes {
 		allocatable, used := n.GetAllocatable(), n.GetNonZeroRequested()
 		a.table.facts[i].CPU = score.Utilization(budget.Add(used.GetMilliCPU(), cpu), allocatable.GetMilliCPU())

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/policies/rules"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/perscheduler"
 	"berth.dev/berth/plugins/reservation"
 )
@@ -34,7 +35,8 @@ const Name = "SchedulingPolicy"
 // by all profiles of a scheduler.
 type SchedulingPolicy struct {
 	*shared
-	handle fwk.Handle
+	handle    fwk.Handle
+	admission admission.Check
 	// preparer returns what prepares the bindings of groups, false in a profile without the plugin Reservation.
 	preparer func() (preparer, bool)
 	// governor governs pods without a policy, nil if none does.
@@ -90,8 +92,9 @@ func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, ne
 }
 
 // NewFactory returns a plugin factory for one scheduler binary. The recorder records the decisions; the classifiers are those
-// that CapacityMix shares, the preparers those of the plugin Reservation.
+// that CapacityMix shares, the preparers those of the plugin Reservation. The check is made under the lock of a node.
 func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, preparers *reservation.Preparers,
+	check admission.Check,
 ) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -102,7 +105,7 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 		if err := validation.ValidateSchedulingPolicyArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 			return nil, err
 		}
-		pl := &SchedulingPolicy{handle: handle, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
+		pl := &SchedulingPolicy{handle: handle, admission: check, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
 		if args.DefaultPolicy != nil {
 			compiled, err := rules.Compile(args.DefaultPolicy)
 			if err != nil {

@@ -121,8 +121,8 @@ func (r *Recorder) take(profile string, uid types.UID) (*SchedulingPolicy, *unbo
 }
 
 // Failed records an attempt that failed. From the moment in which a node is selected, the scheduler passes the assumed pod, which
-// has a node name, as has a pod that runs and is tried again because it is to be resized. That is no attempt. nodes is nil unless
-// no node was feasible.
+// has a node name, as has a pod that runs and is tried again because it is to be resized. That is no attempt. nodes are the
+// statuses of the nodes that rejected the pod, nil if none did.
 func (r *Recorder) Failed(profile string, pod *corev1.Pod, status *fwk.Status, nodes fwk.NodeToStatusReader, start time.Time) {
 	pl, u := r.take(profile, pod.UID)
 	switch {

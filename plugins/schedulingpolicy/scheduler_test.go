@@ -115,7 +115,7 @@ func newRunning(t *testing.T, rules func(*v1alpha1.SchedulingRules), nodes ...*c
 	registry := frameworkruntime.Registry{
 		r.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return r.hooks, nil },
 		Name: func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			pl, err := NewFactory(recorder, &capacitymix.Classifiers{}, nil)(ctx, noArgs(), h)
+			pl, err := NewFactory(recorder, &capacitymix.Classifiers{}, nil, upstream.Admission{})(ctx, noArgs(), h)
 			r.plugin, _ = pl.(*SchedulingPolicy)
 			return pl, err
 		},

@@ -16,8 +16,8 @@ import (
 // Observer gets the outcomes that the framework passes to no plugin.
 type Observer interface {
 	// Failed is called when an attempt fails, before the scheduler puts the pod back into its queue. From the moment in which a node
-	// is selected, the pod is the assumed one, which has a node name. nodes is nil unless no node was feasible. start is when the
-	// attempt began.
+	// is selected, the pod is the assumed one, which has a node name. nodes are the statuses of the nodes that rejected the pod, nil
+	// if none did. start is when the attempt began.
 	Failed(profile string, pod *corev1.Pod, status *fwk.Status, nodes fwk.NodeToStatusReader, start time.Time)
 	// Rejected is called when a filter rejects a node, by several goroutines at a time. The framework returns these statuses for a
 	// pod only if no node is feasible for it.
@@ -38,7 +38,7 @@ func Observe(s *scheduler.Scheduler, o Observer) {
 	}
 }
 
-// nodesOf returns the statuses of nodes of which none is feasible, nil if the status is another.
+// nodesOf returns the statuses of the nodes that rejected a pod, nil if the attempt failed otherwise.
 func nodesOf(status *fwk.Status) fwk.NodeToStatusReader {
 	if fit, ok := errors.AsType[*framework.FitError](status.AsError()); ok && fit.Diagnosis.NodeToStatus != nil {
 		return fit.Diagnosis.NodeToStatus
