@@ -43,10 +43,10 @@ type program struct {
 }
 
 // newCommand is kube-scheduler with the plugins of a program. It has the
-// flags, the set-up and the run of app.NewSchedulerCommand, which does not say
-// when the process comes to lead: leads is called then, once. A scheduler that
-// does not lead keeps its queue and its caches up to date as well, but takes
-// nothing from the queue. One that led and may have lost its lease takes
+// flags, the set-up and the run of app.NewSchedulerCommand, which has no hook for
+// the moment when the process comes to lead: leads is called then, once. A
+// scheduler that does not lead keeps its queue and its caches up to date as well,
+// but takes nothing from the queue. One that led and may have lost its lease takes
 // nothing from it either: the fence is shut then.
 func newCommand(name string, p *program) *cobra.Command {
 	opts := options.NewOptions()

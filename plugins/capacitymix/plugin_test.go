@@ -262,8 +262,8 @@ func (f *fixture) fail(pod *corev1.Pod, c *preFilterState) {
 	f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
 }
 
-// Cluster-autoscaler and Karpenter nominate a pod to the node that they launch for it (KEP-5278). They know no slots: the node may be
-// of the other type, and pods may terminate there that no one preempted.
+// Cluster-autoscaler and Karpenter nominate a pod to the node that they launch for it (KEP-5278). They do not consider slots: the node may be
+// of the other type, and pods that were not preempted may terminate there.
 func TestNominationsByOthersChangeNoStage(t *testing.T) {
 	type attempt struct {
 		slot     int

@@ -17,9 +17,9 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// PostFilter moves a pod that found no node to the next stage. It must stand
-// before DefaultPreemption: only in the last stage preemption has its turn, so
-// nothing is preempted while there is capacity elsewhere.
+// PostFilter moves a pod that found no node to the next stage. It must come
+// before DefaultPreemption, which runs in the last stage only: nothing is
+// preempted while there is capacity elsewhere.
 func (pl *CapacityMix) PostFilter(
 	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {

@@ -61,7 +61,7 @@ func (w *waiting) forget(pod *corev1.Pod) bool {
 
 // takeChanged removes and returns the pods that were tried with another size than
 // they have now, by "namespace/name". They come back when they are tried again.
-// An empty namespace stands for all.
+// An empty namespace is all namespaces.
 func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.Resolution) map[string]*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,12 +83,12 @@ func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.R
 	return changed
 }
 
-// sizeOf returns a pod's size, and sees to it that the pod is tried again if
-// that changes while it waits.
+// sizeOf returns a pod's size, and ensures that the pod is tried again if its
+// size changes while it waits.
 //
-// A limit that changes is put into the registry before the pods are looked
-// through that wait, and here the pod is put there before the registry is requested
-// a second time: one of the two notices.
+// A limit that changes is put into the registry before the waiting pods are
+// compared with it. Here the pod is added to the waiting ones before the registry
+// is read a second time. So one of the two sees the change.
 func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
 	if !standin.Created(pod) {
 		return registry.Resolution{} // it is as large as what a Reservation holds

@@ -31,7 +31,7 @@ import (
 // Name of the plugin in KubeSchedulerConfiguration profiles.
 const Name = "SchedulingPolicy"
 
-// SchedulingPolicy implements the extension points. The policies, what their strategies remember and the records are shared
+// SchedulingPolicy implements the extension points. The policies, the state of their strategies and the records are shared
 // by all profiles of a scheduler.
 type SchedulingPolicy struct {
 	*shared

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Placer selects nodes for pods that stand for others, between two scheduling cycles: so no pod takes the capacity of a node
+// Placer selects nodes for pods that no API server has, between two scheduling cycles: so no pod takes the capacity of a node
 // while it is considered. Create it before the plugins, and attach it before the scheduler runs.
 type Placer struct {
 	scheduler *scheduler.Scheduler

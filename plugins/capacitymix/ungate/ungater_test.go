@@ -77,7 +77,7 @@ func TestTheQueuesOfAProcessThatNeverLedEndWithIt(t *testing.T) {
 	require.Eventually(t, func() bool { return u.queue.ShuttingDown() && u.spotFallback.queue.ShuttingDown() }, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
+func TestThePatchRemovesTheGateAndNamesThePod(t *testing.T) {
 	f := newFixture(t)
 	f.mix(t, mixtest.CapacityMix("web", 0, 0))
 	pod := mixtest.GatedPod("web", 0)
