@@ -45,8 +45,8 @@ var (
 func (pl *ResourceLimit) Name() string { return Name }
 
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
-// a scheduler share one watch; the factory remembers it per scheduler, so one
-// factory can serve several schedulers of a process, as tests run them.
+// a scheduler share one watch; the factory has one for each scheduler, so one
+// factory can serve several schedulers of a process, as in tests.
 func NewFactory() perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -57,7 +57,9 @@ func NewFactory() perscheduler.Factory {
 		if err := validation.ValidateResourceLimitArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 			return nil, err
 		}
-		s, err := join(ctx, schedulers, handle, args)
+		s, err := schedulers.Join(ctx, handle,
+			func() (*shared, error) { return newShared(ctx, handle, args) },
+			func(sh *shared) error { return sh.agree(args) })
 		if err != nil {
 			return nil, err
 		}
