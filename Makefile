@@ -95,9 +95,9 @@ clean: ## Remove bin/, out/ and the cached test results
 ##@ Test
 
 # Packages with concurrent code: their unit and property tests run under the race detector.
-RACE := ./internal/... ./plugins/... ./controllers/...
+RACE := ./internal/... ./plugins/... ./scheduler/... ./controllers/...
 # The other packages, but for the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
+UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/scheduler -e /berth/controllers -e /test/integration/ \
 	-e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /hack/cluster -e /hack/demo)
 # make test runs the other tests beside the suites on a control plane, which wait for much of their time, at a lower priority.
 NICE ?=

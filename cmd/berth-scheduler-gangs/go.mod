@@ -7,7 +7,6 @@ go 1.26.0
 require (
 	berth.dev/berth v0.0.0-00010101000000-000000000000
 	k8s.io/component-base v0.37.2
-	k8s.io/kubernetes v1.37.2
 	sigs.k8s.io/scheduler-plugins v0.34.7
 )
 
@@ -120,6 +119,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/kube-scheduler v0.37.2 // indirect
 	k8s.io/kubelet v0.37.2 // indirect
+	k8s.io/kubernetes v1.37.2 // indirect
 	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect

@@ -10,18 +10,17 @@ import (
 	"os"
 
 	"k8s.io/component-base/cli"
-	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	// The plugins' arguments, so that a wrong field stops the scheduler at start.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
-	"berth.dev/berth/cmd/berth-scheduler/app"
+	"berth.dev/berth/scheduler"
 )
 
 func main() {
-	os.Exit(cli.Run(app.NewCommand("berth-scheduler-gangs",
-		kubescheduler.WithPlugin(coscheduling.Name, coscheduling.New),
-		kubescheduler.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
+	os.Exit(cli.Run(scheduler.NewCommand("berth-scheduler-gangs",
+		scheduler.Plugin{Name: coscheduling.Name, New: coscheduling.New},
+		scheduler.Plugin{Name: capacityscheduling.Name, New: capacityscheduling.New},
 	)))
 }

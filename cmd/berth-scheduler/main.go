@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/component-base/cli"
 
-	"berth.dev/berth/cmd/berth-scheduler/app"
+	"berth.dev/berth/scheduler"
 )
 
-func main() { os.Exit(cli.Run(app.NewCommand("berth-scheduler"))) }
+func main() { os.Exit(cli.Run(scheduler.NewCommand("berth-scheduler"))) }

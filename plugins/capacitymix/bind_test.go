@@ -34,7 +34,7 @@ import (
 // maxBindings may be in progress in these tests.
 const maxBindings = 16
 
-// slowBindings is a fixture whose API server answers bindings when it is told to.
+// slowBindings is a fixture whose API server answers bindings when the test sends an answer.
 func slowBindings(t *testing.T, pods []*corev1.Pod) (f *fixture, asked *atomic.Int32, answer chan struct{}) {
 	t.Helper()
 	f = newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)

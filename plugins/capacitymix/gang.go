@@ -96,7 +96,7 @@ func (pl *CapacityMix) take(cycleState fwk.CycleState, pod *corev1.Pod, s *preFi
 	return nil
 }
 
-// PodGroupPostFilter moves a pod group that could not be placed to the next stage. As PostFilter it must stand before
+// PodGroupPostFilter moves a pod group that could not be placed to the next stage. As PostFilter, it must come before
 // DefaultPreemption. The scheduling queue tries the group again after a back-off, which is long for a large group.
 func (pl *CapacityMix) PodGroupPostFilter(
 	ctx context.Context, cycleState fwk.PodGroupCycleState, group fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc,
@@ -122,7 +122,7 @@ func (pl *CapacityMix) PodGroupPostFilter(
 			retryAt = earlier(retryAt, next.RetryAt)
 		}
 	}
-	if pods := group.GetUnscheduledPods(); len(pods) > 0 && !retryAt.IsZero() { // one pod stands for the group
+	if pods := group.GetUnscheduledPods(); len(pods) > 0 && !retryAt.IsZero() { // the timer of one pod is that of the group
 		pl.Timers.Set(pods[0], retryAt, retryAt.Sub(now))
 	}
 	return nil, fwk.NewStatus(code, messages...)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
@@ -30,6 +29,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/nodesample"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/capacitymix/ungate"
+	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -70,7 +70,7 @@ func (pl *CapacityMix) Name() string { return Name }
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
 // a scheduler share one ledger; the factory has it per scheduler, so one factory
 // can serve several schedulers of a process, as in tests.
-func NewFactory(options ...Option) frameworkruntime.PluginFactory {
+func NewFactory(options ...Option) perscheduler.Factory {
 	f := &factory{}
 	for _, option := range options {
 		option(f)
@@ -82,8 +82,11 @@ func NewFactory(options ...Option) frameworkruntime.PluginFactory {
 type Option func(*factory)
 
 // WithUngater has the plugin remove the scheduling gates of pods once the process
-// leads: from when the channel is closed. Without it no gate is removed.
-func WithUngater(leads <-chan struct{}) Option { return func(f *factory) { f.leads = leads } }
+// leads: from when the channel is closed. The check finds which spot nodes have
+// room for them. Without it no gate is removed.
+func WithUngater(leads <-chan struct{}, check admission.Check) Option {
+	return func(f *factory) { f.leads, f.admission = leads, check }
+}
 
 // WithFence has the plugin write nothing more once fenced returns true: the
 // process was stopped for so long that another one may lead.
@@ -100,6 +103,7 @@ type factory struct {
 	schedulers  perscheduler.Parts[*shared]
 	classifiers *Classifiers
 	leads       <-chan struct{}
+	admission   admission.Check // nil without leads
 	fenced      func() bool
 }
 
@@ -174,7 +178,7 @@ func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config
 	if ok {
 		limitBy = &label
 	}
-	s.ungater = ungate.New(ctx, s.State, handle.ClientSet(), limitBy)
+	s.ungater = ungate.New(ctx, s.State, handle.ClientSet(), limitBy, f.admission)
 	if err := s.Start(ctx, handle, s.ungater); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,9 @@ import (
 // victimsTerminateWithin is that of package stages.
 const victimsTerminateWithin = 5 * time.Second
 
+// Preemption is limited by a change of what the scheduler passes.
+var _ nodeStatuses = &framework.NodeToStatus{}
+
 var twoNodes = []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("o", "on-demand"), mixtest.Node("u", "")}
 
 // filter runs PreFilter and Filter of a pod on every node.
@@ -259,8 +262,8 @@ func (f *fixture) fail(pod *corev1.Pod, c *preFilterState) {
 	f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
 }
 
-// Cluster-autoscaler and Karpenter nominate a pod to the node that they launch for it (KEP-5278). They know no slots: the node may be
-// of the other type, and pods may terminate there that no one preempted.
+// Cluster-autoscaler and Karpenter nominate a pod to the node that they launch for it (KEP-5278). They do not consider slots: the node may be
+// of the other type, and pods that were not preempted may terminate there.
 func TestNominationsByOthersChangeNoStage(t *testing.T) {
 	type attempt struct {
 		slot     int

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -18,9 +17,9 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// PostFilter moves a pod that found no node to the next stage. It must stand
-// before DefaultPreemption: only in the last stage preemption has its turn, so
-// nothing is preempted while there is capacity elsewhere.
+// PostFilter moves a pod that found no node to the next stage. It must come
+// before DefaultPreemption, which runs in the last stage only: nothing is
+// preempted while there is capacity elsewhere.
 func (pl *CapacityMix) PostFilter(
 	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -71,6 +70,12 @@ func (pl *CapacityMix) failure(s *preFilterState, pod *corev1.Pod, now time.Time
 	return f
 }
 
+// nodeStatuses is what the scheduler passes as fwk.NodeToStatusReader, its NodeToStatus, which can be changed.
+type nodeStatuses interface {
+	ForEachExplicitNode(use func(node string, status *fwk.Status))
+	Set(node string, status *fwk.Status)
+}
+
 // limitPreemption limits preemption to nodes of the slot's type. It returns false
 // if it could not.
 //
@@ -82,7 +87,7 @@ func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses fwk.NodeToSta
 	if s.attempt.Stage != ledger.StageBorrow {
 		return true // Filter has rejected the others already
 	}
-	all, ok := statuses.(*framework.NodeToStatus)
+	all, ok := statuses.(nodeStatuses)
 	if !ok {
 		return false
 	}

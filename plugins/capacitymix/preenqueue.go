@@ -15,7 +15,7 @@ import (
 // logged; the pod's condition does not change.
 const ErrReasonLookupPending = "the look-up of the mix of this new workload is pending"
 
-// PreEnqueue holds pods back until the scheduler knows the cluster, and the first
+// PreEnqueue holds pods back until the ledger has the cluster, and the first
 // pods of a workload until it is certain which mix governs them, or that none does
 // (docs/decisions/0005). It is called under the lock of the scheduling queue and
 // reads caches only; what it starts runs beside it and activates the pod.

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 )
 
-// The scheduling queue can have a replacement before the ledger knows that its predecessor was deleted. With the next
+// The scheduling queue can have a replacement before the ledger has the deletion of its predecessor. With the next
 // slot, which has the other type here, the mix would be wrong.
 func TestAReplacementWaitsForTheSlotOfItsPredecessor(t *testing.T) {
 	deleted, replacement := mixtest.Pod("web", 0), mixtest.Pod("web", 1)

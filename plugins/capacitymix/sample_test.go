@@ -70,7 +70,7 @@ func TestTheBestOfTheSampleHaveFewSiblingsAround(t *testing.T) {
 	sibling := mixtest.Pod("web", 1)
 	state, _ := f.filter(t, sibling)
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, sibling, mixtest.NodeName("s", 0)))
-	for range 5 { // wherever the rotation stands
+	for range 5 { // at any position of the rotation
 		names := f.sampleFor(t, mixtest.Pod("web", 0))
 		require.NotEmpty(t, names)
 		for name := range names {
@@ -98,7 +98,7 @@ func TestTheSampleHasNoNodeWhoseTaintsThePodDoesNotTolerate(t *testing.T) {
 	assert.Len(t, names, 4)
 }
 
-// The other plugins choose from the whole sample for pods that say what is better for them.
+// The other plugins choose from the whole sample for pods that have preferences.
 func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"preferred node affinity": func(p *corev1.Pod) {

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
-// cycle is what the plugin knows in a pod's scheduling cycle.
+// cycle is the state of the plugin in a pod's scheduling cycle.
 type cycle struct {
 	*reservations.Attempt
 	// freed is how often capacity was freed in the pod's namespace.
@@ -124,8 +124,8 @@ func (pl *Reservation) Filter(_ context.Context, state fwk.CycleState, _ *corev1
 	return nil
 }
 
-// PostFilter has a pod tried on all nodes that is not feasible where capacity is held for it. It must stand before the other
-// plugins: there is nothing to preempt yet.
+// PostFilter has a pod tried on all nodes that is not feasible where capacity is held for it. It must come before the other
+// plugins: nothing is to be preempted yet.
 func (pl *Reservation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	c := read(state)

@@ -3,7 +3,7 @@
 // Package reservation is the scheduler plugin that keeps pods off the capacity that Reservations hold for others, and leads
 // the pods for which it is held there.
 //
-// What is held is decided in internal/policies/reservations. The Placer chooses the nodes, between two scheduling cycles.
+// internal/policies/reservations decides what is held. The Holder holds it on nodes that the scheduler selects.
 package reservation
 
 import (
@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -39,9 +38,9 @@ var (
 // Name returns the plugin's name.
 func (pl *Reservation) Name() string { return Name }
 
-// NewFactory returns a plugin factory for one scheduler binary. The Placer chooses nodes for the Reservations that the plugin
-// watches; it is nil where none does. The Preparers get one that makes Reservations, nil where no other plugin does.
-func NewFactory(placer *Placer, preparers *Preparers) frameworkruntime.PluginFactory {
+// NewFactory returns a plugin factory for one scheduler binary. The Holder holds the capacity of the Reservations that the
+// plugin watches; it is nil where nothing is held. The Preparers get one that makes Reservations, nil where no other plugin does.
+func NewFactory(holder *Holder, preparers *Preparers) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		sh, err := schedulers.Join(ctx, handle,
@@ -50,8 +49,8 @@ func NewFactory(placer *Placer, preparers *Preparers) frameworkruntime.PluginFac
 		if err != nil {
 			return nil, err
 		}
-		if placer != nil {
-			placer.shared = sh
+		if holder != nil {
+			holder.shared = sh
 		}
 		if preparers != nil && sh.writer != nil {
 			preparers.Set(ctx, handle, &Preparer{shared: sh})

@@ -48,7 +48,7 @@ func (p *Preparer) Prepare(ctx context.Context, pod *corev1.Pod, node, group str
 	if err != nil {
 		return "", fmt.Errorf("prepare the binding: %w", err)
 	}
-	// The status has what is held: nobody else may write it, and the next scheduler holds it without looking for a node.
+	// The status has what is held: no user may write it, and the next scheduler holds it without looking for a node.
 	created.Status.Holds = []v1alpha1.Hold{{NodeName: node}}
 	if created, err = p.shared.writer.status(ctx, created); err != nil {
 		return "", errors.Join(fmt.Errorf("prepare the binding: %w", err), p.Cancel(ctx, pod.Namespace, r.Name))

@@ -14,10 +14,10 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// waiting are the pods that were tried while capacity was held, and are not known to be bound. Those are tried again, when
-// capacity is released or comes to be held, that lacked what was held for others, or for which capacity is held now: the end of
-// a Reservation is no event of the scheduling queue. Whoever may change Reservations, directly or by a policy that binds
-// in two phases, cannot have the pods of a namespace tried again more often than Throttle lets them.
+// waiting are the pods that were tried while capacity was held, and are not known to be bound. When capacity is released or
+// held, two kinds of them are tried again: those that lacked what was held for others, and those for which capacity is held now.
+// The end of a Reservation is no event of the scheduling queue. Throttle bounds how often the pods of a namespace are tried
+// again: tenants change Reservations, directly or by a policy that binds in two phases.
 type waiting struct {
 	activate func(map[string]*corev1.Pod)
 	// serves reports whether capacity is held for a pod.

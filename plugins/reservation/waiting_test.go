@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// wake does what the Placer does after each round.
+// wake does what the Holder does after each round.
 func (f *fixture) wake() map[string]int {
 	f.plugin.waiting.wake(f.plugin.ledger.Freed(f.clock.Now()))
 	return f.Activated.Take()

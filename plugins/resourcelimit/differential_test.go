@@ -36,7 +36,7 @@ func fits(t require.TestingT, f *fixture, pl fwk.Plugin, p *corev1.Pod, n *corev
 	return pl.(fwk.FilterPlugin).Filter(f.Ctx, state, p, info(n)).IsSuccess()
 }
 
-// The plugin says of a limit what the in-tree NodeAffinity plugin says of a pod
+// The plugin filters by a limit as the in-tree plugin NodeAffinity filters for a pod
 // with the same terms: 10,000 selectors and affinities, each on several nodes.
 func TestFilterAgreesWithNodeAffinity(t *testing.T) {
 	f := newFixture(t, defaultArgs())
@@ -70,13 +70,13 @@ func TestFilterAgreesWithNodeAffinity(t *testing.T) {
 	checks(t, "10000")
 	rapid.Check(t, check)
 	require.GreaterOrEqual(t, agree, 30000)
-	// The comparison says something only where both answers are common.
+	// The comparison is worth something only where both results are common.
 	require.Greater(t, matched, agree/10)
 	require.Less(t, matched, agree*9/10)
 	t.Logf("%d comparisons, %d of them matches", agree, matched)
 }
 
-// checks sets how many cases rapid draws, unless the command line says more.
+// checks sets how many cases rapid draws, unless the command line sets more.
 func checks(t *testing.T, n string) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
@@ -46,9 +45,9 @@ var (
 func (pl *ResourceLimit) Name() string { return Name }
 
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
-// a scheduler share one watch; the factory remembers it per scheduler, so one
-// factory can serve several schedulers of a process, as tests run them.
-func NewFactory() frameworkruntime.PluginFactory {
+// a scheduler share one watch; the factory has one for each scheduler, so one
+// factory can serve several schedulers of a process, as in tests.
+func NewFactory() perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.ResourceLimitArgs)
@@ -58,7 +57,9 @@ func NewFactory() frameworkruntime.PluginFactory {
 		if err := validation.ValidateResourceLimitArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 			return nil, err
 		}
-		s, err := join(ctx, schedulers, handle, args)
+		s, err := schedulers.Join(ctx, handle,
+			func() (*shared, error) { return newShared(ctx, handle, args) },
+			func(sh *shared) error { return sh.agree(args) })
 		if err != nil {
 			return nil, err
 		}

@@ -177,12 +177,12 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 func TestProfilesShareOneDefaultNamespace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, defaultArgs())
-	s := &perscheduler.Parts[*shared]{}
-	first, err := join(t.Context(), s, f.framework, defaultArgs())
+	create := NewFactory()
+	first, err := create(t.Context(), defaultArgs(), f.framework)
 	require.NoError(t, err)
-	second, err := join(t.Context(), s, f.framework, &config.ResourceLimitArgs{DefaultNamespace: "sizes", SyncTimeoutSeconds: 5})
+	second, err := create(t.Context(), &config.ResourceLimitArgs{DefaultNamespace: "sizes", SyncTimeoutSeconds: 5}, f.framework)
 	require.NoError(t, err)
-	assert.Same(t, first, second)
-	_, err = join(t.Context(), s, f.framework, &config.ResourceLimitArgs{SyncTimeoutSeconds: 60})
+	assert.Same(t, first.(*ResourceLimit).shared, second.(*ResourceLimit).shared)
+	_, err = create(t.Context(), &config.ResourceLimitArgs{SyncTimeoutSeconds: 60}, f.framework)
 	require.EqualError(t, err, `pluginConfig.ResourceLimit.args.defaultNamespace: must be the same in all profiles of a scheduler, not "sizes" and ""`)
 }

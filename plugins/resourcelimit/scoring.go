@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"berth.dev/berth/internal/limits/registry"
 )
@@ -32,9 +31,18 @@ func (pl *ResourceLimit) Score(_ context.Context, state fwk.CycleState, _ *corev
 // ScoreExtensions returns the plugin, which normalizes.
 func (pl *ResourceLimit) ScoreExtensions() fwk.ScoreExtensions { return pl }
 
-// NormalizeScore gives the best node 100, as for a pod's own preferences.
+// NormalizeScore gives the best node 100, as NodeAffinity does for a pod's own preferences.
 func (pl *ResourceLimit) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
+	var best int64
+	for i := range scores {
+		best = max(best, scores[i].Score)
+	}
+	for i := range scores {
+		if best > 0 {
+			scores[i].Score = fwk.MaxScore * scores[i].Score / best
+		}
+	}
+	return nil
 }
 
 // Preferring returns the limit of a cycle's pod if it prefers nodes by preferences that are not in the pod's own affinity, nil

@@ -20,7 +20,7 @@ import (
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
-	// Gate has PreEnqueue hold pods back until all limits are known, and changes to them are heard of.
+	// Gate has PreEnqueue hold pods back until all limits are known and their changes are watched.
 	perscheduler.Gate
 
 	args    *config.ResourceLimitArgs
@@ -28,15 +28,6 @@ type shared struct {
 	waiting *waiting
 	pods    corelisters.PodLister
 	logger  klog.Logger
-}
-
-// join returns the shared part for a profile.
-func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle fwk.Handle,
-	args *config.ResourceLimitArgs,
-) (*shared, error) {
-	return parts.Join(ctx, handle,
-		func() (*shared, error) { return newShared(ctx, handle, args) },
-		func(sh *shared) error { return sh.agree(args) })
 }
 
 // agree refuses a profile that would have pods of another size than another

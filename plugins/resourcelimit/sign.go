@@ -22,7 +22,7 @@ const ErrReasonNotSigned = "the pod's ResourceLimit is not known"
 var notSigned = fwk.NewStatus(fwk.Unschedulable, ErrReasonNotSigned)
 
 // signature is all that decides which nodes a pod's limit allows and prefers. The limit may change before the pod is
-// scheduled: the scheduler filters the node that it remembers once more, and remembers for half a second.
+// scheduled: the scheduler filters the node that it caches once more, and caches it for half a second.
 type signature struct {
 	// Limit is the limit's UID and Generation that of its spec.
 	Limit      string

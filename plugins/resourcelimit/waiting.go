@@ -139,12 +139,12 @@ func (w *waiting) concerned(namespace string, c budget.Changes[types.UID]) map[t
 	return some
 }
 
-// sizeOf returns a pod's size, and sees to it that the pod is tried again if
-// that changes while it waits.
+// sizeOf returns a pod's size, and ensures that the pod is tried again if its
+// size changes while it waits.
 //
-// A limit that changes is put into the registry before the pods are looked
-// through that wait, and here the pod is put there before the registry is requested
-// a second time: one of the two notices.
+// A limit that changes is put into the registry before the waiting pods are
+// compared with it. Here the pod is added to the waiting ones before the registry
+// is read a second time. So one of the two sees the change.
 func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
 	if !standin.Created(pod) {
 		return registry.Resolution{} // it is as large as what a Reservation holds

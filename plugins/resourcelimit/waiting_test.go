@@ -191,7 +191,7 @@ func TestAPodThatWasTriedMeanwhileIsNotWoken(t *testing.T) {
 }
 
 // The queue's object is older than the cache's where the wake-up came first.
-func TestTheNewestObjectSaysWhichSizeAPodHas(t *testing.T) {
+func TestTheNewestObjectDeterminesTheSizeOfAPod(t *testing.T) {
 	t.Parallel()
 	known := pod("a", "large")
 	f := newFixture(t, defaultArgs(), known)

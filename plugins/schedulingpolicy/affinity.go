@@ -3,13 +3,9 @@
 package schedulingpolicy
 
 import (
-	"context"
-
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/policies/score"
@@ -20,11 +16,26 @@ import (
 // of a pod can have.
 const preferSpotWeight = 100
 
+// parse parses the preferences of the pod for other pods and against them.
+func (a *attempt) parse() (err error) {
+	affinity := a.pod.Spec.Affinity
+	if affinity == nil {
+		return nil
+	}
+	if pods := affinity.PodAffinity; pods != nil {
+		a.near, err = fwk.GetWeightedAffinityTerms(a.pod, pods.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if pods := affinity.PodAntiAffinity; pods != nil && err == nil {
+		a.apartFrom, err = fwk.GetWeightedAffinityTerms(a.pod, pods.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return err
+}
+
 // preferred reads which shares of the preferences for nodes and for other pods each node meets.
-func (a *attempt) preferred(ctx context.Context) {
+func (a *attempt) preferred() {
 	nodes, total := a.preferredNodes()
-	terms := a.info.PreferredAffinityTerms
-	pods := a.met(ctx, terms)
+	terms := a.near
+	pods := a.met(terms)
 	var weights int64
 	for i := range terms {
 		weights += int64(terms[i].Weight)
@@ -82,14 +93,14 @@ func (a *attempt) preferredNodes() (met []int64, total int64) {
 }
 
 // met returns the weights of the terms that each feasible node meets: a pod that matches the term runs in its domain.
-func (a *attempt) met(ctx context.Context, terms []fwk.WeightedAffinityTerm) []int64 {
+func (a *attempt) met(terms []fwk.WeightedAffinityTerm) []int64 {
 	met := make([]int64, len(a.nodes))
 	for t := range terms {
 		term := &terms[t]
 		domains := map[string]bool{}
 		for _, n := range a.all {
 			domain, has := n.Node().Labels[term.TopologyKey]
-			if has && !domains[domain] && a.anyMatches(ctx, n.GetPods(), &term.AffinityTerm) {
+			if has && !domains[domain] && a.anyMatches(n.GetPods(), &term.AffinityTerm) {
 				domains[domain] = true
 			}
 		}
@@ -104,9 +115,9 @@ func (a *attempt) met(ctx context.Context, terms []fwk.WeightedAffinityTerm) []i
 
 // anyMatches reports whether one of the pods matches a term of this pod. Namespace labels are those of the other pod's
 // namespace.
-func (a *attempt) anyMatches(ctx context.Context, pods []fwk.PodInfo, term *fwk.AffinityTerm) bool {
+func (a *attempt) anyMatches(pods []fwk.PodInfo, term *fwk.AffinityTerm) bool {
 	for _, p := range pods {
-		if pod := p.GetPod(); pod.DeletionTimestamp == nil && term.Matches(pod, a.namespaceLabels(ctx, pod.Namespace, term)) {
+		if pod := p.GetPod(); pod.DeletionTimestamp == nil && term.Matches(pod, a.namespaceLabels(pod.Namespace, term)) {
 			return true
 		}
 	}
@@ -114,30 +125,32 @@ func (a *attempt) anyMatches(ctx context.Context, pods []fwk.PodInfo, term *fwk.
 }
 
 // namespaceLabels returns the labels of a namespace where a term selects namespaces by label, nil where it does not.
-func (a *attempt) namespaceLabels(ctx context.Context, namespace string, term *fwk.AffinityTerm) labels.Set {
+func (a *attempt) namespaceLabels(namespace string, term *fwk.AffinityTerm) labels.Set {
 	if term.NamespaceSelector.Empty() || term.NamespaceSelector == labels.Nothing() {
 		return nil
 	}
-	known, ok := a.namespaces[namespace]
+	read, ok := a.namespaces[namespace]
 	if !ok {
-		known = interpodaffinity.GetNamespaceLabelsSnapshot(klog.FromContext(ctx), namespace, a.pl.namespaces)
+		if ns, err := a.pl.namespaces.Get(namespace); err == nil { // as for InterPodAffinity, one that is not found has no labels
+			read = ns.Labels
+		}
 		if a.namespaces == nil {
 			a.namespaces = map[string]labels.Set{}
 		}
-		a.namespaces[namespace] = known
+		a.namespaces[namespace] = read
 	}
-	return known
+	return read
 }
 
 // apart reads how well nodes meet the preferences to be apart, of the pod and of those that run.
-func (a *attempt) apart(ctx context.Context) {
-	terms := a.info.PreferredAntiAffinityTerms
-	violated := a.met(ctx, terms)
+func (a *attempt) apart() {
+	terms := a.apartFrom
+	violated := a.met(terms)
 	var weights int64
 	for i := range terms {
 		weights += int64(terms[i].Weight)
 	}
-	repelled := a.repelled(ctx)
+	repelled := a.repelled()
 	var most int64
 	for i := range repelled {
 		most = max(most, repelled[i])
@@ -150,7 +163,7 @@ func (a *attempt) apart(ctx context.Context) {
 }
 
 // repelled returns, for each feasible node, the weights of the preferences of running pods that this pod would violate there.
-func (a *attempt) repelled(ctx context.Context) []int64 {
+func (a *attempt) repelled() []int64 {
 	sums := make([]int64, len(a.nodes))
 	others, err := a.pl.handle.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	if err != nil || len(others) == 0 {
@@ -160,7 +173,7 @@ func (a *attempt) repelled(ctx context.Context) []int64 {
 	for _, n := range others {
 		for _, p := range n.GetPodsWithAffinity() {
 			if p.GetPod().DeletionTimestamp == nil {
-				a.addRepelled(ctx, byKey, n.Node().Labels, p.GetPreferredAntiAffinityTerms())
+				a.addRepelled(byKey, n.Node().Labels, p.GetPreferredAntiAffinityTerms())
 			}
 		}
 	}
@@ -176,12 +189,12 @@ func (a *attempt) repelled(ctx context.Context) []int64 {
 
 // addRepelled adds the weights of the terms of a running pod that match this pod, by the domain of the running pod's node.
 func (a *attempt) addRepelled(
-	ctx context.Context, byKey map[string]map[string]int64, labels map[string]string, terms []fwk.WeightedAffinityTerm,
+	byKey map[string]map[string]int64, labels map[string]string, terms []fwk.WeightedAffinityTerm,
 ) {
 	for i := range terms {
 		term := &terms[i]
 		domain, has := labels[term.TopologyKey]
-		if !has || !term.Matches(a.pod, a.namespaceLabels(ctx, a.pod.Namespace, &term.AffinityTerm)) {
+		if !has || !term.Matches(a.pod, a.namespaceLabels(a.pod.Namespace, &term.AffinityTerm)) {
 			continue
 		}
 		if byKey[term.TopologyKey] == nil {

@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/kube/podphase"
 )
@@ -94,29 +92,20 @@ func (pl *SchedulingPolicy) verify(ctx context.Context, pod *corev1.Pod, nodeNam
 	if err != nil {
 		return fmt.Errorf("verify node %s: list its pods: %w", nodeName, err)
 	}
-	return admits(node, pods.Items, pod)
+	return pl.admits(node, pods.Items, pod)
 }
 
 // admits returns why a node with pods does not admit another one, nil if it does.
-func admits(node *corev1.Node, pods []corev1.Pod, pod *corev1.Pod) error {
-	info := framework.NewNodeInfo()
+func (pl *SchedulingPolicy) admits(node *corev1.Node, pods []corev1.Pod, pod *corev1.Pod) error {
+	info := pl.admission.NodeInfo(node)
 	for i := range pods {
 		p := &pods[i]
 		if podphase.Finished(p) || p.UID == pod.UID {
 			continue // it uses no capacity, or is this pod, whose first binding was not answered
 		}
-		info.AddPod(p)
+		info.AddPodInfo(pl.admission.PodInfo(p))
 	}
-	info.SetNode(node)
-	var reasons []string
-	for _, r := range scheduler.AdmissionCheck(pod, info, true) {
-		if r.InsufficientResource != nil {
-			reasons = append(reasons, r.InsufficientResource.Reason)
-		} else {
-			reasons = append(reasons, r.Reason)
-		}
-	}
-	if len(reasons) > 0 {
+	if reasons := pl.admission.Refusals(pod, info, true); len(reasons) > 0 {
 		return fmt.Errorf("node %s does not admit the pod any more: %s", node.Name, strings.Join(reasons, ", "))
 	}
 	return nil

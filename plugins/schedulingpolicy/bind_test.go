@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/schedulingpolicy/nodelock"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 func pessimistic(r *v1alpha1.SchedulingRules) {
@@ -52,7 +53,7 @@ func TestANodeAdmitsWhatFitsBesideItsPods(t *testing.T) {
 			for _, p := range test.running {
 				running = append(running, *p)
 			}
-			err := admits(test.node, running, test.pod)
+			err := (&SchedulingPolicy{admission: upstream.Admission{}}).admits(test.node, running, test.pod)
 			if test.want == "" {
 				assert.NoError(t, err)
 				return

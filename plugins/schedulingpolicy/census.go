@@ -96,8 +96,8 @@ func (c *census) remove(uid types.UID, p counted) {
 	}
 }
 
-// settled are members of a group that do not wait for others: those that are bound, and those whose binding a scheduler prepared
-// that did not complete the group. Valid while the census is locked.
+// settled are members of a group that do not wait for others: those that are bound, and those whose binding was prepared
+// by a scheduler that did not complete the group. Valid while the census is locked.
 type settled struct {
 	bound    map[string]types.UID
 	prepared sets.Set[string]

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
-// cycle is what the plugin knows in a pod's scheduling cycle.
+// cycle is the state of the plugin in a pod's scheduling cycle.
 type cycle struct {
 	governor *governor
 	// table has the scores of the feasible nodes, nil before PreScore and where only one node was feasible.

@@ -3,21 +3,15 @@
 package schedulingpolicy
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/policies/score"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 // attempt is what the facts of nodes are read from.
@@ -26,7 +20,8 @@ type attempt struct {
 	state    fwk.CycleState
 	governor *governor
 	pod      *corev1.Pod
-	info     *framework.PodInfo
+	// near and apartFrom are the preferences of the pod for other pods and against them.
+	near, apartFrom []fwk.WeightedAffinityTerm
 	// nodes are the feasible nodes, all those of the cluster.
 	nodes, all []fwk.NodeInfo
 	table      *table
@@ -35,22 +30,21 @@ type attempt struct {
 }
 
 // score returns the facts and the scores of nodes.
-func (pl *SchedulingPolicy) score(ctx context.Context, state fwk.CycleState, g *governor, pod *corev1.Pod, nodes []fwk.NodeInfo,
+func (pl *SchedulingPolicy) score(state fwk.CycleState, g *governor, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (*table, error) {
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return nil, err
-	}
 	all, err := pl.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
 	pl.nodes.Store(int64(len(all)))
-	a := &attempt{pl: pl, state: state, governor: g, pod: pod, info: info, nodes: nodes, all: all, table: &table{
+	a := &attempt{pl: pl, state: state, governor: g, pod: pod, nodes: nodes, all: all, table: &table{
 		facts: make([]score.Facts, len(nodes)), candidates: make([]score.Candidate, len(nodes)),
 	}}
+	if err := a.parse(); err != nil {
+		return nil, err
+	}
 	a.utilization()
-	a.gather(ctx)
+	a.gather()
 	a.demote()
 	for i := range nodes {
 		f := &a.table.facts[i]
@@ -62,16 +56,16 @@ func (pl *SchedulingPolicy) score(ctx context.Context, state fwk.CycleState, g *
 }
 
 // gather reads the facts that the functions and the strategy of the rules need.
-func (a *attempt) gather(ctx context.Context) {
+func (a *attempt) gather() {
 	r := a.governor.rules
 	if r.Has(v1alpha1.ScoreSpreading) {
 		a.countSiblings()
 	}
 	if r.NeedsAffinity() {
-		a.preferred(ctx)
+		a.preferred()
 	}
 	if r.Has(v1alpha1.ScoreAntiAffinity) {
-		a.apart(ctx)
+		a.apart()
 	}
 	if r.Has(v1alpha1.ScoreTopologySpread) {
 		a.constraints()
@@ -81,7 +75,7 @@ func (a *attempt) gather(ctx context.Context) {
 // utilization is that of nodes with the pod. Containers without requests count as the scheduler counts them for spreading: a
 // pod without requests would otherwise change nothing.
 func (a *attempt) utilization() {
-	cpu, memory := requestsOf(a.pod)
+	cpu, memory := requestsOf(a.pl.admission, a.pod)
 	for i, n := range a.nodes {
 		allocatable, used := n.GetAllocatable(), n.GetNonZeroRequested()
 		a.table.facts[i].CPU = score.Utilization(budget.Add(used.GetMilliCPU(), cpu), allocatable.GetMilliCPU())
@@ -90,20 +84,16 @@ func (a *attempt) utilization() {
 }
 
 // demote marks nodes that rank below all others: those of the other capacity type than that of the pod's slot, and those with
-// a taint that asks to avoid them. A cluster autoscaler puts such a taint on nodes that it is about to remove.
+// a taint by which pods avoid them. A cluster autoscaler puts such a taint on nodes that it is about to remove.
 func (a *attempt) demote() {
-	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	other := capacitymix.OtherType(a.state)
 	for i, n := range a.nodes {
 		node := n.Node()
 		reason := ""
 		if other != nil && other(node.Name) {
 			reason = "the node has the other capacity type"
-		} else if len(node.Spec.Taints) > 0 {
-			if taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, a.pod.Spec.Tolerations, avoids,
-				comparison); found {
-				reason = "the node has the taint " + taint.Key + ":PreferNoSchedule"
-			}
+		} else if taint, found := taints.Untolerated(node, a.pod, taints.Deters); found {
+			reason = "the node has the taint " + taint.Key + ":PreferNoSchedule"
 		}
 		if reason == "" {
 			continue
@@ -115,5 +105,3 @@ func (a *attempt) demote() {
 		a.table.candidates[i].Demoted = true
 	}
 }
-
-func avoids(t *corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // fixture is the plugin in a real scheduling framework.
@@ -42,7 +43,7 @@ func newFixture(tb testing.TB, args *config.SchedulingPolicyArgs, nodes ...*core
 	f := &fixture{Cluster: plugintest.NewCluster(tb, nodes), nodes: nodes, store: decision.NewStore(clock.RealClock{})}
 	f.recorder, f.classifiers = NewRecorder(f.store), &capacitymix.Classifiers{}
 	f.framework = f.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		pl, err := NewFactory(f.recorder, f.classifiers, nil)(ctx, args, h)
+		pl, err := NewFactory(f.recorder, f.classifiers, nil, upstream.Admission{})(ctx, args, h)
 		f.plugin, _ = pl.(*SchedulingPolicy)
 		return pl, err
 	})

@@ -24,8 +24,8 @@ import (
 const (
 	// retryAfter collects the changes of a group before its members that wait are tried again.
 	retryAfter = 20 * time.Millisecond
-	// recountAfter collects the changes of a namespace's policies before its pods are counted again. Who changes a policy without
-	// end has the pods of its own namespace counted twice a second, beside the scheduling cycles.
+	// recountAfter collects the changes of a namespace's policies before its pods are counted again. A tenant who changes a
+	// policy all the time causes two counts a second of the pods of their own namespace, beside the scheduling cycles.
 	recountAfter = 500 * time.Millisecond
 )
 

@@ -18,13 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/policies/rules"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/perscheduler"
 	"berth.dev/berth/plugins/reservation"
 )
@@ -32,11 +31,12 @@ import (
 // Name of the plugin in KubeSchedulerConfiguration profiles.
 const Name = "SchedulingPolicy"
 
-// SchedulingPolicy implements the extension points. The policies, what their strategies remember and the records are shared
+// SchedulingPolicy implements the extension points. The policies, the state of their strategies and the records are shared
 // by all profiles of a scheduler.
 type SchedulingPolicy struct {
 	*shared
-	handle fwk.Handle
+	handle    fwk.Handle
+	admission admission.Check
 	// preparer returns what prepares the bindings of groups, false in a profile without the plugin Reservation.
 	preparer func() (preparer, bool)
 	// governor governs pods without a policy, nil if none does.
@@ -71,11 +71,12 @@ func (pl *SchedulingPolicy) EventsToRegister(context.Context) ([]fwk.ClusterEven
 // sameGroup queues a pod after an event of itself, of another pod of its group, or of a pod that can have had capacity for the
 // group. Pods of other namespaces wake it only if they had a node: a tenant's new pods wake those of no other.
 func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	old, now, err := schedutil.As[*corev1.Pod](oldObj, newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
+	now, _ := newObj.(*corev1.Pod)
 	if now == nil {
+		old, ok := oldObj.(*corev1.Pod)
+		if !ok {
+			return fwk.Queue, fmt.Errorf("want pods, got %T and %T", oldObj, newObj)
+		}
 		if old.Spec.NodeName != "" || old.Namespace == pod.Namespace {
 			return fwk.Queue, nil
 		}
@@ -91,9 +92,10 @@ func (pl *SchedulingPolicy) sameGroup(_ klog.Logger, pod *corev1.Pod, oldObj, ne
 }
 
 // NewFactory returns a plugin factory for one scheduler binary. The recorder records the decisions; the classifiers are those
-// that CapacityMix shares, the preparers those of the plugin Reservation.
+// that CapacityMix shares, the preparers those of the plugin Reservation. The check is made under the lock of a node.
 func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, preparers *reservation.Preparers,
-) frameworkruntime.PluginFactory {
+	check admission.Check,
+) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.SchedulingPolicyArgs)
@@ -103,7 +105,7 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 		if err := validation.ValidateSchedulingPolicyArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 			return nil, err
 		}
-		pl := &SchedulingPolicy{handle: handle, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
+		pl := &SchedulingPolicy{handle: handle, admission: check, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
 		if args.DefaultPolicy != nil {
 			compiled, err := rules.Compile(args.DefaultPolicy)
 			if err != nil {

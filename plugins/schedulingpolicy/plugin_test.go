@@ -49,12 +49,12 @@ func TestInvalidRulesOfAProfileStopTheScheduler(t *testing.T) {
 	t.Parallel()
 	args := noArgs()
 	args.DefaultPolicy = &v1alpha1.SchedulingRules{Score: &v1alpha1.ScoreRules{Preset: "Fast"}}
-	_, err := NewFactory(NewRecorder(nil), nil, nil)(t.Context(), args, nil)
+	_, err := NewFactory(NewRecorder(nil), nil, nil, nil)(t.Context(), args, nil)
 	assert.ErrorContains(t, err, `pluginConfig.SchedulingPolicy.args.defaultPolicy.score.preset: "Fast" is not supported`)
 	args.SyncTimeoutSeconds = 0
-	_, err = NewFactory(NewRecorder(nil), nil, nil)(t.Context(), args, nil)
+	_, err = NewFactory(NewRecorder(nil), nil, nil, nil)(t.Context(), args, nil)
 	assert.ErrorContains(t, err, "pluginConfig.SchedulingPolicy.args.syncTimeoutSeconds")
-	_, err = NewFactory(NewRecorder(nil), nil, nil)(t.Context(), nil, nil)
+	_, err = NewFactory(NewRecorder(nil), nil, nil, nil)(t.Context(), nil, nil)
 	assert.ErrorContains(t, err, "SchedulingPolicyArgs")
 }
 

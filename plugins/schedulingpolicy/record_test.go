@@ -16,11 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/internal/metrics"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // assumed is a pod as the scheduler has it from the moment in which it has a node.
@@ -30,15 +32,19 @@ func assumed(p *corev1.Pod, node string) *corev1.Pod {
 	return p
 }
 
-// fail calls the handler of failures as the scheduler does.
+// fail calls the handler of failures as the scheduler does when an attempt fails.
 func (f *fixture) fail(t *testing.T, p *corev1.Pod, status *fwk.Status) {
 	t.Helper()
 	info, err := framework.NewPodInfo(p)
 	require.NoError(t, err)
 	called := false
-	f.recorder.Handler(func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
-		called = true
-	})(f.Ctx, f.framework, &framework.QueuedPodInfo{PodInfo: info}, status, nil, time.Time{})
+	s := &scheduler.Scheduler{
+		FailureHandler: func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
+			called = true
+		},
+	}
+	upstream.Observe(s, f.recorder)
+	s.FailureHandler(f.Ctx, f.framework, &framework.QueuedPodInfo{PodInfo: info}, status, nil, time.Time{})
 	assert.True(t, called, "the scheduler's own handler is called too")
 }
 
@@ -190,7 +196,7 @@ func TestBindingsEndBesideTheNextCycle(t *testing.T) {
 	group.Go(func() {
 		for range 100 {
 			f.framework.RunReservePluginsUnreserve(f.Ctx, state, p, on)
-			f.recorder.failed("berth-scheduler", assumed(p, on), fwk.NewStatus(fwk.Error, "the API server answered 409"), time.Time{})
+			f.recorder.Failed("berth-scheduler", assumed(p, on), fwk.NewStatus(fwk.Error, "the API server answered 409"), nil, time.Time{})
 			f.framework.RunPostBindPlugins(f.Ctx, state, p, on)
 		}
 	})

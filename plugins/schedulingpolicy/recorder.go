@@ -4,7 +4,6 @@ package schedulingpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -26,8 +23,8 @@ import (
 	"berth.dev/berth/plugins/schedulingpolicy/decisionobjects"
 )
 
-// Recorder records the attempts of a scheduler. A plugin does not learn why an attempt failed after it was called, so the
-// scheduler's handler of failures, which does, has to be wrapped by Handler.
+// Recorder records the attempts of a scheduler. The framework calls no plugin when an attempt fails, and none with the status of a
+// rejected node, so the scheduler has to call Failed and Rejected (docs/extension-points.md).
 type Recorder struct {
 	store *decision.Store
 	// objects is nil where there is no API server, in unit tests.
@@ -36,7 +33,7 @@ type Recorder struct {
 	mu sync.Mutex
 	// profiles are the plugins by the name of their profile.
 	profiles map[string]*SchedulingPolicy
-	// failing are the attempts whose node was taken back, until the handler is called, by pod. order has their pods, oldest first.
+	// failing are the attempts whose node was taken back, by pod, until Failed is called. order has their pods, oldest first.
 	failing map[types.UID]*unbound
 	order   []*unbound
 }
@@ -89,7 +86,7 @@ func (r *Recorder) add(profile string, pl *SchedulingPolicy) {
 	r.profiles[profile] = pl
 }
 
-// maxFailing bounds the records that wait for the handler: attempts that pod groups try and take back never reach it.
+// maxFailing bounds the records that wait for Failed, which is not called for attempts that pod groups try and take back.
 const maxFailing = 1024
 
 func (r *Recorder) unreserved(u *unbound) {
@@ -123,26 +120,24 @@ func (r *Recorder) take(profile string, uid types.UID) (*SchedulingPolicy, *unbo
 	return r.profiles[profile], u
 }
 
-// Handler returns the scheduler's handler of failures, with a record of each.
-func (r *Recorder) Handler(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
-	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
-		nominating *fwk.NominatingInfo, start time.Time,
-	) {
-		r.failed(profile.ProfileName(), pod.Pod, status, start)
-		next(ctx, profile, pod, status, nominating, start)
-	}
-}
-
-// failed records an attempt that failed. From the moment in which a node is selected, the scheduler passes the assumed pod, which
-// has a node name, as has a pod that runs and is tried again because it is to be resized. That is no attempt.
-func (r *Recorder) failed(profile string, pod *corev1.Pod, status *fwk.Status, start time.Time) {
+// Failed records an attempt that failed. From the moment in which a node is selected, the scheduler passes the assumed pod, which
+// has a node name, as has a pod that runs and is tried again because it is to be resized. That is no attempt. nodes are the
+// statuses of the nodes that rejected the pod, nil if none did.
+func (r *Recorder) Failed(profile string, pod *corev1.Pod, status *fwk.Status, nodes fwk.NodeToStatusReader, start time.Time) {
 	pl, u := r.take(profile, pod.UID)
 	switch {
 	case pl == nil:
 	case u != nil:
 		pl.notBound(u, pod, status)
 	case !resourcehelper.IsPodResizeDeferred(pod):
-		pl.notPlaced(pod, status, start)
+		pl.notPlaced(pod, status, nodes, start)
+	}
+}
+
+// Rejected keeps why a node is rejected, in the cycles of pods whose rules request it.
+func (r *Recorder) Rejected(state fwk.CycleState, node fwk.NodeInfo, status *fwk.Status) {
+	if c := read(state); c != nil {
+		c.rejected.add(node, status)
 	}
 }
 
@@ -171,7 +166,7 @@ func withReservation(r *decision.Record) string {
 }
 
 // notPlaced records an attempt that reserved no node.
-func (pl *SchedulingPolicy) notPlaced(pod *corev1.Pod, status *fwk.Status, start time.Time) {
+func (pl *SchedulingPolicy) notPlaced(pod *corev1.Pod, status *fwk.Status, nodes fwk.NodeToStatusReader, start time.Time) {
 	g := pl.governorOf(pod)
 	if g == nil {
 		return
@@ -186,22 +181,22 @@ func (pl *SchedulingPolicy) notPlaced(pod *corev1.Pod, status *fwk.Status, start
 	}
 	record := pl.begin(g, pod, start)
 	record.Outcome, record.Message, record.Node = outcome, status.Message(), pod.Spec.NodeName
-	if fit, ok := errors.AsType[*framework.FitError](status.AsError()); ok {
-		record.Rejections = pl.rejections(pod, fit)
-	}
+	record.Rejections = pl.rejections(pod, nodes)
 	pl.keep(g, record)
 }
 
 // rejections are the reasons for which nodes were rejected: by filters, or all that filters were not tried on by a PreFilter.
-func (pl *SchedulingPolicy) rejections(pod *corev1.Pod, fit *framework.FitError) []decision.Rejection {
-	of := fit.Diagnosis.NodeToStatus
+func (pl *SchedulingPolicy) rejections(pod *corev1.Pod, nodes fwk.NodeToStatusReader) []decision.Rejection {
+	if nodes == nil {
+		return nil
+	}
 	all, err := pl.handle.SnapshotSharedLister().NodeInfos().List()
-	if of == nil || err != nil {
+	if err != nil {
 		return nil
 	}
 	var list []decision.Rejected
 	for _, node := range all {
-		list = reasonsOf(list, node, of.Get(node.Node().Name))
+		list = reasonsOf(list, node, nodes.Get(node.Node().Name))
 	}
 	return decision.Aggregate(pod, list)
 }

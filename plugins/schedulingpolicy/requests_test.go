@@ -11,6 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"berth.dev/berth/scheduler/upstream"
 )
 
 func drawRequests(t *rapid.T, name string) corev1.ResourceList {
@@ -65,7 +67,7 @@ func TestRequestsAreThoseOfTheScheduler(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: reason}}
 		}
 		want := (&framework.PodInfo{Pod: p}).CalculateResource()
-		cpu, memory := requestsOf(p)
+		cpu, memory := requestsOf(upstream.Admission{}, p)
 		require.Equal(t, want.Non0CPU, cpu, "%+v", p)
 		require.Equal(t, want.Non0Mem, memory, "%+v", p)
 	})
@@ -74,5 +76,5 @@ func TestRequestsAreThoseOfTheScheduler(t *testing.T) {
 func TestRequestsOfAPodCostNoMemory(t *testing.T) {
 	x := pod("x", "", requests("250m", "1Gi"))
 	x.Spec.Containers = append(x.Spec.Containers, corev1.Container{Name: "without"})
-	require.Zero(t, testing.AllocsPerRun(100, func() { requestsOf(x) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { requestsOf(nil, x) }))
 }

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/plugins/internal/metrics"
 )
 
-// Reserve tells the strategy which node was selected, also where only one was feasible and none was scored.
+// Reserve passes the selected node to the strategy, also where only one was feasible and none was scored.
 func (pl *SchedulingPolicy) Reserve(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := read(cycleState)
 	if c == nil {
@@ -30,7 +30,7 @@ func (pl *SchedulingPolicy) Reserve(_ context.Context, cycleState fwk.CycleState
 	return nil
 }
 
-// Unreserve leaves the attempt to the handler of failures, which knows why it failed. It can be called twice, and without
+// Unreserve leaves the attempt to the Recorder, which gets the reason of the failure. It can be called twice, and without
 // Reserve.
 func (pl *SchedulingPolicy) Unreserve(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c := read(cycleState)

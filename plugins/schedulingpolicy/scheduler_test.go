@@ -34,6 +34,7 @@ import (
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/schedulingpolicy/nodelock"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // hooks is a plugin after SchedulingPolicy that does what a test sets. Nil is success.
@@ -114,7 +115,7 @@ func newRunning(t *testing.T, rules func(*v1alpha1.SchedulingRules), nodes ...*c
 	registry := frameworkruntime.Registry{
 		r.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return r.hooks, nil },
 		Name: func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			pl, err := NewFactory(recorder, &capacitymix.Classifiers{}, nil)(ctx, noArgs(), h)
+			pl, err := NewFactory(recorder, &capacitymix.Classifiers{}, nil, upstream.Admission{})(ctx, noArgs(), h)
 			r.plugin, _ = pl.(*SchedulingPolicy)
 			return pl, err
 		},
@@ -134,7 +135,7 @@ func newRunning(t *testing.T, rules func(*v1alpha1.SchedulingRules), nodes ...*c
 	s, err := scheduler.New(ctx, r.client, factory, nil, func(string) events.EventRecorderLogger { return r.events },
 		scheduler.WithProfiles(profile), scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	require.NoError(t, err)
-	recorder.Attach(s)
+	upstream.Observe(s, recorder)
 	r.plugin.clock = r.clock
 	r.plugin.preparer = func() (preparer, bool) { return &preparations{}, true }
 	r.plugin.policyHandler().OnAdd(policy(rules, func(r *v1alpha1.SchedulingRules) {

@@ -13,12 +13,12 @@ import (
 )
 
 // PreScore scores all feasible nodes.
-func (pl *SchedulingPolicy) PreScore(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (pl *SchedulingPolicy) PreScore(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	c := read(cycleState)
 	if c == nil {
 		return skip
 	}
-	t, err := pl.score(ctx, cycleState, c.governor, pod, nodes)
+	t, err := pl.score(cycleState, c.governor, pod, nodes)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

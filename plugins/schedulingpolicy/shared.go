@@ -70,7 +70,7 @@ type shared struct {
 	versions map[string]int64
 }
 
-// governor is a policy or the rules of a profile, with what its strategy remembers. Scheduling cycles use it one at a time.
+// governor is a policy or the rules of a profile, with the state of its strategy. Scheduling cycles use it one at a time.
 type governor struct {
 	// policy is nil for the rules of a profile.
 	policy  *registry.Policy

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package topologyspread is the scoring of kube-scheduler's PodTopologySpread
-// for pods whose siblings no one has counted yet.
+// for pods whose siblings CapacityMix does not count.
 //
 // By default PodTopologySpread prefers zones and nodes with few pods of the same
 // ReplicaSet, StatefulSet or Service, and looks at every pod of the cluster for
 // every pod that it places. CapacityMix prefers them as well, from counts that
-// its ledger keeps. So in the profiles that Berth ships this plugin stands in
-// for the scoring of PodTopologySpread: it does the same, but for pods with a
-// mix that have no constraints of their own it does nothing.
+// its ledger keeps. So in the profiles that Berth ships, this plugin replaces
+// the scoring of PodTopologySpread. It does the same, except for pods with a mix
+// and without constraints of their own, for which it does nothing.
 package topologyspread
 
 import (

@@ -11,7 +11,7 @@ import (
 )
 
 // What it does about pods is in test/perf/cycle, in a whole scheduler, and in test/integration/mix/transparency.
-func TestItHasNoArguments(t *testing.T) {
+func TestThePluginHasNoArguments(t *testing.T) {
 	_, err := New(t.Context(), &config.CapacityMixArgs{}, nil)
 	require.EqualError(t, err, "want no args, got *config.CapacityMixArgs")
 }

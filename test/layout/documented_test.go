@@ -23,7 +23,7 @@ var (
 // A user who finds one of our names on an object looks it up on the page.
 func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
 	inCode := sets.New[string]()
-	for _, part := range []string{"apis", "controllers", "internal", "plugins", "services"} {
+	for _, part := range []string{"apis", "controllers", "internal", "plugins", "scheduler", "services"} {
 		inCode.Insert(matchesIn(t, "../../"+part, nameInCode, func(path string) bool {
 			return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
 		})...)

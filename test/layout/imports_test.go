@@ -69,17 +69,17 @@ var rules = map[string]rule{
 		refuses: []edge{{module + "apis/v1alpha1", module + "internal/mix/split"}},
 	},
 	"the scheduler side imports nothing of the cluster side": {
-		from: ours("plugins"), to: ours("controllers", "services"),
+		from: ours("plugins", "scheduler"), to: ours("controllers", "services"),
 		why:     "they speak through API objects",
 		refuses: []edge{{module + "plugins/capacitymix", module + "controllers/mix/rebalance"}},
 	},
 	"the cluster side imports nothing of the scheduler side": {
-		from: ours("controllers", "services"), to: ours("plugins"),
+		from: ours("controllers", "services"), to: ours("plugins", "scheduler"),
 		why:     "they speak through API objects",
 		refuses: []edge{{module + "services/limits", module + "plugins/resourcelimit"}},
 	},
 	"internal imports neither side": {
-		from: ours("internal"), to: ours("plugins", "controllers", "services", "cmd", "hack", "test"),
+		from: ours("internal"), to: ours("plugins", "scheduler", "controllers", "services", "cmd", "hack", "test"),
 		why:     "internal stands below all others",
 		refuses: []edge{{module + "internal/mix/policy", module + "plugins/capacitymix"}},
 	},
@@ -98,7 +98,7 @@ var rules = map[string]rule{
 		refuses: []edge{{module + "internal/cli/mix", module + "internal/cli/clitest"}},
 	},
 	"products do not import tools or tests": {
-		from: ours("apis", "internal", "plugins", "controllers", "services", "cmd"), to: ours("hack", "test"),
+		from: ours("apis", "internal", "plugins", "scheduler", "controllers", "services", "cmd"), to: ours("hack", "test"),
 		why:     "hack and test are not shipped",
 		refuses: []edge{{module + "plugins/capacitymix", module + "hack/cluster"}},
 	},
@@ -123,11 +123,40 @@ var rules = map[string]rule{
 	"k8s.io/kubernetes is imported by the scheduler side only": {
 		from: ours(""), to: []string{"k8s.io/kubernetes"},
 		except: func(from, _ string) bool {
-			return in(from, ours("plugins", "cmd/berth-scheduler", "apis/config", "internal/mix/simulation", "test")...)
+			_, ofPlugins := kubernetesInPlugins[strings.TrimPrefix(from, module)]
+			return ofPlugins || in(from, ours("scheduler", "apis/config", "internal/mix/simulation", "test")...)
 		},
-		why:     "its API is not stable, and it makes every binary large",
-		refuses: []edge{{module + "controllers/mix/rebalance", "k8s.io/kubernetes/pkg/scheduler"}},
+		why: "its API is not stable, and it makes every binary large; plugins use k8s.io/kube-scheduler/framework",
+		refuses: []edge{
+			{module + "controllers/mix/rebalance", "k8s.io/kubernetes/pkg/scheduler"},
+			{module + "plugins/reservation", "k8s.io/kubernetes/pkg/scheduler/framework"},
+		},
 	},
+	"scheduler alone uses kube-scheduler beyond its plugins": {
+		from: ours(""), to: []string{"k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/pkg/scheduler"},
+		except: func(from, to string) bool {
+			return in(from, ours("scheduler", "test", "plugins/internal/plugintest")...) ||
+				in(to, "k8s.io/kubernetes/pkg/scheduler") && to != "k8s.io/kubernetes/pkg/scheduler" && !in(to, "k8s.io/kubernetes/pkg/scheduler/backend")
+		},
+		why: "what is missing upstream is in one place (docs/extension-points.md)",
+		refuses: []edge{
+			{module + "plugins/topologyspread", "k8s.io/kubernetes/pkg/scheduler"},
+			{module + "plugins/topologyspread", "k8s.io/kubernetes/pkg/scheduler/backend/cache"},
+			{module + "cmd/berth-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler/app"},
+		},
+	},
+	"plugins do not import the scheduler": {
+		from: ours("plugins"), to: ours("scheduler"),
+		why:     "they declare the interfaces that they need of it",
+		refuses: []edge{{module + "plugins/reservation", module + "scheduler/upstream"}},
+	},
+}
+
+// kubernetesInPlugins are the packages of plugins that import k8s.io/kubernetes, and why each has to.
+var kubernetesInPlugins = map[string]string{
+	"plugins/topologyspread":      "it wraps the in-tree plugin PodTopologySpread",
+	"plugins/internal/taints":     "the names of feature gates are in no staging module",
+	"plugins/internal/plugintest": "it has the scheduler's framework for unit tests",
 }
 
 // commandGroups are the folders of the commands of kubectl berth.
@@ -158,6 +187,17 @@ func in(pkg string, folders ...string) bool {
 
 func (r *rule) forbids(from, to string) bool {
 	return in(from, r.from...) && in(to, r.to...) && (r.except == nil || !r.except(from, to))
+}
+
+func TestEachExceptionOfPluginsIsNeeded(t *testing.T) {
+	packages, err := importtable.Packages("../..")
+	require.NoError(t, err)
+	for exception := range kubernetesInPlugins {
+		assert.True(t, slices.ContainsFunc(packages, func(p importtable.Package) bool {
+			return p.ImportPath == module+exception &&
+				slices.ContainsFunc(p.Imports, func(to string) bool { return in(to, "k8s.io/kubernetes") })
+		}), "%s does not import k8s.io/kubernetes", exception)
+	}
 }
 
 func TestImportRules(t *testing.T) {

@@ -16,7 +16,7 @@ var programs = []struct {
 	name    string
 	folders []string
 }{
-	{"berth-scheduler", []string{"plugins", "cmd/berth-scheduler"}},
+	{"berth-scheduler", []string{"plugins", "scheduler"}},
 	{"berth-controller", []string{"controllers", "services", "internal/config/program", "cmd/berth-controller"}},
 }
 

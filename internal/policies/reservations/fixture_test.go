@@ -110,7 +110,7 @@ func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
-// hold holds capacity on nodes, as the Placer does.
+// hold holds capacity on nodes, as the Holder does.
 func (l *Ledger) hold(name string, now time.Time, nodes ...string) {
 	for _, n := range nodes {
 		l.Hold(l.named(name).r, n, now)

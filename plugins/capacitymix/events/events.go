@@ -136,7 +136,7 @@ func (r *Recorder) Borrowed(pod *corev1.Pod, slot int, slotType, nodeType capaci
 		"Scheduled on %s node %s: no %s capacity for slot %d", nodeType, node, slotType, slot)
 }
 
-// first remembers a problem. It returns false if the problem is remembered already.
+// first keeps a problem. It returns false if the problem was kept before.
 func (r *Recorder) first(p problem) bool {
 	hash := maphash.Comparable(r.seed, p)
 	if _, known := r.emitted.Get(hash); known {

@@ -4,7 +4,7 @@ package ledger
 
 import "time"
 
-// Stage says which nodes a pending pod is tried on. A pod that finds no free capacity
+// Stage determines which nodes a pending pod is tried on. A pod that finds no free capacity
 // moves on to the next stage at once.
 type Stage uint8
 
@@ -25,7 +25,7 @@ const (
 	StagePreempt
 )
 
-// String is the name of the stage as it stands in logs and metrics.
+// String is the name of the stage in logs and metrics.
 func (s Stage) String() string {
 	return [...]string{"sample", "type", "ahead", "borrow", "preempt"}[s]
 }

@@ -51,12 +51,12 @@ type Entry struct {
 	UID  string
 	Slot int
 	Node string
-	// Pending says that the pod holds its slot but is not seen bound.
+	// Pending is set for a pod that holds its slot and was not seen bound.
 	Pending bool
 }
 
 // Entries returns the pods of a group that is governed by a policy, sorted by
-// slot: what the ledger believes.
+// slot, as the ledger has them.
 func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

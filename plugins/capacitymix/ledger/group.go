@@ -45,7 +45,7 @@ type group struct {
 	own     *ownDomains // in place of domains, for a group that names labels of its own
 	zones   []int32     // pods per zone
 	hosts   map[string]int32
-	// siblings are nil until they are requested.
+	// siblings are nil until Siblings is called.
 	siblings *siblings
 }
 
@@ -181,8 +181,8 @@ func (g *group) assign(r *record, slot int) {
 	}
 }
 
-// float makes a pod one without a slot of its own. It remembers the slot that
-// it brought, to take it when the holder leaves.
+// float makes a pod one without a slot of its own. The record keeps the slot that
+// is on the pod: the pod takes it when the holder leaves.
 func (g *group) float(r *record, brought int) {
 	r.unassigned, r.pod.Slot = true, brought
 	g.unassigned[r.uid] = r

@@ -230,8 +230,8 @@ func TestHostileNodeLabelsAndSpreadListsCostLittle(t *testing.T) {
 	}
 }
 
-// hostile does random operations with hostile values on a ledger, and knows
-// what pods and nodes it named.
+// hostile does random operations with hostile values on a ledger, and keeps
+// the names of its pods and nodes.
 type hostile struct {
 	*tenant
 	pick  func(n int) int // a number below n

@@ -23,11 +23,11 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// ErrNoClaim says that a pod does not hold the slot it was scheduled for: it
+// ErrNoClaim is the error for a pod that does not hold the slot it was scheduled for: it
 // was deleted, or another pod that is already bound turned out to hold the slot.
 var ErrNoClaim = errors.New("the pod does not hold this slot any more")
 
-// ErrGone says that a pod is no longer known to the API server.
+// ErrGone is the error for a pod that the API server does not have any more.
 var ErrGone = errors.New("the pod is gone")
 
 // Ledger is safe for concurrent use. Node, alone, takes no lock.
@@ -112,12 +112,12 @@ type Claim struct {
 	Slot int
 	// AnyOrder: the pod's owner removes its pods in any order.
 	AnyOrder bool
-	// Keep holds on to a slot claimed before even if a lower one is free: the
-	// pod has been promised a node of its type.
+	// Keep keeps the slot that the pod claimed before, even if a lower one is free:
+	// the pod is nominated to a node of its type.
 	Keep bool
-	// Exists is requested once, when the pod is not in the ledger yet: does the
-	// API server know it? Otherwise a pod whose deletion has been handled
-	// already would hold a slot indefinitely.
+	// Exists reports whether the API server has the pod. It is called once, for a
+	// pod that is not in the ledger yet: a pod whose deletion was handled before
+	// would hold its slot indefinitely.
 	Exists func() bool
 }
 
@@ -256,7 +256,7 @@ type Bound struct {
 	Identity bool
 }
 
-// Observe records a bound or opened pod. What the API server says wins over any claim. It
+// Observe records a bound or opened pod. The API server has precedence over any claim. It
 // reports whether the pod held a claim of this scheduler until now.
 func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	l.mu.Lock()
@@ -288,7 +288,7 @@ func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	return claimedBefore
 }
 
-// hold gives a record the slot that its pod says it has, or comes with.
+// hold gives a record the slot that is on its pod, or that its pod is created with.
 func (r *record) hold(slot int, identity bool) {
 	switch {
 	case identity:

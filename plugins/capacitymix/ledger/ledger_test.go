@@ -307,7 +307,7 @@ func TestSampleIsFairOverZonesAndGoesRound(t *testing.T) {
 	assert.Len(t, whole, 33, "when one zone has no more, the others fill up")
 }
 
-func TestSetNodeTellsWhenAWaitingPodMayFindAnotherAnswer(t *testing.T) {
+func TestSetNodeReportsWhenAWaitingPodMayGetAnotherResult(t *testing.T) {
 	l := newLedger(t)
 	assert.False(t, l.SetNode(node("n", "spot", "z")), "a new node: the scheduling queue sees to that")
 	assert.False(t, l.SetNode(node("n", "spot", "z")))

@@ -13,12 +13,12 @@ import (
 // numTypes is the number of capacity types, Unknown included.
 const numTypes = 3
 
-// Node is what the scheduler needs to know of a node. It is small and a value:
+// Node is what the scheduler uses of a node. It is small and a value:
 // Filter and Score read one per call, and every pointer that they need not
 // follow counts.
 type Node struct {
 	Type capacity.Type
-	// Departing says that the node is about to go.
+	// Departing is set for a node that is about to go.
 	Departing bool
 	// domain is the interruption domain by the configured labels.
 	domain int32

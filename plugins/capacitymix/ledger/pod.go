@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/podphase"
@@ -21,11 +20,13 @@ func Active(pod *corev1.Pod) bool {
 
 // Unschedulable returns the condition of a pod for which a scheduler found no node, nil for others.
 func Unschedulable(pod *corev1.Pod) *corev1.PodCondition {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
-		return nil
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c
+		}
 	}
-	return c
+	return nil
 }
 
 // Annotations record the claim of a pod on the pod. The ledger is rebuilt from them.

@@ -61,8 +61,8 @@ func (ks *keyset) leave(number int32) {
 }
 
 // ownDomains counts the spot pods of one group by labels that its mix names. It
-// has no entry for what no pod is in, so a tenant's lists cost by the pods that
-// they are for: neither nodes nor other groups know of them.
+// has no entry for a domain without pods, so the lists of a tenant cost memory for
+// the pods of the tenant only, and none for nodes or other groups.
 type ownDomains struct {
 	keys   []string
 	byName map[string]*domain

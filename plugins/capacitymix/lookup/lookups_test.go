@@ -113,7 +113,7 @@ func TestPodsAreHeldUntilTheWatchDeliversTheMixes(t *testing.T) {
 	assert.False(t, q.delivered("shop", list))
 }
 
-// It was listed, and deleted before the watch was looked at: no one waits half a minute for it.
+// The mix was listed, and deleted before the watch was compared: no pod waits half a minute for it.
 func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
 	q := newLive(t)
 	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 1}}

@@ -4,15 +4,12 @@ package nodesample
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	resourcehelper "k8s.io/component-helpers/resource"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 // requiresParticularNodes reports whether a pod requires particular nodes, which
@@ -104,16 +101,9 @@ func requests(pod *corev1.Pod) (cpu, memory int64) {
 // tolerates decides as the TaintToleration filter does, so that the few nodes of
 // the sample are not spent on those it rejects.
 func tolerates(pod *corev1.Pod, info fwk.NodeInfo) bool {
-	taints := info.Node().Spec.Taints
-	if len(taints) == 0 {
-		return true
-	}
-	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, taints, pod.Spec.Tolerations, repels, comparison)
+	_, untolerated := taints.Untolerated(info.Node(), pod, taints.Repels)
 	return !untolerated
 }
-
-func repels(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 
 // freeAfter is a rough, cheap form of the NodeResourcesFit filter, which still
 // decides, and of its score: how much CPU and memory the pod would leave free, in

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHangingAPIServerHoldsUpNoCycleForEver(t *testing.T) {
+func TestAHangingAPIServerDoesNotBlockACycle(t *testing.T) {
 	b := NewBindings(1, time.Millisecond)
 	hang := make(chan struct{})
 	go func() { _ = b.Do(t.Context(), func() error { <-hang; return nil }) }()

@@ -118,7 +118,7 @@ func TestWhatWaitsSinceAnEarlierWindowMakesItFull(t *testing.T) {
 	})
 }
 
-// A few pods now and then tell nothing about the server.
+// A few pods now and then are no measure of the server.
 func TestTheBoundStaysWhileItIsNotReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBindings(firstBound, time.Hour)

@@ -15,8 +15,8 @@ import (
 const catchUpTimeout = time.Second
 
 // Progress is how far the event handler of a resource has come. The scheduling queue has a handler of its own, and can
-// try the successor of a pod before the ledger knows that the pod was deleted. Each handler gets the events in the same
-// order: once the ledger's has had a version of a pod, it has had all that led to it. The zero value has had nothing.
+// try the successor of a pod before the ledger has the deletion of the pod. Each handler gets the events in the same
+// order: once the ledger's handler has had a version of a pod, it has had all earlier ones. The zero value has had nothing.
 type Progress struct {
 	mu      sync.Mutex
 	version string

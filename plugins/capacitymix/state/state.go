@@ -15,12 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -40,6 +38,7 @@ import (
 	"berth.dev/berth/plugins/internal/crdinformer"
 	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 // ErrReasonNotSynced is the reason for which PreEnqueue holds a pod back at first.
@@ -117,7 +116,7 @@ func New(
 		fenced: fenced,
 		logger: klog.FromContext(ctx),
 	}
-	s.Mixes.Comparison = utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+	s.Mixes.Comparison = taints.Compared()
 	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)

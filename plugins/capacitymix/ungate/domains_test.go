@@ -69,7 +69,7 @@ func (f *fallbackFixture) next(i int, changes ...func(*corev1.Pod)) capacity.Typ
 	return limited
 }
 
-func TestAZoneWithoutSpotSaysNothingAboutAnother(t *testing.T) {
+func TestAZoneWithoutSpotDoesNotCountAgainstAnother(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.failsIn(0, inZone("a"))
 	assert.Equal(t, capacity.OnDemand, f.next(10, inZone("a")))
@@ -98,7 +98,7 @@ func TestAFreeSpotPlaceClosesTheCircuitBreaker(t *testing.T) {
 	}
 }
 
-func TestAPodThatItsSiblingsBlockSaysNothingAboutSpot(t *testing.T) {
+func TestAPodThatItsSiblingsBlockDoesNotCountAgainstSpot(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.spotNode("a", 10)
 	f.failsIn(0, spread)
@@ -135,7 +135,7 @@ func TestTheSuccessorOfAPodOfAnotherScopeGoesToOnDemand(t *testing.T) {
 }
 
 // Pods that request little find a node where those that request much do not. Neither waits because of the others.
-func TestAPodThatRequestsLessSaysNothingAboutOneThatRequestsMore(t *testing.T) {
+func TestSmallAndLargePodsDoNotCountForEachOther(t *testing.T) {
 	f := newFallbackFixture(t)
 	requests := func(cpu string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {

@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/metrics"
 )
 
@@ -117,13 +118,13 @@ func (w *waitingPod) pod(uid types.UID) fallback.Pod {
 }
 
 func newSpotFallback(
-	s *state.State, client clientset.Interface, label *gate.Label, policyOf func(*corev1.Pod) *policy.Policy,
+	s *state.State, client clientset.Interface, label *gate.Label, check admission.Check, policyOf func(*corev1.Pod) *policy.Policy,
 ) *spotFallback {
 	return &spotFallback{
 		State:    s,
 		label:    label,
 		nodes:    s.Nodes,
-		places:   places{pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, held: map[types.UID]place{}},
+		places:   places{pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, admission: check, held: map[types.UID]place{}},
 		client:   client,
 		policyOf: policyOf,
 		clock:    clock.RealClock{},

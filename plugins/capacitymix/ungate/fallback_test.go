@@ -32,7 +32,7 @@ import (
 const spotWait = 10 * time.Minute
 
 // fallbackFixture is a process that leads since mixtest.Noon, with a clock that the test
-// sets. It deletes pods by a fake, which answers as the test wants.
+// sets. It deletes pods by a fake, whose answer the test sets.
 type fallbackFixture struct {
 	*fixture
 	t       *testing.T
@@ -73,14 +73,14 @@ func (f *fallbackFixture) opened(i int, changes ...func(*corev1.Pod)) (*corev1.P
 	return pod, t
 }
 
-// tell has the watch say how a pod is now.
+// tell delivers a pod as the watch does.
 func (f *fallbackFixture) tell(pod *corev1.Pod) {
 	f.t.Helper()
 	f.cluster.SetPods(f.t, pod)
 	f.addPod(pod)
 }
 
-// gone has the watch say that a pod is deleted.
+// gone delivers the deletion of a pod as the watch does.
 func (f *fallbackFixture) gone(pod *corev1.Pod) {
 	f.t.Helper()
 	f.cluster.DeletePod(f.t, pod)
@@ -195,7 +195,7 @@ func drain(f *spotFallback) (names []string) {
 	return names
 }
 
-func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
+func TestSomePodsAreKeptHoweverLongTheyWait(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"it has a node":                    func(p *corev1.Pod) { p.Spec.NodeName = "node" },
 		"another gate keeps it":            func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated },
@@ -249,7 +249,7 @@ func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 	assert.Len(t, f.deleted, 1)
 }
 
-// The others need not wait for as long, but no one is made in its place.
+// The other pods need not wait for as long, but no pod replaces this one.
 func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	f := newFallbackFixture(t)
 	pod := f.openedAndWaits(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
@@ -323,7 +323,7 @@ func (f *fallbackFixture) fails(from, n int) {
 	}
 }
 
-// A pod waits since its gate was removed, however old it is, also for a process that comes to lead then.
+// The wait of a pod begins when its gate is removed, however old the pod is, also in a process that leads later.
 func TestAPodWaitsSinceItsGateWasRemoved(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.clock.SetTime(mixtest.Noon.Add(time.Hour))

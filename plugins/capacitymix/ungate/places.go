@@ -8,16 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/features"
-	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/plugins/internal/admission"
+	"berth.dev/berth/plugins/internal/taints"
 )
 
 const (
@@ -33,9 +30,10 @@ type places struct {
 	pods       corelisters.PodLister
 	nodes      corelisters.NodeLister
 	classifier *capacity.Classifier
+	admission  admission.Check
 
 	at    time.Time
-	infos []*framework.NodeInfo
+	infos []fwk.NodeInfo
 	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
 	// the searches without a result were for pods of a namespace.
 	none  map[string]bool
@@ -63,10 +61,10 @@ func (p *places) find(now time.Time, pod *corev1.Pod, kind string, hold bool) bo
 		return false
 	}
 	for _, info := range p.infos {
-		if admits(info, pod) {
+		if p.admits(info, pod) {
 			if hold {
 				p.held[pod.UID] = place{pod, info.Node().Name, now.Add(leaderGracePeriod)}
-				info.AddPod(pod)
+				info.AddPodInfo(p.admission.PodInfo(pod))
 			}
 			return true
 		}
@@ -82,14 +80,13 @@ func (p *places) release(uid types.UID) { delete(p.held, uid) }
 // read reads nodes and pods from the caches.
 func (p *places) read(now time.Time) {
 	p.at, p.infos, p.none, p.tried = now, nil, map[string]bool{}, map[string]int{}
-	byName := map[string]*framework.NodeInfo{}
+	byName := map[string]fwk.NodeInfo{}
 	nodes, _ := p.nodes.List(labels.Everything()) // a cache does not fail
 	for _, node := range nodes {
 		if t, _ := p.classifier.Classify(node); t != capacity.Spot || !capacity.Accepting(node) {
 			continue
 		}
-		info := framework.NewNodeInfo()
-		info.SetNode(node)
+		info := p.admission.NodeInfo(node)
 		byName[node.Name] = info
 		p.infos = append(p.infos, info)
 	}
@@ -101,14 +98,14 @@ func (p *places) read(now time.Time) {
 	bound := map[types.UID]bool{}
 	for _, pod := range pods {
 		if info := byName[pod.Spec.NodeName]; info != nil && !podphase.Finished(pod) {
-			info.AddPod(pod)
+			info.AddPodInfo(p.admission.PodInfo(pod))
 			bound[pod.UID] = true
 		}
 	}
 	kept := map[types.UID]place{}
 	for uid, h := range p.held {
 		if info := byName[h.node]; info != nil && !bound[uid] && now.Before(h.until) {
-			info.AddPod(h.pod)
+			info.AddPodInfo(p.admission.PodInfo(h.pod))
 			kept[uid] = h
 		}
 	}
@@ -116,9 +113,7 @@ func (p *places) read(now time.Time) {
 }
 
 // admits reports whether a node has room for a pod, and the pod selects and tolerates the node.
-func admits(info *framework.NodeInfo, pod *corev1.Pod) bool {
-	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, info.Node().Spec.Taints, pod.Spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, comparison)
-	return !untolerated && len(scheduler.AdmissionCheck(pod, info, false)) == 0
+func (p *places) admits(info fwk.NodeInfo, pod *corev1.Pod) bool {
+	_, untolerated := taints.Untolerated(info.Node(), pod, taints.Repels)
+	return !untolerated && len(p.admission.Refusals(pod, info, false)) == 0
 }

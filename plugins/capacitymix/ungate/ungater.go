@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/events"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/metrics"
 )
 
@@ -60,7 +61,7 @@ type Ungater struct {
 
 // New returns an Ungater that limits pods to their capacity type by a node
 // label; without one it removes gates without a slot.
-func New(ctx context.Context, s *state.State, client clientset.Interface, label *gate.Label) *Ungater {
+func New(ctx context.Context, s *state.State, client clientset.Interface, label *gate.Label, check admission.Check) *Ungater {
 	u := &Ungater{
 		State:     s,
 		client:    client,
@@ -69,7 +70,7 @@ func New(ctx context.Context, s *state.State, client clientset.Interface, label 
 		foreign:   s.Resolver(nil),
 		queue:     newQueue(minRetry, maxRetry),
 	}
-	u.spotFallback = newSpotFallback(s, client, label, func(pod *corev1.Pod) *policy.Policy {
+	u.spotFallback = newSpotFallback(s, client, label, check, func(pod *corev1.Pod) *policy.Policy {
 		p, _ := u.resolver(pod).Resolve(pod)
 		return p
 	})

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // fixture is an Ungater with the state of a scheduler.
@@ -43,7 +44,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	require.NoError(tb, err)
 	label, _, err := arguments.CapacityTypeLabel(args, classifier)
 	require.NoError(tb, err)
-	f.ungater = New(c.Ctx, s, c.Client, &label)
+	f.ungater = New(c.Ctx, s, c.Client, &label, upstream.Admission{})
 	require.NoError(tb, s.Start(c.Ctx, handle, f.ungater))
 	f.ungater.AddProfile("berth-scheduler", s.Resolver(nil))
 	c.Start()
@@ -76,7 +77,7 @@ func TestTheQueuesOfAProcessThatNeverLedEndWithIt(t *testing.T) {
 	require.Eventually(t, func() bool { return u.queue.ShuttingDown() && u.spotFallback.queue.ShuttingDown() }, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
+func TestThePatchRemovesTheGateAndNamesThePod(t *testing.T) {
 	f := newFixture(t)
 	f.mix(t, mixtest.CapacityMix("web", 0, 0))
 	pod := mixtest.GatedPod("web", 0)

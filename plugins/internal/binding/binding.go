@@ -36,8 +36,8 @@ func Make(ctx context.Context, handle fwk.Handle, b *corev1.Binding) error {
 	return cacher.WaitOnFinish(ctx, done)
 }
 
-// Refused reports whether an error of Make means that the API server did not bind the pod. After any other error it may have: there was no
-// answer, or one that does not tell.
+// Refused reports whether an error of Make means that the API server did not bind the pod. After any other error it may have done so: there
+// was no answer, or one that leaves it open.
 func Refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

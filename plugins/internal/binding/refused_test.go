@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Only an answer that tells that nothing was done is a refusal.
+// A refusal is an answer after which nothing was done for certain.
 func TestRefused(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for _, err := range []error{

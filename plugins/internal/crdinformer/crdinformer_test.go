@@ -20,7 +20,7 @@ import (
 
 // An API server that is still filling its cache of a new custom resource lists
 // it and refuses to watch it, with Retry-After: 1.
-func TestTheSecondOfPatienceThatTheServerAsksForIsNotWaitedFor(t *testing.T) {
+func TestRetryAfterOfTheServerIsNotWaitedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		refusals int
 		requests int
@@ -59,7 +59,7 @@ func TestTheSecondOfPatienceThatTheServerAsksForIsNotWaitedFor(t *testing.T) {
 
 // The informer would take an answer that is neither a watch nor an error for a
 // watch, and crash: at the end of a scheduler whose API server ends with it.
-func TestAWatchThatIsCancelledWhileItIsAskedForIsAnError(t *testing.T) {
+func TestAWatchThatIsCancelledDuringItsRequestIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		cancel()

@@ -12,9 +12,9 @@ import (
 )
 
 // startGuard ends the scheduler when a resource cannot be read at start, with a
-// message that names the reason: placing pods without what it says would be
-// worse, and waiting without a word worst. Once it has been read, failures are
-// the informer's to retry, and the scheduler goes on with what it knows.
+// message that names the reason: to place pods without the resource would be
+// worse, and to wait without a message worst. Once the resource has been read, the
+// informer retries after failures, and the scheduler continues with its cache.
 type startGuard struct {
 	logger  klog.Logger
 	crd     string

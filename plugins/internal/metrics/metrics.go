@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/component-base/metrics"
-	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 )
 
 const subsystem = "berth_scheduler"
@@ -88,6 +88,6 @@ var (
 
 // Register registers all metrics, once.
 var Register = sync.OnceFunc(func() {
-	schedulermetrics.RegisterMetrics(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
+	legacyregistry.MustRegister(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
 		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, Reservations, ReservationReplicas)
 })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixstate has what other plugins need to know of the slot that a pod is placed for in its scheduling cycle. The plugin
+// Package mixstate has what other plugins use of the slot that a pod is placed for in its scheduling cycle. The plugin
 // CapacityMix writes it in PreFilter or, for a pod without a slot, in Reserve.
 package mixstate
 

@@ -8,52 +8,47 @@ import (
 	"context"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
+// Factory creates a plugin for a profile. It is the PluginFactory of kube-scheduler.
+type Factory = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+
 // Parts are the shared parts of a plugin, of kind P, of several schedulers.
 type Parts[P any] struct {
-	mu sync.Mutex
-	// A scheduler is known by its informer factory, the one thing that all its
-	// profiles get and no other scheduler does.
-	byFactory map[informers.SharedInformerFactory]P
+	// mu is held while a part is created.
+	mu    sync.Mutex
+	parts Values[P]
 }
 
-// Join returns the shared part for a profile: made for the scheduler's first,
-// and for the others, which have to agree with it, that one. It is forgotten
-// when ctx, the scheduler's, ends.
+// Join returns the shared part for a profile: created for the first profile of
+// the scheduler, and for the others, which have to agree with it, the same one.
+// It is dropped when ctx, the scheduler's, ends.
 func (s *Parts[P]) Join(ctx context.Context, handle fwk.Handle, create func() (P, error), agree func(P) error) (P, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := handle.SharedInformerFactory()
-	if part, ok := s.byFactory[id]; ok {
+	if part, ok := s.parts.Get(handle); ok {
 		return part, agree(part)
 	}
 	part, err := create()
-	if err != nil {
-		return part, err
+	if err == nil {
+		s.parts.Set(ctx, handle, part)
 	}
-	if s.byFactory == nil {
-		s.byFactory = map[informers.SharedInformerFactory]P{}
-	}
-	s.byFactory[id] = part
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.byFactory, id)
-	})
-	return part, nil
+	return part, err
 }
 
 // Values are values that the plugin of one name has for schedulers, and plugins of other names read. A profile creates its
 // plugins in any order, so a value is read when it is needed, not when a plugin is created.
 type Values[V any] struct {
-	mu        sync.Mutex
+	mu sync.Mutex
+	// A scheduler is identified by its informer factory, which all its profiles
+	// share and no other scheduler has.
 	byFactory map[informers.SharedInformerFactory]V
 }
 
-// Set sets the value of a scheduler. It is forgotten when ctx, the scheduler's, ends.
+// Set sets the value of a scheduler. It is dropped when ctx, the scheduler's, ends.
 func (s *Values[V]) Set(ctx context.Context, handle fwk.Handle, value V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func TestTheProfilesOfASchedulerShareAPart(t *testing.T) {
 
 	refuse := errors.New("another setting")
 	_, err = parts.Join(ctx, profile{factory: one}, create, func(p *int) error {
-		assert.Same(t, first, p, "it is requested whether it agrees with the first")
+		assert.Same(t, first, p, "the second profile is compared with the first")
 		return refuse
 	})
 	require.ErrorIs(t, err, refuse)

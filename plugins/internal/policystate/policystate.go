@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policystate has what other plugins need to know of the policy that governs a pod in its scheduling cycle. The plugin
+// Package policystate has what other plugins use of the policy that governs a pod in its scheduling cycle. The plugin
 // SchedulingPolicy, which must come before them, writes it in PreFilter.
 package policystate
 

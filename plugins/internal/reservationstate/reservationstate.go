@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reservationstate has what other plugins need to know of the Reservations whose capacity a pod may use. The plugin
+// Package reservationstate has what other plugins use of the Reservations whose capacity a pod may use. The plugin
 // Reservation, which must come before them, writes it in PreFilter.
 package reservationstate
 

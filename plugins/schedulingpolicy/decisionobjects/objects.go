@@ -177,7 +177,7 @@ func (o *Objects) has(pod types.NamespacedName) bool {
 	return o.written[pod]
 }
 
-// wrote remembers that a pod can have an object. It reports false if too many do.
+// wrote notes that a pod can have an object. It reports false if too many do.
 func (o *Objects) wrote(pod types.NamespacedName) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

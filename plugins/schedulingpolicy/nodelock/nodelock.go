@@ -65,7 +65,7 @@ func New(leases coordinationclient.LeaseInterface, identity string, c clock.Cloc
 
 // nodeLock is the lock of one node.
 type nodeLock struct {
-	// turn has one element: who takes it out may use the lock.
+	// turn has one element: the user that takes it has the lock.
 	turn chan struct{}
 	// users hold the lock or wait for it. The last one that leaves releases the Lease. Guarded by Locks.mu.
 	users int

@@ -471,7 +471,7 @@ type crowd struct {
 	size int
 
 	mu sync.Mutex
-	// allowed tells a pod that waits whether it may go on.
+	// allowed receives whether a pod that waits may continue.
 	allowed map[types.UID]chan bool
 	// prepared are the pods that are, without those that returned an error.
 	prepared sets.Set[types.UID]

@@ -30,6 +30,7 @@ import (
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
+	"berth.dev/berth/scheduler/upstream"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
 )
@@ -134,7 +135,7 @@ func registry() frameworkruntime.Registry {
 		capacitymix.Name:      capacitymix.NewFactory(),
 		resourcelimit.Name:    resourcelimit.NewFactory(),
 		reservation.Name:      reservation.NewFactory(nil, nil),
-		schedulingpolicy.Name: schedulingpolicy.NewFactory(recorder, nil, nil),
+		schedulingpolicy.Name: schedulingpolicy.NewFactory(recorder, nil, nil, upstream.Admission{}),
 		topologyspread.Name:   topologyspread.New,
 		oneNodeName:           newOneNode,
 	}

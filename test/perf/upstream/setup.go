@@ -33,6 +33,7 @@ import (
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/schedulingpolicy"
 	"berth.dev/berth/plugins/topologyspread"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // podsPerGang is that of config/pods/gang.yaml.
@@ -48,7 +49,7 @@ func registry(r *recorder, s spec) frameworkruntime.Registry {
 	decisions := schedulingpolicy.NewRecorder(decision.NewStore(clock.RealClock{}))
 	return frameworkruntime.Registry{
 		recorderName:          r.build,
-		schedulingpolicy.Name: after(s.CRDs, schedulingpolicy.NewFactory(decisions, nil, nil)),
+		schedulingpolicy.Name: after(s.CRDs, schedulingpolicy.NewFactory(decisions, nil, nil, upstream.Admission{})),
 		reservation.Name:      after(s.CRDs, reservation.NewFactory(nil, nil)),
 		capacitymix.Name:      after(s.CRDs, capacitymix.NewFactory()),
 		resourcelimit.Name:    after(s.CRDs, resourcelimit.NewFactory()),

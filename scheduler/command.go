@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package scheduler
 
 import (
 	"context"
@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/kube/leaderguard"
 	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/schedulingpolicy"
+	"berth.dev/berth/scheduler/upstream"
 )
 
 // program is what a scheduler has beyond kube-scheduler.
@@ -36,15 +37,16 @@ type program struct {
 	guard     *leaderguard.Fence
 	decisions *decisions
 	recorder  *schedulingpolicy.Recorder
-	placer    *reservation.Placer
+	placer    *upstream.Placer
+	holder    *reservation.Holder
 	plugins   []app.Option
 }
 
 // newCommand is kube-scheduler with the plugins of a program. It has the
-// flags, the set-up and the run of app.NewSchedulerCommand, which does not say
-// when the process comes to lead: leads is called then, once. A scheduler that
-// does not lead keeps its queue and its caches up to date as well, but takes
-// nothing from the queue. One that led and may have lost its lease takes
+// flags, the set-up and the run of app.NewSchedulerCommand, which has no hook for
+// the moment when the process comes to lead: leads is called then, once. A
+// scheduler that does not lead keeps its queue and its caches up to date as well,
+// but takes nothing from the queue. One that led and may have lost its lease takes
 // nothing from it either: the fence is shut then.
 func newCommand(name string, p *program) *cobra.Command {
 	opts := options.NewOptions()
@@ -119,13 +121,14 @@ func (p *program) run(cmd *cobra.Command, opts *options.Options) error {
 		return err
 	}
 	p.guardElection(ctx, completed)
-	p.recorder.Attach(scheduler)
+	upstream.Observe(scheduler, p.recorder)
 	lead := sync.OnceFunc(func() {
 		p.leads()
-		go p.placer.Run(ctx, scheduler)
+		go p.holder.Run(ctx)
 		go p.recorder.Run(ctx)
 	})
-	next := p.placer.Between(scheduler.NextEntity)
+	p.placer.Attach(scheduler)
+	next := scheduler.NextEntity
 	scheduler.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		lead()
 		entity, err := next(logger)

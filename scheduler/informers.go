@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package scheduler
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"berth.dev/berth/internal/budget"
 )
 
-// boundInformers has the caches keep no more of an object's annotations than someone reads there: those of pods and of their
-// controllers are written by tenants, up to 256 KiB each, and all of them are in memory. It has to come before the start.
+// boundInformers limits what the caches keep of annotations to those that are read: tenants write those of pods and of their
+// controllers, up to 256 KiB each, and all of them are in memory. Call it before the start of the informers.
 func boundInformers(factory informers.SharedInformerFactory) error {
 	for _, informer := range []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
