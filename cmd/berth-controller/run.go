@@ -52,7 +52,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 		return err
 	}
 	impatient := rest.CopyConfig(config)
-	impatient.Timeout = probeTimeout // discovery knows no context, and would outlast a pod's grace period
+	impatient.Timeout = probeTimeout // discovery takes no context, and would outlast a pod's grace period
 	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
@@ -201,7 +201,7 @@ func addProbes(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the probes: %w", err)
 	}
-	// What a right is missing for is never filled: the log says which.
+	// A cache is never filled without the right to list its kind: the log names the right.
 	filled := func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), cacheProbeTimeout)
 		defer cancel()

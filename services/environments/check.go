@@ -45,7 +45,7 @@ func idOf(namespace, name string) (string, error) {
 	return id, nil
 }
 
-// check says what is wrong with a spec as a whole. Fields are called as the proto does.
+// check returns what is wrong with a spec as a whole. Fields are called as the proto does.
 func check(spec *v1alpha1.EnvironmentSpec) error {
 	if !hasComponent(&spec.Stack) {
 		var names []string
@@ -128,7 +128,7 @@ func taken(e *environment, others []*environment) error {
 	return refused
 }
 
-// asksForPorts says whether a spec requests a port from outside by its number.
+// asksForPorts reports whether a spec requests a port from outside by its number.
 func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
 	return len(internal.HostPorts(&environment{Spec: *spec})) > 0
 }

@@ -24,7 +24,7 @@ const (
 	maxMiB   = 1 << 40
 )
 
-// restartPolicies are the two names of each. The one that says nothing is absent in the CRD.
+// restartPolicies are the two names of each. The unspecified one is absent in the CRD.
 var restartPolicies = map[schedulerv1.RestartPolicy]v1alpha1.EnvironmentRestartPolicy{
 	schedulerv1.RestartPolicy_RESTART_POLICY_UNSPECIFIED:    "",
 	schedulerv1.RestartPolicy_RESTART_POLICY_NO:             v1alpha1.RestartNo,

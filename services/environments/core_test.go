@@ -642,7 +642,7 @@ func TestScale(t *testing.T) {
 	assert.Empty(t, w.writes)
 	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
 
-	// An update by a client that knows neither leaves both.
+	// An update by a client that sends neither leaves both.
 	require.NoError(t, errOf(update(t, c, smoke())))
 	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
 	assert.EqualValues(t, 5, spec().Stack.Frontend.Autoscaling.MaxReplicas)

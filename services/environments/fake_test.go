@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// world is an API server, as far as the service asks it for anything.
+// world is an API server, as far as the service uses it.
 type world struct {
 	mu           sync.Mutex
 	version      int

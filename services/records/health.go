@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// healthFront says under the name of oaas what grpc.health.v1 says.
+// healthFront serves grpc.health.v1 under the name of oaas.
 type healthFront struct{ health healthpb.HealthServer }
 
 func healthDescription() *grpc.ServiceDesc {

@@ -33,10 +33,10 @@ func revisionOf(r *record) revision {
 	return ""
 }
 
-// unit is what a client wants deployed.
+// unit is what a client deploys.
 type unit struct {
 	spec v1alpha1.DeploymentRecordSpec
-	// revision is empty if the unit has nothing in it that tells.
+	// revision is empty if nothing in the unit shows it.
 	revision revision
 }
 
@@ -55,8 +55,8 @@ func newRecord(namespace, name string, u *unit) *draft {
 	return r
 }
 
-// replace makes the spec what a client wants, and reports whether that is anything new. What a client of its revision cannot
-// say stays as it is.
+// replace sets the spec to what a client deploys, and reports whether that is anything new. A field that the client's revision
+// does not have stays as it is.
 func (r *draft) replace(u *unit) bool {
 	before, spec := r.Spec, *u.spec.DeepCopy()
 	spec.Addons, spec.AddonConfigs = before.Addons, before.AddonConfigs
@@ -112,7 +112,7 @@ func (r *draft) mark(ctx context.Context, u *unit) {
 	}
 }
 
-// createdAt is when the client made the unit or, if it did not say, when the record was made.
+// createdAt is when the client made the unit or, without that, when the record was made.
 func createdAt(r *record) metav1.Time {
 	return *cmp.Or(r.Spec.DeploymentUnit.CreatedAt, &r.CreationTimestamp)
 }

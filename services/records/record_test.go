@@ -130,7 +130,7 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// What has one type to some and another to others is written for those only who know it.
+// A field whose type differs between revisions is written for clients of a known revision only.
 func TestTheEnvironmentIsWrittenForTheRevisionOfTheRecord(t *testing.T) {
 	for was, want := range map[string][2]string{"plan": {"prod", ""}, "head": {"", "prod"}, "": {}, "later": {}} {
 		r := &record{Spec: v1alpha1.DeploymentRecordSpec{TargetEnvironment: "prod"}}

@@ -84,7 +84,7 @@ func TestWhatIsNeitherIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Protobuf lets a message that stands once come in pieces.
+// Protobuf lets a message that occurs once come in pieces.
 func TestRequirementsInPiecesAreOne(t *testing.T) {
 	s, err := decodeSeven([][]byte{
 		encoded(t, &oaasdeployment.NfrRequirements{Availability: new(0.9)}),

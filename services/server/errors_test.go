@@ -73,7 +73,7 @@ func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 	}
 }
 
-// A refusal of the API server names a field, and nothing that only its authors know.
+// A refusal of the API server names a field, and nothing internal to it.
 func TestFieldsOfTheAPIServer(t *testing.T) {
 	const checked = `Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors`
 	want := map[string]string{
@@ -111,7 +111,7 @@ func TestFieldsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// What is wrong with JSON is said in the words of JSON, with the keys that there are.
+// Errors in JSON are described in the terms of JSON, with the keys that there are.
 func TestRefusedJSONNamesNoTypeOfTheProgram(t *testing.T) {
 	type inner struct {
 		Labels map[string]string `json:"labels"`

@@ -324,7 +324,7 @@ func TestAWarningIsInTheAnswerAndInTheLog(t *testing.T) {
 	resp.Body.Close()
 	assert.Equal(t, []string{`299 - "\"small\" is damaged: é"`}, resp.Header.Values("Warning"))
 	assert.Equal(t, 2, strings.Count(log.String(), "is damaged"))
-	Warn(t.Context(), text) // no call: no one to tell
+	Warn(t.Context(), text) // no call: no caller to warn
 }
 
 // A pod that is ready is sent calls.
