@@ -101,7 +101,7 @@ func TestBeforeTheMixesAreReadThePodGetsNothingOfThem(t *testing.T) {
 	assert.Equal(t, builders.Scheduler, at(patched(t, raw, r), "spec", "schedulerName"), "its size is applied")
 }
 
-// Who writes an annotation that cannot be read is told; the owner's are in the scheduler's events.
+// The user who writes an annotation that cannot be read gets a warning; the owner's are in the scheduler's events.
 func TestAnAnnotationThatCannotBeReadIsSaid(t *testing.T) {
 	bad := map[string]string{v1alpha1.SpotPercentAnnotation: "many"}
 	h := gating(t, &world{seen: replicaSet("a", bad)})

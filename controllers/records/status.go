@@ -138,7 +138,7 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 	return s
 }
 
-// asRequested says whether a record has the template that it requests.
+// asRequested returns the condition that reports whether a record has the template that it requests.
 func asRequested(v *observation) metav1.Condition {
 	if v.instead == "" {
 		return condition(v1alpha1.ConditionTemplateAsRequested, true, v1alpha1.ReasonAsRequested, "template "+v.template+" is used")

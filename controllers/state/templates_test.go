@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// told keeps which owners have a template with a label.
+// told is the owners that have a template with a label.
 type told map[string]map[types.UID]bool
 
 func (k told) SetTemplate(source string, owner metav1.Object, template *corev1.PodTemplateSpec) bool {

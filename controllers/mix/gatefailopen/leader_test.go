@@ -80,7 +80,7 @@ func TestAHolderKeepsItsLeaseForAsLongAsItLasts(t *testing.T) {
 	assert.True(t, w.leaderless(at(20)), "it was given back")
 }
 
-// The watch says that no one leads exactly if what it saw was the same at every
+// The watch reports that no one leads exactly if what it saw was the same at every
 // look of an unbroken row that is long enough.
 func TestTheWatchIsWhatItsLooksSay(t *testing.T) {
 	type look struct {

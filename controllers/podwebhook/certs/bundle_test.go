@@ -29,7 +29,7 @@ func made(t testing.TB, now time.Time) Bundle {
 	return b
 }
 
-// trusts reports whether who knows the authorities accepts the server's certificate under a name.
+// trusts returns an error unless a client with the authorities accepts the server's certificate under a name.
 func trusts(authorities []byte, server Bundle, name string, now time.Time) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authorities)
