@@ -59,7 +59,7 @@ func backedUp(t *testing.T, c client.Client, in string, names []string, withSecr
 	return out.String(), errOut.String()
 }
 
-// restored restores a backup, and returns what it says.
+// restored restores a backup, and returns what it prints.
 func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")

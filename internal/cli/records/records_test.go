@@ -185,7 +185,7 @@ func TestTheSizeOfARecordIsForAllFunctions(t *testing.T) {
 	assert.Equal(t, component{}, p.parent(kindLimit.GroupKind(), "cart", nil))
 }
 
-// What has the label and belongs to another user is none of the record's.
+// An object with the label that another record controls is not shown.
 func TestOnlyObjectsOfTheRecordAreKept(t *testing.T) {
 	p := &recordParts{rec: cart(), objects: map[objectKey]client.Object{}, read: map[schema.GroupKind]bool{}}
 	mine := metav1.OwnerReference{Name: "cart", UID: "cart", Controller: new(true)}

@@ -58,7 +58,7 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 
 func TestWhatIsNotValidWithoutWhatNeedsARestartIsRefused(t *testing.T) {
 	// Every pair of fields of which one bounds the other takes effect together, so no file leads there; a running
-	// configuration that is broken stands for one that would.
+	// configuration that is broken replaces one that would.
 	running := controller.Default()
 	running.ResyncSeconds = 1
 	_, err := Decide(running, controller.Default())
@@ -98,7 +98,7 @@ func TestNoChangeIsLost(t *testing.T) {
 	})
 }
 
-// leaves are the paths of the fields of a configuration that are numbers or say yes or no.
+// leaves are the paths of the fields of a configuration that are numbers or booleans.
 func leaves(t *testing.T, c *controller.Configuration) (paths []string) {
 	t.Helper()
 	m, err := unstructuredOf(c)

@@ -26,7 +26,7 @@ const (
 	// backupUser runs it, and owns the dumps: the number that postgres has in the image of Debian. Neither needs a name or root,
 	// whatever image it is.
 	backupUser = 999
-	// backupCPU and backupMemory are requested and limited alike, as the environment's own are.
+	// backupCPU and backupMemory are both request and limit, as the environment's own are.
 	backupCPU, backupMemory = "500m", "512Mi"
 	// connectTimeout is in seconds: a NetworkPolicy drops without an answer.
 	connectTimeout = "30"

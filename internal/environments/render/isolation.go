@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// NetworkConfigured says whether the network is as an environment requests it: whether it is so, a reason in one word, and more.
+// NetworkConfigured returns whether the network is as an environment requests it, a reason in one word, and a message.
 func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool, reason, message string) {
 	n := spec.Network
 	switch {
@@ -79,7 +79,7 @@ func (in *Input) isolated() bool {
 	return n != nil && n.Isolated
 }
 
-// policy lets in to some pods what a rule says, and nothing else that no other policy does.
+// policy admits to some pods what a rule admits, and nothing more.
 func (in *Input) policy(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
 	return in.policyOf(name, networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods},

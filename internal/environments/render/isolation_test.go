@@ -57,7 +57,7 @@ func TestIsolated(t *testing.T) {
 	assert.Equal(t, []string{"isolated", "isolated-backups"}, names[*networkingv1.NetworkPolicy](list))
 }
 
-// An isolated environment is reached from outside where that is said, at the ports that are published.
+// An isolated environment is reached from outside where its spec allows it, at the ports that are published.
 func TestIsolatedAndReachedFromOutside(t *testing.T) {
 	networks := []string{"10.1.0.0/16", "2001:db8::/32"}
 	isolated := specOf(func(s *v1alpha1.EnvironmentSpec) { s.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} })
@@ -115,7 +115,7 @@ func TestNetworkConfigured(t *testing.T) {
 	}
 }
 
-// lets says whether policies let someone in, as a network does that enforces them.
+// lets reports whether policies admit a peer, as a network does that enforces them.
 func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]string, port int32, from, namespace map[string]string, same bool) bool {
 	t.Helper()
 	restricted := false

@@ -20,7 +20,7 @@ type PortKey struct {
 // PortRange is where ports are allocated that no one requested by number, both ends included.
 type PortRange struct{ First, Last int32 }
 
-// PortTakenError says that a port belongs to another environment.
+// PortTakenError is the error for a port that belongs to another environment.
 type PortTakenError struct {
 	PortKey
 	// Component requested it. Holder has it, "" if it must not be named.
@@ -36,7 +36,7 @@ func (e *PortTakenError) Error() string {
 	return message
 }
 
-// NoPortsError says that the range has no free port.
+// NoPortsError is the error for a range without a free port.
 type NoPortsError struct{ PortRange }
 
 // Error returns the message.

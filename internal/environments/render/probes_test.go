@@ -90,7 +90,7 @@ func TestProbesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// A database is ready when it takes connections over the network, whatever its own check says.
+// A database is ready when it takes connections over the network, whatever its own check returns.
 func TestProbesOfADatabase(t *testing.T) {
 	probes := func(change func(*v1alpha1.DatabaseComponent)) *corev1.Container {
 		in := input(t, database(change))
@@ -111,7 +111,7 @@ func TestProbesOfADatabase(t *testing.T) {
 	assert.Equal(t, exec(5, 5, 4, "check"), got.StartupProbe)
 }
 
-// What may end is not asked whether it is well.
+// What may end has no probes.
 func TestAJobHasNoProbes(t *testing.T) {
 	in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.RestartPolicy = v1alpha1.RestartNo })))
 	got := templatesOf(Render(in))[Backend].Spec.Containers[0]

@@ -56,7 +56,7 @@ func TestRenderDatabase(t *testing.T) {
 	assert.True(t, pods.PublishNotReadyAddresses)
 }
 
-// What is not said is as the image has it; what the client says is said, but for the password.
+// A field that is not set is as the image has it; one that the client sets is rendered, but for the password.
 func TestRenderDatabaseAsItIs(t *testing.T) {
 	in := input(t, database(func(d *v1alpha1.DatabaseComponent) {
 		*d = v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres"}, StoragePath: "/data/"}
@@ -162,7 +162,7 @@ func TestRenderFrontend(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.Ingress](Render(input(t, func(in *Input) { in.Environment.Spec.Stack.Frontend = nil }))))
 }
 
-// What a container says reaches its pod.
+// The fields of a container reach its pod.
 func TestRenderContainer(t *testing.T) {
 	d := one[*appsv1.Deployment](t, Render(input(t)), Backend)
 	spec := d.Spec.Template.Spec

@@ -64,7 +64,7 @@ func TestRenderRoutes(t *testing.T) {
 	type frontend = v1alpha1.FrontendComponent
 	for name, tc := range map[string]struct {
 		change func(f *frontend)
-		want   map[string]string // the names of the routes, and what they say
+		want   map[string]string // the names of the routes, and what they have
 	}{
 		"with TLS":   {func(*frontend) {}, map[string]string{"frontend": "2 from https to 80"}},
 		"without":    {func(f *frontend) { f.TLSEnabled = false }, map[string]string{"frontend": "2 from  to 80"}},
@@ -95,7 +95,7 @@ func TestRenderRoutes(t *testing.T) {
 	assert.Empty(t, of[*unstructured.Unstructured](Render(none)))
 }
 
-// routed is what a route says.
+// routed is what a route has.
 func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string, listener string, port int64) {
 	var route struct {
 		Spec struct {
@@ -144,7 +144,7 @@ func TestDomainsAreLedByOneKind(t *testing.T) {
 	})
 }
 
-// answered is a route of generation 2, of which a controller says something.
+// answered is a route of generation 2, with a status of a controller.
 func answered(name, parents string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	err := u.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
@@ -155,7 +155,7 @@ func answered(name, parents string) *unstructured.Unstructured {
 	return u
 }
 
-// What the controller of the Gateway says is told.
+// The message of the Gateway's controller is passed on.
 func TestAccepted(t *testing.T) {
 	condition := func(parent, kind, status string, generation int) string {
 		return fmt.Sprintf(`{"parentRef": %s, "controllerName": "x/y", "conditions": [{"type": %q, "status": %q, "observedGeneration": %d,

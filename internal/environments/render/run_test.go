@@ -21,7 +21,7 @@ type cluster struct {
 	up, down []int32
 }
 
-// workload is what the cluster has of a component, and what it was told.
+// workload is what the cluster has of a component, and what was applied.
 type workload struct {
 	component        *Component
 	there, gated     bool
@@ -39,7 +39,7 @@ func newCluster(s *Situation) *cluster {
 	return c
 }
 
-// wants says what a component should be, as Render has it.
+// wants returns what a component should be, as Render has it.
 func (c *cluster) wants(w *workload) (replicas int32, gated bool) {
 	e := c.situation.Environment
 	if Runs(e.Spec.RunPolicy, e.Spec.ForceStop, e.Status.OpenStages, w.component.Stage) {
@@ -153,7 +153,7 @@ func (c *cluster) settle(t *rapid.T) {
 	require.Fail(t, "it does not come to rest")
 }
 
-// verb has someone want something, if that makes sense.
+// verb applies a verb of a user, if it is allowed.
 func (c *cluster) verb(t *rapid.T) {
 	e := c.situation.Environment
 	verb := pick(t, "verb", VerbStart, VerbStop, VerbUpdate)
@@ -188,7 +188,7 @@ func drawCluster(t *rapid.T) *cluster {
 	}))
 }
 
-// Whatever order pods come, fail and go in, and whatever is requested meanwhile, an environment goes
+// Whatever order pods come, fail and go in, and whatever the spec becomes meanwhile, an environment goes
 // from phase to phase as it may, and comes to run or to stop in the end.
 func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,7 +231,7 @@ func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	})
 }
 
-// One that runs and of which a component fails stays Running, and says what it is.
+// One that runs and of which a component fails stays Running, and its status has the reason.
 func TestWhatFailsComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)

@@ -29,7 +29,7 @@ func FindStack(name string) (*Stack, bool) {
 }
 
 // Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
-// it is the version of whoever asks.
+// it is the caller's own version.
 func Expand(stack *v1alpha1.ApplicationStack) bool {
 	found, ok := FindStack(stack.Name)
 	if !ok || len(Components(stack)) > 0 {

@@ -74,7 +74,7 @@ func TestEveryRestartIsAnother(t *testing.T) {
 	assert.True(t, e.Spec.RestartedAt.Time.Equal(now.Add(2*time.Second)), "by a clock that is late too")
 }
 
-// Who changed it before is not said to have changed it now, where it is not known who does.
+// An unknown user's change does not keep the name of the user who changed it before.
 func TestNobodyIsSaidToHaveChangedWhatTheyDidNot(t *testing.T) {
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ActorAnnotation: "alice"}}}
 	Sign(e, "")

@@ -29,7 +29,7 @@ type volume struct {
 	readOnly                  bool
 	// size is "" for one of the default size.
 	size string
-	// lost says that it goes with the pod, absent that the pod has none.
+	// lost is set if it goes with the pod, absent if the pod has none.
 	lost, absent bool
 }
 
@@ -120,7 +120,7 @@ func refusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (claims,
 	return claims, absent
 }
 
-// VolumesProvisioned says whether the volumes of an environment are as it requests them, a reason in one word, and more.
+// VolumesProvisioned returns whether the volumes of an environment are as it requests them, a reason in one word, and a message.
 func VolumesProvisioned(spec *v1alpha1.EnvironmentSpec, allowed []string) (asked bool, reason, message string) {
 	claims, absent := refusedHostPaths(spec, allowed)
 	var parts []string

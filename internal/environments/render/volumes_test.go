@@ -19,7 +19,7 @@ func database(change func(*v1alpha1.DatabaseComponent)) func(*Input) {
 	return func(in *Input) { change(in.Environment.Spec.Stack.Database) }
 }
 
-// volumesOf says of each volume of a component's pod what it is, and where.
+// volumesOf describes each volume of a component's pod, by its place.
 func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 	t.Helper()
 	list := Render(in)
@@ -52,7 +52,7 @@ func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 	return out
 }
 
-// A database that is to keep its data has a claim of the size that its disk says, one that is not has a volume that
+// A database that is to keep its data has a claim of the size of its disk, one that is not has a volume that
 // goes with its pod.
 func TestVolumesOfADatabase(t *testing.T) {
 	const data = "/var/lib/postgresql/data"
@@ -186,7 +186,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Nothing outside is reached by a directory within, and none that is requested is neither there nor refused.
+// Nothing outside is reached by a directory within, and each that is requested is either there or refused.
 func TestHostPathsAreNeverIgnored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -211,7 +211,7 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 	})
 }
 
-// The claims of an environment are told apart, and long names are made short.
+// The claims of an environment are distinct, and long names are made short.
 func TestClaimOf(t *testing.T) {
 	assert.Equal(t, "database-data", claimOf(Database, "data"))
 	long := strings.Repeat("a", 52)

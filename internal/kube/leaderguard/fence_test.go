@@ -143,7 +143,7 @@ func TestAProcessThatDoesNotLeadMayBeStopped(t *testing.T) {
 func TestAnElectionThatRenewsBeforeItsDeadlineNeverShutsTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(clock.RealClock{})
-		time.Sleep(time.Hour) // it stood by
+		time.Sleep(time.Hour) // it was a standby
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- f.Run(ctx, limits) }()

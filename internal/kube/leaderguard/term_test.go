@@ -33,7 +33,7 @@ func some(t *rapid.T, what string, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, what))
 }
 
-// Whatever is renewed, refused and paused, and whichever clock stands still: a term that is not over has a lease that
+// Whatever is renewed, refused and paused, and whichever clock stops: a term that is not over has a lease that
 // no other replica can have taken, and one that is over stays so.
 func TestNoScheduleOfRenewalsAndPausesOutlivesTheLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,7 +60,7 @@ func TestNoScheduleOfRenewalsAndPausesOutlivesTheLease(t *testing.T) {
 			case "renewal":
 				sent := now
 				answered := pass("until it is answered")
-				if !tm.leads || now-renewed < l.Lease { // the API server takes it while no other user leads
+				if !tm.leads || now-renewed < l.Lease { // the API server accepts it while no other replica leads
 					tm.renew(at, answered, l)
 					renewed = sent
 				}

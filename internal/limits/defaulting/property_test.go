@@ -106,7 +106,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// refusal is what the API server says of a pod.
+// refusal is the API server's error for a pod.
 func refusal(t *rapid.T, pod *corev1.Pod) string {
 	pod = pod.DeepCopy()
 	corev1conversion.SetObjectDefaults_Pod(pod)
@@ -173,7 +173,7 @@ func TestTwiceIsOnce(t *testing.T) {
 		once := pod.DeepCopy()
 		require.Empty(t, Apply(pod, limit))
 		require.True(t, equality.Semantic.DeepEqual(once, pod))
-		// What is filled in counts as the pod's own: the same even if nothing said that it was done.
+		// What is filled in counts as the pod's own: the same even without the annotation.
 		delete(pod.Annotations, v1alpha1.ResolvedLimitAnnotation)
 		Apply(pod, limit)
 		require.Equal(t, once.Spec.Containers, pod.Spec.Containers)

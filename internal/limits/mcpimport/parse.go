@@ -21,8 +21,8 @@ import (
 	"berth.dev/berth/internal/kube/jsonerr"
 )
 
-// Parse reads a resource limit from a ConfigMap of either form; the values themselves say which it is. The result has the
-// namespace of the ConfigMap. Notes say what of it a ResourceLimit cannot hold and is left out.
+// Parse reads a resource limit from a ConfigMap of either form; the values themselves show which it is. The result has the
+// namespace of the ConfigMap. notes are what of it a ResourceLimit cannot hold and is left out.
 //
 // An error names the ConfigMap, every key that cannot be read, and its value. What can be read is not validated further:
 // that is the API server's to do.
@@ -133,7 +133,7 @@ func (p *parser) object(key string, into any) bool {
 		p.fail(key, "%q is no JSON object", shortened(value))
 		return false
 	}
-	// Upstream passes over fields that it does not know. What stands in a wrong place has to be told.
+	// Upstream ignores unknown fields, but a field in a wrong place must be reported.
 	strict, err := kjson.UnmarshalStrict([]byte(value), into)
 	if err != nil {
 		p.fail(key, "%s", explained(value, err))
@@ -145,7 +145,7 @@ func (p *parser) object(key string, into any) bool {
 	return true
 }
 
-// explained says what is wrong with JSON.
+// explained returns what is wrong with JSON.
 func explained(value string, err error) string {
 	field, description := jsonerr.Explain(err)
 	return strings.TrimSpace(fmt.Sprintf("%q: %s", shortened(value), strings.TrimSpace(field+" "+description)))

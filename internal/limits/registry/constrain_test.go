@@ -18,10 +18,10 @@ import (
 	"berth.dev/berth/test/generators"
 )
 
-// leftOut is in what Constrain tells when the limit's terms did not fit.
+// leftOut is in what Constrain returns when the limit's terms did not fit.
 const leftOut = "is left out"
 
-// constrained is what must hold whatever the pod and the limit say.
+// constrained is what must hold whatever the pod and the limit have.
 func constrained(t *rapid.T) {
 	limit, spec := generators.ResourceLimit(t, "shop", "small"), generators.PodSpec(t)
 	if own := spec.Affinity; own != nil && own.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/generators"
 )
 
-// inTree is what the scheduler's NodeAffinity plugin says of a pod's spec.
+// inTree is the verdict of the scheduler's NodeAffinity plugin on a pod's spec.
 func inTree(spec *corev1.PodSpec, node *corev1.Node) bool {
 	matches, _ := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *spec}).Match(node)
 	return matches

@@ -19,7 +19,7 @@ const (
 	Health Cause = "health"
 	// Deletion: the node is being deleted without a sign of the reason.
 	Deletion Cause = "deletion"
-	// Vanished: the node is gone, and nothing told that it would go.
+	// Vanished: the node is gone, and nothing announced that.
 	Vanished Cause = "vanished"
 )
 

@@ -409,7 +409,7 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 	assert.Len(t, f.objects, 1, "one that still has pods is")
 }
 
-// What stands above a controller counts for the groups below it, and is told of them.
+// A change of a controller's owner changes the groups below it, and they are reported.
 func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
 	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
 	under(d)(rs)

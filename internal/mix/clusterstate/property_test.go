@@ -282,7 +282,7 @@ func byValue(groups []Group) []Group {
 	return out
 }
 
-// told is what a cluster state says has changed since someone looked.
+// told is what a cluster state has reported as changed since the last check.
 type told struct {
 	keys map[policy.GroupKey]bool
 	// seen are the groups and capacity that were there then.
@@ -291,7 +291,7 @@ type told struct {
 	fits map[string]bool
 }
 
-// check demands that whatever is otherwise than before was told.
+// check demands that whatever differs from before was reported.
 func (c *told) check(t *rapid.T, f *State) {
 	now := map[policy.GroupKey]Group{}
 	for _, ns := range propertyNamespaces {

@@ -113,7 +113,7 @@ func TestWithoutNodesTheReportOfTheControllerCounts(t *testing.T) {
 	assert.True(t, w.Actual.Unknown())
 }
 
-// Without the pods or the mixes, nobody can tell how many workloads there are.
+// Without the pods or the mixes, the number of workloads is unknown.
 func TestWithoutPodsOrMixesTheTotalsAreUnknown(t *testing.T) {
 	for name, unread := range map[string]overview.Unread{"pods": {Pods: true}, "mixes": {Mixes: true}} {
 		s := oneOfEach()

@@ -46,7 +46,7 @@ type Window struct {
 type Input struct {
 	// Mode is the record's; empty is Observe.
 	Mode v1alpha1.EnforcementMode
-	// Current is how many replicas are requested now: of the Deployment, the HPA's minReplicas, Knative's minScale.
+	// Current is how many replicas the spec has now: of the Deployment, the HPA's minReplicas, Knative's minScale.
 	Current int64
 	// Target is the recommendation of this measurement; nil if there is none, be it that nothing was measured or that it was 0.
 	Target *int64
@@ -84,7 +84,7 @@ type Verdict struct {
 	Reason Reason
 	// Value is what to set, if Reason is ReasonApply: the target as far as the bounds let it.
 	Value int64
-	// Target is what the recommendation is within the bounds, 0 where Reason tells of none.
+	// Target is what the recommendation is within the bounds, 0 where Reason is why there is none.
 	Target int64
 	// Window is to be kept for the next decision; nil is none. When applying fails, keep the window of the Input.
 	Window *Window

@@ -165,7 +165,7 @@ type look struct {
 	verdict Verdict
 }
 
-// run lets a recommendation that comes and goes be enforced for a while. restarts says after which looks everything that is
+// run lets a recommendation that comes and goes be enforced for a while. restarts has the reconciles after which everything that is
 // remembered comes from the API.
 func run(t *rapid.T, s Settings, low, high int64, restarts func(int) bool) []look {
 	current := rapid.Int64Range(0, 60).Draw(t, "current")

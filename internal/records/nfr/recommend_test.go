@@ -105,7 +105,7 @@ func drawFigure(t *rapid.T, label string) Figure {
 	return Known(rapid.Float64().Draw(t, label))
 }
 
-// Whatever Prometheus says, what is recommended can be written into the status.
+// Whatever Prometheus answers, what is recommended can be written into the status.
 func TestEveryRecommendationIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Observed{

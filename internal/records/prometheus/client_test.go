@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/records/nfr"
 )
 
-// The real server is requested in test/integration/records/prometheus; here is what it cannot be made to do.
+// test/integration/records/prometheus queries a real server; the tests here have the answers that it cannot be made to give.
 
 const seven = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1800000000,"7"]}]}}`
 

@@ -179,7 +179,7 @@ func TestScrapeAnnotations(t *testing.T) {
 	assert.Equal(t, "/stats", scraped(template, "web-fn-0")["prometheus.io/path"], "the function takes precedence")
 }
 
-// Each member of an ODGM is a workload with a number of its own, and knows those of all.
+// Each member of an ODGM is a workload with a number of its own, and has those of all.
 func TestMembersOfTheODGM(t *testing.T) {
 	type member struct{ name, id, members string }
 	for name, c := range map[string]struct {

@@ -22,7 +22,7 @@ var variable = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 
 // Substitute puts the values of variables in the places of a manifest's scalars. Since it does so after the manifest was parsed, a
 // value can neither end its field nor begin another. A scalar that is nothing but a variable becomes its value, whatever its type; in
-// the midst of text only texts and numbers can stand.
+// the midst of text only texts and numbers are allowed.
 func Substitute(path *field.Path, m *Manifest, vars Variables) (map[string]any, error) {
 	out, err := putMap(path, m.content, vars)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestThePlanReportsPlaceholders(t *testing.T) {
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
-	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "nothing is requested where nothing moves")
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "no placeholder is created where nothing moves")
 }
 
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
