@@ -56,7 +56,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// eventually polls with a bound; what says what is waited for.
+// eventually polls with a bound; what names what is waited for.
 func eventually(t *testing.T, what string, f func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, f)

@@ -87,7 +87,7 @@ func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 		return code
 	}
 	require.Equal(t, http.StatusUnauthorized, status(""))
-	require.NotEqual(t, http.StatusOK, status("made-up")) // 500, says controller-runtime
+	require.NotEqual(t, http.StatusOK, status("made-up")) // controller-runtime answers 500
 	// A service account without rights to the path: anybody's pod.
 	namespace := newNamespace(t)
 	token, err := shared.Client().CoreV1().ServiceAccounts(namespace).

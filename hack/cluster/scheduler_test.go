@@ -41,7 +41,7 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 	pod := waitPod(t, "for-the-scheduler", "pod is ready", isReady)
 	require.NotEmpty(t, pod.Spec.NodeName)
 
-	// A pod can be ready before the scheduler has counted the attempt, and before the scheduler knows the authority of client certificates.
+	// A pod can be ready before the scheduler has counted the attempt or read the authority of client certificates.
 	eventually(t, "the attempt is counted", func(ctx context.Context) (bool, error) {
 		metrics, err := s.Get(ctx, "/metrics")
 		if err != nil {

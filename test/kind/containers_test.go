@@ -152,7 +152,7 @@ func setDryRun(w *testenv.World, is bool) {
 	})
 }
 
-// waitTold waits until every replica says that dryRun was changed.
+// waitTold waits until every replica logs that dryRun was changed.
 func waitTold(w *testenv.World, change string) {
 	w.T.Helper()
 	w.Within(startTimeout, "every replica uses the changed dryRun, "+change, func() (bool, string) {

@@ -24,7 +24,7 @@ import (
 // shop is the environment of a test, and its database.
 const shop = "shop"
 
-// What the containers of an environment have is what its spec says: names, credentials, logs, limits.
+// The containers of an environment have what its spec has: names, credentials, logs, limits.
 func TestTheContainersOfAnEnvironment(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
@@ -60,7 +60,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(32<<20), strings.TrimSpace(memoryLimit(w, e, "backend")))
 }
 
-// A new image is rolled out while someone keeps asking.
+// A new image is rolled out while a client keeps sending requests.
 func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{

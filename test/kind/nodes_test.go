@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// A spot node is drained with kubectl, as people do before a reclaim: its
-// replicas go to the other one, and never fewer are Ready than the budget says.
+// A spot node is drained with kubectl, as users do before a reclaim: its
+// replicas go to the other one, and never fewer are Ready than the budget requires.
 func TestASpotNodeIsDrained(t *testing.T) {
 	w := testenv.New(t)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MinAvailable("9")), builders.Deployment("web", 10, probed))

@@ -122,7 +122,7 @@ func TestAnEnvironmentByGRPC(t *testing.T) {
 		return m.GetMemoryUsageBytes() > 1<<20 && m.GetMemoryUsageBytes() < 32<<20, m.String()
 	})
 
-	// A process that ends is restarted by policy, and the client can tell.
+	// A process that ends is restarted by policy, and the client sees that.
 	e := testenv.Read(w, id, &v1alpha1.Environment{})
 	pod := podsOf(w, e, "backend")[0]
 	_, err = w.Kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "exit", nil).DoRaw(ctx)

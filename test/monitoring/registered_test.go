@@ -74,7 +74,7 @@ func described(t *testing.T, c prometheus.Collector) map[string]*metric {
 	return found
 }
 
-// learn adds what samples tell: the values of labels whose values the code fixes.
+// learn adds what samples have: the values of labels whose values the code fixes.
 func learn(all map[string]*metric, families []*dto.MetricFamily, fixed ...string) {
 	for _, f := range families {
 		m := all[f.GetName()]

@@ -172,7 +172,7 @@ func Refused(t *testing.T, err error, code codes.Code, field string, words ...st
 	require.Contains(t, fields, field, "%v", err)
 }
 
-// Reflection asks a server about itself.
+// Reflection queries a server's reflection service.
 type Reflection struct {
 	t      *testing.T
 	stream reflectionv1.ServerReflection_ServerReflectionInfoClient

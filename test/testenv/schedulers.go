@@ -115,7 +115,7 @@ func SetPluginArgs(profile map[string]any, plugin string, args map[string]any) {
 }
 
 // RequireStartFails starts a scheduler, demands that it ends by itself with an
-// exit code other than zero, and returns what it said.
+// exit code other than zero, and returns its output.
 func (w *World) RequireStartFails(o cluster.ProgramOptions) string {
 	w.T.Helper()
 	o.NoWait = true
@@ -138,7 +138,7 @@ type Measured interface {
 func (w *World) Metric(s Measured, name string, labels map[string]string) int {
 	w.T.Helper()
 	var text []byte
-	// A scheduler that has just started may not know the tests' certificate yet.
+	// A scheduler that has just started may not have read the authority of the tests' certificate yet.
 	w.Succeeds("the metrics are served", func() (err error) {
 		text, err = s.Get(w.Ctx, "/metrics")
 		return err
@@ -175,7 +175,7 @@ func (w *World) ApplyFiles(relative ...string) {
 	}
 }
 
-// FreeAddress returns a loopback address that no other user gets as long as the test process lives.
+// FreeAddress returns a loopback address that no other caller gets as long as the test process lives.
 func (w *World) FreeAddress() string {
 	w.T.Helper()
 	address, err := cluster.FreeAddress()

@@ -2,7 +2,7 @@
 
 // Command app is what the pods of the tests on kind run. It serves its host name
 // on the port HTTP_PORT or 8080, whether it is ready under /ready, and ends with code 1 when
-// /exit is requested. Told to do something else, it does that and ends.
+// /exit is called. With the argument of another mode, it does that and ends.
 package main
 
 import (
@@ -97,7 +97,7 @@ func read(from string) (string, error) {
 	return string(text), err
 }
 
-// ask writes a line for the first answer, for every request that fails, and for the sum at the end.
+// ask calls a URL and writes a line for the first answer, for every request that fails, and for the sum at the end.
 func ask(from string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

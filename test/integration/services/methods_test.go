@@ -63,7 +63,7 @@ func (s *scene) settled(t *testing.T, call func() error) {
 	})
 }
 
-// specification is one whose parts all say which request they are of.
+// specification is one whose parts all name the request they are of.
 func specification(name, request string) *schedulerv1.EnvironmentSpecification {
 	return &schedulerv1.EnvironmentSpecification{Name: name, Description: request, ApplicationStack: &schedulerv1.ApplicationStack{
 		Name: "stack", Version: request,

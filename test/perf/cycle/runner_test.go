@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/plugins/topologyspread"
 )
 
-// What is measured is what it says: every peer places the pods, Berth by the mix.
+// The cases measure what their names say: every peer places the pods, Berth by the mix.
 func TestEveryPeerPlacesThePods(t *testing.T) {
 	for _, peer := range everybody {
 		t.Run(peer, func(t *testing.T) {

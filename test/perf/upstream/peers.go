@@ -47,12 +47,12 @@ type workload struct {
 	name string
 	// test and size are the names in the configuration.
 	test, size string
-	// at is where it stands on the curves.
+	// at is its place on the curves.
 	at map[string]float64
 	// mixes are the prefixes of the namespaces that have a CapacityMix where
 	// Berth is measured, with how many there are. None: Berth is there, and unused.
 	mixes map[string]int
-	// replaces: pods are deleted on the way, so the order of the bindings says nothing of the mix.
+	// replaces: pods are deleted on the way, so the order of the bindings shows nothing about the mix.
 	replaces bool
 	peers    []string
 	// gate: it is run with every change; full: it belongs to the whole table.
@@ -74,7 +74,7 @@ func at(nodes, groups, pods float64) map[string]float64 {
 	return map[string]float64{"nodes": nodes, "groups": groups, "pods": pods}
 }
 
-// workloads are in the order of what one wants to know first. The whole table is
+// workloads are in the order of their importance. The whole table is
 // to be had in an hour at most, so it has most of them on few nodes only:
 // BERTH_BENCH_CASES=nodes=5000 has them all on many.
 var workloads = slices.Concat(

@@ -54,7 +54,7 @@ func throughput(bindings []binding) bench.Values {
 	return v
 }
 
-// exactness says how far the groups are from their mix, in pods, none if nothing
+// exactness is how far the groups are from their mix, in pods, none if nothing
 // is governed:
 //
 //   - mix_error_pods: with all pods bound, of the worst group

@@ -221,7 +221,7 @@ func TestBackupsOfADatabaseAreScheduled(t *testing.T) {
 	})
 }
 
-// What cannot work is refused, or waits and says for what.
+// A backup that cannot work is refused, or waits with a message of what it waits for.
 func TestWhatABackupWaitsForIsSaid(t *testing.T) {
 	s := share(t)
 	s.runs(databaseOnly("shop"))

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// Domains are led to the frontend by a Gateway, where one is configured, as soon as the cluster knows of such; and by
+// Domains are led to the frontend by a Gateway, where one is configured, as soon as the cluster serves its API; and by
 // an Ingress where none is. What has taken the place of the other is all there is.
 func TestDomainsByAGateway(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) { c.Environments.Gateway = "infra/web" })

@@ -88,7 +88,7 @@ func (s *scene) volumeOf(size string, source corev1.PersistentVolumeSource) {
 	s.CreateForTest(v)
 }
 
-// serveKinds has the API server know kinds of others until the test ends: the CRDs of a file in testdata.
+// serveKinds has the API server serve kinds of others until the test ends: the CRDs of a file in testdata.
 func (s *scene) serveKinds(file string, crds ...string) {
 	s.T.Helper()
 	s.ApplyFiles("test/integration/environments/lifecycle/testdata/" + file)

@@ -135,7 +135,7 @@ func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 	s.comes("kept", v1alpha1.EnvironmentStopped)
 }
 
-// watchPods watches the pods of an environment and returns a function that says in which order components lost their last.
+// watchPods watches the pods of an environment and returns a function that returns in which order components lost their last.
 func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 	s.T.Helper()
 	list := testenv.List(s.World, &corev1.PodList{}, client.InNamespace(e.Status.Namespace))

@@ -106,7 +106,7 @@ func TestWithoutTheFeatureGatePodsGetNoTolerationsThatCompare(t *testing.T) {
 	require.ErrorContains(t, w.DryRun(own), `Unsupported value: "Gt"`, "the gate is off")
 }
 
-// Who is not asked cannot gate: then pods are placed as without the gate.
+// A webhook that is not called cannot gate: then pods are placed as without the gate.
 func TestPodsThatTheWebhookMissedArePlacedByTheirMixAllTheSame(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	c := w.Webhook(withGates)

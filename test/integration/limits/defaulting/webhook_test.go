@@ -92,7 +92,7 @@ func TestEveryReplicaServes(t *testing.T) {
 	assert.NotContains(t, string(body), `leader_election_master_status{name="berth-controller"} 1`, "it stands by")
 }
 
-// webhookBeside is webhook for a replica that stands by.
+// webhookBeside is webhook for a standby replica.
 func webhookBeside(w *testenv.World) *cluster.Controller {
 	w.T.Helper()
 	address := w.FreeAddress()
@@ -103,7 +103,7 @@ func webhookBeside(w *testenv.World) *cluster.Controller {
 	return c
 }
 
-// Without the Secret the controller does its other work, and says what is missing.
+// Without the Secret the controller does its other work, and reports what is missing.
 func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	w := testenv.New(t, fast())
 	address := w.FreeAddress()

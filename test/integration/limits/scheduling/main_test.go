@@ -2,7 +2,7 @@
 
 // Package limits_test proves, on a real control plane and without the webhook,
 // that the scheduler holds pods to their ResourceLimits. The ids are those of
-// the requirements that a test stands for.
+// the requirements that a test covers.
 package scheduling_test
 
 import (

@@ -82,7 +82,7 @@ func TestRL10RL11AChangedLimitCountsForNewPodsOnly(t *testing.T) {
 	assert.Equal(t, map[string]int{"batch-a": 3}, testenv.NodesOf(before))
 
 	change(w, limit, builders.SizeOnNodesWith(pool, "web"))
-	// A pod of its own on the old nodes waits, and tells that the new rules are known.
+	// A pod of its own on the old nodes waits, which shows that the new rules apply.
 	w.Create(builders.Deployment("old-nodes", 1, builders.OfSize("moving"), builders.OnNodesWith(pool, "batch")))
 	waitReason(w, "old-nodes", 1, "0/4 nodes are available: ")
 	w.Create(builders.Deployment("after", 3, builders.OfSize("moving")))

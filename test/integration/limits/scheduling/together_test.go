@@ -45,7 +45,7 @@ func TestAMixAndALimitBothHoldAtEverySize(t *testing.T) {
 	}
 }
 
-// Where neither has free capacity, the event says of each node what keeps the pod off it.
+// Where neither has free capacity, the event has for each node what keeps the pod off it.
 func TestTheReasonsOfAMixAndALimitStandSideBySide(t *testing.T) {
 	w := testenv.New(t,
 		node("spot-0", "batch", "zone-a", typed(spot)), node("spot-1", "batch", "zone-a", typed(spot)),

@@ -95,7 +95,7 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, got.GetDeletedAt())
 }
 
-// What callers cannot say stays, and writers at the same time do not lose each other's objects.
+// What callers cannot set stays, and writers at the same time do not lose each other's objects.
 func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 	s := serve(t)
 	c := s.any()

@@ -128,7 +128,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	}
 }
 
-// A client of each form decodes every limit, whoever wrote it and with whatever: the name of its service tells its form.
+// A client of each form decodes every limit, whoever wrote it and with whatever: the name of its service selects its form.
 func TestTheNameOfTheServiceTellsTheForm(t *testing.T) {
 	s := serve(t)
 	selector := map[string]string{"disktype": "ssd", "topology.kubernetes.io/zone": "a"}

@@ -46,7 +46,7 @@ func assertMostReady(t *testing.T, recording *testenv.Recording) {
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
 }
 
-// outOfMixSince is what the status says, "" if there is none.
+// outOfMixSince is the time in the status, "" if there is none.
 func outOfMixSince(w *testenv.World) string {
 	w.T.Helper()
 	s := w.Mix("web").Status

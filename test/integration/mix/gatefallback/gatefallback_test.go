@@ -47,7 +47,7 @@ func onDemandAfter(seconds int32) func(*v1alpha1.CapacityMix) {
 	return builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, seconds)
 }
 
-// deletions are the pods that the scheduler asked to delete, with the answer.
+// deletions are the scheduler's requests to delete pods, with the answer.
 func deletions(w *testenv.World) []testenv.Request {
 	w.T.Helper()
 	return w.Audit(func(r testenv.Request) bool {
@@ -55,7 +55,7 @@ func deletions(w *testenv.World) []testenv.Request {
 	})
 }
 
-// fellBack returns the pods that say that they fell back.
+// fellBack returns the pods with the annotation that they fell back.
 func fellBack(pods []corev1.Pod) []corev1.Pod {
 	return testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := fallback.MarkOf(p.Annotations, string(p.UID)); return ok })
 }
@@ -199,7 +199,7 @@ func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
 	testenv.WaitFor(w, job.Name, "it counts the pod that was deleted as failed", func(j *batchv1.Job) bool { return j.Status.Failed == 1 })
 }
 
-// The scheduler does not know yet that the pod was bound when it decides to delete it.
+// The watch has not delivered the binding yet when the scheduler decides to delete the pod.
 func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 1)...)
 	o := testenv.SchedulerOptions(testenv.SecondScheduler)

@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// operator keeps a number of pods, as an operator of a kind that Berth does not know: it makes a new pod some time after one
+// operator keeps a number of pods, as an operator of a kind unknown to Berth: it makes a new pod some time after one
 // is gone.
 type operator struct {
 	w    *testenv.World
@@ -40,7 +40,7 @@ type operator struct {
 	due  []time.Time
 }
 
-// owner creates the object of a kind that Berth does not know, with the template of its pods, and returns the reference of
+// owner creates the object of a kind unknown to Berth, with the template of its pods, and returns the reference of
 // these.
 func owner(w *testenv.World, app string) metav1.OwnerReference {
 	w.T.Helper()
@@ -178,7 +178,7 @@ func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	}
 }
 
-// An operator that was scaled down on purpose does not bring the pod back, and nothing tells Berth.
+// An operator that was scaled down on purpose does not bring the pod back, and Berth gets no event of it.
 func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("set", 100, 0))
@@ -195,7 +195,7 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// The scale subresource of an owner of an unknown kind tells how many pods there must be, before and after a move.
+// The scale subresource of an owner of an unknown kind has how many pods there must be, before and after a move.
 func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
@@ -222,7 +222,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// S2: the workload gets its mix by annotations, so no status tells the next leader of the pod that did not come back.
+// S2: the workload gets its mix by annotations, so no status has for the next leader the pod that did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	fourOf(w, owner(w, "set"), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%"))

@@ -295,7 +295,7 @@ func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	}
 }
 
-// The history knows who changed an Environment, whatever client it was, and nobody can write another's name there.
+// The history has who changed an Environment, whatever client it was, and no user can write another's name there.
 func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	s := start(t)
 	s.ApplyFiles("manifests/rbac/environments/actor")
@@ -342,7 +342,7 @@ func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), e))
 	assert.Equal(t, "alice", actor(e), "by server-side apply")
 
-	// The gRPC service records its callers, which the API server does not know.
+	// The gRPC service records its callers, who are no users of the API server.
 	before := e.DeepCopy()
 	e.Spec.Stack.Version = "3"
 	e.Annotations[v1alpha1.ActorAnnotation] = "caller"

@@ -63,7 +63,7 @@ func TestPodsWithoutTheGateAreReportedBesideAnAutoscaler(t *testing.T) {
 	testenv.Patch(w, web, func(d *appsv1.Deployment) { builders.Gated(&d.Spec.Template) })
 	w.WaitCondition("web", gates, true, v1alpha1.ReasonPodsGated)
 
-	// A new leader knows of no autoscaler at first. It changes nothing before it has looked for one.
+	// A new leader has found no autoscaler at first. It changes nothing before it has looked for one.
 	testenv.End(c, true)
 	w.DropLease("berth-system", "berth-controller")
 	w.Create(builders.CapacityMix("late", 70, 2), builders.Deployment("late", 2))

@@ -16,7 +16,7 @@ import (
 
 // The last tests: the scheduler does not get over the loss of a resource.
 
-// Records are off unless someone wants them: doctor speaks of their resources only if there are some.
+// Records are off by default: doctor reports on their resources only if there are some.
 func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	me := user(w, "doctor", doctorRights)

@@ -63,7 +63,7 @@ func TestAnOpenPageFollowsTheRightsOfItsUser(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, b.post("/namespace", url.Values{"namespace": {"../x"}}).status)
 }
 
-// What a user cannot know without the right to list nodes is unknown, not wrong.
+// What a user cannot see without the right to list nodes is unknown, not wrong.
 func TestWithoutTheRightToListNodesPlacesAreUnknown(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))

@@ -47,7 +47,7 @@ func TestResourceLimitSchema(t *testing.T) {
 	checkSchema(t, resourceLimit, cases)
 }
 
-// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to say.
+// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to decide.
 func TestResourceLimitHasNoDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := create(t, resourceLimit, "{volumes: {data: {size: 1Gi}}, nodeAffinity: {}, selector: {}}")

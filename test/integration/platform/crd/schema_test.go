@@ -57,7 +57,7 @@ func many(n int, value string) string {
 	return strings.Join(pairs, ", ")
 }
 
-// schemaCase is a spec, and what the server says of it: nothing if it accepts it.
+// schemaCase is a spec, and the server's error: "" if it accepts it.
 type schemaCase struct{ spec, wantErr string }
 
 func checkSchema(t *testing.T, k kind, cases map[string]schemaCase) {

@@ -23,7 +23,7 @@ type place struct {
 	why   string
 }
 
-// elsewhere says for commands that are run by no test of this package what runs them, or what they would need.
+// elsewhere has, for commands that no test of this package runs, what runs them or what they would need.
 var elsewhere = []place{
 	{regexp.MustCompile(`^helm `), "test/integration/platform/install TestTheChartsLife runs helm on a chart with the same values"},
 	{regexp.MustCompile(`^kind `), "make kind-up creates a cluster of the same file"},

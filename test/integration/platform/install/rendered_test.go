@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// variants are the overlays, with the values of the chart that say the same.
+// variants are the overlays, with the values of the chart that render the same.
 var variants = map[string][]string{
 	"second-scheduler": nil,
 	"replace-default":  {"scheduler.profile=replace-default"},

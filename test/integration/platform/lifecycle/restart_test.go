@@ -148,7 +148,7 @@ func (p *pair) options() cluster.ProgramOptions {
 	o.LeaderElection = &p.election
 	p.started++
 	o.Name = fmt.Sprintf("replica-%d", p.started)
-	o.Groups = []string{o.Name} // by which the audit log tells them apart
+	o.Groups = []string{o.Name} // by which the audit log distinguishes them
 	return o
 }
 
@@ -180,7 +180,7 @@ func TestTheMixIsExactAfterTheLeaderIsKilledOrTerminated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := testenv.New(t, wide()...)
 			p := newPair(w)
-			struck := 0 // a scheduler that is told to end goes on binding what it has begun
+			struck := 0 // a scheduler that gets SIGTERM goes on binding what it has begun
 			bursts(w, 1, []int{60}, disturbance{
 				count: func(string) int { return struck },
 				strike: func() {

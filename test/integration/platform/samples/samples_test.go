@@ -48,7 +48,7 @@ type sample struct {
 	mix      split.Mix
 	replicas int
 	wantSpot int
-	// wantSource is what the pods say about where their mix comes from.
+	// wantSource is the pods' annotation of where their mix comes from.
 	wantSource string
 	// gated: the pods' slots come with the opening of their gates, for the scheduler of those that name none.
 	gated bool
@@ -179,8 +179,8 @@ func TestNoSampleIsLeftOut(t *testing.T) {
 }
 
 // apply does what `kubectl apply --server-side --validate=strict` does: the API
-// server reads the text as it stands in the file, and refuses fields that it
-// does not know or finds twice.
+// server reads the text as it is in the file, and refuses unknown and
+// duplicate fields.
 func apply(w *testenv.World, file string) {
 	w.T.Helper()
 	client, err := dynamic.NewForConfig(w.Cluster.Config())

@@ -136,7 +136,7 @@ func TestCapacityThatAnotherSchedulerTookIsReported(t *testing.T) {
 	assert.Equal(t, "new", waitFor(w, "kept", v1alpha1.ReasonReserved, 1, 0).Status.Holds[0].NodeName)
 }
 
-// A policy or a limit that selects all pods of the namespace does not govern the stand-in pod of a Reservation.
+// A policy or a limit that selects all pods of the namespace does not govern the placeholder pod of a Reservation.
 func TestNoRuleForPodsGovernsAReservation(t *testing.T) {
 	w := testenv.New(t, two()...)
 	start(w)

@@ -18,7 +18,7 @@ import (
 )
 
 // The controller is killed after some of its writes, again and again, while
-// records come, change and go, and once the API server stands still beside.
+// records come, change and go, and once the API server stalls as well.
 func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 	const (
 		records = 8

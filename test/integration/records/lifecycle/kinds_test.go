@@ -121,7 +121,7 @@ func (s *scene) knativeAnnotations(name string) map[string]string {
 	return annotations
 }
 
-// The availability that is requested is a mix that the scheduler keeps.
+// The scheduler keeps the mix that a required availability is rendered to.
 func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	s := share(t)
 	r := record("cart", "add")
@@ -142,7 +142,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	assert.Equal(t, "100m", testenv.Read(s.World, "cart", &v1alpha1.ResourceLimit{}).Spec.CPU.String())
 }
 
-// A requested template that cannot be used is replaced, as in the original, and the record says why until it can be used.
+// A requested template that cannot be used is replaced, as in the original, and the record's condition has the reason until it can be used.
 func TestARequestedTemplateThatCannotBeUsedIsReplaced(t *testing.T) {
 	s := start(t)
 	r := s.create(hinted("cart", "kn"))

@@ -49,7 +49,7 @@ func TestEnforcedReplicasSurviveAChange(t *testing.T) {
 		testenv.Becomes(s.World, "the change is there", image, func() string { return s.image("cart") })
 		assert.Equal(t, int32(4), *s.deployment("cart").Spec.Replicas)
 	}
-	// Where it is not enforced any more, the record says how many there are.
+	// Where it is not enforced any more, the record has how many there are.
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.Enforcement.Mode = v1alpha1.EnforcementObserve })
 	testenv.Becomes(s.World, "the record's replicas are back", int32(1), func() int32 { return *s.deployment("cart").Spec.Replicas })
 }
@@ -86,10 +86,10 @@ func TestWithoutPrometheusNothingHappens(t *testing.T) {
 }
 
 // measured starts a Prometheus server that sees records of the namespace use 1.75
-// cores each, which is worth 4 replicas, and a controller that asks it.
+// cores each, which is worth 4 replicas, and a controller that queries it.
 func measured(t *testing.T, records []string, changes ...func(*controller.Records)) *scene {
 	t.Helper()
-	// The ten minutes that are requested, and the five before them, are there from the start: points with times of their own.
+	// The ten minutes of the range query, and the five before them, are there from the start: points with times of their own.
 	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
 	began := next
 	var namespace string
@@ -124,7 +124,7 @@ func (s *scene) applied(name string, value int64) v1alpha1.AppliedRecommendation
 	}).Status.LastApplied[0]
 }
 
-// Recommendations stand in the status of every record, and are applied, step by
+// Recommendations are in the status of every record, and are applied, step by
 // step, to those that request it.
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
@@ -184,7 +184,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// How long a recommendation has stood outlives the controller.
+// The time since when a recommendation holds outlives the controller.
 func TestARestartSkipsNoWindow(t *testing.T) {
 	const stability = 15 * time.Second
 	slow := func(d *controller.Records) {

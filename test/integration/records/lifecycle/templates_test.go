@@ -82,7 +82,7 @@ func TestFunctionsConnectToTheConfiguredZenohRouter(t *testing.T) {
 // serviceManifest is a manifest of a template.
 const serviceManifest = `{apiVersion: v1, kind: Service, metadata: {name: "${name}"}, spec: {ports: [{port: 80}]}}`
 
-// onRequest is a template that is used only where it is requested.
+// onRequest is a template that only a record's templateHint selects.
 func onRequest(name string, manifests ...string) *v1alpha1.DeploymentTemplate {
 	t := &v1alpha1.DeploymentTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	t.Spec.Selection.Base = []v1alpha1.BaseScore{{Score: -1000}}

@@ -43,7 +43,7 @@ func answer(body string) fault {
 
 var empty = answer(`{"status":"success","data":{"resultType":"vector","result":[]}}`)
 
-// front stands before Prometheus, and answers itself where it is told to.
+// front is a proxy of Prometheus, and answers itself where it is configured to.
 type front struct {
 	URL string
 
@@ -105,7 +105,7 @@ func exposeOthers(s *source) {
 
 var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory.Expression
 
-// First the range, and its mean; the instant only if that says nothing or 0.
+// First the range, and its mean; the instant only if that is empty or 0.
 func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
@@ -154,7 +154,7 @@ func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	}
 }
 
-// A server that is slower than five seconds. What does not answer is requested once, not once for each figure.
+// A server that is slower than five seconds is queried once, not once for each figure.
 func TestASlowServer(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
@@ -223,7 +223,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	assert.NotEqual(t, v1alpha1.ReasonPrometheusUnreachable, outcome.Reason, outcome.Message)
 }
 
-// Without requests there is no latency: Prometheus says NaN.
+// Without requests there is no latency: Prometheus returns NaN.
 func TestWithoutRequestsTheLatencyIsUnknown(t *testing.T) {
 	c := scraped(t)
 	observed, outcome := c.Observe(t.Context(), nfr.Component{Namespace: "idle", Record: "cart", Workload: "cart"}, shared.source.end)

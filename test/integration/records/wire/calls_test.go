@@ -103,7 +103,7 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	assert.NotContains(t, s.stored("every").Annotations, v1alpha1.CorrelationIDAnnotation, "that of another call")
 }
 
-// rawCall makes a call that has no deadline of its own: only the header that tells the server has one. It returns the status
+// rawCall makes a call that has no deadline of its own: only the header for the server has one. It returns the status
 // and how long it took.
 func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Code, time.Duration) {
 	s.T.Helper()
@@ -297,7 +297,7 @@ func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	servicetest.Refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
 }
 
-// Who may not, or is not known, changes nothing, and nothing is even asked of the API server.
+// A caller without the right, or an unknown one, changes nothing and causes no request to the API server.
 func TestWhoMayNotChangesNothing(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))

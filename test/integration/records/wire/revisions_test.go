@@ -239,7 +239,7 @@ func TestCR02TheFormerNamesOfTheLists(t *testing.T) {
 	servicetest.Refused(t, err, codes.NotFound, "")
 }
 
-// A unit from which nothing tells the revision of its client has a status that clients of either can decode.
+// A unit in which nothing shows the revision of its client has a status that clients of either can decode.
 func TestAStatusThatEveryRevisionDecodes(t *testing.T) {
 	s := serve(t)
 	seed := &oaasplan.DeploymentUnit{
@@ -344,7 +344,7 @@ func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	assert.Equal(t, oaashead.HealthCheckResponse_NOT_SERVING, r.Status)
 }
 
-// Names that neither client knows are kept and shown.
+// Names that neither client has are kept and shown.
 func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
 	s := serve(t)
 	u := planUnit("x")
@@ -392,7 +392,7 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 		return got == "registry.example/add:2", got
 	})
 
-	// An ODGM is requested, and the profile has none.
+	// The unit requires an ODGM, and the profile has none.
 	asks := unit("registry.example/add:1", 0)
 	asks.DeploymentUnit.Id, asks.DeploymentUnit.Functions[0].ProvisionConfig.WasmModuleUrl = "wasm", new("https://registry.example/a.wasm")
 	_, err := s.head().Deploy(s.As(s.Editor), asks)

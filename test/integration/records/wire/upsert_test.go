@@ -128,7 +128,7 @@ func TestCR07DeployIsAnUpsert(t *testing.T) {
 	assert.Equal(t, first.Generation, s.stored("x").Generation)
 	assert.Equal(t, first.ResourceVersion, s.stored("x").ResourceVersion, "not a write")
 
-	// What people and the controller added stays; what the unit says changes.
+	// What users and the controller added stays; what the unit has changes.
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) {
 		r.Labels["team"], r.Finalizers = "ml", []string{"test.berth.dev/hold"}
 		r.Spec.Addons = &[]v1alpha1.Addon{}
@@ -169,7 +169,7 @@ func TestCR07DeployIsAnUpsert(t *testing.T) {
 	assert.Equal(t, strings.TrimPrefix(spec.ClassKey, "class "), strings.TrimPrefix(spec.Functions[0].Image, "image:"))
 }
 
-// Two that create the same at the same time have one record, and both are told that it is accepted.
+// Two that create the same at the same time have one record, and both get the answer that it is accepted.
 func TestTwoFirstDeploysAreOne(t *testing.T) {
 	s := serve(t)
 	var calls errgroup.Group
