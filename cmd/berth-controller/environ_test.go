@@ -52,7 +52,7 @@ func TestTheVariablesOfOaaSAreRead(t *testing.T) {
 }
 
 // Clients of other schedulers start theirs with `run`.
-func TestRunIsWhatItDoesAnyway(t *testing.T) {
+func TestTheArgumentRunIsOptional(t *testing.T) {
 	c, err := configured(t, "resyncSeconds: 60\n", "run")
 	require.NoError(t, err)
 	assert.EqualValues(t, 60, c.ResyncSeconds)

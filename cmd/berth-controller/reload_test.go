@@ -98,7 +98,7 @@ func TestAChangeOfTheFileTakesEffect(t *testing.T) {
 	assert.False(t, r.applied[1].DryRun)
 }
 
-func TestWhatNeedsARestartIsSaidAndCounted(t *testing.T) {
+func TestAChangeThatNeedsARestartIsLoggedAndCounted(t *testing.T) {
 	r := reread(t, "")
 	r.have("resyncSeconds: 45\nnamespaces: [shop]\n")
 	assert.Empty(t, r.applied)

@@ -69,7 +69,7 @@ func aBackup(name string, phase v1alpha1.DatabaseBackupPhase) *v1alpha1.Database
 	return b
 }
 
-func TestWhatAnErrorMeansForAnOperation(t *testing.T) {
+func TestAnErrorDecidesThePhaseOfAnOperation(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", errors.New("exceeded quota"))
 	for name, c := range map[string]struct {
 		err              error

@@ -110,7 +110,7 @@ func routeChild(o client.Object) applyset.Child {
 }
 
 // a cluster that does not serve HTTPRoutes has none; other errors are returned.
-func TestRoutesAreLookedFor(t *testing.T) {
+func TestRoutesAreListedWhereTheyAreServed(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {
 		gateway types.NamespacedName

@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestConditionsSayHowItStands(t *testing.T) {
+func TestConditionsReportUseConflictsAndErrors(t *testing.T) {
 	conflict := usage(0)
 	conflict.Older.Insert("first", "second")
 	many := usage(12, "Deployment/a", "Deployment/b", "Deployment/c", "Deployment/d", "Deployment/e", "StatefulSet/f", "StatefulSet/g")

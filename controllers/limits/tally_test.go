@@ -68,7 +68,7 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestWhatIsKeptOfTemplates(t *testing.T) {
+func TestTemplatesKeepOnlyWhatLimitsNeed(t *testing.T) {
 	of := func(kind, name string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: "above", Controller: new(true)}}
 	}

@@ -119,7 +119,7 @@ func became(t *testing.T, h *Handler, raw string) *corev1.Pod {
 	return p
 }
 
-func TestWhoIsGated(t *testing.T) {
+func TestGovernedPodsAreGated(t *testing.T) {
 	const other = "example.com/other"
 	gate := func(name string) change {
 		return func(t *corev1.PodTemplateSpec) {

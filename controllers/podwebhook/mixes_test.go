@@ -51,7 +51,7 @@ func TestAnOwnerThatIsNotSeenIsRead(t *testing.T) {
 }
 
 // A mix is often applied together with its workload.
-func TestAMixThatIsNotSeenIsAskedForOnceForEachOwner(t *testing.T) {
+func TestAMixThatIsNotSeenIsReadOnceForEachOwner(t *testing.T) {
 	w := &world{mixes: []v1alpha1.CapacityMix{*tolerant("web"), *tolerant("late")}, seen: replicaSet("a", nil)}
 	h := gating(t, w)
 	late := pod(t, "late", ownedBy("ReplicaSet", "a"))
@@ -72,7 +72,7 @@ func TestAMixThatIsNotSeenIsAskedForOnceForEachOwner(t *testing.T) {
 }
 
 // The API server's answers are waited for, but not for long, and the pod is created.
-func TestWithoutAnswersThePodIsAsItsKnownMixesSay(t *testing.T) {
+func TestWithoutAnswersThePodFollowsItsCachedMixes(t *testing.T) {
 	failing := &world{apiErr: errors.New("down")}
 	h := gating(t, failing)
 	raw := pod(t, "api", ownedBy("ReplicaSet", "a"))
@@ -102,7 +102,7 @@ func TestBeforeTheMixesAreReadThePodGetsNothingOfThem(t *testing.T) {
 }
 
 // The user who writes an annotation that cannot be read gets a warning; the owner's are in the scheduler's events.
-func TestAnAnnotationThatCannotBeReadIsSaid(t *testing.T) {
+func TestAnInvalidAnnotationCausesAWarning(t *testing.T) {
 	bad := map[string]string{v1alpha1.SpotPercentAnnotation: "many"}
 	h := gating(t, &world{seen: replicaSet("a", bad)})
 	r := ask(h, pod(t, "api", builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "many")))

@@ -249,7 +249,7 @@ func TestWatchEventsReachTheClusterState(t *testing.T) {
 	assert.Empty(t, f.clusterState.Nodes())
 }
 
-func TestFailuresAreToldAndNothingIsForgottenMeanwhile(t *testing.T) {
+func TestFailuresAreReportedAndTheStateStays(t *testing.T) {
 	f := newFixture(t)
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("a")}
 	require.NoError(t, f.relist(t, "pods"))
@@ -291,7 +291,7 @@ func TestSyncedNamesWhatIsMissing(t *testing.T) {
 	assert.False(t, f.NeedLeaderElection(), "a new leader knows the cluster already")
 }
 
-func TestWhatTheListHoldsIsAListToAReflector(t *testing.T) {
+func TestAStrippedListIsAListToAReflector(t *testing.T) {
 	all, keep := &stripped{}, newFixture(t).keepPod
 	m, err := all.add(podsNamed("a"), keep)
 	require.NoError(t, err)

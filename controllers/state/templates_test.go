@@ -50,7 +50,7 @@ func withTemplates(t *testing.T) (*fixture, told) {
 	return f, all
 }
 
-func TestTemplatesAreToldOfFromListsAndWatches(t *testing.T) {
+func TestTemplatesArePassedOnFromListsAndWatches(t *testing.T) {
 	f, all := withTemplates(t)
 	const path = "/apis/apps/v1/replicasets"
 	live := replicaSets(3, "live")

@@ -97,7 +97,7 @@ func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 	terminate(t, c)
 }
 
-func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
+func TestStandbyControllerTakesOver(t *testing.T) {
 	applyController(t)
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
 	sample, err := os.ReadFile(manifest(t, "controller/config.yaml"))
@@ -122,7 +122,7 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 	terminate(t, second)
 }
 
-func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
+func TestControllerWithoutItsCRDReportsItAndWaits(t *testing.T) {
 	applyController(t)
 	crds := dynamic.NewForConfigOrDie(shared.Config()).Resource(crdResource)
 	// All of them: the group is served as long as one of its kinds is.

@@ -18,7 +18,7 @@ import (
 )
 
 // A KWOK whose watch of the leases delivers no event runs the pods that were there before it all the same.
-func TestKWOKRunsPodsBeforeItsWatchOfLeasesSaysSo(t *testing.T) {
+func TestKWOKRunsPodsBeforeItsWatchOfLeasesDelivers(t *testing.T) {
 	spec := Nodes("spot", 1)[0]
 	spec.Name, spec.Annotations = "late", map[string]string{kwokNodeAnnotation: "late"}
 	node, err := spec.node()

@@ -51,13 +51,13 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 	})
 }
 
-func TestSchedulerThatCannotStartSaysWhy(t *testing.T) {
+func TestSchedulerThatCannotStartReportsTheCause(t *testing.T) {
 	_, err := startStockScheduler(t, ProgramOptions{Name: "broken", Args: []string{"--no-such-flag"}})
 	require.ErrorContains(t, err, "broken ended")
 	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 }
 
-func TestSchedulerConfigChangesOnlyWhatIsAsked(t *testing.T) {
+func TestSchedulerConfigChangesOnlyTheGivenFields(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.yaml"), filepath.Join(dir, "out.yaml")
 	require.NoError(t, os.WriteFile(in, []byte(`

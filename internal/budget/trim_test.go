@@ -27,7 +27,7 @@ func TestAnnotationsOfAPrefixAreKeptUpToALength(t *testing.T) {
 	assert.Nil(t, Annotations(nil, ""))
 }
 
-func TestIdentityIsWhatIsLeftOfMetadata(t *testing.T) {
+func TestIdentityReducesMetadata(t *testing.T) {
 	left := metav1.ObjectMeta{Namespace: "n", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: metav1.Unix(1, 0)}
 	o := left.DeepCopy()
 	o.Annotations, o.Labels, o.Finalizers = map[string]string{"a": "b"}, map[string]string{"a": "b"}, []string{"a"}

@@ -102,7 +102,7 @@ func TestAnEnvironmentWithoutSecretsHasNone(t *testing.T) {
 	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
 }
 
-func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
+func TestAnInvalidEnvironmentIsNotCreated(t *testing.T) {
 	w, c := newWorld(t)
 	for name, change := range map[string]func(*schedulerv1.EnvironmentSpecification){
 		"no name":  func(s *schedulerv1.EnvironmentSpecification) { s.Name = "" },

@@ -145,7 +145,7 @@ func TestLogsOfContainersThatEnded(t *testing.T) {
 	assert.Equal(t, []string{"backend: b1 now", "database: d now"}, got, "a Secret of another owner is not served")
 }
 
-func TestWhatCannotBeAskedOfLogs(t *testing.T) {
+func TestInvalidRequestsForLogsAreRefused(t *testing.T) {
 	_, c := logging(t)
 	for field, req := range map[string]*schedulerv1.GetEnvironmentLogsRequest{
 		"container_name": {ContainerName: "nginx"}, "tail_lines": {TailLines: -1}, "since": {Since: &timestamppb.Timestamp{Nanos: -1}},

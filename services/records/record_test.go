@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestCR05NamesOfIDs(t *testing.T) {
+func TestIDsHaveNames(t *testing.T) {
 	for id, want := range map[string]string{
 		"My_Deployment.ID@Prod":              "my-deployment-id-prod",
 		"plain":                              "plain",
@@ -142,7 +142,7 @@ func TestTheEnvironmentIsWrittenForTheRevisionOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestWhatAClientCannotSayStays(t *testing.T) {
+func TestFieldsThatAClientCannotSetStay(t *testing.T) {
 	made := metav1.NewTime(time.Unix(1000, 0))
 	rps := &v1alpha1.NFRRequirements{MinThroughputRPS: new(int32(5)), Consistency: v1alpha1.ConsistencyStrong}
 	before := func(was revision) *draft {

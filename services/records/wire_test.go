@@ -64,7 +64,7 @@ func read(t require.TestingT, sent proto.Message) *unit {
 }
 
 // The spec keeps whatever a unit of the latest revision has: nothing is lost, doubles neither.
-func TestASpecHasAllThatAUnitSays(t *testing.T) {
+func TestASpecKeepsAllFieldsOfAUnit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawn(t, &oaasdeployment.DeploymentUnit{})
 		u := read(t, sent)
@@ -76,7 +76,7 @@ func TestASpecHasAllThatAUnitSays(t *testing.T) {
 }
 
 // The plan's units have the same under other numbers.
-func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
+func TestASpecKeepsAllFieldsOfAUnitOfThePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nfr := drawn(t, &oaasdeployment.NfrRequirements{})
 		sent := &tolerantv1.DeploymentUnit{

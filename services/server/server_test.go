@@ -230,7 +230,7 @@ func FuzzTimeouts(f *testing.F) {
 }
 
 // The correlation ID of a caller is in every answer and in the log, unless it cannot be logged.
-func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
+func TestACallIsFoundByItsCorrelation(t *testing.T) {
 	s, log := logging(t)
 	s.reviews.authn = users(func(h http.Header) (string, bool) { return "alice", h.Get("Authorization") != "" })
 	seen := ""

@@ -14,7 +14,7 @@ import (
 
 // After all other tests: Berth's own containers are Ready by their probes, none ended by itself, and the API server refused
 // them nothing.
-func TestBerthItselfIsWell(t *testing.T) {
+func TestBerthIsHealthy(t *testing.T) {
 	w := testenv.New(t)
 	for _, program := range programs {
 		waitRolledOut(w, program)

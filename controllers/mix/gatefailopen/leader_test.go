@@ -82,7 +82,7 @@ func TestAHolderKeepsItsLeaseForAsLongAsItLasts(t *testing.T) {
 
 // The watch reports that no one leads exactly if what it saw was the same at every
 // look of an unbroken row that is long enough.
-func TestTheWatchIsWhatItsLooksSay(t *testing.T) {
+func TestTheWatchFollowsItsSightings(t *testing.T) {
 	type look struct {
 		at   time.Time
 		saw  sighting

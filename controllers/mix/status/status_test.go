@@ -96,7 +96,7 @@ func mixOf(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
 	return cm
 }
 
-func TestComposeSaysHowAWorkloadStands(t *testing.T) {
+func TestComposeReportsEachWorkload(t *testing.T) {
 	e := outOfMix("web")
 	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
 	e.Group.Replicas = 6
@@ -172,7 +172,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestAMoveUnderWayIsNoBlock(t *testing.T) {
+func TestAMoveUnderWayIsNotBlocked(t *testing.T) {
 	e := outOfMix("web")
 	e.Moves = []workloads.Move{{Name: "web-2"}}
 	assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
@@ -251,7 +251,7 @@ func TestConditionsKeepTheTimeOfTheirLastChange(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Hour), c.LastTransitionTime.Time)
 }
 
-func TestTheListIsBoundedAndThoseInNeedComeFirst(t *testing.T) {
+func TestTheListIsBoundedAndUnsatisfiedComeFirst(t *testing.T) {
 	var entries []workloads.Entry
 	for i := range 70 {
 		name := fmt.Sprintf("w%02d", i)
@@ -278,7 +278,7 @@ func TestNumberStaysInTheRangeOfTheAPI(t *testing.T) {
 	assert.Equal(t, int32(1<<31-1), number(1<<40))
 }
 
-func TestTheStatusSaysThatSpotIsNotAvailable(t *testing.T) {
+func TestTheStatusReportsThatSpotIsNotAvailable(t *testing.T) {
 	fell := func(e workloads.Entry, slot int, mark string) {
 		p := e.Group.Assignments[slot].Pod
 		p.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(p.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}

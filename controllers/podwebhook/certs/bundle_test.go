@@ -108,7 +108,7 @@ func TestAnAuthorityIsReplacedWithoutAGapInTrust(t *testing.T) {
 	require.Len(t, parseAll(last.Authorities), 2, "one that has expired is forgotten")
 }
 
-func TestASecretOfNoUseIsReplaced(t *testing.T) {
+func TestAnInvalidSecretIsReplaced(t *testing.T) {
 	for name, b := range map[string]Bundle{
 		"empty":        {},
 		"no PEM":       {Authorities: []byte("a"), AuthorityKey: []byte("b")},

@@ -58,7 +58,7 @@ func TestRecordsArePrinted(t *testing.T) {
 	clitest.Golden(t, "decisions.txt", out.String())
 }
 
-func TestFlagsSayWhatIsWrongWithThem(t *testing.T) {
+func TestErrorsNameTheWrongFlag(t *testing.T) {
 	for want, args := range map[string][]string{
 		"":                                      {"--scores", "--attempts", "8", "--scheduler-address", "[::1]:10260"},
 		"--attempts requires --scores":          {"--attempts", "2"},

@@ -74,7 +74,7 @@ func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) 
 	return out.String(), errOut.String(), err
 }
 
-func TestABackupHasWhatWasAskedForAndNoMore(t *testing.T) {
+func TestABackupHasOnlyTheRequestedEnvironments(t *testing.T) {
 	going := small(t)
 	going.Name, going.Finalizers, going.DeletionTimestamp = "going", []string{v1alpha1.EnvironmentFinalizer}, new(clitest.Ago(time.Minute))
 	c := envCluster(t, interceptor.Funcs{}, store(), small(t), going, credentials())
@@ -184,7 +184,7 @@ func TestARestoreNamesTheSecretsThatAreMissing(t *testing.T) {
 }
 
 // What is there and is something else is not touched, and no environment begins with the password of another.
-func TestARestoreDoesNotOverwriteUnlessItIsAsked(t *testing.T) {
+func TestARestoreOverwritesOnlyWithItsFlag(t *testing.T) {
 	text, _ := backedUp(t, envCluster(t, interceptor.Funcs{}, store(), small(t), credentials()), "", nil, true)
 	others := credentials()
 	others.OwnerReferences, others.Data = nil, map[string][]byte{"key": []byte("of somebody else")}
@@ -237,7 +237,7 @@ func TestASecretIsTakenOverFromAnEnvironmentThatIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBackupIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestAnInvalidBackupIsRefusedBeforeAnyWrite(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), small(t), credentials(), namespace("shop"))
 	text, _ := backedUp(t, c, "shop", nil, true)
 	twice := strings.ReplaceAll(text, "namespace: shop", "namespace: other")

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
+func TestARollbackRestoresASpecAndKeepsItsRunPolicy(t *testing.T) {
 	was := store()
 	was.Spec.RestartedAt = new(clitest.Ago(time.Hour))
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), was)...)
@@ -166,7 +166,7 @@ func FuzzParseReplicas(f *testing.F) {
 	})
 }
 
-func TestWhereAnEnvironmentHasArrived(t *testing.T) {
+func TestArrivedComparesTheStatusWithTheSpec(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(e *v1alpha1.Environment)
 		arrived bool

@@ -27,7 +27,7 @@ func TestTheSameConfigurationChangesNothing(t *testing.T) {
 	assert.Equal(t, controller.Default(), r.Configuration)
 }
 
-func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
+func TestReloadAppliesFieldsAndNamesTheRest(t *testing.T) {
 	running, read := controller.Default(), controller.Default()
 	running.Namespaces, running.Environments.Quota = []string{"shop"}, map[string]string{"cpu": "4"}
 	read.Namespaces, read.Environments.Quota = []string{"shop", "bank"}, map[string]string{"cpu": "4", "memory": "8Gi"}
@@ -56,7 +56,7 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	assert.Equal(t, &asItWas, running, "it is not changed itself")
 }
 
-func TestWhatIsNotValidWithoutWhatNeedsARestartIsRefused(t *testing.T) {
+func TestAFileThatIsValidOnlyAfterARestartIsRefused(t *testing.T) {
 	// Every pair of fields of which one bounds the other takes effect together, so no file leads there; a running
 	// configuration that is broken replaces one that would.
 	running := controller.Default()

@@ -279,7 +279,7 @@ func TestAnEncryptedDumpIsRead(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestARestoreSaysThatThereIsNoDump(t *testing.T) {
+func TestARestoreReportsAMissingDump(t *testing.T) {
 	said, _, err := scripted(t, restoreScript(false), fmt.Sprintf(restoreSays, "true"))
 	require.Error(t, err)
 	assert.Equal(t, "there is no /backups/b.dump in the claim database-backups", said)
@@ -373,7 +373,7 @@ func TestTheClassOfASnapshotIsOfTheDriver(t *testing.T) {
 }
 
 // The claim that is recreated has all that the controller has rendered, and nothing of how the old one was bound.
-func TestAClaimIsMadeAnewFromASnapshot(t *testing.T) {
+func TestAClaimIsRecreatedFromASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)
 		in.Environment.Spec.Stack.Database.PersistentStorage = true

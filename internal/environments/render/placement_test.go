@@ -71,7 +71,7 @@ func selected(s *v1alpha1.PodSelector, labels map[string]string) bool {
 }
 
 // Whatever the spec has, no pod has two mixes, and each has one that this scheduler places.
-func TestMixesDoNotMeet(t *testing.T) {
+func TestMixesSelectDisjointPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		list := Render(in)

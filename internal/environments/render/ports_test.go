@@ -84,7 +84,7 @@ func TestNoPortIsLeft(t *testing.T) {
 
 // No one gets what another has or two the same, what is requested by number is that, what was given stays,
 // and a range that is large enough is never exhausted.
-func TestAllocationsDoNotMeet(t *testing.T) {
+func TestAllocatedPortsAreDistinct(t *testing.T) {
 	r := PortRange{100, 130}
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := drawSpec(t), drawSpec(t)

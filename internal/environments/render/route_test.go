@@ -113,7 +113,7 @@ func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string,
 
 // Whatever an environment is, each of its domains is led to its frontend once, by one kind, and in the clear only
 // where no TLS was requested.
-func TestDomainsAreLedByOneKind(t *testing.T) {
+func TestDomainsAreRoutedByOneKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		var domains, led []string

@@ -190,7 +190,7 @@ func drawCluster(t *rapid.T) *cluster {
 
 // Whatever order pods come, fail and go in, and whatever the spec becomes meanwhile, an environment goes
 // from phase to phase as it may, and comes to run or to stop in the end.
-func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
+func TestAnEnvironmentReachesRunningAndStopped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		e := c.situation.Environment
@@ -232,7 +232,7 @@ func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 }
 
 // One that runs and of which a component fails stays Running, and its status has the reason.
-func TestWhatFailsComesBack(t *testing.T) {
+func TestAFailedComponentRecovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		c.reconcile(t)

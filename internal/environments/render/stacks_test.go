@@ -38,7 +38,7 @@ func TestStacks(t *testing.T) {
 }
 
 // Who changes one does not change it for the next.
-func TestStacksAreMadeAnew(t *testing.T) {
+func TestStacksReturnsCopies(t *testing.T) {
 	for i, s := range Stacks() {
 		s.Stack.Database.Container.Image = "other"
 		s.Stack.Database.Container.Ports[0].HostPort = 1

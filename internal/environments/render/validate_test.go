@@ -192,7 +192,7 @@ func TestValidateAccepts(t *testing.T) {
 }
 
 // All errors are returned at once.
-func TestValidateSaysAll(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	spec := &complete().Spec
 	spec.Stack.Backend.Container.Image = ""
 	spec.Stack.Frontend.Container.Ports[0].ContainerPort = 0

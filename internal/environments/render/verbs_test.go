@@ -75,7 +75,7 @@ func TestEveryRestartIsAnother(t *testing.T) {
 }
 
 // An unknown user's change does not keep the name of the user who changed it before.
-func TestNobodyIsSaidToHaveChangedWhatTheyDidNot(t *testing.T) {
+func TestAnUnknownActorReplacesTheFormerOne(t *testing.T) {
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ActorAnnotation: "alice"}}}
 	Sign(e, "")
 	assert.NotContains(t, e.Annotations, v1alpha1.ActorAnnotation)

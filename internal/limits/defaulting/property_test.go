@@ -141,7 +141,7 @@ func TestAPodThatSetsNothingHasExactlyTheFigures(t *testing.T) {
 	})
 }
 
-func TestWhatAPodSetsStays(t *testing.T) {
+func TestFieldsThatAPodSetsStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		before := pod.DeepCopy()
@@ -166,7 +166,7 @@ func TestWhatAPodSetsStays(t *testing.T) {
 	})
 }
 
-func TestTwiceIsOnce(t *testing.T) {
+func TestApplyIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		Apply(pod, limit)
@@ -181,7 +181,7 @@ func TestTwiceIsOnce(t *testing.T) {
 	})
 }
 
-func TestTheAPIServerAcceptsWhatWasAccepted(t *testing.T) {
+func TestAnAcceptedPodStaysAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		if refusal(t, pod) != "" {

@@ -129,7 +129,7 @@ func TestTheMainContainerIsTheOneThatThePodNames(t *testing.T) {
 	}
 }
 
-func TestALimitThatSaysNothingChangesNothing(t *testing.T) {
+func TestAnEmptyLimitChangesNothing(t *testing.T) {
 	pod := podOf(container("main", nil, nil))
 	assert.Empty(t, Apply(pod, &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "empty", Generation: 1}}))
 	want := podOf(container("main", nil, nil))
@@ -138,7 +138,7 @@ func TestALimitThatSaysNothingChangesNothing(t *testing.T) {
 	assert.Empty(t, Apply(&corev1.Pod{}, small()), "a pod without containers is the API server's to refuse")
 }
 
-func TestAPodThatSaysItHasThisGenerationIsLeftAlone(t *testing.T) {
+func TestAPodWithThisGenerationIsUnchanged(t *testing.T) {
 	limit := small()
 	pod := podOf(container("main", nil, nil))
 	pod.Annotations = map[string]string{v1alpha1.ResolvedLimitAnnotation: Resolved(limit)}

@@ -131,7 +131,7 @@ func asJSON(t require.TestingT, limit *v1alpha1.ResourceLimit) string {
 	return string(data)
 }
 
-func TestNothingIsASizeWithoutBounds(t *testing.T) {
+func TestAnEmptyConfigMapIsALimitWithoutBounds(t *testing.T) {
 	t.Parallel()
 	for name, cm := range map[string]*corev1.ConfigMap{
 		"no keys":       planned(nil),
@@ -192,7 +192,7 @@ func TestNamesThatNoLimitCanHave(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoPlaceIsTold(t *testing.T) {
+func TestFieldsWithoutAPlaceAreNoted(t *testing.T) {
 	t.Parallel()
 	got, notes, err := Parse(planned(map[string]string{
 		"cpu": "1", "gpu": "2", "volumes": `{"data":{"size":"1Gi","mode":"rw"}}`,

@@ -95,7 +95,7 @@ func required(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 }
 
-func TestConstrainTellsConflicts(t *testing.T) {
+func TestConstrainReportsConflicts(t *testing.T) {
 	t.Parallel()
 	limit := limit("shop", "small", 0, nil)
 	limit.Spec.NodeSelector = map[string]string{"pool": "batch", "disk": "ssd", "zone": "a"}

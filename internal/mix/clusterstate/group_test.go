@@ -116,7 +116,7 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
-func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
+func TestPodsHaveTheSlotsOfSplitAssign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fill(newClusterState(), nodesOfEachType()[:3]...)
 		var pods []split.Pod
@@ -173,7 +173,7 @@ func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 
 // Nine of ten are there, exactly as the mix has them: the tenth is missing, and
 // no one is on the wrong side for it.
-func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
+func TestAMissingReplicaPutsNoPodOnTheWrongSide(t *testing.T) {
 	rs := replicaSet("rs", 10)
 	f := fill(newClusterState(), append(nodesOfEachType(), rs)...)
 	for i := 1; i < 10; i++ {
@@ -378,7 +378,7 @@ func TestRollouts(t *testing.T) {
 	assert.True(t, one(t, fill(newClusterState(), dep, rs, podNamed("a", owned(rs)))).Rollout.Rolling, "a revision rolls with its Deployment")
 }
 
-func TestOwnersTellWhatChanges(t *testing.T) {
+func TestOwnersReportWhatChanges(t *testing.T) {
 	f := newClusterState()
 	calls, version := 0, 0
 	f.Changed = func(key policy.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
@@ -410,7 +410,7 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 }
 
 // A change of a controller's owner changes the groups below it, and they are reported.
-func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
+func TestAGroupChangesWithTheOwnerOfItsController(t *testing.T) {
 	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
 	under(d)(rs)
 	f := fill(newClusterState(), d, rs, podNamed("a", owned(rs)))

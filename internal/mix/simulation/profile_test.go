@@ -201,7 +201,7 @@ profiles:
 	assert.Equal(t, "n1", ask(t, s, Question{Pod: victim, Gone: []types.UID{"victim"}}).Node)
 }
 
-func TestQuestionsFromManySidesAreAnsweredApart(t *testing.T) {
+func TestConcurrentQuestionsAreIndependent(t *testing.T) {
 	victim := pod("victim", "n1")
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "1")}, []*corev1.Pod{victim})
 	var asking sync.WaitGroup

@@ -270,7 +270,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 }
 
 // A recommendation that stays is reached, step by step and from one side, and then nothing more happens.
-func TestItConverges(t *testing.T) {
+func TestReplicasConvergeToTheRecommendation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSettings(t)
 		low, high := rapid.Int64Range(0, 5).Draw(t, "low"), rapid.SampledFrom([]int64{0, 5, 10, 100}).Draw(t, "high")

@@ -51,7 +51,7 @@ func requireReason(t *testing.T, err error, reason string) {
 // answer is a handler that answers with 7.
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, seven) }
 
-func TestWhatIsWrongWithAConfiguration(t *testing.T) {
+func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	notPEM := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(notPEM, []byte("no certificate"), 0o600))
 	for name, x := range map[string]struct {
@@ -98,7 +98,7 @@ func TestTheTokenIsReadForEachRequest(t *testing.T) {
 	assert.Len(t, got, 2, "nothing is sent without it")
 }
 
-func TestTheTokenGoesNowhereElse(t *testing.T) {
+func TestTheTokenIsSentToNoOtherServer(t *testing.T) {
 	asked := 0
 	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++

@@ -334,7 +334,7 @@ func TestWhereThePodsMayRun(t *testing.T) {
 	assert.Equal(t, "2", b.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
 }
 
-func TestWithoutRequirementsNobodyIsSteered(t *testing.T) {
+func TestWithoutRequirementsNoPodIsSteered(t *testing.T) {
 	out := rendered(t, recordOf("a"))
 	assert.Empty(t, namesOfKind(out, "CapacityMix"))
 	assert.Empty(t, namesOfKind(out, "ResourceLimit"))

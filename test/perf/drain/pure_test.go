@@ -144,7 +144,7 @@ func TestWritesAreCountedByKindAndTimedByBindings(t *testing.T) {
 }
 
 // The scheduler decides on-demand first, as in the mix; etcd takes the bindings the other way round.
-func TestQualityTellsTheOrderOfDecisionFromThatOfTheBindings(t *testing.T) {
+func TestQualityDistinguishesDecisionsFromBindings(t *testing.T) {
 	var placed []placement
 	for i := range 5 {
 		placed = append(placed, placement{
@@ -199,7 +199,7 @@ x_count{verb="GET"} 0
 	assert.True(t, math.IsNaN(quantile([]byte("y 1\n"), "x", 0.99)))
 }
 
-func TestObjectsAreWhatTheCaseSays(t *testing.T) {
+func TestObjectsAreThoseOfTheCase(t *testing.T) {
 	s := size{nodes: 50, pods: 250}
 	assert.Equal(t, 3, s.groups())
 	types, values := map[capacity.Type]int{}, map[string]int{}
@@ -220,7 +220,7 @@ func TestObjectsAreWhatTheCaseSays(t *testing.T) {
 }
 
 // What a chooser answers one after the other is the sequence of the mix: that it is not with many at a time is what is measured.
-func TestAChooserThatKnowsAllHasNoError(t *testing.T) {
+func TestAChooserWithFullInformationHasNoError(t *testing.T) {
 	var order []capacity.Type
 	spot := 0
 	for range 200 {

@@ -222,7 +222,7 @@ func TestBackupsOfADatabaseAreScheduled(t *testing.T) {
 }
 
 // A backup that cannot work is refused, or waits with a message of what it waits for.
-func TestWhatABackupWaitsForIsSaid(t *testing.T) {
+func TestABackupReportsWhatItWaitsFor(t *testing.T) {
 	s := share(t)
 	s.runs(databaseOnly("shop"))
 	s.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "short"}, Data: map[string][]byte{"key": []byte("short")}})
@@ -265,7 +265,7 @@ func TestWhatABackupWaitsForIsSaid(t *testing.T) {
 }
 
 // A snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.
-func TestADatabaseComesBackFromASnapshot(t *testing.T) {
+func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 	s := start(t)
 	s.csiVolume()
 	s.serveKinds("snapshots.yaml", "volumesnapshots."+internal.SnapshotKind.Group, "volumesnapshotclasses."+internal.SnapshotKind.Group)

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
+func TestAnEnvironmentRunsAndIsDeleted(t *testing.T) {
 	s := start(t)
 	e := s.runs(environment("shop"))
 	assert.Equal(t, "4/4", e.Status.Ready)

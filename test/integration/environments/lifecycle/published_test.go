@@ -159,7 +159,7 @@ func TestThePublishedCallsSucceedAsTheyAreSent(t *testing.T) {
 }
 
 // What the published client sends is stored as it means it.
-func TestThePublishedEnvironmentIsStoredAsItIsMeant(t *testing.T) {
+func TestThePublishedEnvironmentIsStoredCompletely(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.served.As(w.served.Editor)
 	created, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: golden()})

@@ -34,7 +34,7 @@ func (s *scene) berth(stdin string, args ...string) string {
 }
 
 // Environments of which nothing is left come back from a backup, and databases with the passwords that they had.
-func TestEnvironmentsComeBackFromABackup(t *testing.T) {
+func TestEnvironmentsAreRestoredFromABackup(t *testing.T) {
 	s := share(t)
 	secret := func() *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "given"}, Data: map[string][]byte{v1alpha1.DatabasePasswordKey: []byte("as it was")}}

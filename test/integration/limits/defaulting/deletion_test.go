@@ -125,7 +125,7 @@ func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	waitGone(w, "bad")
 }
 
-func TestAnOlderLimitThatSelectsTheSamePodsIsSaid(t *testing.T) {
+func TestAnOlderLimitThatSelectsTheSamePodsIsReported(t *testing.T) {
 	w := guarded(t)
 	selects := builders.SizeSelects("web")
 	w.Create(builders.ResourceLimit("a-older", selects), builders.Deployment("web", 1))

@@ -107,7 +107,7 @@ func TestWithoutTheFeatureGatePodsGetNoTolerationsThatCompare(t *testing.T) {
 }
 
 // A webhook that is not called cannot gate: then pods are placed as without the gate.
-func TestPodsThatTheWebhookMissedArePlacedByTheirMixAllTheSame(t *testing.T) {
+func TestPodsThatTheWebhookMissedArePlacedByTheirMix(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	c := w.Webhook(withGates)
 	w.Create(tolerant("web"))

@@ -54,7 +54,7 @@ func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
+func TestAPodIsCompletedFromItsLimit(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
 	affinity := builders.SizeRequires(disk, v1alpha1.NodeOpNotIn, "hdd")
@@ -199,7 +199,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	assert.Equal(t, "fast", before.Spec.NodeName)
 }
 
-func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
+func TestACreatorOfAPodIsWarnedAndNotRefused(t *testing.T) {
 	w := testenv.New(t)
 	w.Webhook()
 	w.Create(builders.ResourceLimit("small", figures("1", "1Gi")))

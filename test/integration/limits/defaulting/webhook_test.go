@@ -104,7 +104,7 @@ func webhookBeside(w *testenv.World) *cluster.Controller {
 }
 
 // Without the Secret the controller does its other work, and reports what is missing.
-func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
+func TestWithoutTheSecretTheControllerIsNotReady(t *testing.T) {
 	w := testenv.New(t, fast())
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)

@@ -53,7 +53,7 @@ func TestNoPodIsForgottenWhenItsLimitComesWithIt(t *testing.T) {
 	requireWoken(w, "web", n)
 }
 
-func TestWhichLimitAPodHas(t *testing.T) {
+func TestAPodHasTheDocumentedLimit(t *testing.T) {
 	w := testenv.New(t, four()...)
 	shared := w.Namespace + "-sizes"
 	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, shared))
@@ -113,7 +113,7 @@ func extra(cpu string) corev1.Container {
 // CpuLimit, else cpu, is the most that a pod as a whole may request:
 // with its init containers, its sidecars, its figure for all containers
 // together, and its overhead.
-func TestRL07APodAboveItsSizeWaitsAndSaysBothFigures(t *testing.T) {
+func TestAPodAboveItsSizeWaitsAndReportsBothFigures(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
 	class := overheadClass(w)

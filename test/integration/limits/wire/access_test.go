@@ -53,7 +53,7 @@ func (s *scene) calls() []testenv.Request {
 	})
 }
 
-func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
+func TestUnauthorizedCallersChangeNothing(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))
@@ -101,7 +101,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 }
 
 // A right to one limit by its name is one, and a right to delete is none to force.
-func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
+func TestEachCallRequiresItsVerb(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))

@@ -38,7 +38,7 @@ func (s *scene) gone(ctx context.Context, name string) {
 	s.WaitCode(name+" is gone", codes.NotFound, func() error { return servicetest.Err(s.any().GetResourceLimit(ctx, named(name))) })
 }
 
-func TestRL12Deletion(t *testing.T) {
+func TestALimitInUseIsDeletedOnlyByForce(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	ctx := s.as(s.Editor)
@@ -96,7 +96,7 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 }
 
 // What callers cannot set stays, and writers at the same time do not lose each other's objects.
-func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
+func TestUpdateReplacesOnlyTheFieldsOfCallers(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	ctx := s.as(s.Editor)

@@ -73,7 +73,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	assertMostReady(t, recording)
 }
 
-// I10: a leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
+// A leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
 func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	w := stray(t, time.Second)
 	first := w.Controller(testenv.Impatient)

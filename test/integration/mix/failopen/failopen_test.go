@@ -181,7 +181,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	assert.Len(t, w.Evictions(), 7)
 }
 
-func TestASchedulerThatIsBackInTimeFindsAllGatesShut(t *testing.T) {
+func TestASchedulerThatReturnsInTimeFindsAllPodsGated(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	s := startScheduler(w, "replica-1")
 	c := w.Controller(testenv.Impatient, after(30*time.Second))
@@ -222,7 +222,7 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 	assert.Equal(t, 10, opened(w, c))
 }
 
-func TestWhatIsNoProofOpensNothing(t *testing.T) {
+func TestWithoutProofNoPodIsUngated(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
 	without := withoutElection(t)
@@ -266,7 +266,7 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 }
 
 // Two minutes more than with a lease, so it is not in the short run.
-func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
+func TestWithoutLeaderElectionALongWaitUngatesAPod(t *testing.T) {
 	if testenv.Length(0, 1) == 0 {
 		t.Skip("takes two minutes: make test-faults")
 	}
@@ -281,7 +281,7 @@ func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
 	requireUngated(w, w.WaitBound("web", 1))
 }
 
-func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {
+func TestOtherGatesStayAndABurstIsUngatedOldestFirst(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
 	other := func(t *corev1.PodTemplateSpec) {

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAPodRejectedForItsTypeSaysSo(t *testing.T) {
+func TestAPodRejectedForItsTypeReportsIt(t *testing.T) {
 	// One workload is short of CPU on on-demand, the other of memory on spot.
 	w := testenv.New(t, append(
 		cluster.Nodes(onDemand, 4, func(n *cluster.NodeSpec) { n.CPU = "1500m" }),

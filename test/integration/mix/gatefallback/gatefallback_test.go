@@ -164,7 +164,7 @@ func TestAnOpenCircuitBreakerStaysOpenWhenTheSchedulerIsKilled(t *testing.T) {
 	assert.Len(t, deletions(w), spotSlots, "none of those that came later")
 }
 
-func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
+func TestPodsThatWaitOrAreNotReplacedAreNotDeleted(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	start(w)
 	w.Create(builders.CapacityMix("patient", 70, 2, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait }))

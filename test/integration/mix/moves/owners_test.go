@@ -128,7 +128,7 @@ func (o *operator) create(ctx context.Context, ref metav1.OwnerReference) error 
 	return err
 }
 
-// L2: the owner's replicas are not known, and replacements come late, later than a move may take, too.
+// The owner's replicas are not known, and replacements come late, later than a move may take, too.
 func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	const pods = 5
 	lags := []time.Duration{0, 2 * time.Second, 5 * time.Second}
@@ -196,7 +196,7 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 }
 
 // The scale subresource of an owner of an unknown kind has how many pods there must be, before and after a move.
-func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
+func TestTheScaleOfAnOwnerIsTheNumberOfItsPods(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
 	owner := set(w, "set", "set", scaled)
@@ -222,7 +222,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// S2: the workload gets its mix by annotations, so no status has for the next leader the pod that did not come back.
+// The workload gets its mix by annotations, so no status has for the next leader the pod that did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	fourOf(w, owner(w, "set"), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%"))
@@ -237,7 +237,7 @@ func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	}
 }
 
-// L1: a Job counts an evicted pod as failed, and seven of them end it. Whatever its mode, its size, its mix and the order in
+// A Job counts an evicted pod as failed, and seven of them end it. Whatever its mode, its size, its mix and the order in
 // which its pods finish, Berth evicts none.
 func TestPodsOfJobsAreNotEvicted(t *testing.T) {
 	sizes := []int32{16, 30}

@@ -107,7 +107,7 @@ func TestAPlaceholderRunsOnlyWhereItsReplicaMay(t *testing.T) {
 	})
 }
 
-func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
+func TestWithoutANewNodeNoReplicaIsEvicted(t *testing.T) {
 	w := strayed(t)
 	before := w.Live("web")
 	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
@@ -168,7 +168,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	assert.Len(t, w.Evictions(), 1)
 }
 
-func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
+func TestAPlaceholderIsDeletedWithItsReplica(t *testing.T) {
 	w := strayed(t)
 	c := w.Controller(testenv.Impatient)
 	held := waitHolders(w, 1)[0]

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
 var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
 
-func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
+func TestReplicasReturnToSpotOneAtATime(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	c := w.Controller(testenv.Impatient)
 	specs.SpotComesBack(w, spotNodes...)

@@ -159,7 +159,7 @@ var rows = map[string]row{
 	},
 }
 
-func TestTheReplaySaysWhatTheSchedulerDoes(t *testing.T) {
+func TestTheReplayPredictsTheScheduler(t *testing.T) {
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {
 			w := testenv.New(t, r.nodes...)

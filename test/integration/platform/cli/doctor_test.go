@@ -158,7 +158,7 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 }
 
 // The rights that the controller needs for an optional feature are checked where the feature is used.
-func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
+func TestDoctorChecksTheRightsOfFeaturesInUse(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
 	const check = "rights of berth-environments for Environments"
 	admin := w.Cluster.KubeconfigPath()

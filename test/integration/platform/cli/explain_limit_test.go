@@ -23,7 +23,7 @@ func labelled(key, value string) func(*cluster.NodeSpec) {
 }
 
 // Explain shows of each pod what the scheduler does with it.
-func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
+func TestExplainShowsTheSizeOfAPodAndItsEffect(t *testing.T) {
 	nodes := append(cluster.Nodes("spot", 2, labelled("disk", "ssd")), cluster.Nodes("on-demand", 1, labelled("disk", "hdd"))...)
 	w := begin(t, nodes...)
 	w.Create(

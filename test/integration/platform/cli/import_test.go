@@ -149,7 +149,7 @@ func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	assert.Equal(t, before, versions(w, &v1alpha1.ResourceLimitList{}), "a second import writes nothing")
 }
 
-func TestImportTellsAndGoesOn(t *testing.T) {
+func TestImportReportsErrorsAndContinues(t *testing.T) {
 	w := begin(t)
 	gone := coded(w.Namespace, "gone", nil)
 	gone.Finalizers = []string{"mcp-orchestrator.egoavara.net/resource-limit"}

@@ -55,7 +55,7 @@ func below(t *testing.T, nodes []records.RecordNode, kind, name string) records.
 	return nodes[i]
 }
 
-func TestRecordsTellWhatIsDeployed(t *testing.T) {
+func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 3), cluster.Nodes("on-demand", 3)...)...)
 	rec := deployed(w)
 	me, ns := user(w, "viewer", recordViewer), w.Namespace

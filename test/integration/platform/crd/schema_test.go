@@ -188,7 +188,7 @@ func tableOf(t *testing.T, k kind, spec string) (normal, wide []string, cells []
 	return normal, wide, table.Rows[0].Cells
 }
 
-func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {
+func TestDiscoveryHasTheShortNameAndCategory(t *testing.T) {
 	t.Parallel()
 	c, err := discovery.NewDiscoveryClientForConfig(server.Config())
 	require.NoError(t, err)

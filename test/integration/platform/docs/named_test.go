@@ -42,7 +42,7 @@ var elsewhere = []place{
 }
 
 // Targets of make, packages and tests of go test, and files: whatever a command names is there.
-func TestWhatCommandsNameIsThere(t *testing.T) {
+func TestCommandsNameOnlyWhatExists(t *testing.T) {
 	makefile := testenv.ReadFile(t, testenv.Path("Makefile"))
 	used := make([]bool, len(elsewhere))
 	for _, c := range commandsOf(t) {

@@ -164,7 +164,7 @@ func TestTheODGMIsOffByProfile(t *testing.T) {
 	assert.Equal(t, []string{"cart"}, s.deployments())
 }
 
-func TestWhatOthersAddStays(t *testing.T) {
+func TestFieldsThatOthersAddStay(t *testing.T) {
 	s := share(t)
 	s.create(record("cart", "add"))
 	d := s.deployment("cart")
@@ -196,7 +196,7 @@ func TestWhatOthersAddStays(t *testing.T) {
 }
 
 // A controller that starts again finds everything as it should be, and writes nothing.
-func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
+func TestASettledRecordIsNotWritten(t *testing.T) {
 	s := start(t)
 	for i := range 5 {
 		r := record(fmt.Sprint("cart-", i), "add", "remove")

@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
+func TestTemplatesReportValidityAndTheirRecords(t *testing.T) {
 	s := start(t)
 	s.template("mine", serviceManifest)
 	s.template("secret", "{apiVersion: v1, kind: Secret, metadata: {name: \"${name}\"}}")
@@ -174,7 +174,7 @@ func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
 	assert.Equal(t, before.Generation, s.deployment("cart").Generation)
 }
 
-func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
+func TestAnObjectOfAnotherOwnerIsNotTakenOver(t *testing.T) {
 	s := share(t)
 	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	s.Create(record("cart", "add"))

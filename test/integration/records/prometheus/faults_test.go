@@ -106,7 +106,7 @@ func exposeOthers(s *source) {
 var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory.Expression
 
 // First the range, and its mean; the instant only if that is empty or 0.
-func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
+func TestTheInstantIsQueriedOnlyWithoutTheRange(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
 	c := newClient(t, f.URL)
@@ -234,7 +234,7 @@ func TestWithoutRequestsTheLatencyIsUnknown(t *testing.T) {
 }
 
 // A name is text to the real parser too, whatever is in it.
-func TestANameDoesNotGetOutOfTheQuery(t *testing.T) {
+func TestANameCannotEscapeTheQuery(t *testing.T) {
 	c := scraped(t)
 	for _, name := range []string{
 		`"}) or vector(1) or sum(last{x="`, `\"}) or vector(1) #`, `\`, "a\nb", "a\x00b", "é☃", "`", `{{.}}`, `.*`, `cart.fn.0`, `cart|.*`, `(`, `\Q`,

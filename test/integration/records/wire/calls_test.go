@@ -60,7 +60,7 @@ func (s *scene) every() map[string]call {
 	}
 }
 
-func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
+func TestACallIsFoundByItsCorrelation(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	assert.NotContains(t, s.stored("known").Annotations, v1alpha1.CorrelationIDAnnotation)
@@ -131,7 +131,7 @@ func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Co
 	return codes.Code(code), took
 }
 
-func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
+func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
 	require.NoError(t, s.deploy(headUnit("known")))
 	require.NoError(t, servicetest.Err(s.runtime("known")))
@@ -166,7 +166,7 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
 }
 
-func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
+func TestAnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	require.NoError(t, s.Cluster.StopComponent(cluster.APIServer))
@@ -186,7 +186,7 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
+func TestAnUndeployableUnitIsRefused(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Records.TemplateNamespace = "berth-system" })
 	u := headUnit("x")
 	u.SelectedTemplate = new("mine")
@@ -215,7 +215,7 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	assert.Equal(t, "of-all", s.stored("x").Spec.TemplateHint)
 }
 
-func TestCR10WhatTheCRDRefusesIsRefusedByItsNameInTheProto(t *testing.T) {
+func TestRefusalsOfTheCRDHaveTheNamesOfTheProto(t *testing.T) {
 	s := serve(t)
 	for field, change := range map[string]func(*oaashead.DeploymentUnit){
 		"deployment_unit.id":                        func(u *oaashead.DeploymentUnit) { u.Id = "x" + strings.Repeat("ä", 2000) },
@@ -279,7 +279,7 @@ func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
 	assert.Equal(t, "plan", s.stored("x").Annotations[v1alpha1.WireRevisionAnnotation])
 }
 
-func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
+func TestTheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	s := serve(t)
 	other := testenv.New(t)
 	require.NoError(t, s.deploy(headUnit("x")))
@@ -298,7 +298,7 @@ func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 }
 
 // A caller without the right, or an unknown one, changes nothing and causes no request to the API server.
-func TestWhoMayNotChangesNothing(t *testing.T) {
+func TestUnauthorizedCallersChangeNothing(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	before := s.stored("known")

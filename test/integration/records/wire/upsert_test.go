@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/test/wire/oaashead"
 )
 
-func TestCR05IDsAndNames(t *testing.T) {
+func TestIDsAreKeptAndNamesAreDerived(t *testing.T) {
 	s := serve(t)
 	for id, name := range map[string]string{
 		"My_Deployment.ID@Prod":        "my-deployment-id-prod",
@@ -77,7 +77,7 @@ func colliding(i int) (first, second, name string) {
 	return first, second, name
 }
 
-func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
+func TestTheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	s := serve(t)
 	var calls errgroup.Group
 	calls.SetLimit(4)
@@ -115,7 +115,7 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	assert.Equal(t, "by-hand", got.Deployment.Id)
 }
 
-func TestCR07DeployIsAnUpsert(t *testing.T) {
+func TestDeployIsAnUpsert(t *testing.T) {
 	s := serve(t)
 	u := headUnit("x")
 	require.NoError(t, s.deploy(u))
@@ -180,7 +180,7 @@ func TestTwoFirstDeploysAreOne(t *testing.T) {
 	assert.EqualValues(t, 1, s.stored("x").Generation)
 }
 
-func TestCR11DeleteIsIdempotentWhileItIsOnItsWay(t *testing.T) {
+func TestDeleteIsIdempotentWhileItRuns(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("x")))
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) { r.Finalizers = []string{v1alpha1.RecordFinalizer} })
