@@ -18,7 +18,7 @@ func environName(flag string) string {
 	return environPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// setFromEnviron sets the flags that were not given to their environment variables; an empty one sets nothing. Other
+// setFromEnviron sets each flag that was not given to its environment variable; an empty variable sets nothing. Other
 // variables with the prefix are none of ours: Kubernetes sets some for a Service of that name.
 func setFromEnviron(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error

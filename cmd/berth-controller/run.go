@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// shutdownTimeout is what work in hand has to come to its end. The lease is released after it, so it bounds how long
+	// shutdownTimeout is how long running work may take to end. The lease is released after it, so it bounds how long
 	// no one acts.
 	shutdownTimeout = 3 * time.Second
 	// cacheProbeTimeout bounds one look at whether the caches are filled.
@@ -74,7 +74,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	}
 	mgr, err := newManager(config, o, leaderguard.New(clock.RealClock{}))
 	if err != nil {
-		return fmt.Errorf("make the manager: %w", err)
+		return fmt.Errorf("create the manager: %w", err)
 	}
 	if err := addProbes(mgr); err != nil {
 		return err

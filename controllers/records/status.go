@@ -266,7 +266,7 @@ func (v *observation) workload(name string) workload {
 	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
 		return ofKnative(c.Object)
 	}
-	return workload{reason: v1alpha1.ReasonMissing, message: "it is not there yet"}
+	return workload{reason: v1alpha1.ReasonMissing, message: "it does not exist yet"}
 }
 
 func ofDeployment(o client.Object) workload {

@@ -223,7 +223,7 @@ func (c *Cluster) Stop() {
 // Config returns a client configuration for a cluster administrator, without client-side rate limits.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Client returns a clientset for a cluster administrator. It speaks protobuf, which costs both sides less than JSON.
+// Client returns a clientset for a cluster administrator. It uses protobuf, which costs both sides less than JSON.
 func (c *Cluster) Client() kubernetes.Interface {
 	config := c.Config()
 	config.ContentType = runtime.ContentTypeProtobuf

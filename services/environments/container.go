@@ -113,7 +113,7 @@ func (r *reader) cores(path string, n float64) string {
 	}
 	q, err := budget.ParseQuantity(strconv.FormatFloat(max(n, 0.001), 'f', -1, 64))
 	if err != nil {
-		r.refuse(path, "is %v, which is no number of cores", n)
+		r.refuse(path, "is %v, and must be a number of cores such as 0.5 or 2", n)
 		return ""
 	}
 	return resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI).String()

@@ -22,7 +22,7 @@ var keyed = map[string]bool{"labels": true, "env": true}
 
 var (
 	hump = regexp.MustCompile(`[A-Z]+`)
-	// service is where the API server, or a check, names an item of the list of additional services.
+	// service matches the path of an item of the list of additional services, as the API server or a check writes it.
 	service = regexp.MustCompile(`^spec\.stack\.additionalServices\[([^\]]*)\](?:\.name$|\.container)?`)
 )
 

@@ -63,7 +63,7 @@ func containerStatusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// id is a container's in answers: that of the runtime once there is one.
+// id is the container's id in answers: that of the runtime once there is one.
 func (i *instance) id() string {
 	if i.status != nil && i.status.ContainerID != "" {
 		return i.status.ContainerID

@@ -58,7 +58,7 @@ func logsFromWire(req *schedulerv1.GetEnvironmentLogsRequest) (*wantedLogs, erro
 	w.tail = min(w.tail, maxTail)
 	if req.GetSince() != nil {
 		if err := req.GetSince().CheckValid(); err != nil {
-			return nil, server.InvalidField("since", "is no time from the year 1 to the year 9999")
+			return nil, server.InvalidField("since", "must be a time from the year 1 to the year 9999")
 		}
 		w.since = req.GetSince().AsTime()
 	}
@@ -282,8 +282,8 @@ func (s *store) logsOf(
 	return from.Resume(body), nil
 }
 
-// cannotRead names the log that cannot be read. A missing right or log keeps its code; all else may work
-// later.
+// cannotRead names the log that cannot be read. A missing right and an exhausted resource keep their codes; all
+// else is Unavailable, since it may work later.
 func cannotRead(ctx context.Context, c *podlogs.Container, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

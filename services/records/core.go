@@ -66,7 +66,7 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, 
 	if err != nil {
 		return nil, err
 	}
-	// Which of the two it will be is no one's business who may not do both. A create has no name in RBAC.
+	// A caller needs both verbs, so that an error does not reveal whether the record exists. RBAC has no names for create.
 	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// revision is the generation of the messages that a client speaks.
+// revision is the generation of the messages that a client uses.
 type revision string
 
 const (
@@ -24,7 +24,7 @@ const (
 	revisionHead revision = "head"
 )
 
-// revisionOf is the one that a record's client spoke, "" if it is not known.
+// revisionOf is the one that a record's client used, "" if it is not known.
 func revisionOf(r *record) revision {
 	switch known := revision(r.Annotations[v1alpha1.WireRevisionAnnotation]); known {
 	case revisionPlan, revisionHead:
@@ -100,7 +100,7 @@ func keepConsistency(before, n *v1alpha1.NFRRequirements) *v1alpha1.NFRRequireme
 	return n
 }
 
-// mark remembers how the client spoke, and what it calls the call. Who showed no revision is treated as who came before.
+// mark keeps the client's revision, and its name of the call. A client that showed no revision has the one of the client before.
 func (r *draft) mark(ctx context.Context, u *unit) {
 	if u.revision != "" {
 		metav1.SetMetaDataAnnotation(&r.ObjectMeta, v1alpha1.WireRevisionAnnotation, string(u.revision))

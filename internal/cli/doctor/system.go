@@ -110,7 +110,7 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
 		for _, field := range fields {
-			if !knows(object, field...) {
+			if !hasField(object, field...) {
 				r.add(Warn, check, installCRDs, "served by an older CRD: field %s is missing", strings.Join(field, "."))
 				return
 			}
@@ -119,8 +119,8 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	r.add(OK, check, "", "served in version %s", v1alpha1.SchemeGroupVersion.Version)
 }
 
-// knows reports whether a CRD has a field in the version of this CLI.
-func knows(crd *unstructured.Unstructured, path ...string) bool {
+// hasField reports whether a CRD has a field in the version of this CLI.
+func hasField(crd *unstructured.Unstructured, path ...string) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, v := range versions {
 		version, ok := v.(map[string]any)

@@ -61,7 +61,7 @@ func newGet(o *command.Options) *cobra.Command {
 func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 	d := &Detail{
 		Summary: environmentOf(e), Description: e.Spec.Description, Components: environmentComponents(e),
-		Ports: e.Status.Ports, Conditions: notAsAsked(e),
+		Ports: e.Status.Ports, Conditions: unmetConditions(e),
 	}
 	if d.Ports == nil {
 		d.Ports = []v1alpha1.AllocatedPort{}
@@ -94,9 +94,9 @@ func environmentComponents(e *v1alpha1.Environment) []Component {
 	return out
 }
 
-// notAsAsked are the conditions that report a difference from the spec. A stopped environment is not ready,
+// unmetConditions are the conditions that report a difference from the spec. A stopped environment is not ready,
 // as configured.
-func notAsAsked(e *v1alpha1.Environment) []metav1.Condition {
+func unmetConditions(e *v1alpha1.Environment) []metav1.Condition {
 	stopped := e.Spec.RunPolicy == v1alpha1.RunPolicyStopped && e.Status.Phase == v1alpha1.EnvironmentStopped
 	return slices.DeleteFunc(live.Unmet(e.Status.Conditions), func(c metav1.Condition) bool {
 		return stopped && c.Type == v1alpha1.ConditionReady

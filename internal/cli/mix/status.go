@@ -343,7 +343,7 @@ func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, 
 	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
 }
 
-// notes name mixes whose controller is not there, and of mixes that do nothing.
+// notes name mixes whose controller is not there, and mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
 	reports := live.Reports{}

@@ -44,7 +44,7 @@ func OutcomeOfJob(job *batchv1.Job, pods []corev1.Pod) Outcome {
 	}
 	switch {
 	case o.Phase == v1alpha1.DatabaseBackupCompleted:
-		o.Size, o.Tables = dumpSays(pod)
+		o.Size, o.Tables = resultOfDump(pod)
 	case pod == nil:
 		o.Message = why
 	default:
@@ -92,8 +92,8 @@ func podSays(pod *corev1.Pod) string {
 	return pod.Status.Message
 }
 
-// dumpSays is the size of a dump and the number of tables in the scratch database, which a pod has written at its end.
-func dumpSays(pod *corev1.Pod) (size string, tables *int64) {
+// resultOfDump returns the size of a dump and the number of tables in the scratch database, which a pod has written at its end.
+func resultOfDump(pod *corev1.Pod) (size string, tables *int64) {
 	if pod == nil {
 		return "", nil
 	}

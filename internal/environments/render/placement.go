@@ -15,7 +15,7 @@ import (
 // defaultMinOnDemand keeps one replica of each component where it is safe.
 const defaultMinOnDemand = 1
 
-// mixes set on which capacity type the pods run: the database on on-demand nodes unless it is let go, the rest by the mix of
+// mixes set on which capacity type the pods run: the database on on-demand nodes unless its spec allows spot, the rest by the mix of
 // the environment, each component by itself.
 func (in *Input) mixes(components []Component) (out []runtime.Object) {
 	if in.Settings.SchedulerName == "" {

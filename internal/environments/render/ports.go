@@ -77,7 +77,7 @@ type allocation struct {
 	stack  *v1alpha1.ApplicationStack
 	before []v1alpha1.AllocatedPort
 	taken  map[PortKey]string
-	// own are those of the stack: what is requested by number, and what was given until now.
+	// own are those of the stack: those with a hostPort, and those that were allocated before.
 	own    map[PortKey]bool
 	within PortRange
 }
@@ -117,7 +117,7 @@ func requestedPorts(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedP
 	return out
 }
 
-// explicit are the ports that are requested by number.
+// explicit are the ports with a hostPort.
 func explicit(stack *v1alpha1.ApplicationStack) []v1alpha1.AllocatedPort {
 	return slices.DeleteFunc(requestedPorts(stack), func(p v1alpha1.AllocatedPort) bool { return p.HostPort <= 0 })
 }

@@ -17,7 +17,7 @@ import (
 type Settings struct {
 	// SchedulerName schedules their pods; "" leaves it to the cluster's default, and makes no mix.
 	SchedulerName string
-	// SpotPercent is the share of replicas on spot nodes where an environment has no mix.
+	// SpotPercent is the share of replicas on spot nodes where an environment sets none.
 	SpotPercent int32
 	// Exposure is that of ports where an environment does not set it.
 	Exposure v1alpha1.EnvironmentExposure

@@ -10,7 +10,7 @@ import (
 
 // Observed is what the cluster has of a component.
 type Observed struct {
-	// Current is set if the workload is there as it was rendered last, and that its controller has seen it.
+	// Current is set if the workload is there as it was rendered last, and its controller has seen it.
 	Current bool
 	// Replicas is how many it should have, Ready how many are, Updated how many of the current revision are ready.
 	Replicas, Ready, Updated int32

@@ -171,7 +171,7 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 	return all
 }
 
-// validateHostPorts refuses a port from outside that is requested twice within the environment.
+// validateHostPorts refuses a host port that occurs twice within the environment.
 func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field.ErrorList {
 	var all field.ErrorList
 	seen := map[PortKey]bool{}

@@ -25,7 +25,7 @@ const (
 )
 
 // Allowed returns an error where a verb makes no sense in the state that an environment is in: what runs cannot be started,
-// what is stopped cannot be stopped, and nothing but deletion helps what is being deleted. A start that is requested while it
+// what is stopped cannot be stopped, and nothing but deletion helps what is being deleted. A start while it
 // stops, and the reverse, is one: it turns around. What is still being started may be started again, and what is stopped may
 // be restarted, so that a client need not wait for one call to take effect before the next.
 func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {

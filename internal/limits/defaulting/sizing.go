@@ -57,7 +57,7 @@ func mainContainer(pod *corev1.Pod) int {
 	return max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }))
 }
 
-// figure is what a limit has for one resource for the pod as a whole; nil for nothing.
+// figure is the request and the limit of one resource for the pod as a whole; nil for none.
 type figure struct {
 	name           corev1.ResourceName
 	request, limit *resource.Quantity

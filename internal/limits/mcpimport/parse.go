@@ -84,7 +84,7 @@ func (p *parser) name(name string) string {
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q must begin with %q or %q", name, FormQuoted.namePrefix(),
 			FormPlain.namePrefix()))
 	case len(validation.IsDNS1123Subdomain(short)) > 0:
-		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is no name of a ResourceLimit: "+
+		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is not a valid name of a ResourceLimit: "+
 			"lower-case letters, digits, '-' or '.', with a letter or digit at both ends", short))
 	case len(short) > validation.LabelValueMaxLength:
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is too long for a ResourceLimit: at most %d characters", short,
@@ -117,7 +117,7 @@ func (p *parser) quantity(key string) *resource.Quantity {
 	}
 	q, err := budget.ParseQuantity(value)
 	if err != nil {
-		p.fail(key, "%q is no quantity, such as 500m or 2Gi", shortened(value))
+		p.fail(key, "%q is not a quantity such as 500m or 2Gi", shortened(value))
 		return nil
 	}
 	return &q
@@ -172,7 +172,7 @@ func (p *parser) volumes() map[string]v1alpha1.VolumeLimit {
 		}
 		size, err := budget.ParseQuantity(v.Size)
 		if err != nil {
-			p.fail(keyVolumes, "volume %q: size %q is no quantity, such as 10Gi", name, shortened(v.Size))
+			p.fail(keyVolumes, "volume %q: size %q is not a quantity such as 10Gi", name, shortened(v.Size))
 			continue
 		}
 		limit := v1alpha1.VolumeLimit{Size: size}
@@ -221,7 +221,7 @@ func (p *parser) nodeAffinity() *v1alpha1.NodeAffinity {
 	})
 	if !empty(written.NodeAffinity) {
 		if !empty(written.Required) || !empty(written.Preferred) {
-			p.fail(keyNodeAffinity, "rules stand both in nodeAffinity and beside it")
+			p.fail(keyNodeAffinity, "rules are both in nodeAffinity and beside it")
 			return nil
 		}
 		inner = written.NodeAffinity

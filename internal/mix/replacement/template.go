@@ -133,11 +133,11 @@ func OfUnknown(o *unstructured.Unstructured) (Template, error) {
 		return t, fmt.Errorf("%s has no spec.template", t.Owner)
 	}
 	if containers, there, err := unstructured.NestedSlice(raw, "spec", "containers"); err != nil || !there || len(containers) == 0 {
-		return t, fmt.Errorf("spec.template of %s is no template of a pod: it has no spec.containers", t.Owner)
+		return t, fmt.Errorf("spec.template of %s is not a pod template: it has no spec.containers", t.Owner)
 	}
 	t.Pod = &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, t.Pod); err != nil {
-		return t, fmt.Errorf("spec.template of %s is no template of a pod: %w", t.Owner, err)
+		return t, fmt.Errorf("spec.template of %s is not a pod template: %w", t.Owner, err)
 	}
 	return t, nil
 }

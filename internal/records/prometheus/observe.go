@@ -32,7 +32,7 @@ func (o Outcome) OK() bool { return o.Reason == v1alpha1.ReasonPrometheusOK }
 
 // Observe measures a component at a time. What could not be measured is unknown; formulas take it for 0. Where one query was
 // not answered at all, the rest is skipped, so that a component takes two time-outs at most: callers do well to leave out
-// the other components of the same round too. When ctx ended, the outcome is none of Prometheus.
+// the other components of the same round too. When ctx ended, the outcome shows nothing about Prometheus.
 func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.Time) (nfr.Observed, Outcome) {
 	var (
 		observed nfr.Observed

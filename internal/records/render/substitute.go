@@ -50,7 +50,7 @@ func putMap(path *field.Path, v map[string]any, vars Variables) (any, error) {
 	m := make(map[string]any, len(v))
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if variable.MatchString(key) {
-			return nil, field.Invalid(path.Key(key), key, "variables cannot stand in the name of a field")
+			return nil, field.Invalid(path.Key(key), key, "variables are not allowed in the name of a field")
 		}
 		item, left, err := put(path.Child(key), v[key], vars)
 		if err != nil {
@@ -104,7 +104,7 @@ func putText(path *field.Path, text string, vars Variables) (out any, left bool,
 		case !known:
 			err = unknown(path, name, vars)
 		default:
-			err = field.Invalid(path, text, fmt.Sprintf("%s is no text, and can only stand alone", ref))
+			err = field.Invalid(path, text, fmt.Sprintf("%s is not a text: it must be the whole value", ref))
 		}
 		return ""
 	})

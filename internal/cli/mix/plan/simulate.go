@@ -27,7 +27,7 @@ type Room interface {
 // Proof is the answer of a Room.
 type Proof struct {
 	Fits bool
-	// Node is one that fits; Why is what speaks against all of them.
+	// Node is one that fits; Why is why none of them fits.
 	Node, Why string
 }
 
