@@ -20,7 +20,7 @@ func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 45, c.ResyncSeconds)
 	assert.Equal(t, []string{"a", "b"}, c.Namespaces)
-	assert.Equal(t, ":9999", c.Metrics.BindAddress, "what is empty says nothing")
+	assert.Equal(t, ":9999", c.Metrics.BindAddress, "an empty variable sets nothing")
 	assert.False(t, c.DryRun)
 }
 

@@ -107,7 +107,7 @@ func TestAChangeThatNeedsARestartIsLoggedAndCounted(t *testing.T) {
 	assert.Contains(t, said, `after a restart only" field="namespaces"`)
 	assert.InDelta(t, 2, gauge(t, fieldsNeedRestart), 0)
 	r.Look()
-	assert.Empty(t, r.logged(), "it is said once")
+	assert.Empty(t, r.logged(), "it is logged once")
 
 	r.have("resyncSeconds: 45\nnamespaces: [shop]\ndryRun: true\n")
 	require.Len(t, r.applied, 1)
@@ -133,7 +133,7 @@ func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 			assert.Contains(t, r.logged(), tc.want)
 			assert.Zero(t, gauge(t, lastReloadSuccessful))
 			r.Look()
-			assert.Empty(t, r.logged(), "it is said once")
+			assert.Empty(t, r.logged(), "it is logged once")
 
 			r.have("dryRun: true\n")
 			assert.Len(t, r.applied, 1)

@@ -338,6 +338,6 @@ func TestTheStartDoesNotWaitForRoutes(t *testing.T) {
 	select {
 	case <-synced:
 	case <-time.After(time.Minute):
-		require.Fail(t, "nobody is told that they are read")
+		require.Fail(t, "no event reports that they are read")
 	}
 }

@@ -45,7 +45,7 @@ func TestAnOwnerThatIsNotSeenIsRead(t *testing.T) {
 	assert.Equal(t, 2, w.reads, "that it is not there is remembered too")
 
 	assert.False(t, gated(t, h, pod(t, "api", ownedBy("Rollout", "foreign"))))
-	assert.Equal(t, 2, w.reads, "kinds that nobody watches are not read")
+	assert.Equal(t, 2, w.reads, "kinds that are not watched are not read")
 	w.seen = replicaSet("new", nil)
 	assert.False(t, gated(t, h, of), "what was seen is newer")
 }

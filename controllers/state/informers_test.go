@@ -288,7 +288,7 @@ func TestSyncedNamesWhatIsMissing(t *testing.T) {
 	_, ok := f.Synced()
 	assert.True(t, ok)
 	assert.False(t, f.Listed("cronjobs"), "which it does not read")
-	assert.False(t, f.NeedLeaderElection(), "a new leader knows the cluster already")
+	assert.False(t, f.NeedLeaderElection(), "a new leader has the state of the cluster")
 }
 
 func TestAStrippedListIsAListToAReflector(t *testing.T) {

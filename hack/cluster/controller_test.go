@@ -149,7 +149,7 @@ func TestControllerWithoutItsCRDReportsItAndWaits(t *testing.T) {
 	})
 	// A name of its own: logs are appended to, and this one is counted in.
 	c := startController(t, ProgramOptions{Name: "controller-early-" + strings.ToLower(rand.Text()[:8]), NoWait: true})
-	eventually(t, "it says what is missing", func(ctx context.Context) (bool, error) {
+	eventually(t, "it names what is missing", func(ctx context.Context) (bool, error) {
 		ready, text, _ := c.Ready(ctx) // an error: it does not listen yet
 		require.False(t, ready)
 		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed; crd: resourcelimits.berth.dev is not installed; "+

@@ -680,7 +680,7 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	w.before = fails(http.MethodGet, plural, apierrors.NewServiceUnavailable("down"))
 	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))
 	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
-		http.NotFound(rw, nil) // as for a resource of which no one has heard
+		http.NotFound(rw, nil) // as for an unknown resource
 		return true
 	}
 	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))

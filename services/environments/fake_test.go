@@ -85,7 +85,7 @@ func (w *world) Authorize(_ context.Context, a server.Access) error {
 	return nil
 }
 
-// with changes the world while no one looks.
+// with changes the world under its lock.
 func (w *world) with(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

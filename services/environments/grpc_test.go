@@ -203,7 +203,7 @@ func TestCallsAreCountedAndTimed(t *testing.T) {
 }
 
 // A caller gets an error while the API server is gone, and the same connection works once it is back.
-func TestTheAPIServerComesBack(t *testing.T) {
+func TestCallsSucceedOnceTheAPIServerReturns(t *testing.T) {
 	w, _ := logging(t)
 	conn, ctx := dial(t, w)
 	client := schedulerv1.NewSchedulerServiceClient(conn)

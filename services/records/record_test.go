@@ -107,7 +107,7 @@ func TestSummaries(t *testing.T) {
 		phase     oaasruntime.DeploymentPhase
 	}{
 		"available comes first":       {has("Degraded", "", progressing, degradedBy, available), "Available", running, runs},
-		"degraded says why":           {has("", "", progressing, degradedBy, unavailable), "Degraded (ImageMissing): f has no image", down, failed},
+		"degraded has the reason":     {has("", "", progressing, degradedBy, unavailable), "Degraded (ImageMissing): f has no image", down, failed},
 		"degraded without a message":  {has("", "", condition("Degraded", "True", "ImageMissing", "")), "Degraded (ImageMissing)", down, failed},
 		"degraded without a reason":   {has("", "", condition("Degraded", "True", "", "m")), "Degraded: m", down, failed},
 		"progressing":                 {has("Pending", "m", progressing), "Progressing", deploying, provisioning},

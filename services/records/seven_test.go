@@ -105,7 +105,7 @@ func TestTheFieldsOfAUnitShowItsRevision(t *testing.T) {
 		unit *tolerantv1.DeploymentUnit
 		want revision
 	}{
-		"nothing that tells": {&tolerantv1.DeploymentUnit{
+		"nothing that shows it": {&tolerantv1.DeploymentUnit{
 			Id: "i", PackageName: "p", ClassKey: "c", TargetEnv: "e", CreatedAt: &oaascommon.Timestamp{},
 			Functions: []*oaasdeployment.FunctionDeploymentSpec{{FunctionKey: "f"}},
 		}, ""},

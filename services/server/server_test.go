@@ -177,7 +177,7 @@ func TestErrorsOfTheAPIServer(t *testing.T) {
 }
 
 // If the API server does not answer, nothing is known about the caller. Every answer except an approval is a refusal.
-func TestWhatIsWrongWithACaller(t *testing.T) {
+func TestEveryReviewWithoutApprovalIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want codes.Code

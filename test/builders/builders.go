@@ -160,7 +160,7 @@ func Pod(app, name string, template ...func(*corev1.PodTemplateSpec)) *corev1.Po
 // Heap returns the bytes that are live, for what something takes to be measured.
 func Heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // what finalizers release
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -37,7 +37,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 
 	for _, from := range serving {
 		for _, to := range serving {
-			assert.Regexp(t, "^"+to+"-", ask(w, e, from, "http://"+to+":8080/"), "%s, asked by %s", to, from)
+			assert.Regexp(t, "^"+to+"-", ask(w, e, from, "http://"+to+":8080/"), "%s, called by %s", to, from)
 		}
 		assert.Contains(t, ask(w, e, from, "tcp://database:5432"), ":5432", "the database, as %s finds it", from)
 	}

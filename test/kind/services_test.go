@@ -112,7 +112,7 @@ func TestAnEnvironmentByGRPC(t *testing.T) {
 	}
 	assert.Regexp(t, `^backend-[0-9a-z-]+ serves on :8080$`, strings.Join(logs(), "\n"))
 
-	w.Within(startTimeout, "metrics-server knows what the container uses", func() (bool, string) {
+	w.Within(startTimeout, "metrics-server has what the container uses", func() (bool, string) {
 		r, err := c.GetEnvironmentStatus(ctx, &schedulerv1.GetEnvironmentStatusRequest{Id: id})
 		if err != nil || len(r.GetContainerMetrics()) != 1 {
 			return false, fmt.Sprint(err, r)

@@ -347,7 +347,7 @@ func TestServiceMonitorsScrapeWithTLSAndAToken(t *testing.T) {
 	lines := strings.Split(string(read(t, "manifests/monitoring/servicemonitor.yaml")), "\n")
 	for i, l := range lines {
 		if strings.Contains(l, "insecureSkipVerify: true") {
-			assert.Contains(t, lines[i-1], "#", "nothing says why the certificate is not checked")
+			assert.Contains(t, lines[i-1], "#", "no comment has why the certificate is not checked")
 		}
 	}
 }
@@ -366,7 +366,7 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 		}
 	}
 	for name := range all {
-		assert.True(t, named[name], "%s stands in no table of the docs", name)
+		assert.True(t, named[name], "%s is in no table of the docs", name)
 	}
 }
 

@@ -238,7 +238,7 @@ func TestExpressionsAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoExpressionIsRefused(t *testing.T) {
+func TestAnInvalidExpressionIsRefused(t *testing.T) {
 	for _, expr := range []string{
 		"", "1 + 1", "sum(x", "sum x)", "rate(x[5m)", "ratee(x[5m])", "sum by (a x", "sum by (1) (x)", "$x", "x # y",
 		"up{", `up{job="a}`, `{job="a"}`, `up{job}`, `up{job=a}`, `up{job="a" b="c"}`,

@@ -252,7 +252,7 @@ func declared(t *testing.T, folder string) map[string]*metric {
 	s := sourceOf(t, folder)
 	found := map[string]*metric{}
 	for _, m := range s.Metrics {
-		assert.NotEmpty(t, m.Help, "%s says nothing of itself", m.Name)
+		assert.NotEmpty(t, m.Help, "%s has no help text", m.Name)
 		found[m.Name] = &metric{labels: m.Labels, histogram: m.Kind == "histogram", values: map[string][]string{}}
 	}
 	if folder == pluginFolder {

@@ -135,13 +135,13 @@ func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Confi
 	config, err := controller.Load(c.ConfigFile)
 	require.NoError(w.T, err)
 	change(config)
-	said := w.changesTold(c)
+	logged := w.loggedChanges(c)
 	w.writeConfiguration(c.ConfigFile, config)
-	w.Reaches("the controller uses its changed configuration", said+1, func() int { return w.changesTold(c) })
+	w.Reaches("the controller uses its changed configuration", logged+1, func() int { return w.loggedChanges(c) })
 }
 
-// changesTold counts the fields that a controller logs as changed.
-func (w *World) changesTold(c *cluster.Controller) int {
+// loggedChanges counts the fields that a controller logs as changed.
+func (w *World) loggedChanges(c *cluster.Controller) int {
 	w.T.Helper()
 	return strings.Count(ReadFile(w.T, c.LogPath()), "The configuration was changed")
 }

@@ -30,7 +30,7 @@ const startFailureTimeout = 3 * time.Minute
 // Config is a scheduler configuration that a test changes.
 type Config map[string]any
 
-// RunScheduler starts a scheduler, makes it the world's, and kills it at the
+// RunScheduler starts a scheduler, makes it the one of the world, and kills it at the
 // end of the test.
 func (w *World) RunScheduler(o cluster.ProgramOptions) *cluster.Scheduler {
 	w.T.Helper()
@@ -193,7 +193,7 @@ func (w *World) RemoveCRD(resource string) {
 	require.NoError(w.T, err)
 	w.Delete(crd)
 	version := v1alpha1.SchemeGroupVersion.Version
-	w.Fails("nobody serves the resource", apierrors.IsNotFound, func() error {
+	w.Fails("no API server serves the resource", apierrors.IsNotFound, func() error {
 		if err := w.dropFinalizers(v1alpha1.SchemeGroupVersion.WithKind(kind + "List")); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func TestTheCertificateIsForTheServiceAndTheAddress(t *testing.T) {
 	require.NoError(t, trusts(b.Authorities, b, "127.0.0.1", start.Add(-skew/2)), "a clock that is behind")
 }
 
-func TestWhatIsValidIsKept(t *testing.T) {
+func TestAValidCertificateIsKept(t *testing.T) {
 	b := made(t, start)
 	for _, later := range []time.Duration{0, time.Hour, 240 * 24 * time.Hour} {
 		same, isNew, err := b.WithAuthority(start.Add(later))
@@ -96,7 +96,7 @@ func TestAnAuthorityIsReplacedWithoutAGapInTrust(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, isNew)
 	require.Equal(t, old.Cert, next.Cert, "it is shown until the new authority is known")
-	require.NoError(t, trusts(next.Authorities, old, "127.0.0.1", at), "and trusted by who knows the new one")
+	require.NoError(t, trusts(next.Authorities, old, "127.0.0.1", at), "and trusted by clients with the new one")
 	next, isNew, err = next.WithServer(names, at)
 	require.NoError(t, err)
 	require.True(t, isNew, "the new authority issues another")

@@ -187,7 +187,7 @@ func TestARestoreNamesTheSecretsThatAreMissing(t *testing.T) {
 func TestARestoreOverwritesOnlyWithItsFlag(t *testing.T) {
 	text, _ := backedUp(t, envCluster(t, interceptor.Funcs{}, store(), small(t), credentials()), "", nil, true)
 	others := credentials()
-	others.OwnerReferences, others.Data = nil, map[string][]byte{"key": []byte("of somebody else")}
+	others.OwnerReferences, others.Data = nil, map[string][]byte{"key": []byte("of another owner")}
 	other := small(t)
 	other.Spec.Description = "changed since"
 	c := envCluster(t, interceptor.Funcs{}, namespace("shop"), namespace("back"), others, other)

@@ -59,7 +59,7 @@ func TestARollbackRestoresASpecAndKeepsItsRunPolicy(t *testing.T) {
 }
 
 // A write of another client in between is not overwritten: the change is made on top of it.
-func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
+func TestAChangeAppliesToTheCurrentObject(t *testing.T) {
 	tries := 0
 	c := envCluster(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 		if tries++; tries == 1 {

@@ -342,9 +342,9 @@ func TestTheClaimOfADatabasesData(t *testing.T) {
 		"a volume in it": {
 			volumes(volume{Name: "inner", MountPath: defaultPath + "/pgdata"}, volume{Name: "log", MountPath: "/var/log"}), "database-inner",
 		},
-		"said by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
-		"in no volume":   {pgdata("/var/lib/postgresql/data2"), ""},
-		"on the node":    {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
+		"set by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
+		"in no volume":  {pgdata("/var/lib/postgresql/data2"), ""},
+		"on the node":   {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, database(c.change), func(in *Input) { in.Settings.HostPaths = []string{"/srv/allowed"} })

@@ -44,7 +44,7 @@ func TestIsolated(t *testing.T) {
 		{"the cluster's own, to the frontend", Frontend, 80, nobody, nobody, false, true},
 		{"the cluster's own, to another port of the frontend", Frontend, 9999, nobody, nobody, false, false},
 		{"the cluster's own, to the backend", Backend, 3000, nobody, nobody, false, false},
-		{"somebody else in its namespace, to the backend", Backend, 3000, nobody, own, true, false},
+		{"another pod in its namespace, to the backend", Backend, 3000, nobody, own, true, false},
 		{"one of the same id elsewhere", Backend, 3000, own, other, false, false},
 	} {
 		to := templatesOf(Render(in))[c.to].Labels
@@ -88,7 +88,7 @@ func TestIsolatedAndReachedFromOutside(t *testing.T) {
 		assert.ElementsMatch(t, want, got, exposure)
 	}
 	open := input(t, func(in *Input) { in.Settings.OutsideNetworks = networks })
-	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(open)), "nobody is kept out of it")
+	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(open)), "no client is kept out of it")
 }
 
 func TestNetworkConfigured(t *testing.T) {

@@ -32,8 +32,8 @@ func TestProbes(t *testing.T) {
 		liveness, readiness, startup *corev1.Probe
 	}{
 		"no check":         {},
-		"none, said so":    {check: &check{Command: []string{"NONE"}, IntervalSeconds: 3}},
-		"what it says":     {timed(30, 7, 4, 0, "curl", "-f", "x"), exec(30, 7, 4, "curl", "-f", "x"), exec(5, 7, 4, "curl", "-f", "x"), nil},
+		"none, explicitly": {check: &check{Command: []string{"NONE"}, IntervalSeconds: 3}},
+		"all fields set":   {timed(30, 7, 4, 0, "curl", "-f", "x"), exec(30, 7, 4, "curl", "-f", "x"), exec(5, 7, 4, "curl", "-f", "x"), nil},
 		"the defaults":     {&check{Command: []string{"a"}}, exec(30, 5, 3, "a"), exec(5, 5, 3, "a"), nil},
 		"as Docker has it": {&check{Command: []string{"CMD", "a", "b"}}, exec(30, 5, 3, "a", "b"), exec(5, 5, 3, "a", "b"), nil},
 		"in a shell": {

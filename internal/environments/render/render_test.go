@@ -75,7 +75,7 @@ func TestRenderDatabaseAsItIs(t *testing.T) {
 	plain, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"PGDATA": "/var/lib/postgresql/data/mine", "POSTGRES_USER": "given", "POSTGRES_DB": "theirs", "TZ": "UTC"}, plain)
 	assert.Equal(t, map[string]string{"POSTGRES_PASSWORD": "database/POSTGRES_PASSWORD"}, secret)
-	assert.Equal(t, "postgresql://given:"+thePassword+"@database:5432/theirs", urlOf(t, in), "the backend is told the same")
+	assert.Equal(t, "postgresql://given:"+thePassword+"@database:5432/theirs", urlOf(t, in), "the backend has the same")
 }
 
 func urlOf(t require.TestingT, in *Input) string {

@@ -169,17 +169,17 @@ func TestAccepted(t *testing.T) {
 	}{
 		"taken": {"[" + yes + "]", "Accepted"},
 		"taken, by one that leaves out what it may": {"[" + condition(`{"name": "public"}`, "Accepted", "True", 0) + "]", "Accepted"},
-		"refused":                  {"[" + condition(ours, "Accepted", "False", 2) + "]", "Why"},
-		"without its Service":      {"[" + yes + "," + condition(ours, "ResolvedRefs", "False", 2) + "]", "Why"},
-		"not said yet":             {"[" + condition(ours, "Accepted", "Unknown", 2) + "]", "Waiting"},
-		"said of the route before": {"[" + condition(ours, "Accepted", "True", 1) + "]", "Waiting"},
-		"refused before":           {"[" + condition(ours, "Accepted", "False", 1) + "," + yes + "]", "Accepted"},
-		"only found":               {"[" + condition(ours, "ResolvedRefs", "True", 2) + "]", "Waiting"},
-		"said of another thing":    {"[" + condition(ours, "Programmed", "False", 2) + "," + yes + "]", "Accepted"},
-		"another Gateway's":        {"[" + condition(`{"namespace": "edge", "name": "other"}`, "Accepted", "True", 2) + "]", "Waiting"},
-		"another namespace's":      {"[" + condition(`{"namespace": "x", "name": "public"}`, "Accepted", "False", 2) + "]", "Waiting"},
-		"nobody":                   {"[]", "Waiting"},
-		"nonsense":                 {`"x"`, "Unreadable"},
+		"refused":                           {"[" + condition(ours, "Accepted", "False", 2) + "]", "Why"},
+		"without its Service":               {"[" + yes + "," + condition(ours, "ResolvedRefs", "False", 2) + "]", "Why"},
+		"no status yet":                     {"[" + condition(ours, "Accepted", "Unknown", 2) + "]", "Waiting"},
+		"a status of the generation before": {"[" + condition(ours, "Accepted", "True", 1) + "]", "Waiting"},
+		"refused before":                    {"[" + condition(ours, "Accepted", "False", 1) + "," + yes + "]", "Accepted"},
+		"only found":                        {"[" + condition(ours, "ResolvedRefs", "True", 2) + "]", "Waiting"},
+		"a status of another kind":          {"[" + condition(ours, "Programmed", "False", 2) + "," + yes + "]", "Accepted"},
+		"another Gateway's":                 {"[" + condition(`{"namespace": "edge", "name": "other"}`, "Accepted", "True", 2) + "]", "Waiting"},
+		"another namespace's":               {"[" + condition(`{"namespace": "x", "name": "public"}`, "Accepted", "False", 2) + "]", "Waiting"},
+		"nobody":                            {"[]", "Waiting"},
+		"nonsense":                          {`"x"`, "Unreadable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Settings{Gateway: theGateway}

@@ -39,8 +39,8 @@ func newCluster(s *Situation) *cluster {
 	return c
 }
 
-// wants returns what a component should be, as Render has it.
-func (c *cluster) wants(w *workload) (replicas int32, gated bool) {
+// expected returns what a component should be, as Render has it.
+func (c *cluster) expected(w *workload) (replicas int32, gated bool) {
 	e := c.situation.Environment
 	if Runs(e.Spec.RunPolicy, e.Spec.ForceStop, e.Status.OpenStages, w.component.Stage) {
 		replicas = w.component.Replicas
@@ -51,7 +51,7 @@ func (c *cluster) wants(w *workload) (replicas int32, gated bool) {
 func (c *cluster) observe() {
 	c.situation.Observed = map[string]Observed{}
 	for name, w := range c.workloads {
-		replicas, gated := c.wants(w)
+		replicas, gated := c.expected(w)
 		c.situation.Observed[name] = Observed{
 			Current:  w.there && w.replicas == replicas && w.gated == gated && w.revision == w.wanted,
 			Replicas: w.replicas, Ready: w.ready, Updated: w.new, Pods: w.pods,
@@ -80,7 +80,7 @@ func (c *cluster) reconcile(t *rapid.T) {
 		e.Status.OpenStages = open
 	}
 	for _, w := range c.workloads {
-		replicas, gated := c.wants(w)
+		replicas, gated := c.expected(w)
 		if w.revision != w.wanted || w.gated != gated {
 			w.new = 0
 		}

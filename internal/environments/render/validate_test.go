@@ -181,7 +181,7 @@ func TestValidateAccepts(t *testing.T) {
 			s.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(100)), MinOnDemand: new(int32(0))}
 			s.Stack.Backend.Container.HealthCheck.IntervalSeconds = 86400
 		},
-		"a check of nothing, said so": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
+		"a check of nothing, explicitly": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &complete().Spec

@@ -73,14 +73,14 @@ func TestVolumesOfADatabase(t *testing.T) {
 		"elsewhere":               {func(d *component) { d.StoragePath = "/data/" }, volumes{"/data": "claim database-data 10Gi"}},
 		"it does not":             {func(d *component) { d.PersistentStorage = false }, volumes{data: "lost 10Gi"}},
 		"it does not, of no size": {func(d *component) { d.PersistentStorage, d.Container.Resources = false, nil }, volumes{data: "lost"}},
-		"where the volume is whose directory of the node is said": {
+		"where the volume is whose directory of the node is set": {
 			func(d *component) {
 				d.StoragePath = "/srv/pg/"
 				d.Container.Volumes = []volume{{MountPath: "/logs"}, {Name: "pg", MountPath: "/pg/", HostPath: "/srv/pg"}}
 			},
 			volumes{"/logs": "claim database-volume-1 1Gi", "/pg": "claim database-pg 10Gi"},
 		},
-		"at the path in the container, if that is said too": {
+		"at the path in the container, if that is set too": {
 			func(d *component) {
 				d.StoragePath = "/pg"
 				d.Container.Volumes = []volume{{Name: "x", MountPath: "/x", HostPath: "/pg"}, {Name: "pg", MountPath: "/pg"}}
@@ -90,11 +90,11 @@ func TestVolumesOfADatabase(t *testing.T) {
 		"it does not lose its data for a volume that it may not write": {
 			said(true, volume{Name: "pg", MountPath: data, HostPath: "/srv/pg", ReadOnly: true}), volumes{data: "claim database-data 10Gi"},
 		},
-		"its volume is said": {
+		"its volume is listed": {
 			said(true, volume{Name: "pg", MountPath: data + "/"}, volume{MountPath: "/logs"}),
 			volumes{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
 		},
-		"its volumes are said, and lost": {
+		"its volumes are listed as lost": {
 			said(false, volume{Name: "pg", MountPath: data}, volume{MountPath: "/logs"}), volumes{data: "lost 10Gi", "/logs": "lost"},
 		},
 		"another one has the name of its volume": {

@@ -310,7 +310,7 @@ func anyLimit(t *rapid.T) *v1alpha1.ResourceLimit {
 	}
 }
 
-func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+func TestAWrittenLimitIsReadUnchanged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := anyLimit(t)

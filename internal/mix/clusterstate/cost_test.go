@@ -21,7 +21,7 @@ import (
 
 func cost(value string) a[*corev1.Pod] { return annotated(v1alpha1.PodDeletionCostAnnotation, value) }
 
-func TestWhoDecidedTheDeletionCost(t *testing.T) {
+func TestTheWriterOfTheDeletionCostIsFound(t *testing.T) {
 	rs := ownedBy("apps/v1", "ReplicaSet", "rs", "rs")
 	bound := []a[*corev1.Pod]{rs, slot(3), managedBy("kube-controller-manager", createdOnly)}
 	written := func(value, manager, fields string) []a[*corev1.Pod] {

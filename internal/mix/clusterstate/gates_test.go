@@ -41,8 +41,8 @@ func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 		"one with a claim and a gate, which no patch of ours leaves": {
 			podNamed("p", opened(capacity.Spot), gated), record{gated: true, usesIt: true, pinned: true},
 		},
-		"one that was let go because of missing a leader": {podNamed("p", gate.Release), record{usesIt: true}},
-		"one that was let go because it names its type":   {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
+		"one that was ungated without a leader":          {podNamed("p", gate.Release), record{usesIt: true}},
+		"one that was ungated because it names its type": {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAnUngatedPodHasItsSlot(t *testing.T) {
 	fellBack := g.Assignments[2].Pod
 	assert.Equal(t, "1/2026-01-01T00:00:00Z", fellBack.Annotations[v1alpha1.FallbackAnnotation])
 	limited, ok := gate.OpenedAs(fellBack.Annotations, string(fellBack.UID))
-	assert.True(t, ok, "what it says of the fallback is its own")
+	assert.True(t, ok, "its annotation of the fallback is its own")
 	assert.Equal(t, capacity.OnDemand, limited)
 }
 

@@ -246,7 +246,7 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	assert.Equal(t, Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespaceName, Name: "web", Revision: "web-7d", UID: "uid-web"}, groups[1].Workload)
 	assert.Equal(t, policy.GroupKey{Namespace: namespaceName, ID: "uid-web-7d"}, groups[1].Key)
 	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "requested, else how many live")
-	assert.Empty(t, groups[2].Workload.UID, "nobody makes new bare pods")
+	assert.Empty(t, groups[2].Workload.UID, "no controller recreates bare pods")
 	assert.Equal(t, scheduler, groups[1].SchedulerName)
 }
 
@@ -337,7 +337,7 @@ func TestRollouts(t *testing.T) {
 		"a Deployment whose controller has not seen the change yet": {d(func(o *appsv1.Deployment) { o.Status.ObservedGeneration = 2 }), Rollout{Rolling: true}},
 		"a Deployment with fewer updated pods than wanted":          {d(func(o *appsv1.Deployment) { o.Status.UpdatedReplicas = 4 }), Rollout{Rolling: true}},
 		"a Deployment with old pods left":                           {d(func(o *appsv1.Deployment) { o.Status.Replicas = 6 }), Rollout{Rolling: true}},
-		"a Deployment without a number wants one pod": {d(func(o *appsv1.Deployment) {
+		"a Deployment without replicas has one pod": {d(func(o *appsv1.Deployment) {
 			o.Spec.Replicas, o.Status.Replicas, o.Status.UpdatedReplicas = nil, 1, 1
 		}), Rollout{}},
 		"a Deployment that gave up": {d(func(o *appsv1.Deployment) {
@@ -361,7 +361,7 @@ func TestRollouts(t *testing.T) {
 		"a StatefulSet whose controller has not seen the change yet": {s(func(o *appsv1.StatefulSet) { o.Status.CurrentRevision, o.Generation = "b", 2 }), Rollout{Rolling: true}},
 		"a StatefulSet that rolls out":                               {s(func(*appsv1.StatefulSet) {}), Rollout{Rolling: true}},
 		"a StatefulSet with all pods updated":                        {s(func(o *appsv1.StatefulSet) { o.Status.UpdatedReplicas = 5 }), Rollout{}},
-		"a StatefulSet that stands at its partition":                 {s(partition(3)), Rollout{}},
+		"a StatefulSet that has reached its partition":               {s(partition(3)), Rollout{}},
 		"a StatefulSet that has not reached its partition":           {s(partition(2)), Rollout{Rolling: true}},
 		"a StatefulSet with a partition above its size":              {s(partition(9)), Rollout{}},
 		"a StatefulSet that rolls out by hand":                       {s(func(o *appsv1.StatefulSet) { o.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType }), Rollout{}},

@@ -77,7 +77,7 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 			assert.Equal(t, want, told, "the same again is no change")
 		})
 	}
-	t.Run("an annotation that nobody reads is no change", func(t *testing.T) {
+	t.Run("an annotation that is not read is no change", func(t *testing.T) {
 		f := fill(newClusterState(), base())
 		f.Changed = func(policy.GroupKey) { t.Error("called") }
 		f.SetPod(podNamed("p", asks("100m", "64Mi"), annotated("example.com/x", "y")))

@@ -314,9 +314,9 @@ func (m *model) choose(t *rapid.T) {
 	p := Pod{ID: fmt.Sprint(m.n), Group: group, Wait: wait}
 	may, place := m.mayTry(), rapid.Bool().Draw(t, "place")
 	v := m.pool.Choose(m.now, p, &m.pool.credits, place)
-	if rapid.Bool().Draw(t, "asked twice") {
+	if rapid.Bool().Draw(t, "called twice") {
 		if again := m.pool.Choose(m.now, p, &m.pool.credits, place); again != v {
-			t.Fatalf("asked again: %v, before %v", again, v)
+			t.Fatalf("the second call: %v, the first %v", again, v)
 		}
 	}
 	switch {
@@ -474,7 +474,7 @@ func TestAPodWithAPlaceGoesToSpotWhileTheBreakerIsOpen(t *testing.T) {
 	for range 2 { // for example, its patch was rejected
 		assert.Equal(t, capacity.Spot, p.Choose(now, pod("a2"), &p.credits, true).Type)
 	}
-	require.Equal(t, Open, p.State(now, wait), "it is the caller that knows whether the place is one for the others, too")
+	require.Equal(t, Open, p.State(now, wait), "only the caller has whether the place is one for the others, too")
 	p.Came()
 	types := chosen(p, now, "b2", "c2", "d")
 	assert.Equal(t, []capacity.Type{capacity.OnDemand, capacity.OnDemand, capacity.Spot}, types, "a place is in place of a credit")

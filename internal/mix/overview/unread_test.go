@@ -138,7 +138,7 @@ func TestWithoutPodsOrMixesTheTotalsAreUnknown(t *testing.T) {
 }
 
 // Whatever is there, without nodes nothing is claimed that the nodes could refute.
-func TestWhatIsKnownWithoutNodesIsSoWithThem(t *testing.T) {
+func TestFactsWithoutNodesHoldWithNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawShop(t)
 		full := overview.Of(s.input(t))

@@ -42,7 +42,7 @@ func TestShippedProfiles(t *testing.T) {
 				require.Contains(t, s.frameworks, name)
 				if want.skipped == nil { // the others sign no pod at all
 					first := s.frameworks[name].ListPlugins().PreFilter.Enabled[0].Name
-					assert.Equal(t, names.PodTopologySpread, first, "it refuses to sign before others do in vain")
+					assert.Equal(t, names.PodTopologySpread, first, "it refuses to sign before others sign without effect")
 				}
 			}
 		})

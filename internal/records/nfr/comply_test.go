@@ -124,7 +124,7 @@ func TestUptime(t *testing.T) {
 		looks string
 		want  Availability
 	}{
-		"nobody looked":                           {"", Availability{}},
+		"no measurement":                          {"", Availability{}},
 		"one look is no time":                     {"u", Availability{}},
 		"up":                                      {"uuu", Availability{Up: 2 * minute}},
 		"what is deployed is not yet down":        {"ddduu", Availability{Up: minute}},
@@ -162,7 +162,7 @@ func TestUptimeForgetsWhatIsAnHourOld(t *testing.T) {
 	assert.Equal(t, 9*time.Minute, u.Availability(now).Down, "the last look counts from now on")
 	look(66, true)
 	assert.Zero(t, u.Availability(now).Down)
-	assert.Zero(t, u.Availability(now.Add(2*time.Hour)), "nobody looked for two hours")
+	assert.Zero(t, u.Availability(now.Add(2*time.Hour)), "no measurement for two hours")
 	before := u
 	u = u.Next(now.Add(-time.Minute), true, 150*time.Second)
 	assert.Equal(t, before.Availability(now), u.Availability(now), "a clock that was set back adds nothing")

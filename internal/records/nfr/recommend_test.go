@@ -52,7 +52,7 @@ func TestTheReplicaFormula(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecommended(t *testing.T) {
+func TestRecommendFollowsTheMeasurements(t *testing.T) {
 	recommendation := func(dimension v1alpha1.NFRDimension, target int64, basis string) v1alpha1.NFRRecommendation {
 		return v1alpha1.NFRRecommendation{Component: "cart", Dimension: dimension, Target: target, Basis: basis, ConfidencePercent: 60}
 	}

@@ -120,8 +120,8 @@ func TestTLS(t *testing.T) {
 		config Config
 		ok     bool
 	}{
-		"a CA that nobody knows": {Config{}, false},
-		"the CA":                 {Config{CAFile: ca}, true},
+		"an unknown CA": {Config{}, false},
+		"the CA":        {Config{CAFile: ca}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.config.Address = s.URL

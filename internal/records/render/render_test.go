@@ -308,7 +308,7 @@ func TestWhereThePodsMayRun(t *testing.T) {
 		return []int32{mixes[name].Spec.SpotPercent, mixes[name].Spec.MinOnDemand}
 	}
 	assert.Equal(t, []int32{24, 2}, split("web-fn-0"))
-	assert.Equal(t, []int32{100, 1}, split("web-fn-1"), "the function's own says more")
+	assert.Equal(t, []int32{100, 1}, split("web-fn-1"), "the function's own has more")
 	assert.Equal(t, []int32{0, 1}, split("web-odgm"), "it keeps data")
 
 	a, b, c := deployment(t, out, "web-fn-0"), deployment(t, out, "web-fn-1"), deployment(t, out, "web-fn-2")

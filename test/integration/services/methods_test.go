@@ -135,7 +135,7 @@ func (s *scene) environments() []method {
 	}
 }
 
-// releaseEnvironments deletes the environments while there is a controller that lets them go.
+// releaseEnvironments deletes the environments while there is a controller that removes their finalizers.
 func (s *scene) releaseEnvironments() {
 	s.T.Helper()
 	for _, id := range s.Names(&v1alpha1.EnvironmentList{}) {

@@ -63,7 +63,7 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	return runnerIn(ctx, peer, newCluster(s, peer), custom)
 }
 
-// custom are objects of Berth's kinds, besides the mixes.
+// custom are objects of Berth's kinds, beside the mixes.
 type custom struct {
 	limits   v1alpha1.ResourceLimitList
 	policies v1alpha1.SchedulingPolicyList

@@ -80,7 +80,7 @@ func requireXML(t *testing.T, file string) {
 	}
 }
 
-func TestWhatIsNotMeasuredAgainStays(t *testing.T) {
+func TestResultsStayUntilTheyAreMeasuredAgain(t *testing.T) {
 	out := t.TempDir()
 	first := t.TempDir()
 	require.NoError(t, measured(0.09).Save(first))

@@ -35,7 +35,7 @@ var peers = map[string]peer{
 	"P2": {profile: "stock", pod: "spread-soft"},
 	// Required node affinity, written by whoever creates the pods.
 	"P3": {profile: "stock", pod: "affinity"},
-	// Coscheduling of scheduler-plugins: another plugin that keeps book of groups.
+	// Coscheduling of scheduler-plugins: another plugin that keeps state of groups.
 	"P4":        {profile: "coscheduling", pod: "gang", gangs: true, leaves: "go-cache.(*janitor).Run on top"},
 	"berth-16":  {pod: "plain", sample: 16},
 	"berth-100": {pod: "plain", sample: 100},

@@ -22,7 +22,7 @@ type binding struct {
 	// Governed pods are to have the mix; the others are bystanders.
 	Governed bool
 	Type     capacity.Type
-	// At is when it was heard of, since the first pod was created.
+	// At is when it was observed, since the first pod was created.
 	At time.Duration
 	// Revision orders the bindings as the API server took them.
 	Revision uint64

@@ -110,7 +110,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	for n, way := range ways {
 		report(t, way.what, took[n])
 	}
-	p99 := report(t, "the webhook itself, asked over HTTPS", paced(t, asking(w, address)))
+	p99 := report(t, "the webhook itself, called over HTTPS", paced(t, asking(w, address)))
 	require.Less(t, p99, goal)
 }
 

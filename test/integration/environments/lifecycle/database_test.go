@@ -293,7 +293,7 @@ func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 	assert.NotEqual(t, before.UID, after.UID)
 	require.NotNil(t, after.Spec.DataSource)
 	assert.Equal(t, name, after.Spec.DataSource.Name)
-	e = s.seen("shop", "the controller finds in it what it wants", func(e *v1alpha1.Environment) bool {
+	e = s.seen("shop", "the controller finds what it needs in it", func(e *v1alpha1.Environment) bool {
 		return condition(e, v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse
 	})
 	s.Always(2*time.Second, "the claim stays", func() (bool, string) {

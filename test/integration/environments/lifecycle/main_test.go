@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environments_test has Environments run by the companion controller
+// Package lifecycle_test has Environments run by the companion controller
 // on a real control plane, by their objects and by the gRPC service.
 package lifecycle_test
 

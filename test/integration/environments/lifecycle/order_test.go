@@ -93,7 +93,7 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 		}
 		return e.Status.Phase == v1alpha1.EnvironmentCreating, string(e.Status.Phase)
 	})
-	s.until("held", "it says why", func(e *v1alpha1.Environment) bool {
+	s.until("held", "it has the reason", func(e *v1alpha1.Environment) bool {
 		c := e.Status.Components
 		return len(c) == 4 && c[0].Reason == "Unschedulable" && c[1].Reason == "WaitsForStage"
 	})
@@ -194,7 +194,7 @@ func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	p := s.pods(e, "backend")[0]
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	require.NoError(t, s.Client.Status().Update(s.Ctx, &p))
-	s.until("shop", "it is said", func(e *v1alpha1.Environment) bool {
+	s.until("shop", "it is reported", func(e *v1alpha1.Environment) bool {
 		notReady := condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionFalse
 		return notReady && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Ready == "3/4"
 	})
@@ -278,7 +278,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	assert.Contains(t, second.Status.Message, "has environment shop already")
 	s.deleted(second)
 	s.deleted(e)
-	// What is retained is no one's: were the environment its owner, the garbage collector would take it. It collects what
+	// What is retained has no owner: were the environment its owner, the garbage collector would take it. It collects what
 	// has an owner, and the Services are gone by it or by us.
 	testenv.Becomes(s.World, "all else is gone", 0, func() int {
 		return len(s.names(e, &appsv1.DeploymentList{})) + len(s.names(e, &corev1.ServiceList{}))

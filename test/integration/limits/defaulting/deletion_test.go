@@ -27,7 +27,7 @@ import (
 func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w := guarded(t)
 	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.ResourceLimit("spare", figures("1", "1Gi")))
-	waitLimit(w, "size", "nobody has it", used(v1alpha1.ReasonNotReferenced))
+	waitLimit(w, "size", "it is not in use", used(v1alpha1.ReasonNotReferenced))
 	assert.Equal(t, []string{v1alpha1.ResourceLimitFinalizer}, get(w, "size").Finalizers)
 	web := builders.Deployment("web", 3, sized("size"))
 	w.Create(web)
@@ -47,7 +47,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w.Always(testenv.Short, "the limit is kept", func() (bool, string) { return get(w, "size") != nil, "" })
 
 	w.Delete(web, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	waitGone(w, "size") // the last reference lets it go
+	waitGone(w, "size") // the last reference releases it
 }
 
 func TestADeletionCanBeForced(t *testing.T) {

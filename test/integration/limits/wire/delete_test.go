@@ -130,7 +130,7 @@ func TestUpdateReplacesOnlyTheFieldsOfCallers(t *testing.T) {
 		})
 	}
 	require.NoError(t, writers.Wait())
-	assert.Contains(t, aborted, false, "somebody wrote")
+	assert.Contains(t, aborted, false, "another client wrote")
 	l := s.stored("x")
 	require.NotNil(t, l.Spec.Selector)
 	assert.Equal(t, map[string]string{"app": "web"}, l.Spec.Selector.MatchLabels)

@@ -62,7 +62,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	first := w.Controller(testenv.Impatient)
 	w.WaitEvictions(1)
 	second := w.StartController("berth-controller-2", testenv.Impatient)
-	require.Zero(t, w.Metric(second, "leader_election_master_status", nil), "the second stands by")
+	require.Zero(t, w.Metric(second, "leader_election_master_status", nil), "the second is a standby")
 	w.WaitEvictions(3)
 	testenv.End(first, true)
 	before := len(w.Evictions())

@@ -209,7 +209,7 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 100, 0, onDemandAfter(8)))
 	w.Create(builders.Deployment("web", 1, builders.Gated))
 	pod := w.WaitUnschedulable("web", 1)[0]
-	// Time for the scheduler to hear that itself.
+	// Time for the watch to deliver that to the scheduler.
 	w.Always(testenv.Short, "it is not deleted yet", func() (bool, string) { return len(deletions(w)) == 0, "it is" })
 	stalled.Store(true)
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "on-demand-0"}}
@@ -217,7 +217,7 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w.Eventually("the scheduler tried to delete it", func() (bool, string) { return len(deletions(w)) > 0, "it did not" })
 	stalled.Store(false)
 	w.WaitReady("web", 1)
-	w.Eventually("the scheduler knows that it is bound", func() (bool, string) {
+	w.Eventually("the scheduler has seen that it is bound", func() (bool, string) {
 		before := len(deletions(w))
 		w.Always(testenv.Short, "no deletion is tried any more", func() (bool, string) { return true, "" })
 		return len(deletions(w)) == before, "it still tries"

@@ -222,7 +222,7 @@ func TestTheScaleOfAnOwnerIsTheNumberOfItsPods(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// The workload gets its mix by annotations, so no status has for the next leader the pod that did not come back.
+// The workload gets its mix by annotations, so no status reports to the next leader that a pod did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	fourOf(w, owner(w, "set"), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%"))

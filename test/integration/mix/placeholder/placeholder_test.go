@@ -147,7 +147,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	held := waitHolders(w, 1)[0]
 	testenv.End(c, true)
 	launch(w, "launched-0")
-	testenv.Becomes(w, "the placeholder runs while nobody looks", corev1.PodRunning, func() corev1.PodPhase {
+	testenv.Becomes(w, "the placeholder runs while no controller runs", corev1.PodRunning, func() corev1.PodPhase {
 		return holders(w)[0].Status.Phase
 	})
 	c = w.Controller(testenv.Impatient)

@@ -331,7 +331,7 @@ func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations["team"] = "another" })
 	assert.Equal(t, "bob", actor(e), "annotations are no change of the spec")
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations[v1alpha1.ActorAnnotation] = "mallory" })
-	assert.Equal(t, "bob", actor(e), "nobody writes it by hand")
+	assert.Equal(t, "bob", actor(e), "no user writes it by hand")
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations = nil })
 	assert.Equal(t, "bob", actor(e), "nor removes it")
 	applied := &unstructured.Unstructured{Object: map[string]any{

@@ -59,7 +59,7 @@ var rows = map[string]row{
 		pods:  []*corev1.Pod{placed(victim, "od", builders.TolerateAll)},
 		want:  "sp",
 	},
-	"a cordoned node takes nobody": {
+	"a cordoned node takes no pod": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "a", "4"), node("sp", spot, "a", "4")},
 		pods:    []*corev1.Pod{placed(victim, "od")},
 		before:  func(w *testenv.World) { w.Cordon(true, "sp") },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay_test compares, on a real control plane, what the replay of the
+// Package simulation_test compares, on a real control plane, what the replay of the
 // scheduler's filters predicts with what the scheduler then does.
 package simulation_test
 
@@ -98,7 +98,7 @@ func replace(w *testenv.World) (onNode, message string) {
 func requireSameAsTheScheduler(w *testenv.World, a simulation.Answer) {
 	w.T.Helper()
 	onNode, message := replace(w)
-	require.Equal(w.T, a.Fits, onNode != "", "the replay says %q, the scheduler placed it on %q: %s", a.Message(), onNode, message)
+	require.Equal(w.T, a.Fits, onNode != "", "the replay predicts %q, the scheduler placed it on %q: %s", a.Message(), onNode, message)
 	if a.Fits {
 		return
 	}

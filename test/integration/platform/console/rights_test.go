@@ -146,7 +146,7 @@ var asked = map[string]struct {
 	"jobs":              {"batch", "", "", false},
 }
 
-// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while another user, who may
+// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while a second user, who may
 // list the same and shares the reading, writes.
 func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)

@@ -66,7 +66,7 @@ func TestCommandsNameOnlyWhatExists(t *testing.T) {
 			assert.FileExists(t, testenv.Path(words[0]), "%s", c)
 		case words[0] == "kubectl": // TestCommandsRun
 		default:
-			assert.GreaterOrEqual(t, i, 0, "neither run nor said to be run elsewhere: %s", c)
+			assert.GreaterOrEqual(t, i, 0, "neither run nor listed as run elsewhere: %s", c)
 		}
 		for _, word := range words {
 			if word = strings.Trim(word, "`'\","); strings.HasPrefix(word, "manifests/") {

@@ -38,7 +38,7 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledInABurst(t *testing.T) {
 // scheduler lives on and the mix is exact.
 //
 // All pods are there before the first is scheduled: a ReplicaSet controller that
-// does not hear that a pod was created creates another, and then deletes the
+// does not get the answer that a pod was created creates another, and then deletes the
 // surplus by its own order, pods that are not Ready first, whatever their slots
 // are. To repair that is up to Berth's controller, which does not run here.
 func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {

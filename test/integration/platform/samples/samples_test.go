@@ -238,7 +238,7 @@ func TestTheSampleOfARecordIsDeployedAsDocumented(t *testing.T) {
 		assert.Equal(t, want.split, w.SplitOf(pods), function)
 		for _, p := range pods {
 			assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
-			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation says")
+			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation has")
 		}
 		testenv.Read(w, want.workload, &corev1.Service{})
 	}

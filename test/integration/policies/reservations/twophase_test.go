@@ -123,7 +123,7 @@ func refuseBinding(w *testenv.World, pod string) (allow func()) {
 	})
 }
 
-// A Reservation has no field for huge pages. Pods that request some are prepared and bound by what they request besides.
+// A Reservation has no field for huge pages. Pods that request some are prepared and bound by their other requests.
 func TestAGroupWithHugePagesIsBound(t *testing.T) {
 	const hugePages = corev1.ResourceName("hugepages-2Mi")
 	w := testenv.New(t, two()...)

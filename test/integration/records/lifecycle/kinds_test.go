@@ -67,7 +67,7 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 	}
 	for kind := range ofKind {
 		// Knative is seen after a while.
-		testenv.WaitFor(s.World, "taken-"+kind, "the object of somebody else is not taken over", func(r *v1alpha1.DeploymentRecord) bool {
+		testenv.WaitFor(s.World, "taken-"+kind, "the object of another owner is not taken over", func(r *v1alpha1.DeploymentRecord) bool {
 			return condition(r, v1alpha1.ConditionDegraded).Reason == v1alpha1.ReasonNameTaken
 		})
 		testenv.WaitFor(s.World, "free-"+kind, "one is made", func(r *v1alpha1.DeploymentRecord) bool { return len(r.Status.ResourceRefs) == 1 })
@@ -170,7 +170,7 @@ func TestARequestedTemplateThatCannotBeUsedIsReplaced(t *testing.T) {
 	s.restart(func(d *controller.Records) { d.Features.Knative = new(false) })
 	says("the feature is off", "template knative needs API group serving.knative.dev, and records.features.knative is off; template edge is used instead")
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.TemplateHint = "" })
-	says("no template is requested", "")
+	says("no templateHint", "")
 	s.delete("cart")
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package records_test has DeploymentRecords rendered, tracked and removed by
+// Package lifecycle_test has DeploymentRecords rendered, tracked and removed by
 // the companion controller on a real control plane.
 package lifecycle_test
 

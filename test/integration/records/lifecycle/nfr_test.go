@@ -131,7 +131,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	observed := record("observed", "add")
 	s.Create(enforced("enforced", "add"), observed)
 	s.settled("observed", v1alpha1.PhaseAvailable)
-	testenv.WaitFor(s.World, "observed", "the recommendation stands in the status", func(r *v1alpha1.DeploymentRecord) bool {
+	testenv.WaitFor(s.World, "observed", "the recommendation is in the status", func(r *v1alpha1.DeploymentRecord) bool {
 		i := slices.IndexFunc(r.Status.NFRRecommendations, func(n v1alpha1.NFRRecommendation) bool { return n.Dimension == v1alpha1.DimensionReplicas })
 		return i >= 0 && r.Status.NFRRecommendations[i].Target == 4 && condition(r, v1alpha1.ConditionNFRObserved).Reason == "PrometheusQueryOK"
 	})

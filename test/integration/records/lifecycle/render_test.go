@@ -44,7 +44,7 @@ func TestARecordBecomesAvailable(t *testing.T) {
 	assert.Equal(t, []string{v1alpha1.RecordFinalizer}, r.Finalizers)
 
 	assert.Equal(t, "Available", r.Status.Message)
-	assert.Equal(t, "edge", r.Status.Template, "nothing is said of the place: the first of equal ones")
+	assert.Equal(t, "edge", r.Status.Template, "no rule for the place: the first of equal ones")
 	for name, is := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse,
 	} {

@@ -107,7 +107,7 @@ func TestTheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	require.NoError(t, calls.Wait())
 	assert.Equal(t, 100, s.count())
 
-	// No one's record is not taken over.
+	// A record without an id is not taken over.
 	s.Create(&v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}})
 	servicetest.Refused(t, s.deploy(headUnit("by-hand")), codes.AlreadyExists, "", "by-hand")
 	got, err := s.status("by-hand")
