@@ -52,7 +52,7 @@ func (r *rereading) have(file string) {
 	r.Look()
 }
 
-// logged returns what was logged since it was requested last.
+// logged returns what was logged since its last call.
 func (r *rereading) logged() string {
 	defer r.log.Reset()
 	return r.log.String()

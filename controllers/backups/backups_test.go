@@ -484,7 +484,7 @@ func TestAJobHasTheSchedulerOfEnvironments(t *testing.T) {
 	}
 }
 
-// Whoever may restore a backup into an environment of their own may not be allowed to get its key.
+// A user who may restore a backup into an environment of their own may not be allowed to get its key.
 func TestARestoreNamesTheKeyOfAnEncryptedDump(t *testing.T) {
 	b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
 	b.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "backup-key"}
@@ -508,7 +508,7 @@ func TestARestoreNamesTheKeyOfAnEncryptedDump(t *testing.T) {
 	assert.Equal(t, v1alpha1.DatabaseBackupRunning, x.Status.Phase)
 }
 
-// Whoever may change the image of an environment may not be allowed to get the key of its schedule.
+// A user who may change the image of an environment may not be allowed to get the key of its schedule.
 func TestAnEncryptedScheduleKeepsTheImageOfItsGeneration(t *testing.T) {
 	s := &v1alpha1.DatabaseBackupSchedule{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "s", CreationTimestamp: ago(72 * time.Hour), Generation: 1,

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// gated requests a pod and reports whether it got the gate.
+// gated creates a pod and reports whether it got the gate.
 func gated(t *testing.T, h *Handler, raw string) bool {
 	t.Helper()
 	spec, _ := at(patched(t, raw, ask(h, raw)), "spec").(map[string]any)

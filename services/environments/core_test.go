@@ -498,7 +498,7 @@ func TestAnUnknownID(t *testing.T) {
 	requireCode(t, codes.InvalidArgument, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{})))
 }
 
-// Each rpc requests what it does, and does nothing for who may not.
+// Each rpc authorizes its verb, and does nothing for a caller without it.
 func TestAccess(t *testing.T) {
 	w, c, f := created(t, smoke())
 	w.writes = nil

@@ -102,7 +102,7 @@ func keepFields(before, after *v1alpha1.EnvironmentContainer) {
 	keepQuantities(before, after)
 }
 
-// keepQuantities leaves the text of a quantity alone that is the same to clients: who sends back what was read changes
+// keepQuantities leaves the text of a quantity alone that is the same to clients: a client that sends back what it read changes
 // nothing, although 1G is not a whole number of MiB.
 func keepQuantities(before, after *v1alpha1.EnvironmentContainer) {
 	if before.Resources == nil || after.Resources == nil {

@@ -27,7 +27,7 @@ var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
 	v1alpha1.EnvironmentDeleting: schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_STOPPING,
 }
 
-// statusOf is the state of an environment, or, until the controller has seen its last change, where that leads: who stops
+// statusOf is the state of an environment, or, until the controller has seen its last change, where that leads: a client that stops
 // an environment and then waits until it runs would otherwise find that it does.
 func statusOf(e *environment) schedulerv1.EnvironmentStatus {
 	phase := internal.PhaseOf(e)

@@ -108,7 +108,7 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	}
 }
 
-// Who ends may stay so, or is started again; what ran before a node was restarted runs afterwards, but not what was stopped.
+// By its policy, a container stays ended or is restarted; what ran before a node was restarted runs afterwards, but not what was stopped.
 func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	w := testenv.New(t)
 	policy := func(c v1alpha1.EnvironmentContainer, p v1alpha1.EnvironmentRestartPolicy) v1alpha1.EnvironmentContainer {

@@ -37,7 +37,7 @@ func TestASpotNodeIsDrained(t *testing.T) {
 	assert.GreaterOrEqual(t, all, 9, "Ready replicas at any instant")
 }
 
-// A spot node is gone without a word: what ran there is recreated on the other one.
+// A spot node vanishes: what ran there is recreated on the other one.
 func TestASpotNodeVanishes(t *testing.T) {
 	w := testenv.New(t)
 	soon := func(pod *corev1.PodTemplateSpec) {

@@ -370,7 +370,7 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 	}
 }
 
-// Whoever is called at night finds every reason in the runbook, and every
+// An operator on call finds every reason in the runbook, and every
 // result and outcome.
 func TestRunbooksNameEveryReason(t *testing.T) {
 	reasons := append(constants(t, "internal/mix/rebalance", "Reason"), constants(t, "controllers/mix/rebalance", "Reason")...)

@@ -122,7 +122,7 @@ func ofController(t *testing.T) map[string]*metric {
 	maps.Copy(all, described(t, records.NewCollector(nil)))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
-			all[name].histogram = m.histogram // a description does not report it
+			all[name].histogram = m.histogram // a description does not have it
 		}
 	}
 

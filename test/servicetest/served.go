@@ -35,10 +35,10 @@ import (
 type Served struct {
 	*testenv.World
 	Process *cluster.Controller
-	// Address is that of the last controller that was started; TLS is nil if it speaks plaintext.
+	// Address is that of the last controller that was started; TLS is nil if it serves plaintext.
 	Address string
 	TLS     *tls.Config
-	// Editor may do everything with objects of a kind, Viewer may read them, No one may nothing. These are their tokens.
+	// Editor may do everything with objects of a kind, Viewer may read them, Nobody may do nothing. These are their tokens.
 	Editor, Viewer, Nobody string
 	resource               string
 }

@@ -151,7 +151,7 @@ func (w *World) writeConfiguration(file string, config *controller.Configuration
 	b, err := json.Marshal(config)
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
-	require.NoError(w.T, os.Rename(file+".new", file)) // no one reads half of it
+	require.NoError(w.T, os.Rename(file+".new", file)) // a reader gets all of it or nothing
 }
 
 // Mix reads a CapacityMix of the test.

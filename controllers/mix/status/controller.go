@@ -126,7 +126,7 @@ func (r *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Decided requests what has to be done after a decision.
+// Decided queues the reconciles that follow from a decision.
 func (r *Controller) Decided(d workloads.Decision) {
 	for _, req := range r.Wanted(d) {
 		cm := &v1alpha1.CapacityMix{}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// backupTries is how often more a dump, or the deletion of one, is tried. A restore is not: whoever requested it looks first.
+	// backupTries is how often more a dump, or the deletion of one, is tried. A restore is not: its user examines the failure first.
 	backupTries = 2
 	// BackupDeadlineSeconds is how long a dump or a restore may take with all its tries.
 	BackupDeadlineSeconds = 6 * 60 * 60
@@ -138,7 +138,7 @@ func mountKey(pod *corev1.PodSpec, secret string) {
 }
 
 // ImageOf is the image that runs a backup of an environment and its restores, wherever to: that of the database when the backup began.
-// Whoever changes an image later, or the one of another environment, must not get the key of a dump.
+// A user who changes an image later, or the one of another environment, must not get the key of a dump.
 func ImageOf(b *v1alpha1.DatabaseBackup, source *v1alpha1.Environment) string {
 	return cmp.Or(b.Status.Image, b.Spec.Image, source.Spec.Stack.Database.Container.Image)
 }

@@ -43,8 +43,8 @@ func aboutEgress(n *v1alpha1.EnvironmentNetwork) string {
 	return "; its pods connect to no other but " + strings.Join(n.Egress.Networks, ", ")
 }
 
-// networkPolicies let no one in but the environment itself, to the ports of the frontend pods that are in no environment, to
-// those that are published who is outside of the cluster, and to the database what backs it up. egressPolicies has where its own
+// networkPolicies admit the environment itself, pods that are in no environment to the ports of the frontend,
+// clients outside of the cluster to the published ports, and backups to the database. egressPolicies has where its own
 // pods connect to.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	out := in.egressPolicies()
@@ -94,7 +94,7 @@ func (in *Input) policyOf(name string, spec networkingv1.NetworkPolicySpec) *net
 	}
 }
 
-// fromOutside lets who is outside of the cluster in to the ports of a component.
+// fromOutside admits clients outside of the cluster to the ports of a component.
 func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule {
 	return networkingv1.NetworkPolicyIngressRule{Ports: policyPorts(c), From: blocks(in.Settings.OutsideNetworks)}
 }

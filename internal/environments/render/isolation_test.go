@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Who comes in to whom, by the labels of the pod and of its namespace.
+// Which pods are admitted to which, by the labels of the pod and of its namespace.
 func TestIsolated(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t))))
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {

@@ -121,7 +121,7 @@ func TestDatabaseURL(t *testing.T) {
 	}
 }
 
-// Whatever the user, the password and the database are called, who reads the URL finds them again.
+// Whatever the user, the password and the database are called, the URL is parsed to them.
 func TestDatabaseURLIsEscaped(t *testing.T) {
 	word := rapid.OneOf(rapid.StringMatching(`[ -~]{1,20}`), rapid.StringN(1, 20, -1))
 	rapid.Check(t, func(t *rapid.T) {
@@ -229,7 +229,7 @@ func TestRenderReplicas(t *testing.T) {
 	assert.Equal(t, one[*appsv1.Deployment](t, list, Backend).Spec.Selector, budget.Selector)
 }
 
-// What a restart was requested is on the pods that it is for.
+// The time of a restart is on the pods that it is for.
 func TestRenderRestarts(t *testing.T) {
 	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} })))
 	assert.Equal(t, "2026-01-01T00:00:00Z", templates[Backend].Annotations[v1alpha1.RestartedAtAnnotation])

@@ -15,7 +15,7 @@ type Stack struct {
 	Stack                      v1alpha1.ApplicationStack
 }
 
-// Stacks returns the precomposed stacks, by name. Each is recreated and may be changed.
+// Stacks returns the precomposed stacks, by name. Each is a copy, which the caller may change.
 func Stacks() []Stack { return []Stack{postgres(), webPostgres(), webPostgresRedis()} }
 
 // FindStack returns the precomposed stack of a name.

@@ -37,7 +37,7 @@ func TestStacks(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// Who changes one does not change it for the next.
+// A change of one copy does not change the next.
 func TestStacksReturnsCopies(t *testing.T) {
 	for i, s := range Stacks() {
 		s.Stack.Database.Container.Image = "other"

@@ -103,7 +103,7 @@ func Allows(allowed []string, directory string) bool {
 }
 
 // refusedHostPaths are the directories of nodes that an environment requests and does not get, by component: those that claims
-// take the place of, and those that are absent. A claim would not do for what the container may only read: no one would fill it,
+// take the place of, and those that are absent. A read-only mount gets no claim: nothing would fill it,
 // and it would hide what the image has at that path.
 func refusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (claims, absent []string) {
 	for _, c := range Components(&spec.Stack) {

@@ -61,7 +61,7 @@ func TestTheWriterOfTheDeletionCostIsFound(t *testing.T) {
 	}
 }
 
-// The field manager is that of API servers. Whoever changed the value last decided it, as long as it is there.
+// The field manager is that of API servers. The last client that changed the value decided it, as long as it is there.
 func TestTheLastClientThatChangedTheCostDecidedIt(t *testing.T) {
 	const template = "kube-controller-manager"
 	origins := map[string]CostOrigin{

@@ -272,7 +272,7 @@ func same(t *rapid.T, want, got *State) {
 	}
 }
 
-// byValue has groups compare equal that were composed at different times: policies from annotations are recreated with them.
+// byValue has groups compare equal that were composed at different times: policies from annotations are created again with them.
 func byValue(groups []Group) []Group {
 	out := slices.Clone(groups)
 	for i := range out {

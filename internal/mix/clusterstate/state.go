@@ -401,7 +401,7 @@ func (f *State) MayFit(t capacity.Type, p *Pod) bool {
 	return false
 }
 
-// fits is the scheduler's rule: who requests nothing fits where less than nothing is left.
+// fits is the scheduler's rule: a pod that requests nothing fits where less than nothing is left.
 func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.

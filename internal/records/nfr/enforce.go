@@ -94,7 +94,7 @@ type Verdict struct {
 
 // Step decides what becomes of a recommendation. A target must be recommended for Stability, without another one between and
 // without a gap in the measurements, before a step towards it is made; then nothing happens for Cooldown, and after that a
-// new window begins. Everything it remembers is in Input and Verdict, so that whoever decides next may be another process.
+// new window begins. Everything it remembers is in Input and Verdict, so that another process can decide next.
 func Step(in Input, s Settings) Verdict {
 	switch {
 	case in.Mode == v1alpha1.EnforcementOff:

@@ -238,7 +238,7 @@ func TestAStepIsNeitherTooEarlyNorTooLarge(t *testing.T) {
 	})
 }
 
-// Whoever decides, with what it remembers or with what is stored, decides the same, a second more or less.
+// A process that remembers and one that reads what is stored decide the same, a second more or less.
 func TestARestartSkipsNoWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSettings(t)

@@ -29,7 +29,7 @@ const (
 )
 
 // Replicas returns how many replicas a component should have: 500 millicores for each, scaled from the requests that there
-// are to those that must be possible, and one more if it is slow. At least 1. targetRPS 0 requests nothing. Without requests
+// are to those that must be possible, and one more if it is slow. At least 1. targetRPS 0 is no requirement. Without requests
 // the CPU counts as it is.
 func Replicas(o Observed, targetRPS int32) int64 {
 	load := o.CPUMillicores.Value() * scale(o, targetRPS)

@@ -219,8 +219,8 @@ func (c *cached) choose(_ context.Context, p *corev1.Pod) (capacity.Type, error)
 }
 
 // counted keeps the counts of a workload in an object, as WorkloadSpread does in
-// its status: one write for each pod. One replica, and one pod of a workload at
-// a time: no write is without success.
+// its status: one write for each pod. It has one replica and takes one pod of a workload at
+// a time, so that no write conflicts.
 type counted struct {
 	client kubernetes.Interface
 

@@ -56,7 +56,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// chosen are the workloads of a depth, or those that were requested.
+// chosen are the workloads of a depth, or those that were selected.
 func chosen(t *testing.T, depth bench.Depth) (list []workload) {
 	t.Helper()
 	cases, named := os.LookupEnv(envCases)

@@ -56,7 +56,7 @@ type workload struct {
 	replaces bool
 	peers    []string
 	// gate: it is run with every change; full: it belongs to the whole table.
-	// What is neither has to be requested by name.
+	// What is neither has to be selected by name.
 	gate, full bool
 	rounds     int
 }

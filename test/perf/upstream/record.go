@@ -127,7 +127,7 @@ func slotError(m split.Mix, group []binding) float64 {
 	return float64(max(worst, astray))
 }
 
-// writes are what the API server of this process was requested to write.
+// writes are the write requests to the API server of this process.
 type writes struct {
 	// created pods, and all writes that they caused: of the pods, their bindings
 	// and status, and of the status of what groups them.

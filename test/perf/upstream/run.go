@@ -80,7 +80,7 @@ func (r *runner) run(ctx context.Context, w workload, name string) (bench.Values
 	if err != nil {
 		return nil, err
 	}
-	if w.mixes == nil { // no one was requested a mix
+	if w.mixes == nil { // no pod was to have a mix
 		maps.DeleteFunc(v, func(name string, _ float64) bool { return strings.HasPrefix(name, "mix_error") })
 	}
 	v["run_s"] = time.Since(began).Seconds()

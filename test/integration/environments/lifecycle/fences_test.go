@@ -164,7 +164,7 @@ func TestTheAPIServerRefusesInvalidSecurityContexts(t *testing.T) {
 	}
 }
 
-// Whoever may write an Environment must not read the password of another one by it.
+// A user who may write an Environment must not read the password of another one by it.
 func TestTheSecretOfAnotherEnvironmentIsNotRead(t *testing.T) {
 	s := share(t)
 	victim := environment("victim")

@@ -224,7 +224,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
-// Volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
+// Volumes stay where they should, with their namespace and the password of what is in them: an environment of the same name finds both.
 func TestVolumesAreRetained(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments.Quota, c.Environments.DefaultLimits = map[string]string{"pods": "20"}, map[string]string{"cpu": "1"}

@@ -38,7 +38,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 
 	w.Delete(get(w, "size"))
 	w.Delete(get(w, "spare"))
-	waitGone(w, "spare") // no one has it
+	waitGone(w, "spare") // it is not in use
 	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionInUse)
 		return inUse(l, v1alpha1.ReasonDeletionBlocked) && strings.Contains(c.Message, "3 pods of Deployment "+w.Namespace+"/web")

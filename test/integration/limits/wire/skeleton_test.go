@@ -81,7 +81,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	assert.Equal(t, 200, health.status)
 	assert.Equal(t, "OK", health.body)
 
-	// What is not served reports it, to those who are known.
+	// An authenticated caller of a service that is not served gets Unimplemented.
 	_, err = s.mapped().ListNamespaces(s.as(s.Nobody), &mapform.GetResourceLimitRequest{})
 	servicetest.Refused(t, err, codes.Unimplemented, "")
 	err = conn.Invoke(s.as(s.Nobody), "/no.such.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})

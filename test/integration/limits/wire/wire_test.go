@@ -110,7 +110,7 @@ func TestTheMapFormLosesNothing(t *testing.T) {
 	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), one)))
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
-	// Whoever requests another form gets it, whatever the name of the service is.
+	// A client that requests another form gets it, whatever the name of the service is.
 	asAny := &anyform.ResourceLimitResponse{}
 	err = s.Dial(nil).Invoke(s.as(s.Viewer, "berth-wire-form", "any"), "/"+upstreamName+"/GetResourceLimit", named("mapped"), asAny)
 	require.NoError(t, err)

@@ -85,7 +85,7 @@ func opened(w *testenv.World, c *cluster.Controller) int {
 	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
 }
 
-// requireUngated demands that the pods' gates were opened by the controller, and that it reports it, once.
+// requireUngated demands that the controller ungated the pods, and recorded that once.
 func requireUngated(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {
@@ -168,7 +168,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	dead := holder(w)
 	startScheduler(w, "replica-3")
 	w.Eventually("the third leads", func() (bool, string) { return holder(w) != dead, dead })
-	w.Cordon(false, spotNodes...) // now replicas can move, and who replaces them is opened by the third
+	w.Cordon(false, spotNodes...) // now replicas can move, and the third ungates their replacements
 	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were ungated have their slots", func() (bool, string) {
 		pods := w.Live("web")
 		good := len(testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := policy.ClaimedSlot(p); return ok && testenv.Ready(p) }))

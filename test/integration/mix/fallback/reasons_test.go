@@ -44,7 +44,7 @@ func requireReason(w *testenv.World, pod *corev1.Pod, want string) {
 	})
 }
 
-// Unknown satisfies nothing, and who departs takes no pods: neither a pod on its
+// A node of unknown type satisfies nothing, and a departing one takes no pods: neither a pod on its
 // own type nor one that borrows, whatever it tolerates.
 func TestNodesOfUnknownTypeAndDepartingNodesTakeNoPodOfAMix(t *testing.T) {
 	// A lifecycle label with an unknown value leaves the type unknown.

@@ -149,7 +149,7 @@ func (s *scene) grant(user string, rules ...rbacv1.PolicyRule) {
 	s.Create(builders.Grant("of-"+user, builders.User(user), rules...)...)
 }
 
-// Whoever may write Environments must not read Secrets by them.
+// A user who may write Environments must not read Secrets by them.
 func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	s := start(t)
 	environments := builders.Rule("berth.dev", []string{"environments"}, "create", "update", "patch", "get")
@@ -192,7 +192,7 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		})
 	}
 
-	// Whoever changes what runs gets the Secret, whoever has named it.
+	// A user who changes what runs gets the Secret, so they need the right to it, whoever has named it.
 	e := env("", "own")
 	require.NoError(t, s.Client.Create(s.Ctx, e))
 	change := func(user string, what func(*v1alpha1.Environment)) error { return patch(s, s.as(user), e, what) }
@@ -379,7 +379,7 @@ func TestTheDocumentedPolicyLimitsTheTolerationsOfMixes(t *testing.T) {
 	require.NoError(t, s.Client.Create(s.Ctx, m, client.DryRunAll))
 }
 
-// Who holds the token of berth-environments could run privileged pods in a namespace that it creates.
+// A client with the token of berth-environments could run privileged pods in a namespace that it creates.
 func TestNamespacesOfEnvironmentsHaveAPodSecurityLevel(t *testing.T) {
 	const enforce = "pod-security.kubernetes.io/enforce"
 	s := start(t)

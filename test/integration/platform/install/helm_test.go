@@ -87,7 +87,7 @@ func TestTheChartsLife(t *testing.T) {
 		_, refused := w.RightsUsedBy(user)
 		assert.Empty(t, refused, "requests of %s that the chart's rights do not cover", user)
 	}
-	// The controller lets a size go that no one has any more; without it the CRD could not be deleted in the end.
+	// The controller releases a size that is not in use any more; without it the CRD could not be deleted in the end.
 	for _, name := range []string{"within", "above"} {
 		w.Delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})
 	}
@@ -153,7 +153,7 @@ func doctor(w *testenv.World) string {
 	var out bytes.Buffer
 	cmd := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
 	cmd.SetArgs([]string{"doctor", "--kubeconfig", w.Cluster.KubeconfigPath()})
-	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, command.ErrFailed) { // no one leads here
+	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, command.ErrFailed) { // no controller leads here
 		require.NoError(w.T, err)
 	}
 	return out.String()

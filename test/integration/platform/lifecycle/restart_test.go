@@ -54,7 +54,7 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 			s = w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 		},
 		strike: func() { require.NoError(t, w.Cluster.StopComponent(cluster.APIServer)) },
-		// No one can be requested now; this is what was seen until then.
+		// The API server cannot be read now; this is what the watch has seen.
 		count:   func(string) int { return h.Bound() % burst },
 		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
 	})

@@ -31,7 +31,7 @@ func enforced(name string, functions ...string) *v1alpha1.DeploymentRecord {
 	return r
 }
 
-// no one is where no Prometheus is.
+// nobody is a configuration whose Prometheus does not exist.
 func nobody(d *controller.Records) {
 	d.Prometheus.URL, d.NFR.IntervalSeconds = "http://127.0.0.1:1", 5
 }
@@ -154,7 +154,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	testenv.Becomes(s.World, "the image is there", newImage, func() string { return s.image("enforced") })
 	assert.Equal(t, int32(3), *s.deployment("enforced").Spec.Replicas)
 
-	// Who only observes writes to no workload.
+	// The mode Observe writes to no workload.
 	assert.Equal(t, int32(1), *s.deployment("observed").Spec.Replicas)
 	assert.Empty(t, s.Audit(func(r testenv.Request) bool {
 		return r.Write() && r.Name == "observed" && r.Resource == "deployments" && r.User == cluster.BerthRecordsUser && r.Verb == "patch" &&

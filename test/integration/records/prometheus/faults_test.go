@@ -77,7 +77,7 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// set has it answer itself from now on, and forgets what it was requested.
+// set has it answer itself from now on, and forgets the requests that it got.
 func (f *front) set(past, now fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
