@@ -147,11 +147,11 @@ test-faults: ## Run storms, flapping, kills and outages at their full length, an
 .PHONY: test-scale
 test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments, and the services with 5,000 limits (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/scale/...
-	BERTH_TEST_LIMITS=1 go test -timeout 20m -count=1 -v -run RL18 ./test/integration/limits/wire
+	BERTH_TEST_LIMITS=1 go test -timeout 20m -count=1 -v -run FiveThousandLimits ./test/integration/limits/wire
 
 .PHONY: test-web
 test-web: ## Call the services with generated gRPC-Web clients, in Node.js and Chromium (installs npm packages in out/web; a minute; not in `make test`)
-	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestP9GeneratedClients ./test/integration/limits/wire
+	BERTH_TEST_WEB=1 $(POOL) --size 1 -- go test -vet=off -timeout 20m -count=1 -v -run TestGeneratedClients ./test/integration/limits/wire
 
 # The seeds and steps of test-robustness and repro.
 SEEDS ?= 1..20

@@ -23,7 +23,7 @@ func (p *parts) addPolicies() error {
 	return p.policies.SetupWithManager(p.mgr)
 }
 
-// policyHandler tells the controller of SchedulingPolicies about them. It ignores changes of the status.
+// policyHandler passes SchedulingPolicies to their controller. It ignores changes of the status.
 func (p *parts) policyHandler() toolscache.ResourceEventHandler {
 	return handler.Funcs[*v1alpha1.SchedulingPolicy]{
 		Add:    p.policies.Set,

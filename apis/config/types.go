@@ -126,7 +126,7 @@ type CapacityMixArgs struct {
 	CapacityTypeLabel *CapacityTypeLabel
 }
 
-// CapacityTypeLabel is a node label whose value is the capacity type. An empty value stands for nodes without the
+// CapacityTypeLabel is a node label whose value is the capacity type. An empty value matches nodes without the
 // label.
 type CapacityTypeLabel struct {
 	// Key is the key of the label.

@@ -56,7 +56,7 @@ func checkAcceptedByTheServer(t *testing.T, v1 *apiextensionsv1.CustomResourceDe
 	assert.Empty(t, validation.ValidateCustomResourceDefinition(t.Context(), crd))
 }
 
-// records are the kinds that report a fact, as Event does: nothing is requested, so they have neither spec nor status, but a field
+// records are the kinds that report a fact, as Event does: they desire nothing, so they have neither spec nor status, but a field
 // of their own.
 var records = map[string]string{"SchedulingDecision": "attempt"}
 

@@ -133,7 +133,7 @@ type ReplicaSplit struct {
 
 // WorkloadMix is the observed mix of one revision of a workload.
 type WorkloadMix struct {
-	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod stands for
+	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod means
 	// all selected pods that have no controller.
 	//
 	// +kubebuilder:validation:MaxLength=63

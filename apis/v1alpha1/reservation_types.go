@@ -222,7 +222,7 @@ const (
 )
 
 // ReservationAnnotation is the name of the Reservation whose capacity a pod uses. The scheduler adds it to the pod in its
-// Binding, so that a restarted scheduler knows what is used.
+// Binding, so that a restarted scheduler finds what is used.
 const ReservationAnnotation = AnnotationPrefix + "/reservation"
 
 // BindGroupLabel identifies, on a Reservation, the group of a pod that is bound in two phases. The scheduler creates such a
@@ -232,7 +232,7 @@ const BindGroupLabel = AnnotationPrefix + "/bind-group"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Reservation holds capacity on nodes for pods that come later. berth-scheduler places no other pod on it; other schedulers
-// do not know of it.
+// ignore it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=reservations,scope=Namespaced,shortName=rsv,categories=berth

@@ -53,9 +53,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SchedulerConfig, "scheduler-config", c.SchedulerConfig,
 		"The file that berth-scheduler runs with: scheduler names and rules for node types are taken from it. "+
 			"Without one the scheduler's defaults apply.")
-	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Where /metrics is served; "0" is nowhere.`)
+	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Address that serves /metrics; "0" disables it.`)
 	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
-		`Where /healthz and /readyz are served; "0" is nowhere.`)
+		`Address that serves /healthz and /readyz; "0" disables it.`)
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
 		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
 	o.logs.AddFlags(fs)

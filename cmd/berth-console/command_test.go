@@ -50,7 +50,7 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	assert.EqualValues(t, 7, c.Console.IntervalSeconds)
 }
 
-func TestWhatCannotBeServedIsRefused(t *testing.T) {
+func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	_, err := configured(t, "")
 	require.ErrorContains(t, err, `console.bindAddress is "0"`)
 	_, err = configured(t, "console: {bindAddress: ':9445'}\n")

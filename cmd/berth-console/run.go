@@ -46,7 +46,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.Health.BindAddress, GracefulShutdownTimeout: new(shutdownTimeout),
 	})
 	if err != nil {
-		return fmt.Errorf("make the manager: %w", err)
+		return fmt.Errorf("create the manager: %w", err)
 	}
 	namespace := c.LeaderElection.Namespace
 	if err := program.OwnNamespace(&namespace); err != nil {

@@ -37,7 +37,7 @@ func newCommand(run program.Run) *cobra.Command {
 		Long:      about,
 		ValidArgs: []string{"run"},
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		// main says once what went wrong; the usage would hide it.
+		// main prints the error once; the usage would hide it.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -80,7 +80,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	require.NoError(t, waitForCRDs(ctx, &api{err: errNoGroup}, requiredCRDs(controller.Default()), controller.Health{BindAddress: controller.Disabled}))
 }
 
-func TestAnAddressInUseIsSaid(t *testing.T) {
+func TestAnAddressInUseIsAnError(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -88,7 +88,7 @@ func TestAnAddressInUseIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "serve probes: listen tcp "+l.Addr().String())
 }
 
-func TestProbesSayWhatIsMissingUntilItIsThere(t *testing.T) {
+func TestProbesNameWhatIsMissingUntilItExists(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := l.Addr().String()

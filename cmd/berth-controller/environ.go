@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// environPrefix begins the names of environment variables that stand for flags.
+// environPrefix begins the names of environment variables that set flags.
 const environPrefix = "BERTH_CONTROLLER_"
 
-// environName is the environment variable that stands for a flag: BERTH_CONTROLLER_RESYNC_INTERVAL for --resync-interval.
+// environName is the environment variable that sets a flag: BERTH_CONTROLLER_RESYNC_INTERVAL for --resync-interval.
 func environName(flag string) string {
 	return environPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// setFromEnviron sets the flags that were not given to what their environment variables say; an empty one says nothing. Other
+// setFromEnviron sets each flag that was not given to its environment variable; an empty variable sets nothing. Other
 // variables with the prefix are none of ours: Kubernetes sets some for a Service of that name.
 func setFromEnviron(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error

@@ -20,7 +20,7 @@ func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 45, c.ResyncSeconds)
 	assert.Equal(t, []string{"a", "b"}, c.Namespaces)
-	assert.Equal(t, ":9999", c.Metrics.BindAddress, "what is empty says nothing")
+	assert.Equal(t, ":9999", c.Metrics.BindAddress, "an empty variable sets nothing")
 	assert.False(t, c.DryRun)
 }
 
@@ -52,7 +52,7 @@ func TestTheVariablesOfOaaSAreRead(t *testing.T) {
 }
 
 // Clients of other schedulers start theirs with `run`.
-func TestRunIsWhatItDoesAnyway(t *testing.T) {
+func TestTheArgumentRunIsOptional(t *testing.T) {
 	c, err := configured(t, "resyncSeconds: 60\n", "run")
 	require.NoError(t, err)
 	assert.EqualValues(t, 60, c.ResyncSeconds)

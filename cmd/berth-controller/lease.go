@@ -42,7 +42,7 @@ func newManager(config *rest.Config, o ctrl.Options, guard *leaderguard.Fence) (
 		RenewDeadline:           limits.RenewDeadline,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the lock of the lease: %w", err)
+		return nil, fmt.Errorf("create the lock of the lease: %w", err)
 	}
 	o.LeaderElectionResourceLockInterface = guard.Lock(lock, limits)
 	mgr, err := ctrl.NewManager(config, o)

@@ -80,11 +80,11 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 		"The namespace of the lease. Without it: the one that the controller runs in, else berth-system.")
 
 	fs = sections.FlagSet("serving")
-	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Where /metrics is served; "0" is nowhere.`)
+	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Address that serves /metrics; "0" disables it.`)
 	fs.BoolVar(&c.Metrics.Secure, "metrics-secure", c.Metrics.Secure,
 		"Serve /metrics over TLS, and only to those who may get it by the cluster's RBAC.")
 	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
-		`Where /healthz and /readyz are served; "0" is nowhere.`)
+		`Address that serves /healthz and /readyz; "0" disables it.`)
 	fs.BoolVar(&c.Webhook.Enabled, "webhook", c.Webhook.Enabled,
 		"Serve the admission webhook that completes new pods of namespaces labelled berth.dev/inject=enabled. (default false)")
 	fs.StringVar(&c.Webhook.BindAddress, "webhook-bind-address", c.Webhook.BindAddress, "Where the webhook is served.")

@@ -97,7 +97,7 @@ func TestEveryFlagHasItsEffect(t *testing.T) {
 	require.Empty(t, values, "no longer flags")
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidFlagsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
 		args []string

@@ -52,7 +52,7 @@ func (r *rereading) have(file string) {
 	r.Look()
 }
 
-// logged returns what was logged since it was requested last.
+// logged returns what was logged since its last call.
 func (r *rereading) logged() string {
 	defer r.log.Reset()
 	return r.log.String()
@@ -98,7 +98,7 @@ func TestAChangeOfTheFileTakesEffect(t *testing.T) {
 	assert.False(t, r.applied[1].DryRun)
 }
 
-func TestWhatNeedsARestartIsSaidAndCounted(t *testing.T) {
+func TestAChangeThatNeedsARestartIsLoggedAndCounted(t *testing.T) {
 	r := reread(t, "")
 	r.have("resyncSeconds: 45\nnamespaces: [shop]\n")
 	assert.Empty(t, r.applied)
@@ -107,7 +107,7 @@ func TestWhatNeedsARestartIsSaidAndCounted(t *testing.T) {
 	assert.Contains(t, said, `after a restart only" field="namespaces"`)
 	assert.InDelta(t, 2, gauge(t, fieldsNeedRestart), 0)
 	r.Look()
-	assert.Empty(t, r.logged(), "it is said once")
+	assert.Empty(t, r.logged(), "it is logged once")
 
 	r.have("resyncSeconds: 45\nnamespaces: [shop]\ndryRun: true\n")
 	require.Len(t, r.applied, 1)
@@ -133,7 +133,7 @@ func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 			assert.Contains(t, r.logged(), tc.want)
 			assert.Zero(t, gauge(t, lastReloadSuccessful))
 			r.Look()
-			assert.Empty(t, r.logged(), "it is said once")
+			assert.Empty(t, r.logged(), "it is logged once")
 
 			r.have("dryRun: true\n")
 			assert.Len(t, r.applied, 1)

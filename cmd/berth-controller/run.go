@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// shutdownTimeout is what work in hand has to come to its end. The lease is released after it, so it bounds how long
+	// shutdownTimeout is how long running work may take to end. The lease is released after it, so it bounds how long
 	// no one acts.
 	shutdownTimeout = 3 * time.Second
 	// cacheProbeTimeout bounds one look at whether the caches are filled.
@@ -52,7 +52,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 		return err
 	}
 	impatient := rest.CopyConfig(config)
-	impatient.Timeout = probeTimeout // discovery knows no context, and would outlast a pod's grace period
+	impatient.Timeout = probeTimeout // discovery takes no context, and would outlast a pod's grace period
 	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
@@ -74,7 +74,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	}
 	mgr, err := newManager(config, o, leaderguard.New(clock.RealClock{}))
 	if err != nil {
-		return fmt.Errorf("make the manager: %w", err)
+		return fmt.Errorf("create the manager: %w", err)
 	}
 	if err := addProbes(mgr); err != nil {
 		return err
@@ -201,7 +201,7 @@ func addProbes(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the probes: %w", err)
 	}
-	// What a right is missing for is never filled: the log says which.
+	// A cache is never filled without the right to list its kind: the log names the right.
 	filled := func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), cacheProbeTimeout)
 		defer cancel()

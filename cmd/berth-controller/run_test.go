@@ -32,7 +32,7 @@ func TestManagerOptionsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, time.Second, *o.RetryPeriod)
 	require.Equal(t, ":8081", o.HealthProbeBindAddress)
 	require.True(t, o.Metrics.SecureServing)
-	require.NotNil(t, o.Metrics.FilterProvider, "who may read is requested")
+	require.NotNil(t, o.Metrics.FilterProvider, "a request for metrics is authorized")
 }
 
 func TestBuildInfoIsAMetric(t *testing.T) {

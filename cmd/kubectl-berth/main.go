@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // rebalance.windows name zones, which not every machine knows
+	_ "time/tzdata" // rebalance.windows name zones, and not every machine has a zone database
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -25,7 +25,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	if !errors.Is(err, command.ErrFailed) { // that has been said
+	if !errors.Is(err, command.ErrFailed) { // it has been printed
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 	os.Exit(1)

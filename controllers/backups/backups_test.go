@@ -69,7 +69,7 @@ func aBackup(name string, phase v1alpha1.DatabaseBackupPhase) *v1alpha1.Database
 	return b
 }
 
-func TestWhatAnErrorMeansForAnOperation(t *testing.T) {
+func TestAnErrorDecidesThePhaseOfAnOperation(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", errors.New("exceeded quota"))
 	for name, c := range map[string]struct {
 		err              error
@@ -133,7 +133,7 @@ func aRestore(started time.Duration, phase v1alpha1.DatabaseBackupPhase) *v1alph
 	return x
 }
 
-// Who deletes a restore that runs wants it to stop. One that replaces a volume is completed: half of it is an empty database.
+// A user deletes a restore that runs so that it stops. One that replaces a volume is completed: half of it is an empty database.
 func TestTheDeletionOfARestoreCancelsIt(t *testing.T) {
 	running, completed := v1alpha1.DatabaseBackupRunning, v1alpha1.DatabaseBackupCompleted
 	for name, c := range map[string]struct {
@@ -326,7 +326,7 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 	return s.Client.Get(ctx, key, o, options...)
 }
 
-// The deletion of a Job has a backup reconciled again, and the cache may not know yet that the backup is gone.
+// The deletion of a Job has a backup reconciled again, and the cache may still have the backup.
 func TestABackupThatIsGoneGetsNoJob(t *testing.T) {
 	b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "env-shop", Name: render.BackupsClaim}}
@@ -484,7 +484,7 @@ func TestAJobHasTheSchedulerOfEnvironments(t *testing.T) {
 	}
 }
 
-// Whoever may restore a backup into an environment of their own may not be allowed to get its key.
+// A user who may restore a backup into an environment of their own may not be allowed to get its key.
 func TestARestoreNamesTheKeyOfAnEncryptedDump(t *testing.T) {
 	b := aBackup("b", v1alpha1.DatabaseBackupCompleted)
 	b.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: "backup-key"}

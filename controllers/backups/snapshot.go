@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/kube/kinds"
 )
 
-// newSnapshot returns a snapshot of the volume of a database; missing says why none is possible.
+// newSnapshot returns a snapshot of the volume of a database; missing is the reason why none is possible.
 func (o Options) newSnapshot(ctx context.Context, b *v1alpha1.DatabaseBackup, env *v1alpha1.Environment) (
 	snapshot *unstructured.Unstructured, missing string, err error,
 ) {
@@ -48,7 +48,7 @@ func (o Options) newSnapshot(ctx context.Context, b *v1alpha1.DatabaseBackup, en
 	return render.Snapshot(env, b, claim.Name, class), "", nil
 }
 
-// dataClaim returns the volume claim that a database has its data on; missing says why there is none.
+// dataClaim returns the volume claim that a database has its data on; missing is the reason why there is none.
 func (o Options) dataClaim(ctx context.Context, env *v1alpha1.Environment) (
 	claim *corev1.PersistentVolumeClaim, missing string, err error,
 ) {

@@ -36,7 +36,7 @@ import (
 var (
 	public     = types.NamespacedName{Namespace: "edge", Name: "public"}
 	httpRoutes = schema.GroupResource{Group: render.RouteKind.Group, Resource: "httproutes"}
-	// noKind and noPath are what a cluster without the CRD says: from discovery, and from the path where it was.
+	// noKind and noPath are the errors of a cluster without the CRD: from discovery, and from the path where it was.
 	noKind error = &meta.NoKindMatchError{GroupKind: render.RouteKind.GroupKind(), SearchedVersions: []string{"v1"}}
 	noPath error = apierrors.NewGenericServerResponse(404, "PATCH", httpRoutes, "frontend", "404 page not found", 0, true)
 )
@@ -61,7 +61,7 @@ func stall(domains ...string) *v1alpha1.Environment {
 	return e
 }
 
-// reconciler has a cluster that answers as funcs says. Gateway may be of no name.
+// reconciler has a cluster that answers by funcs. Gateway may be of no name.
 func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Funcs, objects ...client.Object) *Controller {
 	t.Helper()
 	scheme := schemeOf(t)
@@ -109,8 +109,8 @@ func routeChild(o client.Object) applyset.Child {
 	return applyset.Child{Object: o, Kind: render.RouteKind}
 }
 
-// a cluster that does not serve HTTPRoutes has none; what else goes wrong is told.
-func TestRoutesAreLookedFor(t *testing.T) {
+// a cluster that does not serve HTTPRoutes has none; other errors are returned.
+func TestRoutesAreListedWhereTheyAreServed(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {
 		gateway types.NamespacedName
@@ -151,7 +151,7 @@ func TestRoutesAreLookedFor(t *testing.T) {
 	}
 }
 
-// where HTTPRoutes cannot be made everything else is, and the message says what is missing.
+// where HTTPRoutes cannot be made everything else is, and the message names what is missing.
 func TestTheRestGoesOnWithoutRoutes(t *testing.T) {
 	crd := `environments.gateway is "edge/public", but the cluster serves no HTTPRoute of gateway.networking.k8s.io/v1: the CRD httproutes.gateway.networking.k8s.io is missing`
 	forbidden := apierrors.NewForbidden(httpRoutes, "frontend", errors.New("who are you"))
@@ -284,7 +284,7 @@ func TestARouteIsNotAppliedAgain(t *testing.T) {
 	}
 }
 
-// filled adds to each item of a list what it does not say.
+// filled adds the defaults to each item of a list.
 func filled(list any, defaults map[string]any) {
 	for _, item := range list.([]any) {
 		for key, value := range defaults {
@@ -326,7 +326,7 @@ func TestTheConditionOfDomains(t *testing.T) {
 	assert.Empty(t, reasonOf(t, public, none))
 }
 
-// A start waits for every source that says when it is filled: one of a kind that is not served never is. Once it is filled all are
+// A start waits for every source that reports when it is filled: one of a kind that is not served never is. Once it is filled all are
 // looked at, since a route may have been deleted before.
 func TestTheStartDoesNotWaitForRoutes(t *testing.T) {
 	synced, scheme := make(chan struct{}), runtime.NewScheme()
@@ -338,6 +338,6 @@ func TestTheStartDoesNotWaitForRoutes(t *testing.T) {
 	select {
 	case <-synced:
 	case <-time.After(time.Minute):
-		require.Fail(t, "nobody is told that they are read")
+		require.Fail(t, "no event reports that they are read")
 	}
 }

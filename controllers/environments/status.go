@@ -128,7 +128,7 @@ func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 	s.ObservedGeneration = env.Generation
 	if v.abandoned {
 		s.Phase = v1alpha1.EnvironmentFailed
-		s.Message = "did not come to run, and what was made for it was removed: change it to have it tried again"
+		s.Message = "did not run within its start timeout, and its objects were deleted: change spec to start it again"
 		refused = applyset.Refuse(v1alpha1.ReasonCleanedUp, errors.New(s.Message))
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)

@@ -88,7 +88,7 @@ func inUse(limit *v1alpha1.ResourceLimit, u *Usage, workloads []v1alpha1.Workloa
 		Type:    v1alpha1.ConditionInUse,
 		Status:  metav1.ConditionFalse,
 		Reason:  v1alpha1.ReasonNotReferenced,
-		Message: "no pod and no workload has this size",
+		Message: "no pod and no workload uses this ResourceLimit",
 	}
 	if !u.referenced() {
 		return c

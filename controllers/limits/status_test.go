@@ -56,8 +56,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"it is guarded":                       {nil, true, keep},
 		"the guard is missing":                {func(l *v1alpha1.ResourceLimit) { l.Finalizers = []string{"other"} }, false, guard},
-		"deleted, nobody has it":              {deleting, false, release},
-		"deleted, somebody has it":            {deleting, true, keep},
+		"deleted, not in use":                 {deleting, false, release},
+		"deleted, in use":                     {deleting, true, keep},
 		"deleted by force":                    {func(l *v1alpha1.ResourceLimit) { deleting(l); annotate(l, "true") }, true, force},
 		"force is true and nothing else":      {func(l *v1alpha1.ResourceLimit) { deleting(l); annotate(l, "yes") }, true, keep},
 		"force without a deletion":            {func(l *v1alpha1.ResourceLimit) { annotate(l, "true") }, true, keep},
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestConditionsSayHowItStands(t *testing.T) {
+func TestConditionsReportUseConflictsAndErrors(t *testing.T) {
 	conflict := usage(0)
 	conflict.Older.Insert("first", "second")
 	tooMany := usage(0)
@@ -81,8 +81,8 @@ func TestConditionsSayHowItStands(t *testing.T) {
 		wantInUse         string
 		acceptedHas, says string
 	}{
-		"nobody has it": {nil, nil, usage(0), v1alpha1.ReasonAccepted, v1alpha1.ReasonNotReferenced, "", "no pod and no workload"},
-		"one has it":    {nil, nil, usage(1, "Pod/a"), v1alpha1.ReasonAccepted, v1alpha1.ReasonReferenced, "", "1 pod of Pod shop/a"},
+		"not in use": {nil, nil, usage(0), v1alpha1.ReasonAccepted, v1alpha1.ReasonNotReferenced, "", "no pod and no workload"},
+		"one has it": {nil, nil, usage(1, "Pod/a"), v1alpha1.ReasonAccepted, v1alpha1.ReasonReferenced, "", "1 pod of Pod shop/a"},
 		"many have it": {
 			nil, nil, many, v1alpha1.ReasonAccepted, v1alpha1.ReasonReferenced, "",
 			"12 pods of Deployment shop/a, Deployment shop/b, Deployment shop/c, Deployment shop/d, Deployment shop/e and 2 more",

@@ -68,7 +68,7 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestWhatIsKeptOfTemplates(t *testing.T) {
+func TestTemplatesKeepOnlyWhatLimitsNeed(t *testing.T) {
 	of := func(kind, name string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: "above", Controller: new(true)}}
 	}
@@ -81,16 +81,16 @@ func TestWhatIsKeptOfTemplates(t *testing.T) {
 		owner  metav1.Object
 		want   string // kind/name, "" for nothing
 	}{
-		"a Deployment":                       {"deployments", &appsv1.Deployment{ObjectMeta: m(nil)}, "Deployment/o"},
-		"a ReplicaSet of a Deployment":       {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Deployment", "d"))}, ""},
-		"a ReplicaSet of its own":            {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(nil), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}}, "ReplicaSet/o"},
-		"a ReplicaSet of somebody else's":    {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Rollout", "r"))}, "Rollout/r"},
-		"an old revision of somebody else's": {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Rollout", "r")), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}}, ""},
-		"a Job":                              {"jobs", &batchv1.Job{ObjectMeta: m(nil)}, "Job/o"},
-		"a Job of a CronJob":                 {"jobs", &batchv1.Job{ObjectMeta: m(of("CronJob", "c"))}, ""},
-		"a CronJob":                          {"cronjobs", &batchv1.CronJob{ObjectMeta: m(nil)}, "CronJob/o"},
-		"a DaemonSet":                        {"daemonsets", &appsv1.DaemonSet{ObjectMeta: m(nil)}, "DaemonSet/o"},
-		"a StatefulSet":                      {"statefulsets", &appsv1.StatefulSet{ObjectMeta: m(nil)}, "StatefulSet/o"},
+		"a Deployment":                     {"deployments", &appsv1.Deployment{ObjectMeta: m(nil)}, "Deployment/o"},
+		"a ReplicaSet of a Deployment":     {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Deployment", "d"))}, ""},
+		"a ReplicaSet of its own":          {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(nil), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}}, "ReplicaSet/o"},
+		"a ReplicaSet of another owner":    {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Rollout", "r"))}, "Rollout/r"},
+		"an old revision of another owner": {"replicasets", &appsv1.ReplicaSet{ObjectMeta: m(of("Rollout", "r")), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}}, ""},
+		"a Job":                            {"jobs", &batchv1.Job{ObjectMeta: m(nil)}, "Job/o"},
+		"a Job of a CronJob":               {"jobs", &batchv1.Job{ObjectMeta: m(of("CronJob", "c"))}, ""},
+		"a CronJob":                        {"cronjobs", &batchv1.CronJob{ObjectMeta: m(nil)}, "CronJob/o"},
+		"a DaemonSet":                      {"daemonsets", &appsv1.DaemonSet{ObjectMeta: m(nil)}, "DaemonSet/o"},
+		"a StatefulSet":                    {"statefulsets", &appsv1.StatefulSet{ObjectMeta: m(nil)}, "StatefulSet/o"},
 	} {
 		got, kept := read(tc.source, tc.owner, &template)
 		require.Equal(t, tc.want != "", kept, name)
@@ -115,7 +115,7 @@ func TestTemplatesComeAndGo(t *testing.T) {
 		assert.True(t, all.SetTemplate("deployments", d(i), template))
 		assert.True(t, all.SetTemplate("deployments", d(i), template), "again")
 	}
-	assert.Equal(t, []string{"ns-0", "ns-1", "ns-2"}, changed, "what changes nothing is not told")
+	assert.Equal(t, []string{"ns-0", "ns-1", "ns-2"}, changed, "what changes nothing is not reported")
 	assert.ElementsMatch(t, []string{"ns-0", "ns-1", "ns-2"}, all.Namespaces())
 	assert.False(t, all.SetTemplate("deployments", d(0), &corev1.PodTemplateSpec{}), "it names none any more")
 	all.RetainTemplates("jobs", nil)

@@ -23,7 +23,7 @@ const (
 	outcomePinned = "pinned"
 	// outcomeUngoverned: no mix governs the pod, or it has a node.
 	outcomeUngoverned = "ungoverned"
-	// outcomeAsItIs: a mix governs the pod and requests nothing here.
+	// outcomeAsItIs: a mix governs the pod and requires no change here.
 	outcomeAsItIs = "as-it-is"
 	// outcomeUnknown: the mixes were not read yet.
 	outcomeUnknown = "unknown"

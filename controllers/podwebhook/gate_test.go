@@ -36,7 +36,7 @@ func tolerant(app string) *v1alpha1.CapacityMix {
 	})
 }
 
-// world is what the webhook knows, and what the API server would say.
+// world is what the webhook has in its caches, and what the API server would answer.
 type world struct {
 	seen, there   map[types.UID]metav1.Object
 	mixes         []v1alpha1.CapacityMix
@@ -45,7 +45,7 @@ type world struct {
 	block, unread bool
 }
 
-// gating is a handler that gates, and knows the mix of app web and the mix by
+// gating is a handler that gates, and has the mix of app web and the mix by
 // default of berth-scheduler and of the scheduler defaulting.
 func gating(t *testing.T, w *world, limits ...*v1alpha1.ResourceLimit) *Handler {
 	t.Helper()
@@ -102,7 +102,7 @@ func replicaSet(uid string, annotations map[string]string) map[types.UID]metav1.
 	return map[types.UID]metav1.Object{types.UID(uid): &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "owner", UID: types.UID(uid), Annotations: annotations}}}
 }
 
-// became is what the API server makes of a pod with the answer; asked again, the webhook changes nothing.
+// became is what the API server makes of a pod with the answer; called again, the webhook changes nothing.
 func became(t *testing.T, h *Handler, raw string) *corev1.Pod {
 	t.Helper()
 	after := func(raw string) string {
@@ -119,7 +119,7 @@ func became(t *testing.T, h *Handler, raw string) *corev1.Pod {
 	return p
 }
 
-func TestWhoIsGated(t *testing.T) {
+func TestGovernedPodsAreGated(t *testing.T) {
 	const other = "example.com/other"
 	gate := func(name string) change {
 		return func(t *corev1.PodTemplateSpec) {
@@ -215,7 +215,7 @@ func TestTolerationsWithoutGates(t *testing.T) {
 	}
 }
 
-// What a newer API server says of gates and tolerations stays where it stands.
+// Fields of gates and tolerations that a newer API server sends stay where they are.
 func TestGatesAndTolerationsOfANewerAPIServerStay(t *testing.T) {
 	raw := `{"metadata":{"generateName":"web-","labels":{"app":"web"}},"spec":{"containers":[{"name":"main"}],
 		"schedulingGates":[{"name":"example.com/other","novel":1}],"tolerations":[{"key":"a","operator":"Exists","novel":2}]}}`

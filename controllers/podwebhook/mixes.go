@@ -38,14 +38,14 @@ type MixesOptions struct {
 
 // Mixes finds the mix of a pod that is being created. A pod comes moments after
 // its owner, and often after its mix, which the watches may not have brought:
-// what is missing is requested, once for each owner, as the scheduler does
-// (docs/decisions/0004 and 0005). An answer counts for the pod that it was requested
+// what is missing is read from the API server, once for each owner, as the scheduler does
+// (docs/decisions/0004 and 0005). An answer counts for the pod that it was read
 // for; the watches stay the only source for others.
 type Mixes struct {
 	MixesOptions
-	// read has owners by ownerKey, nil for one that could not be had; asked has the podKeys that no mix matches.
-	read, asked *lru.Cache
-	turns       *turns
+	// read has owners by ownerKey, nil for one that could not be had; unmatched has the podKeys that no mix matches.
+	read, unmatched *lru.Cache
+	turns           *turns
 }
 
 // ownerKey is an owner as a pod names it. A UID alone may be another's: a review can name any.
@@ -66,7 +66,7 @@ func podKeyOf(pod *corev1.Pod, owner types.UID) podKey {
 }
 
 const (
-	// rememberedOwners is how many owners are remembered. A forgotten one is requested again.
+	// rememberedOwners is how many owners are remembered. One that was evicted from the cache is read again.
 	rememberedOwners = 4096
 	// patience is how long a pod waits for answers: less than the API server waits for the webhook.
 	patience = time.Second
@@ -76,7 +76,7 @@ const (
 func NewMixes(o MixesOptions) *Mixes {
 	return &Mixes{
 		MixesOptions: o,
-		read:         lru.New(rememberedOwners), asked: lru.New(rememberedOwners), turns: newTurns(),
+		read:         lru.New(rememberedOwners), unmatched: lru.New(rememberedOwners), turns: newTurns(),
 	}
 }
 
@@ -92,10 +92,10 @@ func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []pol
 		return found, invalid
 	}
 	key := podKeyOf(pod, ref.UID)
-	if m.isAsked(key) {
+	if m.isUnmatched(key) {
 		return nil, invalid
 	}
-	return m.ask(ctx, pod, key), invalid
+	return m.match(ctx, pod, key), invalid
 }
 
 // Default returns the mix of pods of a scheduler that nothing else governs.
@@ -106,18 +106,18 @@ func (m *Mixes) Default(pod *corev1.Pod) *policy.Policy {
 	return m.Defaults[cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)]
 }
 
-func (m *Mixes) isAsked(key podKey) bool {
-	_, known := m.asked.Get(key)
+func (m *Mixes) isUnmatched(key podKey) bool {
+	_, known := m.unmatched.Get(key)
 	return known
 }
 
-// ask matches a pod of an owner that nothing governs against the mixes that its namespace has now.
-func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Policy {
+// match matches a pod of an owner that nothing governs against the mixes that its namespace has now.
+func (m *Mixes) match(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Policy {
 	if !m.turns.enter(ctx, pod.Namespace) {
 		return nil
 	}
 	defer m.turns.leave(pod.Namespace)
-	if found := m.Store.Match(pod.Namespace, pod.Labels); found != nil || m.isAsked(key) {
+	if found := m.Store.Match(pod.Namespace, pod.Labels); found != nil || m.isUnmatched(key) {
 		return found // while it waited
 	}
 	mixes, err := m.List(ctx, pod.Namespace)
@@ -132,7 +132,7 @@ func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Po
 	}
 	found := now.Match(pod.Namespace, pod.Labels)
 	if found == nil {
-		m.asked.Add(key, nil)
+		m.unmatched.Add(key, nil)
 	}
 	return found
 }

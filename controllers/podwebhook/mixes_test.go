@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// gated requests a pod and reports whether it got the gate.
+// gated creates a pod and reports whether it got the gate.
 func gated(t *testing.T, h *Handler, raw string) bool {
 	t.Helper()
 	spec, _ := at(patched(t, raw, ask(h, raw)), "spec").(map[string]any)
@@ -45,13 +45,13 @@ func TestAnOwnerThatIsNotSeenIsRead(t *testing.T) {
 	assert.Equal(t, 2, w.reads, "that it is not there is remembered too")
 
 	assert.False(t, gated(t, h, pod(t, "api", ownedBy("Rollout", "foreign"))))
-	assert.Equal(t, 2, w.reads, "kinds that nobody watches are not read")
+	assert.Equal(t, 2, w.reads, "kinds that are not watched are not read")
 	w.seen = replicaSet("new", nil)
 	assert.False(t, gated(t, h, of), "what was seen is newer")
 }
 
 // A mix is often applied together with its workload.
-func TestAMixThatIsNotSeenIsAskedForOnceForEachOwner(t *testing.T) {
+func TestAMixThatIsNotSeenIsReadOnceForEachOwner(t *testing.T) {
 	w := &world{mixes: []v1alpha1.CapacityMix{*tolerant("web"), *tolerant("late")}, seen: replicaSet("a", nil)}
 	h := gating(t, w)
 	late := pod(t, "late", ownedBy("ReplicaSet", "a"))
@@ -72,7 +72,7 @@ func TestAMixThatIsNotSeenIsAskedForOnceForEachOwner(t *testing.T) {
 }
 
 // The API server's answers are waited for, but not for long, and the pod is created.
-func TestWithoutAnswersThePodIsAsItsKnownMixesSay(t *testing.T) {
+func TestWithoutAnswersThePodFollowsItsCachedMixes(t *testing.T) {
 	failing := &world{apiErr: errors.New("down")}
 	h := gating(t, failing)
 	raw := pod(t, "api", ownedBy("ReplicaSet", "a"))
@@ -101,8 +101,8 @@ func TestBeforeTheMixesAreReadThePodGetsNothingOfThem(t *testing.T) {
 	assert.Equal(t, builders.Scheduler, at(patched(t, raw, r), "spec", "schedulerName"), "its size is applied")
 }
 
-// Who writes an annotation that cannot be read is told; the owner's are in the scheduler's events.
-func TestAnAnnotationThatCannotBeReadIsSaid(t *testing.T) {
+// The user who writes an annotation that cannot be read gets a warning; the owner's are in the scheduler's events.
+func TestAnInvalidAnnotationCausesAWarning(t *testing.T) {
 	bad := map[string]string{v1alpha1.SpotPercentAnnotation: "many"}
 	h := gating(t, &world{seen: replicaSet("a", bad)})
 	r := ask(h, pod(t, "api", builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "many")))

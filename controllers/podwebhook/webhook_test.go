@@ -90,7 +90,7 @@ func TestAPodIsFilledIn(t *testing.T) {
 	assert.Nil(t, at(pod, "metadata", "namespace"), "the request has it")
 }
 
-// A newer API server sends fields that this program does not know, and may
+// A newer API server sends fields that this program does not have, and may
 // leave out what is empty.
 func TestFieldsOfANewerAPIServerStay(t *testing.T) {
 	raw := `{"metadata":{"generateName":"web-","annotations":{"berth.dev/resource-limit":"small"},"novel":1},

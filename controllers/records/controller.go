@@ -135,7 +135,7 @@ func (c *Controller) render(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	return rendered, choice, err
 }
 
-// missing says why an API group cannot be used, "" if it can.
+// missing returns why an API group cannot be used, "" if it can.
 func (c *Controller) missing(group string) string {
 	off := group == knativeGroup && !c.Features.Knative
 	switch served := c.capabilities.served(group); {

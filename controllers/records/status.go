@@ -138,7 +138,7 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 	return s
 }
 
-// asRequested says whether a record has the template that it requests.
+// asRequested returns the condition that reports whether a record has the template that it requests.
 func asRequested(v *observation) metav1.Condition {
 	if v.instead == "" {
 		return condition(v1alpha1.ConditionTemplateAsRequested, true, v1alpha1.ReasonAsRequested, "template "+v.template+" is used")
@@ -266,7 +266,7 @@ func (v *observation) workload(name string) workload {
 	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
 		return ofKnative(c.Object)
 	}
-	return workload{reason: v1alpha1.ReasonMissing, message: "it is not there yet"}
+	return workload{reason: v1alpha1.ReasonMissing, message: "it does not exist yet"}
 }
 
 func ofDeployment(o client.Object) workload {

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/records/render"
 )
 
-// Which of the two is missing is said as it is.
+// The message names which of the two is missing.
 func TestWhyKnativeCannotBeUsed(t *testing.T) {
 	for _, tc := range []struct {
 		feature, served bool

@@ -31,7 +31,7 @@ import (
 const pageSize = 500
 
 // Informers is a manager.Runnable. It runs on every replica of the controller, so
-// that a new leader knows the cluster already.
+// that a new leader has the state of the cluster already.
 type Informers struct {
 	clusterState *clusterstate.State
 	kube         kubernetes.Interface

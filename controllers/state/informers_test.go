@@ -249,7 +249,7 @@ func TestWatchEventsReachTheClusterState(t *testing.T) {
 	assert.Empty(t, f.clusterState.Nodes())
 }
 
-func TestFailuresAreToldAndNothingIsForgottenMeanwhile(t *testing.T) {
+func TestFailuresAreReportedAndTheStateStays(t *testing.T) {
 	f := newFixture(t)
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("a")}
 	require.NoError(t, f.relist(t, "pods"))
@@ -288,10 +288,10 @@ func TestSyncedNamesWhatIsMissing(t *testing.T) {
 	_, ok := f.Synced()
 	assert.True(t, ok)
 	assert.False(t, f.Listed("cronjobs"), "which it does not read")
-	assert.False(t, f.NeedLeaderElection(), "a new leader knows the cluster already")
+	assert.False(t, f.NeedLeaderElection(), "a new leader has the state of the cluster")
 }
 
-func TestWhatTheListHoldsIsAListToAReflector(t *testing.T) {
+func TestAStrippedListIsAListToAReflector(t *testing.T) {
 	all, keep := &stripped{}, newFixture(t).keepPod
 	m, err := all.add(podsNamed("a"), keep)
 	require.NoError(t, err)

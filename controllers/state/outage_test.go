@@ -20,7 +20,7 @@ import (
 // Attempts back off to half a minute and more: counted from the last one that
 // failed, the time in which nothing is moved could be over when the API server
 // is back.
-func TestAnOutageIsNotedWhenItIsSeenAndWhenItIsOver(t *testing.T) {
+func TestAnOutageIsRecordedAtItsStartAndEnd(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if away.Load() {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Templates is told of the pod templates of workloads, beside the cluster state: of
+// Templates receives the pod templates of workloads, beside the cluster state: those of
 // Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs. The
 // source names the kind, as its plural. What is passed must not be kept.
 type Templates interface {
@@ -22,7 +22,7 @@ type Templates interface {
 	RetainTemplates(source string, listed map[types.UID]bool)
 }
 
-// WithTemplates tells someone of pod templates. What is watched for the cluster state
+// WithTemplates passes pod templates to a receiver. What is watched for the cluster state
 // is not watched twice.
 func WithTemplates(t Templates) func(*Informers) {
 	return func(f *Informers) {
@@ -64,7 +64,7 @@ func templateOf(o any) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// tell has templates told of before the objects are stripped: of a list when
+// tell passes templates on before the objects are stripped: those of a list when
 // its page is read, since what comes out of it has no template any more.
 func (s *source) tell(t Templates) {
 	name, keep := s.name, s.keep

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// told keeps which owners have a template with a label.
+// told is the owners that have a template with a label.
 type told map[string]map[types.UID]bool
 
 func (k told) SetTemplate(source string, owner metav1.Object, template *corev1.PodTemplateSpec) bool {
@@ -50,7 +50,7 @@ func withTemplates(t *testing.T) (*fixture, told) {
 	return f, all
 }
 
-func TestTemplatesAreToldOfFromListsAndWatches(t *testing.T) {
+func TestTemplatesArePassedOnFromListsAndWatches(t *testing.T) {
 	f, all := withTemplates(t)
 	const path = "/apis/apps/v1/replicasets"
 	live := replicaSets(3, "live")

@@ -102,7 +102,7 @@ func (a *admission) enter(ctx context.Context) error {
 		}
 		before = now
 	}
-	// Where the times cannot be read, the number of suites is all there is to go by.
+	// Where the times cannot be read, the number of suites alone decides.
 	a.inside.Add(1)
 	return nil
 }

@@ -36,7 +36,7 @@ var (
 	applyFirst = []string{"Namespace", "CustomResourceDefinition"}
 )
 
-// ApplyFiles applies YAML files by server-side apply; a directory stands for the .yaml, .yml and .json files in it, but for its
+// ApplyFiles applies YAML files by server-side apply; a directory means the .yaml, .yml and .json files in it, but for its
 // kustomization.yaml. Namespaces and CRDs go first, whatever the order, and CRDs are waited for. A path that does not exist is
 // an error that wraps fs.ErrNotExist.
 func (c *Cluster) ApplyFiles(ctx context.Context, paths ...string) error {

@@ -23,7 +23,7 @@ import (
 // kubeVersion is the version of the Kubernetes commands; controlplane/go.mod must require the same.
 const kubeVersion = "v1.37.2"
 
-// ServerEnv names a minor version of Kubernetes, "1.36" say, that the API server, the controller manager and the stock
+// ServerEnv names a minor version of Kubernetes, such as "1.36", that the API server, the controller manager and the stock
 // scheduler are of in place of ours: users upgrade Berth before or after those. etcd, kubectl and Berth stay what they are.
 const ServerEnv = "BERTH_SERVER"
 
@@ -39,12 +39,12 @@ const (
 	Kind           = "kind"
 )
 
-// source says where a command comes from: a package, built in one of the nested modules beside this file, with build tags
+// source is where a command comes from: a package, built in one of the nested modules beside this file, with build tags
 // and edits.
 type source struct {
 	module, pkg, tags string
 	edits             []edit
-	// version of Kubernetes that the command says it is; default kubeVersion.
+	// version of Kubernetes that the command reports as its own; default kubeVersion.
 	version string
 }
 

@@ -52,7 +52,7 @@ type Options struct {
 type Cluster struct {
 	opts  Options
 	dir   string
-	owner *fileLock // held while we live, so that a later Start can tell an abandoned directory
+	owner *fileLock // held while we live, so that a later Start recognizes an abandoned directory
 	pki   *pki
 	ports ports
 	bins  map[string]string
@@ -154,7 +154,7 @@ func (c *Cluster) prepare() error {
 	if c.config, err = c.clientConfig("kubernetes-admin", "system:masters"); err != nil {
 		return err
 	}
-	// Each component has its own identity, so that the audit log tells them apart.
+	// Each component has its own identity, so that the audit log distinguishes them.
 	for user, file := range map[string]string{
 		"kubernetes-admin":               c.KubeconfigPath(),
 		"system:kube-controller-manager": c.componentKubeconfig(ControllerManager),
@@ -223,7 +223,7 @@ func (c *Cluster) Stop() {
 // Config returns a client configuration for a cluster administrator, without client-side rate limits.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Client returns a clientset for a cluster administrator. It speaks protobuf, which costs both sides less than JSON.
+// Client returns a clientset for a cluster administrator. It uses protobuf, which costs both sides less than JSON.
 func (c *Cluster) Client() kubernetes.Interface {
 	config := c.Config()
 	config.ContentType = runtime.ContentTypeProtobuf

@@ -56,7 +56,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// eventually polls with a bound; what says what is waited for.
+// eventually polls with a bound; what names what is waited for.
 func eventually(t *testing.T, what string, f func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, f)
@@ -166,7 +166,7 @@ func TestPodBecomesReadyAfterItsDelay(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), delay)
 }
 
-func TestPodCompletesOnlyWhenAsked(t *testing.T) {
+func TestPodCompletesOnlyOnRequest(t *testing.T) {
 	createPod(t, barePod("ends", "spot-0", map[string]string{PodCompleteDelay: "100ms"}))
 	waitPod(t, "ends", "pod succeeded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 }
@@ -225,7 +225,7 @@ func TestIdentityHasOnlyTheRightsOfItsRoles(t *testing.T) {
 	})
 }
 
-func TestAuditLogTellsWhoDidWhatWithWhichResult(t *testing.T) {
+func TestAuditLogRecordsUserRequestAndResult(t *testing.T) {
 	user := "audited-" + strings.ToLower(rand.Text())
 	path, err := shared.Kubeconfig(user)
 	require.NoError(t, err)

@@ -100,7 +100,7 @@ func (c *Cluster) apiserverArgs() []string {
 		"--max-mutating-requests-inflight=1500",
 		"--audit-policy-file=" + filepath.Join(c.dir, "audit-policy.yaml"),
 		"--audit-log-path=" + c.AuditLogPath(),
-		// One file: a reader need not know about rotation.
+		// One file: a reader need not handle rotation.
 		"--audit-log-maxsize=100000",
 	}
 	if c.opts.NoControllerManager {
@@ -146,7 +146,7 @@ func (c *Cluster) controllerManagerArgs() []string {
 	return args
 }
 
-// healthURL returns where a component says that it is ready.
+// healthURL returns where a component reports that it is ready.
 func (c *Cluster) healthURL(name string) string {
 	switch name {
 	case Etcd:

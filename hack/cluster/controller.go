@@ -34,7 +34,7 @@ type Controller struct {
 	ConfigFile string
 }
 
-// StartController starts a controller and, unless told not to, waits until it is ready. A replica that stands by is ready.
+// StartController starts a controller and, unless o.NoWait is set, waits until it is ready. A standby replica is ready.
 func (c *Cluster) StartController(ctx context.Context, o ProgramOptions) (*Controller, error) {
 	o.Name, o.User = cmp.Or(o.Name, "berth-controller"), cmp.Or(o.User, BerthControllerUser)
 	p := &program{ProgramOptions: o}
@@ -57,7 +57,7 @@ func (c *Cluster) StartController(ctx context.Context, o ProgramOptions) (*Contr
 	return &Controller{s, healthURL, o.ConfigFile}, nil
 }
 
-// Ready asks /readyz once and returns whether the controller is ready, and what it says.
+// Ready requests /readyz once and returns whether the controller is ready, and the body.
 func (c *Controller) Ready(ctx context.Context) (bool, string, error) {
 	status, body, err := get(ctx, c.client, c.HealthURL+"/readyz", "")
 	return status == http.StatusOK, string(body), err

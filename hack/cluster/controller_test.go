@@ -87,7 +87,7 @@ func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 		return code
 	}
 	require.Equal(t, http.StatusUnauthorized, status(""))
-	require.NotEqual(t, http.StatusOK, status("made-up")) // 500, says controller-runtime
+	require.NotEqual(t, http.StatusOK, status("made-up")) // controller-runtime answers 500
 	// A service account without rights to the path: anybody's pod.
 	namespace := newNamespace(t)
 	token, err := shared.Client().CoreV1().ServiceAccounts(namespace).
@@ -97,7 +97,7 @@ func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 	terminate(t, c)
 }
 
-func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
+func TestStandbyControllerTakesOver(t *testing.T) {
 	applyController(t)
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
 	sample, err := os.ReadFile(manifest(t, "controller/config.yaml"))
@@ -122,7 +122,7 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 	terminate(t, second)
 }
 
-func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
+func TestControllerWithoutItsCRDReportsItAndWaits(t *testing.T) {
 	applyController(t)
 	crds := dynamic.NewForConfigOrDie(shared.Config()).Resource(crdResource)
 	// All of them: the group is served as long as one of its kinds is.
@@ -149,7 +149,7 @@ func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 	})
 	// A name of its own: logs are appended to, and this one is counted in.
 	c := startController(t, ProgramOptions{Name: "controller-early-" + strings.ToLower(rand.Text()[:8]), NoWait: true})
-	eventually(t, "it says what is missing", func(ctx context.Context) (bool, error) {
+	eventually(t, "it names what is missing", func(ctx context.Context) (bool, error) {
 		ready, text, _ := c.Ready(ctx) // an error: it does not listen yet
 		require.False(t, ready)
 		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed; crd: resourcelimits.berth.dev is not installed; "+

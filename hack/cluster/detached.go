@@ -23,7 +23,7 @@ const stateFile = "processes.json"
 type DetachedProcess struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	// ID tells it from a later process with the same pid.
+	// ID distinguishes it from a later process with the same pid.
 	ID string `json:"id"`
 }
 

@@ -24,7 +24,7 @@ var karpenterEdits = []edit{
 	{karpenterModule, "pkg/operator/operator.go", `fmt.Sprintf(":%d", `, `fmt.Sprintf("127.0.0.1:%d", `},
 }
 
-// Karpenter is a running Karpenter. What it launches are KWOK nodes: they carry the annotation by which KWOK knows its own.
+// Karpenter is a running Karpenter. What it launches are KWOK nodes: they carry the annotation by which KWOK selects its own.
 type Karpenter struct{ *server }
 
 // StartKarpenter installs Karpenter's CRDs, starts Karpenter with its KWOK cloud provider and its generic instance types,

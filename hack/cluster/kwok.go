@@ -15,7 +15,7 @@ const (
 	kwokLeases = "pkg/kwok/controllers/node_lease_controller.go"
 )
 
-// kwokEdits let KWOK know by itself which leases it holds. It lists the pods of a node as soon as it has created or taken over
+// kwokEdits have KWOK remember which leases it holds. It lists the pods of a node as soon as it has created or taken over
 // the node's lease, and leaves alone those of nodes that it does not hold; it reads that from its watch of the leases, though.
 // When the watch is behind the list, as on a busy machine, pods that were there before stay as they are for good: seen after
 // one in 24 restarts with a load of six on two CPUs.

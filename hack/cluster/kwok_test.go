@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A KWOK whose watch of the leases never says anything runs the pods that were there before it all the same.
-func TestKWOKRunsPodsBeforeItsWatchOfLeasesSaysSo(t *testing.T) {
+// A KWOK whose watch of the leases delivers no event runs the pods that were there before it all the same.
+func TestKWOKRunsPodsBeforeItsWatchOfLeasesDelivers(t *testing.T) {
 	spec := Nodes("spot", 1)[0]
 	spec.Name, spec.Annotations = "late", map[string]string{kwokNodeAnnotation: "late"}
 	node, err := spec.node()
@@ -47,7 +47,7 @@ func TestKWOKRunsPodsBeforeItsWatchOfLeasesSaysSo(t *testing.T) {
 	waitPod(t, "was-there-before", "pod is ready", isReady)
 }
 
-// withoutLeaseWatch serves the API but for watches of leases, which stay open and say nothing. It returns its URL.
+// withoutLeaseWatch serves the API but for watches of leases, which stay open without an event. It returns its URL.
 func withoutLeaseWatch(t *testing.T) string {
 	t.Helper()
 	target, err := url.Parse(shared.URL())

@@ -133,7 +133,7 @@ func certPEM(der []byte) []byte {
 
 func certTemplate(name string) *x509.Certificate {
 	now := time.Now()
-	// A positive number of at most 20 octets, as RFC 5280 asks; certificates of one authority need distinct ones.
+	// A positive number of at most 20 octets, as RFC 5280 requires; certificates of one authority need distinct ones.
 	serial := new(big.Int).SetBytes(append([]byte{1}, []byte(rand.Text())[:15]...))
 	return &x509.Certificate{
 		SerialNumber: serial,

@@ -41,7 +41,7 @@ func freePort() (int, error) {
 	return pool.take()
 }
 
-// FreeAddress returns a loopback address with a port that is handed out to no other user as long as this process lives.
+// FreeAddress returns a loopback address with a port that is handed out to no other caller as long as this process lives.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {

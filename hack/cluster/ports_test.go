@@ -71,7 +71,7 @@ func TestNoPortIsHandedOutTwice(t *testing.T) {
 		seen[port] = true
 	}
 	assert.Len(t, all, testPorts-1)
-	assert.NotContains(t, all, firstTestPort+3, "somebody listens there")
+	assert.NotContains(t, all, firstTestPort+3, "a process listens there")
 }
 
 func TestNoPortIsHandedOutInTwoProcesses(t *testing.T) {

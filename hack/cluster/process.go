@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ProcessSpec says what to run.
+// ProcessSpec is what to run.
 type ProcessSpec struct {
 	// Name is for messages and for the log file.
 	Name string
@@ -161,7 +161,7 @@ func fileTail(path string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// exitedError says that a process ended when it should not have, with the end of its log.
+// exitedError is the error of a process that ended when it should not have, with the end of its log.
 func (p *Process) exitedError() error {
 	return fmt.Errorf("%s ended (%s); its last lines:\n%s", p.Name, p.state, p.LogTail(20))
 }

@@ -20,7 +20,7 @@ func sysProcAttr(detach bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// processID returns what tells a process from a later one with the same pid: its start time. A zombie has none.
+// processID returns what distinguishes a process from a later one with the same pid: its start time. A zombie has none.
 func processID(pid int) (string, error) {
 	fields, err := processStatus(pid)
 	if err != nil {

@@ -22,7 +22,7 @@ func sysProcAttr(detach bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// processID returns what tells a process from a later one with the same pid: its start time. A zombie has none.
+// processID returns what distinguishes a process from a later one with the same pid: its start time. A zombie has none.
 func processID(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "state=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

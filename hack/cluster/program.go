@@ -81,7 +81,7 @@ type server struct {
 	ready []string
 }
 
-// startProgram starts a prepared program and, unless told not to, waits until it is ready.
+// startProgram starts a prepared program and, unless its options disable it, waits until it is ready.
 func (c *Cluster) startProgram(ctx context.Context, p *program) (*server, error) {
 	client, err := c.insecureClient()
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Cluster) startProgram(ctx context.Context, p *program) (*server, error)
 	return s, nil
 }
 
-// WaitReady waits, for a bounded time, until the program says that it is ready.
+// WaitReady waits, for a bounded time, until the program reports that it is ready.
 func (s *server) WaitReady(ctx context.Context) error {
 	return waitHealthy(ctx, s.Process, s.client, s.ready...)
 }

@@ -13,7 +13,7 @@ import (
 // quiet is how long something may take before it is worth a line.
 const quiet = 2 * time.Second
 
-// reportProgress tells that something is being built, for how long, and how it ended; nothing if it is quick. A terminal
+// reportProgress prints what is being built, for how long, and how it ended; nothing if it is quick. A terminal
 // gets one line that counts seconds, anything else a plain line every 20 s.
 func reportProgress(out io.Writer, what string) (done func(error)) {
 	interval, format := 20*time.Second, "building %s: %d s\n"

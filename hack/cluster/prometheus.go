@@ -26,7 +26,7 @@ var prometheusEdits = []edit{
 	{prometheusModule, "plugins/plugins.go", `_ "` + prometheusModule + `/discovery/`, `// left out: "` + prometheusModule + `/discovery/`},
 }
 
-// PrometheusOptions say what a Prometheus server scrapes.
+// PrometheusOptions configure what a Prometheus server scrapes.
 type PrometheusOptions struct {
 	// Dir is where it keeps its data, its configuration and its log. One that is started again there has what the first had.
 	Dir string

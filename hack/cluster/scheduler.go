@@ -27,7 +27,7 @@ type LeaderElection struct {
 // Scheduler is a running scheduler.
 type Scheduler struct{ *server }
 
-// StartScheduler starts a scheduler and, unless told not to, waits until it is ready.
+// StartScheduler starts a scheduler and, unless o.NoWait is set, waits until it is ready.
 func (c *Cluster) StartScheduler(ctx context.Context, o ProgramOptions) (*Scheduler, error) {
 	o.Name, o.User = cmp.Or(o.Name, "berth-scheduler"), cmp.Or(o.User, BerthSchedulerUser)
 	p := &program{ProgramOptions: o}

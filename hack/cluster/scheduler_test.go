@@ -41,7 +41,7 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 	pod := waitPod(t, "for-the-scheduler", "pod is ready", isReady)
 	require.NotEmpty(t, pod.Spec.NodeName)
 
-	// A pod can be ready before the scheduler has counted the attempt, and before the scheduler knows the authority of client certificates.
+	// A pod can be ready before the scheduler has counted the attempt or read the authority of client certificates.
 	eventually(t, "the attempt is counted", func(ctx context.Context) (bool, error) {
 		metrics, err := s.Get(ctx, "/metrics")
 		if err != nil {
@@ -51,13 +51,13 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 	})
 }
 
-func TestSchedulerThatCannotStartSaysWhy(t *testing.T) {
+func TestSchedulerThatCannotStartReportsTheCause(t *testing.T) {
 	_, err := startStockScheduler(t, ProgramOptions{Name: "broken", Args: []string{"--no-such-flag"}})
 	require.ErrorContains(t, err, "broken ended")
 	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 }
 
-func TestSchedulerConfigChangesOnlyWhatIsAsked(t *testing.T) {
+func TestSchedulerConfigChangesOnlyTheGivenFields(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.yaml"), filepath.Join(dir, "out.yaml")
 	require.NoError(t, os.WriteFile(in, []byte(`

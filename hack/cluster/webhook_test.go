@@ -18,5 +18,5 @@ func TestAWebhookIsReachedByURL(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://"+address+"/mutate-pods", *c.Webhooks[0].ClientConfig.URL)
 	require.Nil(t, c.Webhooks[0].ClientConfig.Service)
-	require.Empty(t, c.Webhooks[0].ClientConfig.CABundle, "whoever serves says who issued the certificate")
+	require.Empty(t, c.Webhooks[0].ClientConfig.CABundle, "the server sends the issuer of its certificate")
 }

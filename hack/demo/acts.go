@@ -13,7 +13,7 @@ import (
 
 const mixActs = "mix"
 
-// allActs are what --acts chooses from. mix stands for the acts about nodes and mixes.
+// allActs are what --acts chooses from. mix selects the acts about nodes and mixes.
 var allActs = append([]string{mixActs}, cluster.AllFeatures()...)
 
 // parseActs reads a list of acts, which may be separated by commas or spaces. The order is always that of allActs.

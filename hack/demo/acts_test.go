@@ -30,7 +30,7 @@ func TestTheControllersHaveOnlyTheFeaturesOfTheActs(t *testing.T) {
 	require.Equal(t, cluster.Features{cluster.Records, cluster.Environments}, (&demo{acts: allActs}).features())
 }
 
-func TestNoneForeign(t *testing.T) {
+func TestPodsOnForeignArchitecturesAreReported(t *testing.T) {
 	require.Empty(t, noneForeign(map[string]int{"amd64": 3, "arm64": 1}))
 	require.Equal(t, differences{"tool: 3 pods run instead of 4"}, noneForeign(map[string]int{"amd64": 3}))
 	require.Equal(
@@ -39,7 +39,7 @@ func TestNoneForeign(t *testing.T) {
 	)
 }
 
-func TestStateIs(t *testing.T) {
+func TestAWrongStateIsReported(t *testing.T) {
 	good := func() state {
 		return state{claim: "uid", pods: []pod{
 			{name: "database-0", node: "o", on: capacity.OnDemand, ready: true}, {name: "backend-x", node: "s", on: capacity.Spot, ready: true},

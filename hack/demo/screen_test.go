@@ -60,7 +60,7 @@ func TestTheLegendExplainsWhatIsThere(t *testing.T) {
 	require.Equal(t, "7: slot 7 of web    .: free capacity", legend(picture{}))
 }
 
-func TestTheRuleStandsThereWithItsNumbers(t *testing.T) {
+func TestTheRuleIsShownWithItsNumbers(t *testing.T) {
 	for want, c := range map[string]struct {
 		m split.Mix
 		n int
@@ -126,7 +126,7 @@ func TestSpreadKeepsTheFirstAndTheLast(t *testing.T) {
 	require.Equal(t, []int{0, 3, 6, 9}, spread([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 4))
 }
 
-func TestSlotsAreListedAsPeopleDo(t *testing.T) {
+func TestConsecutiveSlotsAreListedAsRanges(t *testing.T) {
 	require.Empty(t, numbers(nil))
 	require.Equal(t, "20", numbers([]int{20}))
 	require.Equal(t, "20, 23 and 26", numbers([]int{20, 23, 26}))

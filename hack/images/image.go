@@ -121,7 +121,7 @@ func layer(file string, mode int64, content []byte) (v1.Layer, error) {
 }
 
 // webRoots are the authorities that Mozilla trusts without conditions, as PEM.
-// One with a condition, which this format cannot say, is left out.
+// One with a condition, which this format cannot express, is left out.
 func webRoots() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {

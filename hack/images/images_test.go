@@ -173,7 +173,7 @@ func TestImagesOfSeveralPlatformsArePushedUnderOneName(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeIsRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*options){
 		"-tag is required":            func(o *options) { o.tag = "" },
 		"holds one platform":          func(o *options) { o.platforms = []string{"linux/amd64", "linux/arm64"} },

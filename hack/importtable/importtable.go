@@ -26,7 +26,7 @@ const (
 	End   = "<!-- /imports -->\n"
 )
 
-// Part is a folder that stands for all packages in it.
+// Part is a folder that represents all packages in it.
 type Part struct {
 	Name string
 	// Packages is how many there are.

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,6 +55,30 @@ func TestAPlantedWordIsFound(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	assert.Empty(t, clean, "whole words, in texts")
+}
+
+func TestAPersonalCommentIsFound(t *testing.T) {
+	const comments = "package p\n\n// says returns what a user asks.\n// It knows all.\nconst says = \"it tells\" // it is told\n"
+	found, err := checkComments(plant(t, map[string]string{"test/p/p_test.go": comments}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		`test/p/p_test.go:4: "knows": write what the program does: reports, has, reads, requests, requires`,
+		`test/p/p_test.go:5: "is told": write what the program does: reports, has, reads, requests, requires`,
+	}, found, "neither the name, nor a user, nor a string")
+
+	many := "package p\n" + strings.Repeat("\n// It says.\n", commentsLimit)
+	found, err = checkComments(plant(t, map[string]string{"plugins/p/p.go": many}))
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	found, err = checkComments(plant(t, map[string]string{"plugins/p/p.go": many, "scheduler/p.go": comments}))
+	require.NoError(t, err)
+	assert.Len(t, found, commentsLimit+3, "all of them, and their number")
+}
+
+func TestNoCommentIsPersonal(t *testing.T) {
+	found, err := checkComments("../..")
+	require.NoError(t, err)
+	assert.Empty(t, found)
 }
 
 func TestNoTextHasALostWord(t *testing.T) {

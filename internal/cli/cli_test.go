@@ -65,7 +65,7 @@ func run(t *testing.T, args ...string) (string, error) {
 	return out.String() + errOut.String(), err
 }
 
-func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+func TestEnvCommandsNameTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--spec-label is "team": it must be key=value`:                         {"env", "list", "--spec-label", "team"},
 		`--selector is "a in b": `:                                             {"env", "list", "-l", "a in b"},
@@ -87,7 +87,7 @@ func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	}
 }
 
-func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+func TestDatabaseCommandsNameTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--method is "tar": it must be one of auto, dump, snapshot`:     {"backup-database", "x", "--method", "tar"},
 		`--size is "much": it must be a quantity such as 10Gi`:          {"backup-database", "x", "--size", "much"},
@@ -102,7 +102,7 @@ func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	}
 }
 
-func TestPoliciesSayWhatIsWrongWithTheirArguments(t *testing.T) {
+func TestPoliciesNamesTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown command "web" for "kubectl berth policies"`:                  {"web"},
 		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
@@ -115,7 +115,7 @@ func TestPoliciesSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	}
 }
 
-func TestReservationsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+func TestReservationsNamesTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown command "web" for "kubectl berth reservations"`:              {"web"},
 		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
@@ -129,7 +129,7 @@ func TestReservationsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	}
 }
 
-func TestExplainSaysWhatIsWrongWithItsFlags(t *testing.T) {
+func TestExplainNamesTheWrongFlag(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--attempts requires --scores":            {"web-0", "--attempts", "2"},
 		"--attempts is 9: it must be from 1 to 8": {"web-0", "--scores", "--attempts", "9"},

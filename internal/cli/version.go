@@ -20,7 +20,7 @@ type Version struct {
 	Go      string `json:"go"`
 	// Platform is the operating system and the machine.
 	Platform string `json:"platform"`
-	// API is the version of Berth's resources that this CLI knows.
+	// API is the version of Berth's resources of this CLI.
 	API string `json:"api"`
 }
 

@@ -54,7 +54,7 @@ func (c *cluster) count() int {
 }
 
 // A user who may not list nodes saw each slot as if it were on the wrong type.
-func TestWhatIsUnknownIsShownAsUnknown(t *testing.T) {
+func TestUnknownValuesAreShownAsUnknown(t *testing.T) {
 	w := workload("shop", "web")
 	w.Satisfied, w.Reason, w.Actual = overview.Maybe[bool]{}, overview.ReasonUnknown, overview.Maybe[overview.Split]{}
 	for i := range w.Slots {

@@ -33,7 +33,7 @@ func NewLocal(next http.Handler, listener net.Addr) *Local {
 	}
 }
 
-// URL is what the user opens. It lets in whoever has it.
+// URL is what the user opens. It admits any client that has it.
 func (l *Local) URL() string {
 	return (&url.URL{Scheme: "http", Host: l.address, Path: "/login", RawQuery: url.Values{"token": {l.token}}.Encode()}).String()
 }

@@ -17,7 +17,7 @@ type page struct {
 // part is an element of a page that is replaced as a whole when it changes, or, if it has rows that stay the same rows, row by row.
 type part struct {
 	id string
-	// before and after stand around the rows.
+	// before and after enclose the rows.
 	before, after template.HTML
 	rows          []row
 	// fixed is set for a part that is not replaced: what the user types would be lost.

@@ -67,7 +67,7 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "show the plan again")
 }
 
-func TestWhatIsNoPlanIsNotApplied(t *testing.T) {
+func TestAnInvalidPlanIsNotApplied(t *testing.T) {
 	_, c := planning(t, func(context.Context, Question) (*Plan, error) { return nil, errors.New("spotPercent must be <script>") })
 	for query, want := range map[string]string{
 		"spotPercent=x&minOnDemand=2":                     "must be a whole number",
@@ -87,7 +87,7 @@ func TestWhatIsNoPlanIsNotApplied(t *testing.T) {
 }
 
 // Plans are made one at a time, and one that is not wanted any more is not made.
-func TestPlansAreMadeOneAtATime(t *testing.T) {
+func TestPlansRunOneAtATime(t *testing.T) {
 	var running, most atomic.Int32
 	_, c := planning(t, func(ctx context.Context, _ Question) (*Plan, error) {
 		if n := running.Add(1); n > most.Load() {

@@ -75,7 +75,7 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 	return page
 }
 
-func TestTheNumberOfWhatMayNotBeListedIsUnknown(t *testing.T) {
+func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 	of := map[string]struct{ noun, resource string }{
 		"/limits": {"resource limit", LimitsResource}, "/records": {"deployment record", RecordsResource},
 		"/environments": {"environment", EnvironmentsResource},

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// beat is the longest time between two events: a browser that hears nothing for longer reports that the connection is lost.
+// beat is the longest time between two events: a browser that receives nothing for longer reports that the connection is lost.
 const beat = 5 * time.Second
 
 // stream sends the parts of an open page that change, as server-sent events.

@@ -191,7 +191,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	next, token := r.PostForm.Get("next"), strings.TrimSpace(r.PostForm.Get("token"))
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		s.login(w, http.StatusUnauthorized, next, "This is no bearer token.")
+		s.login(w, http.StatusUnauthorized, next, "This is not a valid bearer token.")
 		return
 	}
 	u, err := s.authenticate(r.Context(), token, r)

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// sessionID is the hash of a cookie: who reads the memory of the program finds no cookie.
+// sessionID is the hash of a cookie: the memory of the program has no cookie.
 type sessionID [sha256.Size]byte
 
 // session is a user who has signed in. Its token is in memory only.

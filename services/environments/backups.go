@@ -34,7 +34,7 @@ const (
 // backups is the gRPC side of DatabaseBackups and DatabaseRestores.
 type backups struct {
 	core *core
-	// namespace is where environments are unless a call says otherwise.
+	// namespace is where environments are unless a call names another.
 	namespace string
 }
 
@@ -53,7 +53,7 @@ func backupsDescription() *grpc.ServiceDesc {
 	}
 }
 
-// authorize returns the namespace of a call, if the caller may do what the verb says there.
+// authorize returns the namespace of a call, if the caller has the verb there.
 func (b *backups) authorize(ctx context.Context, verb, resource, name string) (namespace string, err error) {
 	namespace, err = server.Namespace(ctx, b.namespace)
 	if err != nil {

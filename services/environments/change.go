@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// change reads an environment and writes what once makes of it, again if another user has written it in between. It returns the
+// change reads an environment and writes what once makes of it, and repeats both if the write conflicts with another. It returns the
 // environment as it was last read, with an error too, because the audit log names it.
 func (c *core) change(
 	ctx context.Context, namespace, id string, once func(e *environment) (*environment, error),
@@ -79,7 +79,7 @@ func (c *core) write(ctx context.Context, before, after *environment) (*environm
 	return out, nil
 }
 
-// update makes an environment what a request says, but for what the request leaves out.
+// update changes an environment to what a request has, but for what the request leaves out.
 func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
 	a.credentials.by = c.caller(ctx)
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {

@@ -40,12 +40,12 @@ func idOf(namespace, name string) (string, error) {
 	}
 	id := internal.ID(namespace, name)
 	if len(id) > maxID || len(validation.IsDNS1123Label(id)) > 0 {
-		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, of which no id can be made", name))
+		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and its id %q must be a DNS label of at most %d characters", name, id, maxID))
 	}
 	return id, nil
 }
 
-// check says what is wrong with a spec as a whole. Fields are called as the proto does.
+// check returns what is wrong with a spec as a whole. Fields have the names of the proto.
 func check(spec *v1alpha1.EnvironmentSpec) error {
 	if !hasComponent(&spec.Stack) {
 		var names []string
@@ -53,7 +53,7 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 			names = append(names, s.Name)
 		}
 		return server.InvalidField("spec.application_stack", fmt.Sprintf(
-			"has no component, and its name %q is that of none of the stacks that are known: %s", spec.Stack.Name, strings.Join(names,
+			"has no component, and its name %q is not one of the known stacks: %s", spec.Stack.Name, strings.Join(names,
 				", ")))
 	}
 	var violations []server.Violation
@@ -128,7 +128,7 @@ func taken(e *environment, others []*environment) error {
 	return refused
 }
 
-// asksForPorts says whether a spec requests a port from outside by its number.
-func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
+// requestsHostPorts reports whether a spec has a host port.
+func requestsHostPorts(spec *v1alpha1.EnvironmentSpec) bool {
 	return len(internal.HostPorts(&environment{Spec: *spec})) > 0
 }

@@ -24,7 +24,7 @@ const (
 	maxMiB   = 1 << 40
 )
 
-// restartPolicies are the two names of each. The one that says nothing is absent in the CRD.
+// restartPolicies are the two names of each. The unspecified one is absent in the CRD.
 var restartPolicies = map[schedulerv1.RestartPolicy]v1alpha1.EnvironmentRestartPolicy{
 	schedulerv1.RestartPolicy_RESTART_POLICY_UNSPECIFIED:    "",
 	schedulerv1.RestartPolicy_RESTART_POLICY_NO:             v1alpha1.RestartNo,
@@ -113,7 +113,7 @@ func (r *reader) cores(path string, n float64) string {
 	}
 	q, err := budget.ParseQuantity(strconv.FormatFloat(max(n, 0.001), 'f', -1, 64))
 	if err != nil {
-		r.refuse(path, "is %v, which is no number of cores", n)
+		r.refuse(path, "is %v, and must be a number of cores such as 0.5 or 2", n)
 		return ""
 	}
 	return resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI).String()

@@ -45,7 +45,7 @@ func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource
 	})
 }
 
-// read returns the environment of an id to someone who may do what the verb says.
+// read returns the environment of an id to a caller that has the verb.
 func (c *core) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
 	if err := c.may(ctx, namespace, id, verb, subresource); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (c *core) read(ctx context.Context, namespace, id, verb, subresource string
 	return c.find(ctx, namespace, id)
 }
 
-// may refuses a caller that may not do what the verb says with the environment of an id.
+// may refuses a caller that does not have the verb for the environment of an id.
 func (c *core) may(ctx context.Context, namespace, id, verb, subresource string) error {
 	if id == "" {
 		return server.InvalidField("id", "is missing")
@@ -154,13 +154,13 @@ func (c *core) left(err error, e *environment) {
 	}
 }
 
-// check refuses a spec that is wrong, or cannot be run as things are now. Asked is what the request itself has of it.
+// check refuses a spec that is wrong, or cannot be run as things are now. asked is the part of the spec that the request itself sets.
 func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.EnvironmentSpec) error {
 	if err := check(&e.Spec); err != nil {
 		return err
 	}
 	// A host port is one of each node, and not of the cluster.
-	if internal.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && asksForPorts(asked) {
+	if internal.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && requestsHostPorts(asked) {
 		others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
 		if err != nil {
 			return err

@@ -102,7 +102,7 @@ func TestAnEnvironmentWithoutSecretsHasNone(t *testing.T) {
 	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
 }
 
-func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
+func TestAnInvalidEnvironmentIsNotCreated(t *testing.T) {
 	w, c := newWorld(t)
 	for name, change := range map[string]func(*schedulerv1.EnvironmentSpecification){
 		"no name":  func(s *schedulerv1.EnvironmentSpecification) { s.Name = "" },
@@ -498,7 +498,7 @@ func TestAnUnknownID(t *testing.T) {
 	requireCode(t, codes.InvalidArgument, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{})))
 }
 
-// Each rpc requests what it does, and does nothing for who may not.
+// Each rpc authorizes its verb, and does nothing for a caller without it.
 func TestAccess(t *testing.T) {
 	w, c, f := created(t, smoke())
 	w.writes = nil
@@ -642,7 +642,7 @@ func TestScale(t *testing.T) {
 	assert.Empty(t, w.writes)
 	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
 
-	// An update by a client that knows neither leaves both.
+	// An update by a client that sends neither leaves both.
 	require.NoError(t, errOf(update(t, c, smoke())))
 	assert.EqualValues(t, 3, *spec().Stack.Backend.Replicas)
 	assert.EqualValues(t, 5, spec().Stack.Frontend.Autoscaling.MaxReplicas)
@@ -680,7 +680,7 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	w.before = fails(http.MethodGet, plural, apierrors.NewServiceUnavailable("down"))
 	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))
 	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
-		http.NotFound(rw, nil) // as for a resource of which no one has heard
+		http.NotFound(rw, nil) // as for an unknown resource
 		return true
 	}
 	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))

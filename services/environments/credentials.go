@@ -34,8 +34,8 @@ const (
 // variableName is what the name of an environment variable looks like, as the CRD has it.
 var variableName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
-// credentials reads the secrets of a stack. An empty text is none, and so is a map without entries: an update cannot say
-// that it has left one out.
+// credentials reads the secrets of a stack. An empty text is none, and so is a map without entries: an update cannot
+// distinguish an empty one from one that is left out.
 func (r *reader) credentials(path string, in *schedulerv1.ApplicationStack) credentials {
 	var out credentials
 	size := 0

@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// world is an API server, as far as the service asks it for anything.
+// world is an API server, as far as the service uses it.
 type world struct {
 	mu           sync.Mutex
 	version      int
@@ -85,7 +85,7 @@ func (w *world) Authorize(_ context.Context, a server.Access) error {
 	return nil
 }
 
-// with changes the world while no one looks.
+// with changes the world under its lock.
 func (w *world) with(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

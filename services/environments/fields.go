@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// The CRD's names of fields, and the names that callers know them by. What is not here has the same name in snake case.
+// The CRD's names of fields, and the names that callers use. What is not here has the same name in snake case.
 var wireNames = map[string]string{
 	"displayName": "name", "stack": "application_stack", "tlsEnabled": "ssl_enabled", "env": "environment_variables",
 	"cpu": "cpu_cores", "memory": "memory_mb", "disk": "disk_mb",
@@ -22,7 +22,7 @@ var keyed = map[string]bool{"labels": true, "env": true}
 
 var (
 	hump = regexp.MustCompile(`[A-Z]+`)
-	// service is where the API server, or a check, stands in the list of additional services.
+	// service matches the path of an item of the list of additional services, as the API server or a check writes it.
 	service = regexp.MustCompile(`^spec\.stack\.additionalServices\[([^\]]*)\](?:\.name$|\.container)?`)
 )
 

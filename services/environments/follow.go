@@ -64,7 +64,7 @@ func (f *follower) Find(ctx context.Context) ([]podlogs.Container, error) {
 	return f.wanted.of(all), nil
 }
 
-// FindFailed ends it when the environment is gone. That the API server cannot say now is no reason to end what is being read.
+// FindFailed ends it when the environment is gone. An API server that does not answer now is no reason to end what is being read.
 func (f *follower) FindFailed(err error, _ int) error {
 	if f.failures++; errors.Is(err, io.EOF) || f.failures >= looks {
 		return err

@@ -103,7 +103,7 @@ func (c *crowd) settle(goroutines int) {
 		if n == 1000 {
 			defer c.world.server.CloseClientConnections() // or its end would wait for them
 			stacks := make([]byte, 1<<16)
-			c.t.Fatalf("%d goroutines, and %d before; %d logs are read for nobody\n%s",
+			c.t.Fatalf("%d goroutines, and %d before; %d logs are read without a caller\n%s",
 				runtime.NumGoroutine(), goroutines, c.logs.Load(), stacks[:runtime.Stack(stacks, true)])
 		}
 		c.world.config.Transport.(*http.Transport).CloseIdleConnections()
@@ -159,15 +159,15 @@ func TestFollowersLeaveNothingBehind(t *testing.T) {
 
 	c.round(ctx, total)
 	require.NoError(t, ctx.Err())
-	require.Greater(t, c.calls.Load(), int64(2*followers), "nobody came again")
-	require.Positive(t, c.lines.Load(), "nobody has read anything")
+	require.Greater(t, c.calls.Load(), int64(2*followers), "no caller returned")
+	require.Positive(t, c.lines.Load(), "no caller has read anything")
 	c.settle(goroutines)
 	more := inUse() - before
 	assert.Less(t, more, int64(heapMargin))
 	t.Logf("%d calls read %d lines; %d bytes more are in use", c.calls.Load(), c.lines.Load(), more)
 }
 
-// What is still being read when the environment goes is let go of.
+// A log that is still being read when the environment is deleted is closed.
 func TestFollowEndsWithTheEnvironment(t *testing.T) {
 	w, core := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
 	c := &crowd{t: t, world: w}

@@ -15,7 +15,7 @@ import (
 // front is the gRPC side.
 type front struct {
 	core *core
-	// namespace is where environments are unless a call says otherwise.
+	// namespace is where environments are unless a call names another.
 	namespace string
 }
 

@@ -152,7 +152,7 @@ func counted(t require.TestingT, method, code string) (calls float64, timed uint
 	return calls, timed, took
 }
 
-// is says whether a series is one of the service, and has a label.
+// is reports whether a series is one of the service, and has a label.
 func is(m *dto.Metric, label, value string) bool {
 	want := map[string]string{"service": schedulerv1.SchedulerService_ServiceDesc.ServiceName, label: value}
 	for _, l := range m.GetLabel() {
@@ -202,8 +202,8 @@ func TestCallsAreCountedAndTimed(t *testing.T) {
 	}
 }
 
-// The caller while the API server is gone is told so, and the same connection works once it is back.
-func TestTheAPIServerComesBack(t *testing.T) {
+// A caller gets an error while the API server is gone, and the same connection works once it is back.
+func TestCallsSucceedOnceTheAPIServerReturns(t *testing.T) {
 	w, _ := logging(t)
 	conn, ctx := dial(t, w)
 	client := schedulerv1.NewSchedulerServiceClient(conn)
@@ -222,7 +222,7 @@ func TestTheAPIServerComesBack(t *testing.T) {
 		}
 		return true
 	}
-	for range 2 { // no one knows the caller the first time
+	for range 2 { // the first time, the caller is in no cache
 		w.with(func() { w.before = gone })
 		assert.Equal(t, codes.Unavailable, get())
 		assert.Equal(t, codes.Unavailable, logs())

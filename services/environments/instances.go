@@ -19,7 +19,7 @@ type instance struct {
 	component string
 	pod       *corev1.Pod
 	container *corev1.Container
-	status    *corev1.ContainerStatus // nil if the kubelet has not said anything yet
+	status    *corev1.ContainerStatus // nil if the kubelet has not reported yet
 }
 
 // instances are the containers of an environment's pods, in the order in which components start. Pods of no component are
@@ -63,7 +63,7 @@ func containerStatusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// id is what clients know a container by: that of the runtime once there is one.
+// id is the container's id in answers: that of the runtime once there is one.
 func (i *instance) id() string {
 	if i.status != nil && i.status.ContainerID != "" {
 		return i.status.ContainerID
@@ -113,7 +113,7 @@ func (i *instance) state() schedulerv1.ContainerStatus {
 	case i.status != nil && i.status.State.Terminated != nil:
 		return ended(i.status.State.Terminated.ExitCode == 0)
 	case i.pod.Status.Phase == corev1.PodFailed, i.pod.Status.Phase == corev1.PodSucceeded:
-		// An evicted pod has no containers to say how they ended.
+		// An evicted pod has no containers that show how they ended.
 		return ended(i.pod.Status.Phase == corev1.PodSucceeded)
 	case i.status == nil || i.status.State.Waiting == nil:
 		return schedulerv1.ContainerStatus_CONTAINER_STATUS_PENDING

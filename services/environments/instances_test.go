@@ -62,7 +62,7 @@ func TestStatusOfAContainer(t *testing.T) {
 	}{
 		"gated":                        {pending, podOf("backend", "p", gated, phase(corev1.PodPending))},
 		"not scheduled":                {pending, podOf("backend", "p", phase(corev1.PodPending))},
-		"nothing said":                 {pending, podOf("backend", "p", in(corev1.ContainerState{}, 0))},
+		"no status":                    {pending, podOf("backend", "p", in(corev1.ContainerState{}, 0))},
 		"waits for others to be ready": {pending, podOf("backend", "p", waiting("PodInitializing", 0))},
 		"being made":                   {pulling, podOf("backend", "p", waiting("ContainerCreating", 0))},
 		"no such image":                {failed, podOf("backend", "p", waiting("ErrImagePull", 0))},

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Levels of lines, as clients know them.
+// Levels of lines, as clients see them.
 const (
 	levelInfo  = "info"
 	levelWarn  = "warn"
@@ -21,7 +21,7 @@ const (
 	maxLevelWords = 160
 )
 
-// levels are the words that programs have for levels, in lower case. PostgreSQL says LOG and NOTICE of what is well.
+// levels are the words that programs have for levels, in lower case. PostgreSQL writes LOG and NOTICE of what is well.
 var levels = map[string]string{
 	"trace": levelDebug, "debug": levelDebug, "debug1": levelDebug, "debug2": levelDebug, "debug3": levelDebug,
 	"debug4": levelDebug, "debug5": levelDebug, "dbg": levelDebug, "verbose": levelDebug, "fine": levelDebug,
@@ -32,7 +32,7 @@ var levels = map[string]string{
 	"emergency": levelError,
 }
 
-// LevelOf says of which level a line of a log is: info, warn, error or debug. What says nothing of it is info.
+// LevelOf returns the level of a line of a log: info, warn, error or debug. A line without one is info.
 func LevelOf(line string) string {
 	line = strings.TrimLeft(line, " \t")
 	if strings.HasPrefix(line, "{") && len(line) <= maxJSONLine {
@@ -122,7 +122,7 @@ func ofPair(line string) (string, bool) {
 	return "", false
 }
 
-// ofWords takes the first word that is a level and stands as one: in capitals, in brackets, or before a colon. In the middle
+// ofWords takes the first word that is a level and is written as one: in capitals, in brackets, or before a colon. In the middle
 // of a sentence "error" is a word like others.
 func ofWords(line string) string {
 	for i := 0; i < len(line); {

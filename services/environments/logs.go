@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// maxTail is how many lines of a container can be requested from the end; who wants all requests 0.
+	// maxTail is how many lines of a container can be requested from the end; 0 requests all.
 	maxTail = 10000
 	// maxStreams is how many containers' logs are read at a time.
 	maxStreams = 256
@@ -58,14 +58,14 @@ func logsFromWire(req *schedulerv1.GetEnvironmentLogsRequest) (*wantedLogs, erro
 	w.tail = min(w.tail, maxTail)
 	if req.GetSince() != nil {
 		if err := req.GetSince().CheckValid(); err != nil {
-			return nil, server.InvalidField("since", "is no time from the year 1 to the year 9999")
+			return nil, server.InvalidField("since", "must be a time from the year 1 to the year 9999")
 		}
 		w.since = req.GetSince().AsTime()
 	}
 	return w, nil
 }
 
-// choose finds the components of an environment that a call wants the logs of: the one of that name, else those whose containers
+// choose finds the components of an environment whose logs a call requests: the one of that name, else those whose containers
 // the client has given the name.
 func (w *wantedLogs) choose(e *environment) error {
 	if w.name == "" {
@@ -140,7 +140,7 @@ func (c *core) whileAllowed(ctx context.Context, e *environment, send sender) se
 	}
 }
 
-// of are the containers that a call wants the logs of and that have any.
+// of returns the containers whose logs a call requests and that have any.
 func (w *wantedLogs) of(all []instance) []podlogs.Container {
 	var out []podlogs.Container
 	for _, i := range all {
@@ -257,7 +257,7 @@ func firstOf(errs []error) error {
 func (w *wantedLogs) options(since time.Time, tail int64) *corev1.PodLogOptions {
 	o := &corev1.PodLogOptions{Follow: w.follow, Timestamps: true}
 	if !since.IsZero() {
-		// The API server knows seconds; what is too early within the first is left out here.
+		// The API server has a resolution of seconds; what is too early within the first is left out here.
 		o.SinceTime = &metav1.Time{Time: since.Truncate(time.Second)}
 	}
 	if tail > 0 {
@@ -282,8 +282,8 @@ func (s *store) logsOf(
 	return from.Resume(body), nil
 }
 
-// cannotRead says whose log cannot be read. What the caller may not do, or no one can, is said as it is; all else may work
-// later.
+// cannotRead names the log that cannot be read. A missing right and an exhausted resource keep their codes; all
+// else is Unavailable, since it may work later.
 func cannotRead(ctx context.Context, c *podlogs.Container, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -145,7 +145,7 @@ func TestLogsOfContainersThatEnded(t *testing.T) {
 	assert.Equal(t, []string{"backend: b1 now", "database: d now"}, got, "a Secret of another owner is not served")
 }
 
-func TestWhatCannotBeAskedOfLogs(t *testing.T) {
+func TestInvalidRequestsForLogsAreRefused(t *testing.T) {
 	_, c := logging(t)
 	for field, req := range map[string]*schedulerv1.GetEnvironmentLogsRequest{
 		"container_name": {ContainerName: "nginx"}, "tail_lines": {TailLines: -1}, "since": {Since: &timestamppb.Timestamp{Nanos: -1}},
@@ -173,7 +173,7 @@ func TestNamesOfContainers(t *testing.T) {
 	}
 }
 
-// One log that cannot be read is said so, after all others.
+// A log that cannot be read is reported after all others.
 func TestALogThatCannotBeRead(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false), running("database", "d", "2", false))
 	w.log = func(rw http.ResponseWriter, _ *http.Request, pod string) {
@@ -334,7 +334,7 @@ func countsPods(n *atomic.Int32) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// That the API server cannot say what there is ends nothing at once, and ends it when it lasts.
+// An API server that does not answer does not end following at once, but ends it when it lasts.
 func TestFollowWhileTheAPIServerIsAway(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", true))
 	w.log = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, at(1, "one")) }

@@ -39,7 +39,7 @@ func TestFollowersShareWhatTheyPoll(t *testing.T) {
 }
 
 // What failed is read again, and nothing is kept of an environment that none follows.
-func TestALookThatFailedIsNotShared(t *testing.T) {
+func TestAFailedPollIsNotShared(t *testing.T) {
 	l := newSharedLooks(time.Hour)
 	leave := l.join("e")
 	reads := 0

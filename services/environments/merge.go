@@ -14,11 +14,11 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// merge makes a spec what an update requests. What clients do not know stays: replicas, autoscaling, placement, Secrets,
+// merge makes a spec what an update requests. What clients cannot set stays: replicas, autoscaling, placement, Secrets,
 // security contexts, health checks over the network, egress, exposure, whether it runs.
 //
 // A component of the stack that the update has not got stays as it is, and so do the network, the description, the labels,
-// and the name and version of the stack: in all of them, absent says nothing. What is there replaces what was, as a whole:
+// and the name and version of the stack: in all of them, absent means unchanged. What is there replaces what was, as a whole:
 // a component with all its fields, labels with all their keys, and additional services with all of them, which is how one of
 // them is taken away. A component that is the only one of its kind cannot be taken away.
 func merge(before *v1alpha1.EnvironmentSpec, update *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {
@@ -71,7 +71,7 @@ func mergeStack(out, update *v1alpha1.ApplicationStack) {
 	}
 }
 
-// mergeServices has the services of an update keep what clients do not know of those that there are.
+// mergeServices has the services of an update keep what clients cannot set in those that there are.
 func mergeServices(before, update []v1alpha1.AdditionalService) {
 	known := map[string]*v1alpha1.AdditionalService{}
 	for i := range before {
@@ -86,7 +86,7 @@ func mergeServices(before, update []v1alpha1.AdditionalService) {
 	}
 }
 
-// keepFields keeps the fields of a container that clients do not know.
+// keepFields keeps the fields of a container that clients cannot set.
 func keepFields(before, after *v1alpha1.EnvironmentContainer) {
 	after.SecurityContext, after.TerminationGracePeriodSeconds = before.SecurityContext, before.TerminationGracePeriodSeconds
 	if h := before.HealthCheck; after.HealthCheck == nil && h != nil && len(h.Command) == 0 {
@@ -102,7 +102,7 @@ func keepFields(before, after *v1alpha1.EnvironmentContainer) {
 	keepQuantities(before, after)
 }
 
-// keepQuantities leaves the text of a quantity alone that is the same to clients: who sends back what was read changes
+// keepQuantities leaves the text of a quantity alone that is the same to clients: a client that sends back what it read changes
 // nothing, although 1G is not a whole number of MiB.
 func keepQuantities(before, after *v1alpha1.EnvironmentContainer) {
 	if before.Resources == nil || after.Resources == nil {
@@ -120,7 +120,7 @@ func keepQuantities(before, after *v1alpha1.EnvironmentContainer) {
 	}
 }
 
-// sameSpec says whether two specs are the same to the API server, which counts no generation then.
+// sameSpec reports whether two specs are the same to the API server, which counts no generation then.
 func sameSpec(a, b *v1alpha1.EnvironmentSpec) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
 // rename refuses an update that changes the name, of which the id is made.

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// metricsTimeout bounds asking for what containers use: a status without it is better than none.
+	// metricsTimeout bounds reading what containers use: a status without it is better than none.
 	metricsTimeout = 2 * time.Second
-	// kubelets is how many are requested at a time.
+	// kubelets is how many kubelets are read at a time.
 	kubelets = 8
 )
 
@@ -37,7 +37,7 @@ type usage struct {
 // usageKey is a container of a pod of the environment's namespace.
 type usageKey struct{ pod, container string }
 
-// podMetricsList is what metrics.k8s.io says of pods.
+// podMetricsList is the answer of metrics.k8s.io about pods.
 type podMetricsList struct {
 	Items []struct {
 		Metadata   metav1.ObjectMeta `json:"metadata"`
@@ -48,7 +48,7 @@ type podMetricsList struct {
 	} `json:"items"`
 }
 
-// summary is what a kubelet says of the pods of its node.
+// summary is the answer of a kubelet about the pods of its node.
 type summary struct {
 	Pods []struct {
 		PodRef     struct{ Name, Namespace, UID string } `json:"podRef"`
@@ -63,7 +63,7 @@ type summary struct {
 	} `json:"pods"`
 }
 
-// metrics are what an environment's containers use. A source that is not there says nothing, and a container of which
+// metrics are what an environment's containers use. A source that is not there adds nothing, and a container of which
 // nothing is known is left out.
 func (c *core) metrics(ctx context.Context, e *environment, running []instance) []*schedulerv1.ContainerMetrics {
 	if len(running) == 0 {
@@ -107,7 +107,7 @@ func nodesOf(running []instance) []string {
 	return slices.Compact(nodes)
 }
 
-// usageOf joins what the sources say. Network is counted by pod: its first container has all of it.
+// usageOf joins the answers of the sources. Network is counted by pod: its first container has all of it.
 func usageOf(pods *podMetricsList, summaries []summary, namespace string) map[usageKey]usage {
 	out := map[usageKey]usage{}
 	for i := range summaries {

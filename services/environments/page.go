@@ -103,7 +103,7 @@ func hashOf(namespace string, filters map[string]string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// page cuts out of all that match what a query requests, and says what the next page comes after: nothing at the end.
+// page cuts out of all that match what a query requests, and returns what the next page comes after: "" at the end.
 func (q *query) page(all []*environment) (page []*environment, next string) {
 	slices.SortFunc(all, func(a, b *environment) int { return strings.Compare(a.Name, b.Name) })
 	// What is gone since then does not matter: a place in the order is left.
@@ -119,7 +119,7 @@ func (q *query) page(all []*environment) (page []*environment, next string) {
 	return page, page[len(page)-1].Name
 }
 
-// tokens makes the tokens of pages and knows them again. The key is the same in all replicas: the next page may be another's.
+// tokens makes the tokens of pages and verifies them. The key is the same in all replicas: the next page may be another's.
 type tokens []byte
 
 type token struct {

@@ -28,7 +28,7 @@ func toWire(e *environment) *schedulerv1.Environment {
 	return out
 }
 
-// nameOf is the name that people know an environment by.
+// nameOf is the name of an environment that users see.
 func nameOf(e *environment) string { return cmp.Or(e.Spec.DisplayName, e.Name) }
 
 func specToWire(s *v1alpha1.EnvironmentSpec) *schedulerv1.EnvironmentSpecification {
@@ -95,7 +95,7 @@ func containerToWire(c *v1alpha1.EnvironmentContainer) *schedulerv1.ContainerCon
 	return out
 }
 
-// portToWire writes a port. Where nothing is said of the protocol it is TCP.
+// portToWire writes a port. Without a protocol it is TCP.
 func portToWire(container, host int32, protocol v1alpha1.EnvironmentProtocol) *schedulerv1.PortMapping {
 	text := strings.ToLower(string(cmp.Or(protocol, v1alpha1.ProtocolTCP)))
 	return &schedulerv1.PortMapping{ContainerPort: container, HostPort: host, Protocol: text}

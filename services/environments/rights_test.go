@@ -66,7 +66,7 @@ func TestTheSecretOfAnotherOwnerRequiresTheRightToGetIt(t *testing.T) {
 	requireCode(t, codes.PermissionDenied, errOf(update(t, c, spec)))
 }
 
-// A new Secret has the password of the first caller as well: it is no one's own.
+// A new Secret has the password of the first caller as well: it is not one caller's own.
 func TestCredentialsOfSeveralCallersAreTheOwnOfNone(t *testing.T) {
 	w, c, _ := created(t, smoke())
 	w.denied["get"] = true

@@ -202,7 +202,7 @@ func (h *held) add(name string, secret *corev1.Secret, e *environment, mayGet fu
 	if isOwn(secret, e) {
 		h.own = append(h.own, secret)
 		if secret.Annotations[v1alpha1.ActorAnnotation] != h.by {
-			h.by = "" // it has the credentials of several users then, and is no one's own
+			h.by = "" // it has the credentials of several users then, and is not one caller's own
 		}
 		for _, c := range uses {
 			h.move[c] = true

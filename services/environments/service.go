@@ -16,7 +16,7 @@ import (
 // pollInterval is how often those who follow logs look for new containers.
 const pollInterval = 3 * time.Second
 
-// Options are what the service needs to know.
+// Options configure the service.
 type Options struct {
 	// Namespace has the environments of calls that name no namespace.
 	Namespace string

@@ -27,7 +27,7 @@ var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
 	v1alpha1.EnvironmentDeleting: schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_STOPPING,
 }
 
-// statusOf is where an environment stands, or, until the controller has seen its last change, where that leads: who stops
+// statusOf is the state of an environment, or, until the controller has seen its last change, where that leads: a client that stops
 // an environment and then waits until it runs would otherwise find that it does.
 func statusOf(e *environment) schedulerv1.EnvironmentStatus {
 	phase := internal.PhaseOf(e)
@@ -59,7 +59,7 @@ func ahead(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy) v1alpha1.Env
 	return phase
 }
 
-// stamp says when a generation was made.
+// stamp returns the annotation of when a generation was made.
 func stamp(generation int64, now time.Time) string {
 	return fmt.Sprintf("%d/%s", generation, now.UTC().Format(time.RFC3339Nano))
 }

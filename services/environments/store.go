@@ -20,7 +20,7 @@ const (
 	plural = "environments"
 	// fieldManager owns what the services write.
 	fieldManager = v1alpha1.ServiceFieldManager
-	// chunk is how many objects are requested at a time.
+	// chunk is the page size of a list.
 	chunk = 500
 )
 

@@ -90,7 +90,7 @@ var serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
 const maxServiceName = 52
 
-// wrongServiceName says what is wrong with the name of an additional service, nothing if it can be one.
+// wrongServiceName returns what is wrong with the name of an additional service, "" if nothing is.
 func wrongServiceName(name string) string {
 	switch {
 	case name == internal.Frontend, name == internal.Backend, name == internal.Database:

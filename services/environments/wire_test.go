@@ -107,7 +107,7 @@ func violations(t require.TestingT, spec *schedulerv1.EnvironmentSpecification) 
 	return fields
 }
 
-func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
+func TestAViolationNamesItsField(t *testing.T) {
 	type stack = *schedulerv1.ApplicationStack
 	const at = "spec.application_stack."
 	for name, tc := range map[string]struct {

@@ -63,7 +63,7 @@ func hasRules(a *v1alpha1.NodeAffinity) bool {
 	return a.RequiredDuringSchedulingIgnoredDuringExecution != nil || len(a.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// complete turns lists that are missing into empty ones, of which the API server says what is wrong with them.
+// complete turns lists that are missing into empty ones, which the API server refuses with the field's name.
 func complete(a *v1alpha1.NodeAffinity) {
 	terms := func(t *v1alpha1.NodeTerm) {
 		for i := range t.MatchFields {

@@ -27,7 +27,7 @@ const (
 	namedLimits = 10
 )
 
-// core is what both fronts stand on. Its errors name fields as the CRD does.
+// core implements both APIs. Its errors name fields as the CRD does.
 type core struct {
 	store  *store
 	access server.Authorizer
@@ -75,7 +75,7 @@ func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) 
 	return shown(ctx, o)[0], nil
 }
 
-// shown returns limits as callers know them, and warns of those that are not shown as a whole.
+// shown returns limits as callers see them, and warns of those that are not shown as a whole.
 func shown(ctx context.Context, objects ...*object) []*Limit {
 	if text := warning(objects); text != "" {
 		server.Warn(ctx, text)
@@ -152,7 +152,7 @@ func (c *core) update(ctx context.Context, namespace string, l *Limit) (*Limit, 
 	return written.limit(), nil
 }
 
-// remove deletes a limit and says what was done. Unless forced it refuses what pods or workloads have.
+// remove deletes a limit and returns a message of what was done. Unless forced it refuses what pods or workloads have.
 func (c *core) remove(ctx context.Context, namespace, name string, force bool) (string, error) {
 	verbs := []string{"delete"}
 	if force {
@@ -182,7 +182,7 @@ func (c *core) removeOnce(ctx context.Context, o *object, force bool) error {
 	return c.store.remove(ctx, o)
 }
 
-// usedBy says who has a limit, nothing if no one does.
+// usedBy returns what uses a limit, "" if nothing does.
 func usedBy(s *v1alpha1.ResourceLimitStatus) string {
 	if s.PodCount == 0 && s.WorkloadCount == 0 && !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionInUse) {
 		return ""
@@ -217,7 +217,7 @@ type page struct {
 	next   string
 }
 
-// list returns up to first limits, of those that match, from after on. Nil stands for the default.
+// list returns up to first limits, of those that match, from after on. nil means the default.
 func (c *core) list(ctx context.Context, namespace string, selector labels.Selector, first *int32, after string) (*page, error) {
 	n := defaultFirst
 	if first != nil {
@@ -236,7 +236,7 @@ func (c *core) list(ctx context.Context, namespace string, selector labels.Selec
 	return &page{shown(ctx, found...), next}, nil
 }
 
-// ofToken says of errors that a token causes that it does.
+// ofToken names the token in errors that it causes.
 func ofToken(err error, after string) error {
 	switch {
 	case after == "":

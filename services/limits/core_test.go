@@ -75,7 +75,7 @@ func TestAWarningNamesWhatIsLeftOut(t *testing.T) {
 	assert.Regexp(t, ` \(status\) and 2 more$`, warning(objects))
 }
 
-// Without the CRD no one can say of a limit that it is not there.
+// Without the CRD a limit is not reported as absent.
 func TestALimitWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

@@ -4,7 +4,7 @@ package limits
 
 import "strings"
 
-// The CRD's names of fields, and the names that callers know them by. What is below nodeSelector and nodeAffinity is JSON
+// The CRD's names of fields, and the names that callers use. What is below nodeSelector and nodeAffinity is JSON
 // text on either side, and has the same names.
 var wireNames = map[string]string{
 	"cpuLimit": "cpu_limit", "memoryLimit": "memory_limit", "ephemeralStorage": "ephemeral_storage",

@@ -20,7 +20,7 @@ const formKey = "berth-wire-form"
 // front is the gRPC side of the service under one of its names.
 type front struct {
 	core *core
-	// namespace is where limits are, and form how they are answered, unless a call says otherwise.
+	// namespace is where limits are, and form how they are answered, unless a call has its own.
 	namespace string
 	form      form
 }

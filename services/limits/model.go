@@ -29,7 +29,7 @@ const (
 	formMap form = "map"
 )
 
-// Limit is a ResourceLimit as callers know it.
+// Limit is a ResourceLimit as callers see it.
 type Limit struct {
 	Name   string
 	Labels map[string]string
@@ -56,7 +56,7 @@ type stored struct {
 	Status v1alpha1.ResourceLimitStatus `json:"status,omitzero"`
 }
 
-// spec is that of a ResourceLimit. Callers do not know selector.
+// spec is that of a ResourceLimit. Callers do not see selector.
 type spec struct {
 	Description      string                 `json:"description,omitempty"`
 	CPU              text                   `json:"cpu,omitempty"`
@@ -70,7 +70,7 @@ type spec struct {
 	Selector         json.RawMessage        `json:"selector,omitempty"`
 }
 
-// volume is a VolumeLimit. Callers do not know mountPath.
+// volume is a VolumeLimit. Callers do not see mountPath.
 type volume struct {
 	Size         text    `json:"size"`
 	StorageClass *string `json:"storageClass,omitempty"`
@@ -93,7 +93,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ours says whether a label is Berth's, which callers neither see nor write.
+// ours reports whether a label is Berth's, which callers neither see nor write.
 func ours(key string) bool { return strings.HasPrefix(key, v1alpha1.AnnotationPrefix+"/") }
 
 // checkLabels refuses what would not be read back.
@@ -106,7 +106,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// newObject is the object that a caller wants.
+// newObject is the object that a caller requests.
 func newObject(namespace string, l *Limit) *object {
 	o := &object{}
 	o.Spec = l.Spec
@@ -115,7 +115,7 @@ func newObject(namespace string, l *Limit) *object {
 	return o
 }
 
-// replace makes an object what a caller wants, but for what callers do not know: it stays.
+// replace sets an object to what a caller requests, but for what callers do not see: that stays.
 func (o *object) replace(l *Limit) {
 	before := o.Spec
 	o.Spec = l.Spec

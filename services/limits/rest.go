@@ -236,7 +236,7 @@ func parseList(rawQuery string) (*listQuery, error) {
 	return out, nil
 }
 
-// parseQuery reads a query in which each of the known parameters may stand once.
+// parseQuery reads a query in which each of the known parameters may occur once.
 func parseQuery(raw string, known ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

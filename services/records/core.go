@@ -42,7 +42,7 @@ func (c *core) authorize(ctx context.Context, namespace, name, verb string) erro
 	return server.AuthorizeResource(ctx, c.access, server.Access{Verb: verb, Resource: plural, Namespace: namespace, Name: name})
 }
 
-// nameOf returns the name of an id's record. Field is where the id stands in the request.
+// nameOf returns the name of an id's record. field is the path of the id in the request.
 func nameOf(field, id string) (string, error) {
 	name, err := render.RecordName(id)
 	if err != nil {
@@ -51,7 +51,7 @@ func nameOf(field, id string) (string, error) {
 	return name, nil
 }
 
-// idOf is the id by which clients know a record: its name, if no client made it.
+// idOf is the id by which clients name a record: its name, if no client made it.
 func idOf(r *record) string {
 	if id, given := r.Annotations[v1alpha1.DeploymentIDAnnotation]; given {
 		return id
@@ -59,14 +59,14 @@ func idOf(r *record) string {
 	return r.Name
 }
 
-// deploy makes a record, or makes the one of the same id what the unit says, and returns it as it is stored. It writes nothing if it is
+// deploy creates a record, or updates the one of the same id to the unit, and returns it as it is stored. It writes nothing if it is
 // that already.
 func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, error) {
 	name, err := nameOf("deployment_unit.id", u.id())
 	if err != nil {
 		return nil, err
 	}
-	// Which of the two it will be is no one's business who may not do both. A create has no name in RBAC.
+	// A caller needs both verbs, so that an error does not reveal whether the record exists. RBAC has no names for create.
 	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (c *core) find(ctx context.Context, namespace, name string) (*record, error
 	return r, c.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, r)
 }
 
-// read returns the record of an id to someone who may do what the verb says.
+// read returns the record of an id to a caller that has the verb.
 func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, error) {
 	name, err := nameOf("deployment_id", id)
 	if err != nil {

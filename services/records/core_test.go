@@ -23,7 +23,7 @@ type anybody struct{}
 
 func (anybody) Authorize(context.Context, server.Access) error { return nil }
 
-// Without the CRD no one can say of a record that it is not there, nor make it.
+// Without the CRD a record is neither reported as absent nor created.
 func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

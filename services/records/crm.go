@@ -22,7 +22,7 @@ const (
 	degraded = "Degraded"
 )
 
-// crm tells of the cluster.
+// crm serves the state of the cluster.
 type crm struct {
 	access  server.Authorizer
 	nodes   client.Reader

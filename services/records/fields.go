@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The CRD's names of fields, and the names that callers know them by. What is not here has the same name in snake case.
+// The CRD's names of fields, and the names that callers use. What is not here has the same name in snake case.
 var wireNames = map[string]string{
 	"targetEnvironment": "target_env", "templateHint": "selected_template",
 	"wasmModuleURL": "provision_config.wasm_module_url", "image": "provision_config.container_image",

@@ -18,7 +18,7 @@ import (
 // front is the gRPC side.
 type front struct {
 	core *core
-	// namespace is where records are unless a call says otherwise.
+	// namespace is where records are unless a call names another.
 	namespace string
 }
 
@@ -32,7 +32,7 @@ func descriptions() []*grpc.ServiceDesc {
 		server.Unary("ListClassRuntimes", namespaced((*front).list)),
 		server.Unary("GetClassRuntime", namespaced((*front).get)),
 		// The names that these two had before. Of the published revisions that have them, some decode an OClassDeployment and
-		// others a DeploymentUnit, and nothing in a call tells which.
+		// others a DeploymentUnit, and nothing in a call shows which.
 		server.Unary("ListDeploymentRecords", namespaced((*front).listRecords)),
 		server.Unary("GetDeploymentRecord", namespaced((*front).getRecord)),
 	}

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// healthFront says under the name of oaas what grpc.health.v1 says.
+// healthFront serves grpc.health.v1 under the name of oaas.
 type healthFront struct{ health healthpb.HealthServer }
 
 func healthDescription() *grpc.ServiceDesc {
@@ -26,8 +26,8 @@ func healthDescription() *grpc.ServiceDesc {
 	}
 }
 
-// check answers within the message for a service that is not served: to clients of oaas any gRPC error means that no one
-// serves at all.
+// check answers within the message for a service that is not served: clients of oaas take any gRPC error for
+// a server that is down.
 func (h *healthFront) check(ctx context.Context, req *oaashealth.HealthCheckRequest) (*oaashealth.HealthCheckResponse, error) {
 	r, err := h.health.Check(ctx, &healthpb.HealthCheckRequest{Service: req.GetService()})
 	if status.Code(err) == codes.NotFound {

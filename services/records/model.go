@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// revision is the generation of the messages that a client speaks.
+// revision is the generation of the messages that a client uses.
 type revision string
 
 const (
@@ -24,7 +24,7 @@ const (
 	revisionHead revision = "head"
 )
 
-// revisionOf is the one that a record's client spoke, "" if it is not known.
+// revisionOf is the one that a record's client used, "" if it is not known.
 func revisionOf(r *record) revision {
 	switch known := revision(r.Annotations[v1alpha1.WireRevisionAnnotation]); known {
 	case revisionPlan, revisionHead:
@@ -33,10 +33,10 @@ func revisionOf(r *record) revision {
 	return ""
 }
 
-// unit is what a client wants deployed.
+// unit is what a client deploys.
 type unit struct {
 	spec v1alpha1.DeploymentRecordSpec
-	// revision is empty if the unit has nothing in it that tells.
+	// revision is empty if nothing in the unit shows it.
 	revision revision
 }
 
@@ -55,8 +55,8 @@ func newRecord(namespace, name string, u *unit) *draft {
 	return r
 }
 
-// replace makes the spec what a client wants, and reports whether that is anything new. What a client of its revision cannot
-// say stays as it is.
+// replace sets the spec to what a client deploys, and reports whether that is anything new. A field that the client's revision
+// does not have stays as it is.
 func (r *draft) replace(u *unit) bool {
 	before, spec := r.Spec, *u.spec.DeepCopy()
 	spec.Addons, spec.AddonConfigs = before.Addons, before.AddonConfigs
@@ -100,7 +100,7 @@ func keepConsistency(before, n *v1alpha1.NFRRequirements) *v1alpha1.NFRRequireme
 	return n
 }
 
-// mark remembers how the client spoke, and what it calls the call. Who showed no revision is treated as who came before.
+// mark keeps the client's revision, and its name of the call. A client that showed no revision has the one of the client before.
 func (r *draft) mark(ctx context.Context, u *unit) {
 	if u.revision != "" {
 		metav1.SetMetaDataAnnotation(&r.ObjectMeta, v1alpha1.WireRevisionAnnotation, string(u.revision))
@@ -112,7 +112,7 @@ func (r *draft) mark(ctx context.Context, u *unit) {
 	}
 }
 
-// createdAt is when the client made the unit or, if it did not say, when the record was made.
+// createdAt is when the client made the unit or, without that, when the record was made.
 func createdAt(r *record) metav1.Time {
 	return *cmp.Or(r.Spec.DeploymentUnit.CreatedAt, &r.CreationTimestamp)
 }

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestCR05NamesOfIDs(t *testing.T) {
+func TestIDsHaveNames(t *testing.T) {
 	for id, want := range map[string]string{
 		"My_Deployment.ID@Prod":              "my-deployment-id-prod",
 		"plain":                              "plain",
@@ -107,7 +107,7 @@ func TestSummaries(t *testing.T) {
 		phase     oaasruntime.DeploymentPhase
 	}{
 		"available comes first":       {has("Degraded", "", progressing, degradedBy, available), "Available", running, runs},
-		"degraded says why":           {has("", "", progressing, degradedBy, unavailable), "Degraded (ImageMissing): f has no image", down, failed},
+		"degraded has the reason":     {has("", "", progressing, degradedBy, unavailable), "Degraded (ImageMissing): f has no image", down, failed},
 		"degraded without a message":  {has("", "", condition("Degraded", "True", "ImageMissing", "")), "Degraded (ImageMissing)", down, failed},
 		"degraded without a reason":   {has("", "", condition("Degraded", "True", "", "m")), "Degraded: m", down, failed},
 		"progressing":                 {has("Pending", "m", progressing), "Progressing", deploying, provisioning},
@@ -130,7 +130,7 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// What has one type to some and another to others is written for those only who know it.
+// A field whose type differs between revisions is written for clients of a known revision only.
 func TestTheEnvironmentIsWrittenForTheRevisionOfTheRecord(t *testing.T) {
 	for was, want := range map[string][2]string{"plan": {"prod", ""}, "head": {"", "prod"}, "": {}, "later": {}} {
 		r := &record{Spec: v1alpha1.DeploymentRecordSpec{TargetEnvironment: "prod"}}
@@ -142,7 +142,7 @@ func TestTheEnvironmentIsWrittenForTheRevisionOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestWhatAClientCannotSayStays(t *testing.T) {
+func TestFieldsThatAClientCannotSetStay(t *testing.T) {
 	made := metav1.NewTime(time.Unix(1000, 0))
 	rps := &v1alpha1.NFRRequirements{MinThroughputRPS: new(int32(5)), Consistency: v1alpha1.ConsistencyStrong}
 	before := func(was revision) *draft {

@@ -42,7 +42,7 @@ func state(r *record) string {
 	return found
 }
 
-// summary says in a line how a record stands: its state and, where it is degraded, why.
+// summary is one line about a record: its state and, where it is degraded, why.
 func summary(r *record) string {
 	out := state(r)
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDegraded); out == v1alpha1.ConditionDegraded && c != nil {
@@ -70,7 +70,7 @@ var enums = map[string]struct {
 }
 
 // toWire writes what a status shows of a record: what all revisions decode, and the environment under the number that the
-// record's client knows. Of a client whose revision is not known, nothing tells which number that is.
+// record's client uses. The number is unknown for a client whose revision is not known.
 func toWire(r *record) *tolerantv1.Deployment {
 	out := toRecord(r)
 	switch revisionOf(r) {

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// Options are what the services need to know.
+// Options configure the services.
 type Options struct {
 	// Namespace has the records of calls that name no namespace.
 	Namespace string
@@ -23,12 +23,12 @@ type Options struct {
 	Version string
 	// Nodes reads the nodes of the cluster. It may be a cache.
 	Nodes ctrlclient.Reader
-	// Preconditions says of a spec that is about to be written why it cannot be deployed as things are now, nil if it
+	// Preconditions returns why a spec that is about to be written cannot be deployed as things are now, nil if it
 	// can. A *server.Error goes to the caller. Nil checks nothing.
 	Preconditions func(ctx context.Context, spec *v1alpha1.DeploymentRecordSpec) error
 }
 
-// Add has a server serve the DeploymentRecords of an API server, and say how it and the cluster are doing.
+// Add has a server serve the DeploymentRecords of an API server, and report its health and the cluster's.
 func Add(s *server.Server, api *rest.Config, o Options) error {
 	apiClient, err := uncached.New(api, fieldManager)
 	if err != nil {

@@ -23,7 +23,7 @@ type seven struct {
 	bindings []*oaasdeployment.ClassFunctionBinding
 }
 
-// The tags that the fields of either message begin with. No tag is in both, so that the first byte tells.
+// The tags that the fields of either message begin with. No tag is in both, so that the first byte identifies the message.
 var (
 	nfrTags     = []byte{0x08, 0x10, 0x19, 0x21}
 	bindingTags = []byte{0x0A, 0x12, 0x1A, 0x20, 0x2A}
@@ -72,7 +72,7 @@ func within(path string, err error) error {
 	})
 }
 
-// revisionIn finds out which revision a unit is of, "" if nothing tells. What only the plan's has comes first: its clients
+// revisionIn finds out which revision a unit is of, "" if nothing shows it. What only the plan's has comes first: its clients
 // cannot read the other's answers, while the latest clients lose no more than a field of theirs.
 func revisionIn(in *tolerantv1.DeploymentUnit, s seven) revision {
 	functions := in.GetFunctions()

@@ -31,7 +31,7 @@ func requireInvalid(t require.TestingT, err error, field string) {
 }
 
 // Each field of either message, alone, is treated as what it is.
-func TestTheFirstTagTellsRequirementsFromBindings(t *testing.T) {
+func TestTheFirstTagIdentifiesTheMessage(t *testing.T) {
 	for _, n := range []*oaasdeployment.NfrRequirements{
 		{MaxLatencyMs: new(uint32(1))}, {MinThroughputRps: new(uint32(0))}, {Availability: new(0.999)}, {CpuUtilizationTarget: new(0.7)}, {},
 	} {
@@ -54,7 +54,7 @@ func TestTheFirstTagTellsRequirementsFromBindings(t *testing.T) {
 	assert.Equal(t, seven{}, s, "nothing is neither")
 }
 
-func TestWhatIsNeitherIsRefusedByName(t *testing.T) {
+func TestAnUnknownMessageIsRefusedByName(t *testing.T) {
 	known := slices.Concat(nfrTags, bindingTags)
 	for first := range 256 {
 		if slices.Contains(known, byte(first)) {
@@ -84,7 +84,7 @@ func TestWhatIsNeitherIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Protobuf lets a message that stands once come in pieces.
+// Protobuf lets a message that occurs once come in pieces.
 func TestRequirementsInPiecesAreOne(t *testing.T) {
 	s, err := decodeSeven([][]byte{
 		encoded(t, &oaasdeployment.NfrRequirements{Availability: new(0.9)}),
@@ -96,7 +96,7 @@ func TestRequirementsInPiecesAreOne(t *testing.T) {
 	assert.Equal(t, uint32(5), s.nfr.GetMaxLatencyMs())
 }
 
-func TestWhatAUnitHasTellsItsRevision(t *testing.T) {
+func TestTheFieldsOfAUnitShowItsRevision(t *testing.T) {
 	function := func(f *oaasdeployment.FunctionDeploymentSpec) *tolerantv1.DeploymentUnit {
 		return &tolerantv1.DeploymentUnit{Functions: []*oaasdeployment.FunctionDeploymentSpec{{FunctionKey: "f"}, f}}
 	}
@@ -105,7 +105,7 @@ func TestWhatAUnitHasTellsItsRevision(t *testing.T) {
 		unit *tolerantv1.DeploymentUnit
 		want revision
 	}{
-		"nothing that tells": {&tolerantv1.DeploymentUnit{
+		"nothing that shows it": {&tolerantv1.DeploymentUnit{
 			Id: "i", PackageName: "p", ClassKey: "c", TargetEnv: "e", CreatedAt: &oaascommon.Timestamp{},
 			Functions: []*oaasdeployment.FunctionDeploymentSpec{{FunctionKey: "f"}},
 		}, ""},

@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// reader turns messages into a spec. It goes on after what it refuses, so that a caller is told of all at once.
+// reader turns messages into a spec. It goes on after what it refuses, so that a caller gets all violations at once.
 type reader struct{ bad server.Violations }
 
 func (r *reader) refuse(field, description string) { r.bad.Add(field, description) }
@@ -71,7 +71,7 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 	at := path + ".provision_config"
 	f := v1alpha1.FunctionSpec{
 		FunctionKey: in.GetFunctionKey(), Description: in.GetDescription(), AvailableLocation: in.GetAvailableLocation(),
-		// What older clients say counts where the latest message says nothing.
+		// The fields of older clients apply where the latest message leaves them empty.
 		Image:           cmp.Or(p.GetContainerImage(), in.GetImage()),
 		HTTP2:           p.GetNeedHttp2(),
 		MaxConcurrency:  r.int32(at+".max_concurrency", p.GetMaxConcurrency()),
@@ -149,7 +149,7 @@ func (r *reader) quantity(field, text string) *resource.Quantity {
 	return &q
 }
 
-// nfr reads requirements. Ones that ask nothing are none.
+// nfr reads requirements. Empty ones are none.
 func (r *reader) nfr(path string, in *oaasdeployment.NfrRequirements) *v1alpha1.NFRRequirements {
 	if in == nil {
 		return nil
@@ -204,7 +204,7 @@ func telemetry(in *oaasdeployment.TelemetrySpec) *v1alpha1.Telemetry {
 
 // Bounds of a time that can be written as RFC 3339, in seconds since 1970.
 var (
-	firstSecond = time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC).Unix() // the second before stands for no time
+	firstSecond = time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC).Unix() // the second before means no time
 	lastSecond  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
 )
 

@@ -63,8 +63,8 @@ func read(t require.TestingT, sent proto.Message) *unit {
 	return u
 }
 
-// Whatever a unit of the latest revision says, it can be told from the spec: nothing is lost, doubles neither.
-func TestASpecHasAllThatAUnitSays(t *testing.T) {
+// The spec keeps whatever a unit of the latest revision has: nothing is lost, doubles neither.
+func TestASpecKeepsAllFieldsOfAUnit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawn(t, &oaasdeployment.DeploymentUnit{})
 		u := read(t, sent)
@@ -76,7 +76,7 @@ func TestASpecHasAllThatAUnitSays(t *testing.T) {
 }
 
 // The plan's units have the same under other numbers.
-func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
+func TestASpecKeepsAllFieldsOfAUnitOfThePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nfr := drawn(t, &oaasdeployment.NfrRequirements{})
 		sent := &tolerantv1.DeploymentUnit{
@@ -109,7 +109,7 @@ func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 	})
 }
 
-// A retry is nothing new, whatever the unit says and however often, after the API server has had the record.
+// A retry is nothing new, whatever the unit has and however often, after the API server has had the record.
 func TestAUnitThatIsDeployedAgainChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawn(t, &oaasdeployment.DeploymentUnit{})
@@ -162,7 +162,7 @@ func TestWhatASpecCannotHoldIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Where both revisions say something, the latest counts.
+// Where both revisions set a field, the latest one applies.
 func TestTheLatestRevisionComesFirst(t *testing.T) {
 	u := read(t, &oaasdeployment.DeploymentUnit{Functions: []*oaasdeployment.FunctionDeploymentSpec{{
 		FunctionKey: "f", Replicas: 3, Image: "old",

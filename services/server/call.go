@@ -22,7 +22,7 @@ import (
 // restService is the label and log value of all REST calls. gRPC calls have the name of their service.
 const restService = "rest"
 
-// other stands for unknown services and methods, whose number callers could increase without limit.
+// other replaces unknown services and methods, whose number callers could increase without limit.
 const other = "other"
 
 // isHealth reports whether a method is the health probe of REST.
@@ -46,7 +46,7 @@ type call struct {
 	browser browser
 	// correlation is the correlation ID of the caller, "" if there is none.
 	correlation string
-	// warn tells the caller what is wrong with the answer.
+	// warn passes to the caller what is wrong with the answer.
 	warn func(context.Context, string)
 	// bytes is what the body uses of the pool.
 	bytes *account

@@ -236,7 +236,7 @@ const corev1NamespaceTerminating metav1.CauseType = "NamespaceTerminating"
 const (
 	// noField is how the API server writes the path of an object as a whole.
 	noField = "<nil>"
-	// notChecked is in a cause beside others: the API server stops at some errors. It says nothing of the request.
+	// notChecked is in a cause beside others: the API server stops at some errors. It is no fault of the request.
 	notChecked = "some validation rules were not checked"
 )
 

@@ -51,7 +51,7 @@ func TestATimeoutOfAClientIsNotTheCallersDeadline(t *testing.T) {
 	assert.Nil(t, answerTo(t.Context(), nil))
 }
 
-func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
+func TestAMissingObjectDiffersFromAnUnservedKind(t *testing.T) {
 	resource := schema.GroupResource{Group: "berth.dev", Resource: "environments"}
 	for name, tc := range map[string]struct {
 		err  error
@@ -73,30 +73,30 @@ func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 	}
 }
 
-// A refusal of the API server names a field, and nothing that only its authors know.
+// A refusal of the API server names a field, and nothing internal to it.
 func TestFieldsOfTheAPIServer(t *testing.T) {
 	const checked = `Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors`
 	want := map[string]string{
-		"a rule about the name":           "metadata.name: must be short",
-		"the same, with a type":           "metadata.name: must be short",
-		"the same, of an older CRD":       "metadata.name: must be short",
-		"a rule about the object":         "request: one of both must be there",
-		"rules that were not checked":     "spec.cpu: must be a quantity",
-		"a field that is in its message":  "spec.cpu: spec.cpu must be a quantity",
-		"another field in the message":    "spec: 1.5 is too much",
-		"a value, which the caller knows": `spec.cpu: Invalid value: "much": spec.cpu must be a quantity`,
-		"a value that is a word":          "spec.on: Invalid value: true: must be false",
+		"a rule about the name":              "metadata.name: must be short",
+		"the same, with a type":              "metadata.name: must be short",
+		"the same, of an older CRD":          "metadata.name: must be short",
+		"a rule about the object":            "request: one of both must be there",
+		"rules that were not checked":        "spec.cpu: must be a quantity",
+		"a field that is in its message":     "spec.cpu: spec.cpu must be a quantity",
+		"another field in the message":       "spec: 1.5 is too much",
+		"a value, which the caller has sent": `spec.cpu: Invalid value: "much": spec.cpu must be a quantity`,
+		"a value that is a word":             "spec.on: Invalid value: true: must be false",
 	}
 	for name, causes := range map[string][][2]string{
-		"a rule about the name":           {{"metadata", "Invalid value: metadata.name must be short"}},
-		"the same, with a type":           {{"metadata", `Invalid value: "object": metadata.name must be short`}},
-		"the same, of an older CRD":       {{"<nil>", "Invalid value: metadata.name must be short"}},
-		"a rule about the object":         {{"<nil>", `Invalid value: "object": one of both must be there`}},
-		"rules that were not checked":     {{"<nil>", checked}, {"spec.cpu", "must be a quantity"}},
-		"a field that is in its message":  {{"spec.cpu", "spec.cpu must be a quantity"}},
-		"another field in the message":    {{"spec", "1.5 is too much"}},
-		"a value, which the caller knows": {{"spec.cpu", `Invalid value: "much": spec.cpu must be a quantity`}},
-		"a value that is a word":          {{"spec.on", "Invalid value: true: must be false"}},
+		"a rule about the name":              {{"metadata", "Invalid value: metadata.name must be short"}},
+		"the same, with a type":              {{"metadata", `Invalid value: "object": metadata.name must be short`}},
+		"the same, of an older CRD":          {{"<nil>", "Invalid value: metadata.name must be short"}},
+		"a rule about the object":            {{"<nil>", `Invalid value: "object": one of both must be there`}},
+		"rules that were not checked":        {{"<nil>", checked}, {"spec.cpu", "must be a quantity"}},
+		"a field that is in its message":     {{"spec.cpu", "spec.cpu must be a quantity"}},
+		"another field in the message":       {{"spec", "1.5 is too much"}},
+		"a value, which the caller has sent": {{"spec.cpu", `Invalid value: "much": spec.cpu must be a quantity`}},
+		"a value that is a word":             {{"spec.on", "Invalid value: true: must be false"}},
 	} {
 		status := apierrors.NewInvalid(schema.GroupKind{Group: "berth.dev", Kind: "ResourceLimit"}, "x", nil)
 		status.ErrStatus.Details.Causes = nil
@@ -111,7 +111,7 @@ func TestFieldsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// What is wrong with JSON is said in the words of JSON, with the keys that there are.
+// Errors in JSON are described in the terms of JSON, with the keys that there are.
 func TestRefusedJSONNamesNoTypeOfTheProgram(t *testing.T) {
 	type inner struct {
 		Labels map[string]string `json:"labels"`

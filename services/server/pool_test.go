@@ -211,7 +211,7 @@ func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 }
 
 // Two addresses that guess tokens, as fast as they may each, used up the limit for all.
-func TestAddressesThatGuessTokensLockNobodyOut(t *testing.T) {
+func TestAddressesThatGuessTokensLockNoCallerOut(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
 	tk := newTokens("console.limits", 5*time.Second, clock)
 	tk.set(10, 5)

@@ -30,7 +30,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 )
 
-func TestOneMissIsNoNews(t *testing.T) {
+func TestOneFailedCheckChangesNothing(t *testing.T) {
 	var r reach
 	for i, tc := range []struct{ there, serving, changed bool }{
 		{true, true, false},
@@ -48,7 +48,7 @@ func TestOneMissIsNoNews(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsAnAnswer(t *testing.T) {
+func TestAServerErrorIsNoAnswer(t *testing.T) {
 	code := 0
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "/readyz", r.URL.Path)

@@ -192,7 +192,7 @@ func badKey(below string, err error, in reflect.Type) Violation {
 	return Violation{Field: join(below, key), Description: description}
 }
 
-// knownKeys returns the keys that can stand in the place of an unknown one. It returns none below a map, whose keys may have dots.
+// knownKeys returns the keys that may replace an unknown one. It returns none below a map, whose keys may have dots.
 func knownKeys(in reflect.Type, path string) (keys []string) {
 	parents := strings.Split(path, ".")
 	for _, name := range parents[:len(parents)-1] {

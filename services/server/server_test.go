@@ -177,7 +177,7 @@ func TestErrorsOfTheAPIServer(t *testing.T) {
 }
 
 // If the API server does not answer, nothing is known about the caller. Every answer except an approval is a refusal.
-func TestWhatIsWrongWithACaller(t *testing.T) {
+func TestEveryReviewWithoutApprovalIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want codes.Code
@@ -230,7 +230,7 @@ func FuzzTimeouts(f *testing.F) {
 }
 
 // The correlation ID of a caller is in every answer and in the log, unless it cannot be logged.
-func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
+func TestACallIsFoundByItsCorrelation(t *testing.T) {
 	s, log := logging(t)
 	s.reviews.authn = users(func(h http.Header) (string, bool) { return "alice", h.Get("Authorization") != "" })
 	seen := ""
@@ -324,7 +324,7 @@ func TestAWarningIsInTheAnswerAndInTheLog(t *testing.T) {
 	resp.Body.Close()
 	assert.Equal(t, []string{`299 - "\"small\" is damaged: é"`}, resp.Header.Values("Warning"))
 	assert.Equal(t, 2, strings.Count(log.String(), "is damaged"))
-	Warn(t.Context(), text) // no call: no one to tell
+	Warn(t.Context(), text) // no call: no caller to warn
 }
 
 // A pod that is ready is sent calls.

@@ -25,7 +25,7 @@ const (
 	tokenAddresses = 4096
 )
 
-// digest stands for a token: its hash with a key that is new at every start.
+// digest identifies a token: its hash with a key that is new at every start.
 type digest [sha256.Size]byte
 
 // tokens limits the reviews of tokens that are not cached as valid, so that random tokens use no capacity of known

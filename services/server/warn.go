@@ -18,7 +18,7 @@ const (
 	warningHeader, warningCode = "Warning", 299
 )
 
-// Warn logs what is wrong with an answer of a call that succeeds nevertheless, and tells it the caller: in the metadata of a gRPC
+// Warn logs what is wrong with an answer of a call that succeeds nevertheless, and passes it to the caller: in the metadata of a gRPC
 // answer, and in the header of a REST answer. It must be called before the answer is written.
 func Warn(ctx context.Context, text string) {
 	if c := callOf(ctx); c.warn != nil {

@@ -46,8 +46,8 @@ func CapacityMix(app string, spotPercent, minOnDemand int32, changes ...func(*v1
 	return m
 }
 
-// PodTemplate makes the template of a workload's pods: one container that asks
-// for 100m CPU and 64Mi.
+// PodTemplate makes the template of a workload's pods: one container that requests
+// 100m CPU and 64Mi.
 func PodTemplate(app string, changes ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(app), Annotations: map[string]string{}},
@@ -160,7 +160,7 @@ func Pod(app, name string, template ...func(*corev1.PodTemplateSpec)) *corev1.Po
 // Heap returns the bytes that are live, for what something takes to be measured.
 func Heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // what finalizers release
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
@@ -208,7 +208,7 @@ func OnNodesWith(key, value string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// OnNode ties a template's pods to one node, which says nothing about its type.
+// OnNode ties a template's pods to one node, whatever its type is.
 func OnNode(name string) func(*corev1.PodTemplateSpec) {
 	return OnNodesWith(corev1.LabelHostname, name)
 }

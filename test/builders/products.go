@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ResourceLimit makes a size that says nothing but its name.
+// ResourceLimit makes a size that has nothing but its name.
 func ResourceLimit(name string, changes ...func(*v1alpha1.ResourceLimitSpec)) *v1alpha1.ResourceLimit {
 	l := &v1alpha1.ResourceLimit{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"},

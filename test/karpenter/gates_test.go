@@ -60,7 +60,7 @@ func (w *autoscaled) waitRollout(d *appsv1.Deployment) {
 	})
 }
 
-// Why there is a gate. Karpenter does not know the rule in Berth's Filter: for pods that wait for an on-demand node it
+// Why there is a gate. Karpenter does not have the rule in Berth's Filter: for pods that wait for an on-demand node it
 // launches spot nodes, the cheaper ones. Their capacity stays free, and they are not consolidated, since Karpenter expects the
 // pods on them. Once they are reclaimed, others of their kind replace them. docs/autoscalers.md warns of this.
 func TestWithoutTheGateKarpenterLaunchesNodesOfTheWrongType(t *testing.T) {

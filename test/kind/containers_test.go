@@ -123,9 +123,9 @@ func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
 
 	setDryRun(w, true)
 	t.Cleanup(func() { setDryRun(w, false) })
-	waitTold(w, "from=false to=true")
+	waitChangeLogged(w, "from=false to=true")
 	setDryRun(w, false)
-	waitTold(w, "from=true to=false")
+	waitChangeLogged(w, "from=true to=false")
 	assert.Equal(t, before, starts(w), "no pod was replaced, and no container started again")
 }
 
@@ -152,8 +152,8 @@ func setDryRun(w *testenv.World, is bool) {
 	})
 }
 
-// waitTold waits until every replica says that dryRun was changed.
-func waitTold(w *testenv.World, change string) {
+// waitChangeLogged waits until every replica logs that dryRun was changed.
+func waitChangeLogged(w *testenv.World, change string) {
 	w.T.Helper()
 	w.Within(startTimeout, "every replica uses the changed dryRun, "+change, func() (bool, string) {
 		pods := berthPods(w, "berth-controller")

@@ -24,7 +24,7 @@ import (
 // shop is the environment of a test, and its database.
 const shop = "shop"
 
-// What the containers of an environment have is what its spec says: names, credentials, logs, limits.
+// The containers of an environment have what its spec has: names, credentials, logs, limits.
 func TestTheContainersOfAnEnvironment(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
@@ -37,7 +37,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 
 	for _, from := range serving {
 		for _, to := range serving {
-			assert.Regexp(t, "^"+to+"-", ask(w, e, from, "http://"+to+":8080/"), "%s, asked by %s", to, from)
+			assert.Regexp(t, "^"+to+"-", ask(w, e, from, "http://"+to+":8080/"), "%s, called by %s", to, from)
 		}
 		assert.Contains(t, ask(w, e, from, "tcp://database:5432"), ":5432", "the database, as %s finds it", from)
 	}
@@ -60,7 +60,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(32<<20), strings.TrimSpace(memoryLimit(w, e, "backend")))
 }
 
-// A new image is rolled out while someone keeps asking.
+// A new image is rolled out while a client keeps sending requests.
 func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
@@ -108,7 +108,7 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	}
 }
 
-// Who ends may stay so, or is started again; what ran before a node was restarted runs afterwards, but not what was stopped.
+// By its policy, a container stays ended or is restarted; what ran before a node was restarted runs afterwards, but not what was stopped.
 func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	w := testenv.New(t)
 	policy := func(c v1alpha1.EnvironmentContainer, p v1alpha1.EnvironmentRestartPolicy) v1alpha1.EnvironmentContainer {

@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// A spot node is drained with kubectl, as people do before a reclaim: its
-// replicas go to the other one, and never fewer are Ready than the budget says.
+// A spot node is drained with kubectl, as users do before a reclaim: its
+// replicas go to the other one, and never fewer are Ready than the budget requires.
 func TestASpotNodeIsDrained(t *testing.T) {
 	w := testenv.New(t)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MinAvailable("9")), builders.Deployment("web", 10, probed))
@@ -37,7 +37,7 @@ func TestASpotNodeIsDrained(t *testing.T) {
 	assert.GreaterOrEqual(t, all, 9, "Ready replicas at any instant")
 }
 
-// A spot node is gone without a word: what ran there is recreated on the other one.
+// A spot node vanishes: what ran there is recreated on the other one.
 func TestASpotNodeVanishes(t *testing.T) {
 	w := testenv.New(t)
 	soon := func(pod *corev1.PodTemplateSpec) {

@@ -22,7 +22,7 @@ import (
 )
 
 // The published examples run on real nodes as they are sent by a client without a token. Their images are not there: the image of
-// hack/kind stands in under each name. It listens where published images do.
+// hack/kind replaces them under each name. It listens where published images do.
 func TestThePublishedExamplesRun(t *testing.T) {
 	w := testenv.New(t)
 	units := published.Units(t)

@@ -112,7 +112,7 @@ func TestAnEnvironmentByGRPC(t *testing.T) {
 	}
 	assert.Regexp(t, `^backend-[0-9a-z-]+ serves on :8080$`, strings.Join(logs(), "\n"))
 
-	w.Within(startTimeout, "metrics-server knows what the container uses", func() (bool, string) {
+	w.Within(startTimeout, "metrics-server has what the container uses", func() (bool, string) {
 		r, err := c.GetEnvironmentStatus(ctx, &schedulerv1.GetEnvironmentStatusRequest{Id: id})
 		if err != nil || len(r.GetContainerMetrics()) != 1 {
 			return false, fmt.Sprint(err, r)
@@ -122,7 +122,7 @@ func TestAnEnvironmentByGRPC(t *testing.T) {
 		return m.GetMemoryUsageBytes() > 1<<20 && m.GetMemoryUsageBytes() < 32<<20, m.String()
 	})
 
-	// A process that ends is restarted by policy, and the client can tell.
+	// A process that ends is restarted by policy, and the client sees that.
 	e := testenv.Read(w, id, &v1alpha1.Environment{})
 	pod := podsOf(w, e, "backend")[0]
 	_, err = w.Kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "exit", nil).DoRaw(ctx)

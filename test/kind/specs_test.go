@@ -21,7 +21,7 @@ func TestAMixInAnnotationsNeedsNoOtherObject(t *testing.T) {
 
 func TestARollingUpdateIsExact(t *testing.T) { specs.ARollingUpdateIsExact(testenv.New(t), 10, 70, 3) }
 
-func TestSpotComesBack(t *testing.T) {
+func TestReplicasReturnToSpot(t *testing.T) {
 	w := testenv.New(t)
 	specs.SpotComesBack(w, nodesOf(w, "spot")...)
 }

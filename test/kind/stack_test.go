@@ -81,7 +81,7 @@ func restarts(pods []corev1.Pod) (n int32) {
 	return n
 }
 
-// seen says how pods stand.
+// seen describes the state of pods.
 func seen(pods []corev1.Pod) string {
 	var all []string
 	for i := range pods {
@@ -105,13 +105,13 @@ func waitNode(w *testenv.World, name string) {
 	w.Tool("kubectl", "wait", "--for=condition=Ready", "node/"+name, "--timeout=2m")
 }
 
-// ask is what a container of an app gets of a URL.
+// ask returns what a container of an app gets from a URL.
 func ask(w *testenv.World, e *v1alpha1.Environment, component, url string) string {
 	w.T.Helper()
 	return string(w.Tool("kubectl", "--namespace", e.Status.Namespace, "exec", "deployment/"+component, "--", "/app", "-get", url))
 }
 
-// memoryLimit is what a container may have, as the kernel knows it.
+// memoryLimit is what a container may have, as the kernel has it.
 func memoryLimit(w *testenv.World, e *v1alpha1.Environment, component string) string {
 	w.T.Helper()
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {

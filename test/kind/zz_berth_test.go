@@ -14,7 +14,7 @@ import (
 
 // After all other tests: Berth's own containers are Ready by their probes, none ended by itself, and the API server refused
 // them nothing.
-func TestBerthItselfIsWell(t *testing.T) {
+func TestBerthIsHealthy(t *testing.T) {
 	w := testenv.New(t)
 	for _, program := range programs {
 		waitRolledOut(w, program)
@@ -23,12 +23,12 @@ func TestBerthItselfIsWell(t *testing.T) {
 		for _, p := range pods {
 			assert.True(t, testenv.Ready(&p), p.Name)
 			if ended := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended != nil {
-				// The one whose node vanished: no one was there to see how it ended.
+				// The one whose node vanished: its kubelet could not report how it ended.
 				assert.Equal(t, "Unknown", ended.Reason, "how %s ended: %+v", p.Name, ended)
 			}
 			log := logs(w, berthNamespace, p.Name)
 			for line := range strings.Lines(log) {
-				// Into a namespace that is on its way out no one may write: an event about a pod of a test that has ended.
+				// A namespace that is being deleted refuses writes: an event about a pod of a test that has ended.
 				assert.False(t, strings.Contains(line, "forbidden") && !strings.Contains(line, "because it is being terminated"), "%s: %s", p.Name, line)
 			}
 			assert.NotContains(t, log, "panic", p.Name)

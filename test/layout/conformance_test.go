@@ -24,7 +24,7 @@ var (
 
 // Each row of the page names make targets that exist, and tests that exist.
 func TestEveryPromiseNamesATestAndItsTarget(t *testing.T) {
-	targets := []string{"by hand", "-"} // -: the row says why there is none
+	targets := []string{"by hand", "-"} // -: the row has why there is none
 	targets = append(targets, matches(target, read(t, "Makefile"))...)
 	tests := testsOf(t, "../..")
 	rows := 0

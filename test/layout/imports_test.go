@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	"what decides reads no API": {
 		from: ours("internal"), to: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http"},
 		except:  func(from, _ string) bool { return in(from, ours(withIO...)...) },
-		why:     "decisions are functions of values; I/O stands around them",
+		why:     "decisions are functions of values; I/O is around them",
 		refuses: []edge{{module + "internal/mix/rebalance", "k8s.io/client-go/kubernetes"}},
 	},
 	"apis imports nothing of ours": {
@@ -80,7 +80,7 @@ var rules = map[string]rule{
 	},
 	"internal imports neither side": {
 		from: ours("internal"), to: ours("plugins", "scheduler", "controllers", "services", "cmd", "hack", "test"),
-		why:     "internal stands below all others",
+		why:     "internal is below all others",
 		refuses: []edge{{module + "internal/mix/policy", module + "plugins/capacitymix"}},
 	},
 	"command groups of the CLI stand side by side": {

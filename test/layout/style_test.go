@@ -32,6 +32,7 @@ var (
 	longText  = regexp.MustCompile("[\"`].{80}|<[a-z]+ ")
 	// documentID is an id of the contracts. docs/conformance.md maps ids to tests; a comment must explain itself.
 	documentID = regexp.MustCompile(`\b(?:ENV|RL|CR|DOL)-\d+\b|\bissue \d+\b`)
+	testOfID   = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)(?:ENV|RL|CR|DOL|P)\d`)
 )
 
 // source is a Go file that a person wrote.
@@ -83,6 +84,14 @@ var styleRules = map[string]problem{
 		for _, d := range s.ast.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() && f.Recv == nil && testName.MatchString(f.Name.Name) && len(f.Name.Name) > maxTestName {
 				found = append(found, fmt.Sprintf("%s:%d: %s has %d characters", s.path, s.files.Position(f.Pos()).Line, f.Name.Name, len(f.Name.Name)))
+			}
+		}
+		return found
+	},
+	"names of tests have no ids of documents": func(s *source) (found []string) {
+		for _, d := range s.ast.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() && testOfID.MatchString(f.Name.Name) {
+				found = append(found, fmt.Sprintf("%s:%d: %s", s.path, s.files.Position(f.Pos()).Line, f.Name.Name))
 			}
 		}
 		return found
@@ -167,9 +176,10 @@ func TestEveryStyleRuleCanFail(t *testing.T) {
 		"production functions have at most 80 lines": parse(t, "a.go", "package a\n\nfunc f() {\n"+long+"}\n"),
 		"lines have at most 140 columns":             parse(t, "a.go", "package a\n\n// "+strings.Repeat("x", maxLineLength)+"\n"),
 		"names of tests have at most 60 characters":  parse(t, "a_test.go", "package a\n\nfunc Test"+strings.Repeat("X", maxTestName)+"() {}\n"),
+		"names of tests have no ids of documents":    parse(t, "a_test.go", "package a\n\nfunc TestRL06EveryRule() {}\n"),
 		"comments name no ids of documents":          parse(t, "a.go", "package a\n\n// ENV-7 demands this.\nfunc f() {}\n"),
 	} {
 		assert.NotEmpty(t, styleRules[name](s), name)
 	}
-	assert.Len(t, styleRules, 5)
+	assert.Len(t, styleRules, 6)
 }

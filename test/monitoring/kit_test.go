@@ -347,7 +347,7 @@ func TestServiceMonitorsScrapeWithTLSAndAToken(t *testing.T) {
 	lines := strings.Split(string(read(t, "manifests/monitoring/servicemonitor.yaml")), "\n")
 	for i, l := range lines {
 		if strings.Contains(l, "insecureSkipVerify: true") {
-			assert.Contains(t, lines[i-1], "#", "nothing says why the certificate is not checked")
+			assert.Contains(t, lines[i-1], "#", "no comment has why the certificate is not checked")
 		}
 	}
 }
@@ -366,11 +366,11 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 		}
 	}
 	for name := range all {
-		assert.True(t, named[name], "%s stands in no table of the docs", name)
+		assert.True(t, named[name], "%s is in no table of the docs", name)
 	}
 }
 
-// Whoever is called at night finds every reason in the runbook, and every
+// An operator on call finds every reason in the runbook, and every
 // result and outcome.
 func TestRunbooksNameEveryReason(t *testing.T) {
 	reasons := append(constants(t, "internal/mix/rebalance", "Reason"), constants(t, "controllers/mix/rebalance", "Reason")...)

@@ -14,7 +14,7 @@ import (
 
 // The parser of Prometheus is not among Berth's modules, and one test is no
 // reason to take it in. What follows finds the selectors of an expression. It
-// refuses what it does not know, so that nothing is passed over.
+// refuses unknown syntax, so that nothing is passed over.
 
 // selector is one vector selector of an expression.
 type selector struct {
@@ -162,7 +162,7 @@ func (p *reader) name(t string) error {
 }
 
 // lex cuts an expression into tokens. Only between brackets, where a duration
-// stands, may there be a variable of Grafana's outside of a string.
+// is allowed, may there be a variable of Grafana's outside of a string.
 func lex(expr string) (tokens []string, err error) {
 	bracket := false
 	for i := 0; i < len(expr); {
@@ -238,7 +238,7 @@ func TestExpressionsAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoExpressionIsRefused(t *testing.T) {
+func TestAnInvalidExpressionIsRefused(t *testing.T) {
 	for _, expr := range []string{
 		"", "1 + 1", "sum(x", "sum x)", "rate(x[5m)", "ratee(x[5m])", "sum by (a x", "sum by (1) (x)", "$x", "x # y",
 		"up{", `up{job="a}`, `{job="a"}`, `up{job}`, `up{job=a}`, `up{job="a" b="c"}`,

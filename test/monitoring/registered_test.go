@@ -74,7 +74,7 @@ func described(t *testing.T, c prometheus.Collector) map[string]*metric {
 	return found
 }
 
-// learn adds what samples tell: the values of labels whose values the code fixes.
+// learn adds what samples have: the values of labels whose values the code fixes.
 func learn(all map[string]*metric, families []*dto.MetricFamily, fixed ...string) {
 	for _, f := range families {
 		m := all[f.GetName()]
@@ -122,7 +122,7 @@ func ofController(t *testing.T) map[string]*metric {
 	maps.Copy(all, described(t, records.NewCollector(nil)))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
-			all[name].histogram = m.histogram // a description does not report it
+			all[name].histogram = m.histogram // a description does not have it
 		}
 	}
 
@@ -252,7 +252,7 @@ func declared(t *testing.T, folder string) map[string]*metric {
 	s := sourceOf(t, folder)
 	found := map[string]*metric{}
 	for _, m := range s.Metrics {
-		assert.NotEmpty(t, m.Help, "%s says nothing of itself", m.Name)
+		assert.NotEmpty(t, m.Help, "%s has no help text", m.Name)
 		found[m.Name] = &metric{labels: m.Labels, histogram: m.Kind == "histogram", values: map[string][]string{}}
 	}
 	if folder == pluginFolder {

@@ -50,7 +50,7 @@ var sizes = map[string]size{
 }
 
 // 1,000 workloads with 10,000 pods on 500 nodes.
-func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
+func TestTheControllerReconcilesAThousandWorkloadsInLittleMemory(t *testing.T) {
 	s, known := sizes[os.Getenv(envSize)]
 	require.True(t, known, "%s=%s", envSize, os.Getenv(envSize))
 	namespaces, maxRSS := s.namespaces, s.maxRSS

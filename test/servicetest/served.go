@@ -35,10 +35,10 @@ import (
 type Served struct {
 	*testenv.World
 	Process *cluster.Controller
-	// Address is that of the last controller that was started; TLS is nil if it speaks plaintext.
+	// Address is that of the last controller that was started; TLS is nil if it serves plaintext.
 	Address string
 	TLS     *tls.Config
-	// Editor may do everything with objects of a kind, Viewer may read them, No one may nothing. These are their tokens.
+	// Editor may do everything with objects of a kind, Viewer may read them, Nobody may do nothing. These are their tokens.
 	Editor, Viewer, Nobody string
 	resource               string
 }
@@ -172,7 +172,7 @@ func Refused(t *testing.T, err error, code codes.Code, field string, words ...st
 	require.Contains(t, fields, field, "%v", err)
 }
 
-// Reflection asks a server about itself.
+// Reflection queries a server's reflection service.
 type Reflection struct {
 	t      *testing.T
 	stream reflectionv1.ServerReflection_ServerReflectionInfoClient

@@ -143,7 +143,7 @@ func readAudit(mark string) (marked bool, err error) {
 	return marked, err
 }
 
-// Count counts the completed requests that match from now on: what it returns says how many there were.
+// Count counts the completed requests that match from now on: the function that it returns has how many there were.
 func (w *World) Count(match func(Request) bool) func() int {
 	w.T.Helper()
 	_, err := allRequests(w.Ctx) // what was answered before does not count

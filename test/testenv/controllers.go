@@ -65,7 +65,7 @@ func (w *World) WaitLeads(c *cluster.Controller) {
 	Becomes(w, "the controller leads", 1, func() int { return w.Metric(c, "leader_election_master_status", nil) })
 }
 
-// StartController starts a replica of the controller, which may stand by.
+// StartController starts a replica of the controller, which may be a standby.
 func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	return w.StartControllerWith(cluster.ProgramOptions{Name: name}, changes...)
@@ -135,13 +135,13 @@ func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Confi
 	config, err := controller.Load(c.ConfigFile)
 	require.NoError(w.T, err)
 	change(config)
-	said := w.changesTold(c)
+	logged := w.loggedChanges(c)
 	w.writeConfiguration(c.ConfigFile, config)
-	w.Reaches("the controller uses its changed configuration", said+1, func() int { return w.changesTold(c) })
+	w.Reaches("the controller uses its changed configuration", logged+1, func() int { return w.loggedChanges(c) })
 }
 
-// changesTold counts the fields that a controller says were changed.
-func (w *World) changesTold(c *cluster.Controller) int {
+// loggedChanges counts the fields that a controller logs as changed.
+func (w *World) loggedChanges(c *cluster.Controller) int {
 	w.T.Helper()
 	return strings.Count(ReadFile(w.T, c.LogPath()), "The configuration was changed")
 }
@@ -151,7 +151,7 @@ func (w *World) writeConfiguration(file string, config *controller.Configuration
 	b, err := json.Marshal(config)
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
-	require.NoError(w.T, os.Rename(file+".new", file)) // no one reads half of it
+	require.NoError(w.T, os.Rename(file+".new", file)) // a reader gets all of it or nothing
 }
 
 // Mix reads a CapacityMix of the test.
@@ -202,7 +202,7 @@ func (w *World) controllerRequests(resource string, match func(Request) bool) []
 }
 
 // Evictions returns the evictions that the controller requested in the test's namespace, but for those of pods that changed
-// after they were read: each is refused with 409, changes nothing, and is requested again.
+// after they were read: each is refused with 409, changes nothing, and is sent again.
 func (w *World) Evictions() []Request {
 	w.T.Helper()
 	return w.controllerRequests("pods/eviction", func(r Request) bool { return r.Code != http.StatusConflict })
@@ -254,7 +254,7 @@ func containsAll(s string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 }
 
-// WaitSatisfied waits until the status of a mix says that it is kept and that nothing moves.
+// WaitSatisfied waits until the status of a mix reports that it is kept and that nothing moves.
 func (w *World) WaitSatisfied(mix string) *v1alpha1.CapacityMix {
 	w.T.Helper()
 	return w.WaitStatus(mix, "satisfied", func(s *v1alpha1.CapacityMixStatus) bool {
@@ -286,7 +286,7 @@ func (w *World) WaitRepaired(app string, m split.Mix, n int, within time.Duratio
 	return pods
 }
 
-// End ends a program and waits until it is gone: killed with SIGKILL, or told to
+// End ends a program and waits until it is gone: killed with SIGKILL, or ended
 // with SIGTERM, which lets a controller give its lease back.
 func End(c *cluster.Controller, kill bool) {
 	if kill {

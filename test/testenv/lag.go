@@ -37,7 +37,7 @@ func (w *World) StallingKubeconfig(resource string) (path string, stalled *atomi
 	return w.StallingKubeconfigOf(cluster.BerthSchedulerUser, resource)
 }
 
-// StallingKubeconfigOf is StallingKubeconfig of another user.
+// StallingKubeconfigOf is StallingKubeconfig for a given user.
 func (w *World) StallingKubeconfigOf(user, resource string) (path string, stalled *atomic.Bool) {
 	w.T.Helper()
 	stalled = &atomic.Bool{}

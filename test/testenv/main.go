@@ -47,7 +47,7 @@ var shared struct {
 	kubeconfig string
 	scheduler  *cluster.Scheduler
 	binary     string
-	// controller is the binary of the controller; built when a test wants it.
+	// controller is the binary of the controller; built when a test needs it.
 	controller string
 }
 

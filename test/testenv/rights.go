@@ -70,7 +70,7 @@ func (w *World) Token(serviceAccount string) string {
 	return request.Status.Token
 }
 
-// ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,
+// ReadMetricsAsSomebody reads the metrics of a program at a URL with a token,
 // which it has to have reviewed. No one may read them without being allowed to.
 func (w *World) ReadMetricsAsSomebody(url string) {
 	w.T.Helper()

@@ -30,7 +30,7 @@ const startFailureTimeout = 3 * time.Minute
 // Config is a scheduler configuration that a test changes.
 type Config map[string]any
 
-// RunScheduler starts a scheduler, makes it the world's, and kills it at the
+// RunScheduler starts a scheduler, makes it the one of the world, and kills it at the
 // end of the test.
 func (w *World) RunScheduler(o cluster.ProgramOptions) *cluster.Scheduler {
 	w.T.Helper()
@@ -115,7 +115,7 @@ func SetPluginArgs(profile map[string]any, plugin string, args map[string]any) {
 }
 
 // RequireStartFails starts a scheduler, demands that it ends by itself with an
-// exit code other than zero, and returns what it said.
+// exit code other than zero, and returns its output.
 func (w *World) RequireStartFails(o cluster.ProgramOptions) string {
 	w.T.Helper()
 	o.NoWait = true
@@ -138,7 +138,7 @@ type Measured interface {
 func (w *World) Metric(s Measured, name string, labels map[string]string) int {
 	w.T.Helper()
 	var text []byte
-	// A scheduler that has just started may not know the tests' certificate yet.
+	// A scheduler that has just started may not have read the authority of the tests' certificate yet.
 	w.Succeeds("the metrics are served", func() (err error) {
 		text, err = s.Get(w.Ctx, "/metrics")
 		return err
@@ -175,7 +175,7 @@ func (w *World) ApplyFiles(relative ...string) {
 	}
 }
 
-// FreeAddress returns a loopback address that no other user gets as long as the test process lives.
+// FreeAddress returns a loopback address that no other caller gets as long as the test process lives.
 func (w *World) FreeAddress() string {
 	w.T.Helper()
 	address, err := cluster.FreeAddress()
@@ -193,7 +193,7 @@ func (w *World) RemoveCRD(resource string) {
 	require.NoError(w.T, err)
 	w.Delete(crd)
 	version := v1alpha1.SchemeGroupVersion.Version
-	w.Fails("nobody serves the resource", apierrors.IsNotFound, func() error {
+	w.Fails("no API server serves the resource", apierrors.IsNotFound, func() error {
 		if err := w.dropFinalizers(v1alpha1.SchemeGroupVersion.WithKind(kind + "List")); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (w *World) Tool(name string, args ...string) []byte {
 }
 
 // TryTool runs kubectl or helm, built from their modules, as an administrator of the cluster, in the repository's root and
-// without anything that its user keeps at home. It returns what they print; the error has what they say beside it.
+// without anything that its user keeps at home. It returns what they print; the error has their stderr.
 func (w *World) TryTool(name string, args ...string) ([]byte, error) {
 	w.T.Helper()
 	binary, err := cluster.Binary(w.Ctx, os.Stderr, name)

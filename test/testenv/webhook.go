@@ -16,7 +16,7 @@ import (
 )
 
 // Webhook starts a controller that serves the webhook for the test's namespace,
-// and waits until the API server asks it.
+// and waits until the API server calls it.
 func (w *World) Webhook(changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	address := w.FreeAddress()
@@ -39,7 +39,7 @@ func WebhookAt(address string) func(*controller.Configuration) {
 	return func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address }
 }
 
-// Inject sets the label of the test's namespace that has the webhook asked.
+// Inject sets the label of the test's namespace that has the webhook called.
 func (w *World) Inject(value string) {
 	w.T.Helper()
 	w.LabelNamespace(v1alpha1.InjectLabel, value)
@@ -56,7 +56,7 @@ func (w *World) LabelNamespace(key, value string) {
 // see a new configuration.
 func (w *World) WaitAsked() {
 	w.T.Helper()
-	w.Eventually("the webhook is requested", func() (bool, string) {
+	w.Eventually("the webhook is called", func() (bool, string) {
 		p := builders.Pod("probe", "probe", builders.SchedulerName(""))
 		err := w.DryRun(p)
 		return err == nil && p.Spec.SchedulerName == builders.Scheduler, fmt.Sprint(err, p.Spec.SchedulerName)

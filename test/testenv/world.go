@@ -113,8 +113,7 @@ func (w *World) cleanUp() {
 	})
 }
 
-// removeStuckPods deletes pods whose node is gone, or that were told to take
-// long to terminate.
+// removeStuckPods deletes pods whose node is gone, or whose deletion takes long.
 func (w *World) removeStuckPods(ctx context.Context) {
 	now := int64(0)
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
@@ -142,7 +141,7 @@ func (w *World) StartScheduler(o cluster.ProgramOptions) *cluster.Scheduler {
 }
 
 // Eventually waits until a condition holds, for a bounded time. The condition
-// says what it saw, which is part of the failure.
+// returns what it saw, which is part of the failure.
 func (w *World) Eventually(what string, condition func() (bool, string)) {
 	w.T.Helper()
 	w.Within(cmp.Or(w.bound, SettleTimeout), what, condition)
@@ -198,7 +197,7 @@ func (w *World) Succeeds(what string, try func() error) {
 	w.Fails(what, func(err error) bool { return err == nil }, try)
 }
 
-// Fails waits until an attempt has an error of a kind, as apierrors.IsForbidden tells them.
+// Fails waits until an attempt has an error of a kind, as apierrors.IsForbidden recognizes them.
 func (w *World) Fails(what string, kind func(error) bool, try func() error) {
 	w.T.Helper()
 	w.Eventually(what, func() (bool, string) { err := try(); return kind(err), fmt.Sprint(err) })
@@ -214,7 +213,7 @@ func (w *World) Run(name string, part func(t *testing.T, w *World)) {
 	})
 }
 
-// Length returns how much a test does that stands for minutes, a time or a number of times: short, or full in
+// Length returns how much a test does that replaces minutes, a time or a number of times: short, or full in
 // `make test-faults`.
 func Length[T time.Duration | int](short, full T) T {
 	if os.Getenv("BERTH_TEST_LONG") != "" {

@@ -144,7 +144,7 @@ func (s *site) applyWebhook(v version, address string) {
 	require.NoError(s.T, s.Cluster.ApplyWebhook(s.Ctx, filepath.Join(v.root, "manifests/webhook/webhook.yaml"), address))
 }
 
-// start starts the programs of a version and waits until they are ready. They stand by while those of another version run.
+// start starts the programs of a version and waits until they are ready. They are standbys while those of another version run.
 func (s *site) start(v version, webhook string) *programs {
 	s.T.Helper()
 	p := &programs{webhook: webhook}

@@ -27,7 +27,7 @@ func TestAnUpgradeAndARollbackChangeNothing(t *testing.T) {
 }
 
 // replaceBy replaces the running programs as an upgrade of the chart does: the manifests are applied, the other programs start and
-// stand by, and then these end. It demands that nothing has changed once every controller has scaled what comes last in its queue.
+// wait as standbys, and then these end. It demands that nothing has changed once every controller has scaled what comes last in its queue.
 func (s *site) replaceBy(next version, factor float64) {
 	s.T.Helper()
 	before, since := s.settled(), time.Now()

@@ -159,7 +159,7 @@ func (t *tenant) exactBackend(replicas int) {
 	t.RequireExactPods(pods, half)
 }
 
-// remove deletes what the controllers have to let go.
+// remove deletes what has finalizers of the controllers.
 func (t *tenant) remove() {
 	t.T.Helper()
 	for _, o := range []client.Object{t.record, t.environment} {

@@ -18,7 +18,7 @@ const (
 	ControllerEnvironments = "environments"
 )
 
-// allByDefault stands for the controllers that run by default, as in kube-controller-manager.
+// allByDefault selects the controllers that run by default, as in kube-controller-manager.
 const allByDefault = "*"
 
 // programName is the name of the lease of a process that runs the controller mix.

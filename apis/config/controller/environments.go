@@ -56,7 +56,7 @@ type Environments struct {
 	// +listType=set
 	Exposures []v1alpha1.EnvironmentExposure `json:"exposures"`
 
-	// firstPort is the start of the range from which ports are allocated if none is requested by number, from 1 to
+	// firstPort is the start of the range from which ports without a hostPort are allocated, from 1 to
 	// 65535. With NodePort, the range must be within the API server's node port range. Defaults to 30000.
 	//
 	// +optional

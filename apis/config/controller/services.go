@@ -72,7 +72,7 @@ type Services struct {
 	MaxRequestBytes int32 `json:"maxRequestBytes"`
 
 	// tokenCacheSeconds is the time for which the API server's review of a bearer token is cached, in seconds from 1 to
-	// 300. Authorization is requested for each call. Defaults to 10.
+	// 300. Each call is authorized. Defaults to 10.
 	//
 	// +optional
 	TokenCacheSeconds int32 `json:"tokenCacheSeconds"`

@@ -44,7 +44,7 @@ type Configuration struct {
 	// +listType=set
 	Namespaces []string `json:"namespaces"`
 
-	// controllers are the controllers that run: mix, limits, policies, records and environments. "*" stands for those that
+	// controllers are the controllers that run: mix, limits, policies, records and environments. "*" selects those that
 	// run by default, mix, limits and policies. "name" adds one, "-name" removes one. manifests/records and
 	// manifests/environments run records and environments as Deployments of their own. An empty list serves only the
 	// services. Defaults to "*".

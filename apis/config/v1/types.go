@@ -164,7 +164,7 @@ type CapacityMixArgs struct {
 }
 
 // CapacityTypeLabel is a node label whose value is the capacity type. At most one of the two values may be empty, which
-// stands for nodes without the label, as on GKE and AKS.
+// matches nodes without the label, as on GKE and AKS.
 type CapacityTypeLabel struct {
 	// key is the key of the label.
 	//

@@ -35,7 +35,7 @@ const (
 	batch = 100
 	// callTimeout bounds one call of the API server.
 	callTimeout = 5 * time.Second
-	// withoutLease is added to the patience where there is no lease to tell whether a scheduler runs.
+	// withoutLease is added to the patience where there is no lease that shows whether a scheduler runs.
 	withoutLease = 120 * time.Second
 )
 

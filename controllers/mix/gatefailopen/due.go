@@ -37,7 +37,7 @@ func (w waiting) due(pods []*clusterstate.Pod, now time.Time, long time.Duration
 	return due
 }
 
-// within returns the pods that may be let go: those that live and that no other gate holds, in the namespaces
+// within returns the pods that may be ungated: those that live and that no other gate holds, in the namespaces
 // that are reconciled; none named are all.
 func within(pods []*clusterstate.Pod, namespaces []string) []*clusterstate.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p *clusterstate.Pod) bool {

@@ -76,7 +76,7 @@ func TestDueIsHowLongAPodWasSeen(t *testing.T) {
 	})
 }
 
-func TestWhichPodsMayBeUngated(t *testing.T) {
+func TestOnlyLivingPodsWithoutOtherGatesAreUngated(t *testing.T) {
 	all := pods("a", "b", "c", "d")
 	all[3].OtherGates = true
 	all[1].Terminating = true

@@ -14,7 +14,7 @@ type sighting struct {
 	lasts time.Duration
 }
 
-// watch tells from sightings for how long no one has led, by the clock of this
+// watch derives from sightings for how long no one has led, by the clock of this
 // process alone: a time without a read does not count.
 type watch struct {
 	// patience is how long no one must have led.

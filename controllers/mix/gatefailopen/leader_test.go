@@ -22,7 +22,7 @@ func of(holder string, renewed int) sighting {
 	return sighting{holder: holder, renewed: time.Unix(int64(renewed), 0), lasts: 15 * time.Second}
 }
 
-func TestWhoLeads(t *testing.T) {
+func TestTheWatchMeasuresHowLongNoSchedulerLeads(t *testing.T) {
 	type look struct {
 		at  int
 		saw sighting
@@ -47,8 +47,8 @@ func TestWhoLeads(t *testing.T) {
 		"a clock that is set back is a renewal":      {looks(of("a", 9), of("a", 9), of("a", 3), of("a", 3)), false},
 		"another holder at the same time":            {looks(a1, a1, of("b", 1), of("b", 1)), false},
 		"no lease":                                   {looks(missing, missing, missing, missing), true},
-		"a lease that nobody holds":                  {looks(of("", 1), of("", 1), of("", 1), of("", 1)), true},
-		"a lease that somebody takes in time":        {looks(missing, missing, missing, a1), false},
+		"a lease without a holder":                   {looks(of("", 1), of("", 1), of("", 1), of("", 1)), true},
+		"a lease that is acquired in time":           {looks(missing, missing, missing, a1), false},
 		"a look that failed":                         {looks(missing, missing, failed, missing), false},
 		"the last look failed":                       {looks(missing, missing, missing, failed), false},
 		"a process that slept":                       {append(looks(missing, missing), look{60, missing}), false},
@@ -80,9 +80,9 @@ func TestAHolderKeepsItsLeaseForAsLongAsItLasts(t *testing.T) {
 	assert.True(t, w.leaderless(at(20)), "it was given back")
 }
 
-// The watch says that no one leads exactly if what it saw was the same at every
+// The watch reports that no one leads exactly if what it saw was the same at every
 // look of an unbroken row that is long enough.
-func TestTheWatchIsWhatItsLooksSay(t *testing.T) {
+func TestTheWatchFollowsItsSightings(t *testing.T) {
 	type look struct {
 		at   time.Time
 		saw  sighting

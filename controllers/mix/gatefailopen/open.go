@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// fieldManager is who writes.
+// fieldManager is the field manager of the patches.
 const fieldManager = "berth-controller"
 
 // open lets a pod go. A pod that has changed meanwhile is left alone: a scheduler

@@ -129,7 +129,7 @@ func TestTheOrderOfWorkloadsChangesNoCondition(t *testing.T) {
 	})
 }
 
-func TestWhichChangeOfAConditionIsNews(t *testing.T) {
+func TestOnlyAChangeOfAConditionIsRecorded(t *testing.T) {
 	is := func(status metav1.ConditionStatus, age time.Duration) *metav1.Condition {
 		return &metav1.Condition{Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-age))}
 	}

@@ -37,7 +37,7 @@ import (
 // exceedsDelay is how long a mix whose namespace has too many waits until it is checked again.
 const exceedsDelay = time.Minute
 
-// FieldOwner is who writes the status, as server-side apply knows it.
+// FieldOwner is the field manager of the status in server-side apply.
 const FieldOwner = "berth-controller"
 
 // Options configure the controller. Every field is required.
@@ -126,7 +126,7 @@ func (r *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Decided requests what has to be done after a decision.
+// Decided queues the reconciles that follow from a decision.
 func (r *Controller) Decided(d workloads.Decision) {
 	for _, req := range r.Wanted(d) {
 		cm := &v1alpha1.CapacityMix{}
@@ -136,8 +136,8 @@ func (r *Controller) Decided(d workloads.Decision) {
 }
 
 // Wanted returns the requests that a decision makes: for the mixes that it
-// concerns, and after a reconcile of everything also for those that another user
-// has written to.
+// concerns, and after a reconcile of everything also for those whose status another
+// client has written.
 func (r *Controller) Wanted(d workloads.Decision) (list []reconcile.Request) {
 	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }
 	for name := range d.Mixes {

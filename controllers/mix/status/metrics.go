@@ -28,7 +28,7 @@ var (
 func init() { metrics.Registry.MustRegister(statusWrites, repairs, undoneRepairs) }
 
 // Collector shows the entries as metrics. What is gone from the store is gone
-// from the metrics. An empty mix label stands for workloads that satisfy their mix
+// from the metrics. An empty mix label is that of workloads that have their mix
 // from annotations or by default. No label names a pod, a node or a workload.
 type Collector struct {
 	Workloads *workloads.Store

@@ -225,7 +225,7 @@ func TestARepairPatchesThePodAsItWasRead(t *testing.T) {
 func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
 	r, kube := reconciler(1000)
 	r.SetRepairs(0)
-	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is requested again")
+	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is requeued")
 	assert.Empty(t, patches(kube))
 	assert.False(t, r.note(decided()))
 

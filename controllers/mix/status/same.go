@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// sameStatus is equality.Semantic.DeepEqual for statuses. It is requested after every
+// sameStatus is equality.Semantic.DeepEqual for statuses. It is called after every
 // event and does without reflection.
 func sameStatus(a, b *v1alpha1.CapacityMixStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration && a.WorkloadCount == b.WorkloadCount && a.SatisfiedCount == b.SatisfiedCount &&

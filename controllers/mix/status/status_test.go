@@ -97,7 +97,7 @@ func mixOf(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
 	return cm
 }
 
-func TestComposeSaysHowAWorkloadStands(t *testing.T) {
+func TestComposeReportsEachWorkload(t *testing.T) {
 	e := outOfMix("web")
 	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
 	e.Group.Replicas = 6
@@ -154,7 +154,7 @@ func TestConditions(t *testing.T) {
 		"three are named of many":                   {mixOf(), []workloads.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, desired 3 / 2"}},
 		"what blocks is the reason":                 {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
 		"replicas are being moved":                  {mixOf(), []workloads.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
-		"room is requested":                         {mixOf(), []workloads.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds the capacity: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
+		"capacity is requested":                     {mixOf(), []workloads.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds the capacity: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
 		"a replica being moved is more than room":   {mixOf(), []workloads.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
 		"older mixes govern its pods":               {mixOf(), []workloads.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
 		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []workloads.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
@@ -175,7 +175,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestAMoveUnderWayIsNoBlock(t *testing.T) {
+func TestAMoveUnderWayIsNotBlocked(t *testing.T) {
 	e := outOfMix("web")
 	e.Moves = []workloads.Move{{Name: "web-2"}}
 	assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
@@ -254,7 +254,7 @@ func TestConditionsKeepTheTimeOfTheirLastChange(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Hour), c.LastTransitionTime.Time)
 }
 
-func TestTheListIsBoundedAndThoseInNeedComeFirst(t *testing.T) {
+func TestTheListIsBoundedAndUnsatisfiedComeFirst(t *testing.T) {
 	var entries []workloads.Entry
 	for i := range 70 {
 		name := fmt.Sprintf("w%02d", i)
@@ -281,7 +281,7 @@ func TestNumberStaysInTheRangeOfTheAPI(t *testing.T) {
 	assert.Equal(t, int32(1<<31-1), number(1<<40))
 }
 
-func TestTheStatusSaysThatSpotIsNotAvailable(t *testing.T) {
+func TestTheStatusReportsThatSpotIsNotAvailable(t *testing.T) {
 	fell := func(e workloads.Entry, slot int, mark string) {
 		p := e.Group.Assignments[slot].Pod
 		p.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(p.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}

@@ -27,7 +27,7 @@ type Move struct {
 	Target capacity.Type
 	Slot   int
 	// Newest is when the newest of the replicas was created that there were then, a Unix time in seconds, and Before are
-	// those, nil where an earlier leader began the move. They tell its replacement from replicas that were there.
+	// those, nil where an earlier leader began the move. They distinguish its replacement from replicas that were there.
 	Newest int64
 	Before *[]clusterstate.Assignment
 	// DoubtUntil is set where it is not known whether the API server carried the eviction out: its answer was lost, or an
@@ -42,8 +42,8 @@ type Move struct {
 // Doubtful reports whether it is not known that the pod was evicted.
 func (m *Move) Doubtful() bool { return !m.DoubtUntil.IsZero() }
 
-// Placeholder is a pod that holds capacity for the replacement of a replica, or asks
-// for it. The replica is being moved, but not evicted yet.
+// Placeholder is a pod that holds capacity for the replacement of a replica, or requests
+// it. The replica is being moved, but not evicted yet.
 type Placeholder struct {
 	UID             types.UID
 	Namespace, Name string
@@ -79,7 +79,7 @@ type Entry struct {
 	// Moves are the replicas being moved.
 	Moves []Move
 	// Had is how many live pods there were before the first of the moves since when not all of them have been available, 0 if
-	// all are. Where the owner does not tell its replicas, nothing more moves until so many are available again.
+	// all are. Where the owner does not report its replicas, nothing more moves until so many are available again.
 	Had int
 	// MinReady is that of an owner that the cluster state does not watch.
 	MinReady time.Duration
@@ -105,7 +105,7 @@ type Entry struct {
 // InFlight is how many places in the budgets the workload takes.
 func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
 
-// standing counts what the workload takes of the budget of the cluster.
+// standing returns what the workload takes of the budget of the cluster.
 func (e *Entry) standing() (s rebalance.Standing) {
 	for i := range e.Moves {
 		add(&s, e.Moves[i].Slow)
@@ -131,7 +131,7 @@ func (e *Entry) Settled() bool {
 	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
 }
 
-// Version tells a CapacityMix from others, and its spec from former ones.
+// Version identifies a CapacityMix and the generation of its spec.
 type Version struct {
 	UID        types.UID
 	Generation int64
@@ -169,7 +169,7 @@ type Refusal struct {
 	By     string
 }
 
-// Hold is a verdict that stands for a while.
+// Hold is a verdict that is valid for a while.
 type Hold struct {
 	Verdict rebalance.Verdict
 	Until   time.Time

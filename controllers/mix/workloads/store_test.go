@@ -136,7 +136,7 @@ func entryOf(namespace, mix string) *workloads.Entry {
 	return e
 }
 
-func TestFlagsStand(t *testing.T) {
+func TestTheStoreKeepsItsFlags(t *testing.T) {
 	b := workloads.NewStore()
 	assert.False(t, b.Storm())
 	assert.False(t, b.Complete())
@@ -149,7 +149,7 @@ func TestFlagsStand(t *testing.T) {
 }
 
 // What is not settled may change by itself.
-func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
+func TestASettledEntryChangesOnlyWithItsInputs(t *testing.T) {
 	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Version: 3}
 	spec := workloads.Version{UID: "mix", Generation: 1}
 	tests := map[string]struct {

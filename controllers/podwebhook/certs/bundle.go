@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package certs makes the webhook's certificates, keeps them in a Secret, and
-// tells the API server by whom they are issued.
+// gives the API server the authorities that issued them.
 package certs
 
 import (

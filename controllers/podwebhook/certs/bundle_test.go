@@ -29,7 +29,7 @@ func made(t testing.TB, now time.Time) Bundle {
 	return b
 }
 
-// trusts reports whether who knows the authorities accepts the server's certificate under a name.
+// trusts returns an error unless a client with the authorities accepts the server's certificate under a name.
 func trusts(authorities []byte, server Bundle, name string, now time.Time) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authorities)
@@ -50,7 +50,7 @@ func TestTheCertificateIsForTheServiceAndTheAddress(t *testing.T) {
 	require.NoError(t, trusts(b.Authorities, b, "127.0.0.1", start.Add(-skew/2)), "a clock that is behind")
 }
 
-func TestWhatIsValidIsKept(t *testing.T) {
+func TestAValidCertificateIsKept(t *testing.T) {
 	b := made(t, start)
 	for _, later := range []time.Duration{0, time.Hour, 240 * 24 * time.Hour} {
 		same, isNew, err := b.WithAuthority(start.Add(later))
@@ -96,7 +96,7 @@ func TestAnAuthorityIsReplacedWithoutAGapInTrust(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, isNew)
 	require.Equal(t, old.Cert, next.Cert, "it is shown until the new authority is known")
-	require.NoError(t, trusts(next.Authorities, old, "127.0.0.1", at), "and trusted by who knows the new one")
+	require.NoError(t, trusts(next.Authorities, old, "127.0.0.1", at), "and trusted by clients with the new one")
 	next, isNew, err = next.WithServer(names, at)
 	require.NoError(t, err)
 	require.True(t, isNew, "the new authority issues another")
@@ -108,7 +108,7 @@ func TestAnAuthorityIsReplacedWithoutAGapInTrust(t *testing.T) {
 	require.Len(t, parseAll(last.Authorities), 2, "one that has expired is forgotten")
 }
 
-func TestASecretOfNoUseIsReplaced(t *testing.T) {
+func TestAnInvalidSecretIsReplaced(t *testing.T) {
 	for name, b := range map[string]Bundle{
 		"empty":        {},
 		"no PEM":       {Authorities: []byte("a"), AuthorityKey: []byte("b")},

@@ -21,12 +21,12 @@ import (
 // Metric is one that the source makes.
 type Metric struct {
 	Name, Help string
-	// Kind is counter, gauge, histogram or summary; empty for the descriptions of a collector, which do not say.
+	// Kind is counter, gauge, histogram or summary; empty for the descriptions of a collector, which have no kind.
 	Kind   string
 	Labels []string
 }
 
-// Source is what the Go files below a folder say, without tests.
+// Source is what the Go files below a folder declare, without tests.
 type Source struct {
 	// Metrics are in the order of the files.
 	Metrics []Metric
@@ -38,7 +38,7 @@ type Source struct {
 	Registered map[string]bool
 }
 
-// Read reads all Go files below a folder. What it could not know of a metric is an error: its name, labels and help must be
+// Read reads all Go files below a folder. What it cannot read of a metric is an error: its name, labels and help must be
 // literals or constants.
 func Read(folder string) (*Source, error) {
 	s := &Source{Constants: map[string]string{}, Variables: map[string]string{}, Registered: map[string]bool{}}

@@ -41,7 +41,7 @@ func metricsPage() (string, error) {
 			if len(m.Labels) > 0 {
 				labels = "`" + strings.Join(m.Labels, "`, `") + "`"
 			}
-			// A collector's descriptions do not say their type; all of ours are gauges.
+			// A collector's descriptions do not have their type; all of ours are gauges.
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, cmp.Or(m.Kind, "gauge"), labels, m.Help)
 		}
 	}

@@ -2,7 +2,7 @@
 
 // Command app is what the pods of the tests on kind run. It serves its host name
 // on the port HTTP_PORT or 8080, whether it is ready under /ready, and ends with code 1 when
-// /exit is requested. Told to do something else, it does that and ends.
+// /exit is called. With the flag of another mode, it does that and ends.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	unready := flag.Bool("unready", os.Getenv("UNREADY") != "", "Never become ready.")
 	end := flag.Int("end", -1, "End at once, with this code.")
 	get := flag.String("get", "", "Print what is behind a URL, of http, file, or tcp, which is only connected to; fail if it can't be had.")
-	load := flag.String("load", "", "Ask for an HTTP URL, 50 times a second on a connection of its own each, until told to end; then say how often it failed.")
+	load := flag.String("load", "", "Request an HTTP URL 50 times a second, on a connection of its own each, until SIGTERM; then print how often it failed.")
 	flag.Parse()
 	switch {
 	case *end >= 0:
@@ -97,7 +97,7 @@ func read(from string) (string, error) {
 	return string(text), err
 }
 
-// ask writes a line for the first answer, for every request that fails, and for the sum at the end.
+// ask calls a URL and writes a line for the first answer, for every request that fails, and for the sum at the end.
 func ask(from string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -68,7 +68,7 @@ func run(ctx context.Context, docs bool, plugins, root string, files []string) e
 	return nil
 }
 
-// addWithImports adds a file after all that it imports, as plugins want it.
+// addWithImports adds a file after all that it imports, as plugins require it.
 func addWithImports(request *pluginpb.CodeGeneratorRequest, f protoreflect.FileDescriptor, seen map[string]bool) {
 	if seen[f.Path()] {
 		return

@@ -254,7 +254,7 @@ func (s *Shop) Budget(name, app string, allowed int32) {
 }
 
 // GatedShop has a pod in every state of the gate: 0 waits, 1 was opened, 2 fell
-// back, 3 was let go since no one led, 4 waits and has no mix.
+// back, 3 was ungated since no scheduler led, 4 waits and has no mix.
 func GatedShop() *Shop {
 	s := &Shop{}
 	s.Node("s1", "spot")

@@ -218,7 +218,7 @@ func (o *Options) Sentence(sentence string) {
 	fmt.Fprintln(o.Out, strings.ReplaceAll(strings.TrimRight(sentence, ". "), "\n", " ")+".")
 }
 
-// PrintList writes a list in the requested format: v as JSON or YAML, names, or the table, or what to say if it has no rows. Warnings
+// PrintList writes a list in the requested format: v as JSON or YAML, names, or the table, or a sentence if it has no rows. Warnings
 // follow the table.
 func (o *Options) PrintList(v any, t *printers.Table, empty string, warnings ...string) error {
 	if o.Output == printers.Name {

@@ -58,7 +58,7 @@ func TestRecordsArePrinted(t *testing.T) {
 	clitest.Golden(t, "decisions.txt", out.String())
 }
 
-func TestFlagsSayWhatIsWrongWithThem(t *testing.T) {
+func TestErrorsNameTheWrongFlag(t *testing.T) {
 	for want, args := range map[string][]string{
 		"":                                      {"--scores", "--attempts", "8", "--scheduler-address", "[::1]:10260"},
 		"--attempts requires --scores":          {"--attempts", "2"},
@@ -125,7 +125,7 @@ func TestReadReturnsTheRecordsOfThePod(t *testing.T) {
 	assert.Equal(t, r.ID, got[0].ID)
 }
 
-// Whoever finds no record has to learn what to change.
+// The error for a missing record names what to change.
 func TestAMissingRecordHasTheLikelyReason(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", Labels: map[string]string{"app": "web"}}}
 	pod.Spec.SchedulerName = "default-scheduler"

@@ -160,7 +160,7 @@ func TestASchedulerThatServesNoDecisions(t *testing.T) {
 	require.ErrorContains(t, err, "scheduler.decisionsBindAddress")
 }
 
-// Whoever answers at an address of another machine gets the token, unless the certificate is verified first.
+// A server at an address of another machine gets the token, unless the certificate is verified first.
 func TestOnlyALoopbackAddressIsNotVerified(t *testing.T) {
 	for address, unverified := range map[string]bool{
 		"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "localhost:1": true,

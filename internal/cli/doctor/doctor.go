@@ -122,7 +122,7 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 	if p.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	p.discovery = p.kube.Discovery() // not the cached one: it is requested what is there now
+	p.discovery = p.kube.Discovery() // not the cached one: it would not have what is there now
 	if p.client, err = o.Client(); err != nil {
 		return nil, err
 	}

@@ -110,12 +110,12 @@ func TestDoctorOnGates(t *testing.T) {
 		level      Level
 		says       string
 	}{
-		"nobody leads":                {func(*clitest.Shop) {}, true, Fail, "no scheduler is leading, so no slot is assigned to 2 gated pods: "},
+		"no leader":                   {func(*clitest.Shop) {}, true, Fail, "no scheduler is leading, so no slot is assigned to 2 gated pods: "},
 		"one leads and does not open": {func(s *clitest.Shop) { s.Pods[0].CreationTimestamp = clitest.Ago(old) }, false, Warn, "a scheduler is leading, but no slot has been assigned for more than a minute to "},
 		"a gate for nothing":          {func(*clitest.Shop) {}, false, Warn, "no mix governs 1 gated pod: "},
 		"all is well":                 {func(s *clitest.Shop) { s.Pods = s.Pods[1:4] }, false, OK, "no gated pod waits too long"},
 		"one that waits for a moment": {func(s *clitest.Shop) { s.Pods = s.Pods[:4]; s.Pods[0].CreationTimestamp = clitest.Ago(time.Second) }, false, OK, "no gated pod waits too long"},
-		"let go, and nobody has a mix": {func(s *clitest.Shop) {
+		"ungated, and no pod has a mix": {func(s *clitest.Shop) {
 			s.Pods = s.Pods[4:]
 			s.Pods[0].Spec.SchedulingGates = nil
 			s.Pods[0].Annotations = map[string]string{v1alpha1.UngateReasonAnnotation: v1alpha1.UngateReasonNoMix}

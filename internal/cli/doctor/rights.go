@@ -90,19 +90,19 @@ func (p *patient) ownRights(ctx context.Context, r *Report) {
 // controllerAccount is the service account of manifests/rbac/controller.yaml.
 const controllerAccount = "berth-controller"
 
-// feature is something that is off unless someone wants it, and that the controller needs more rights for.
+// feature is optional, off by default, and needs more rights of the controller.
 type feature struct {
 	name string
 	// account is the service account of the program that runs it, unless that of berth-controller has the permissions of all.
 	account string
-	// inUse says whether the cluster has something that needs it.
+	// inUse reports whether the cluster has something that needs it.
 	inUse func(ctx context.Context, c client.Client) bool
 	needs []right
 	// files are what grants the rights.
 	files string
 }
 
-// features are those of which no one has to say that they are on: they are checked where they are used.
+// features need no setting to be on: their rights are checked where they are used.
 var features = []feature{
 	{
 		"placeholders", controllerAccount, usesPlaceholders,
@@ -128,7 +128,7 @@ var features = []feature{
 	},
 }
 
-// hasAny says whether there is an object of a kind that one may list.
+// hasAny reports whether there is an object of a kind that one may list.
 func hasAny(kind client.ObjectList) func(context.Context, client.Client) bool {
 	return func(ctx context.Context, c client.Client) bool {
 		list, _ := kind.DeepCopyObject().(client.ObjectList)
@@ -139,7 +139,7 @@ func hasAny(kind client.ObjectList) func(context.Context, client.Client) bool {
 func usesPlaceholders(ctx context.Context, c client.Client) bool {
 	var mixes v1alpha1.CapacityMixList
 	if err := c.List(ctx, &mixes); err != nil {
-		return false // what may not be read is told elsewhere
+		return false // another check reports what may not be read
 	}
 	return slices.ContainsFunc(mixes.Items, func(m v1alpha1.CapacityMix) bool {
 		r := m.Spec.Rebalance
@@ -176,7 +176,7 @@ func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (
 	})
 }
 
-// rightsOf asks whether a service account may do what it needs, and says what grants it that.
+// rightsOf checks whether a service account may do what it needs, and names the files that grant it.
 func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose string, needs []right, level Level, files string) {
 	check := "rights of " + account + purpose
 	missing, err := p.deniedTo(ctx, account, needs)

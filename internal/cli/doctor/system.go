@@ -110,7 +110,7 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
 		for _, field := range fields {
-			if !knows(object, field...) {
+			if !hasField(object, field...) {
 				r.add(Warn, check, installCRDs, "served by an older CRD: field %s is missing", strings.Join(field, "."))
 				return
 			}
@@ -119,8 +119,8 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	r.add(OK, check, "", "served in version %s", v1alpha1.SchemeGroupVersion.Version)
 }
 
-// knows reports whether a CRD has a field in the version that this CLI knows.
-func knows(crd *unstructured.Unstructured, path ...string) bool {
+// hasField reports whether a CRD has a field in the version of this CLI.
+func hasField(crd *unstructured.Unstructured, path ...string) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, v := range versions {
 		version, ok := v.(map[string]any)
@@ -165,7 +165,7 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 		"start berth-controller: without it no replica is moved, and mixes have no status")
 }
 
-// lease says whether a leader has renewed its lease in time.
+// lease reports whether a leader has renewed its lease in time.
 func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name string, level Level, next string) (leads bool) {
 	lease, err := p.kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -174,7 +174,7 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 		return false
 	case err != nil:
 		r.add(Warn, check, "get the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
-		return true // as far as one can tell
+		return true // as far as the lease shows
 	}
 	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second

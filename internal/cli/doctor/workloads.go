@@ -182,7 +182,7 @@ func (p *patient) reports(r *Report) {
 // gateTakesLong is more than a scheduler that leads needs to release a gate.
 const gateTakesLong = time.Minute
 
-// gatedPods are those with the scheduling gate about which there is something to say.
+// gatedPods are those with the scheduling gate that have a finding.
 type gatedPods struct {
 	// waiting wait for their slot, long those that have for more than a minute.
 	waiting, long []string

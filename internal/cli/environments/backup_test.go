@@ -59,7 +59,7 @@ func backedUp(t *testing.T, c client.Client, in string, names []string, withSecr
 	return out.String(), errOut.String()
 }
 
-// restored restores a backup, and returns what it says.
+// restored restores a backup, and returns what it prints.
 func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")
@@ -74,7 +74,7 @@ func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) 
 	return out.String(), errOut.String(), err
 }
 
-func TestABackupHasWhatWasAskedForAndNoMore(t *testing.T) {
+func TestABackupHasOnlyTheRequestedEnvironments(t *testing.T) {
 	going := small(t)
 	going.Name, going.Finalizers, going.DeletionTimestamp = "going", []string{v1alpha1.EnvironmentFinalizer}, new(clitest.Ago(time.Minute))
 	c := envCluster(t, interceptor.Funcs{}, store(), small(t), going, credentials())
@@ -184,10 +184,10 @@ func TestARestoreNamesTheSecretsThatAreMissing(t *testing.T) {
 }
 
 // What is there and is something else is not touched, and no environment begins with the password of another.
-func TestARestoreDoesNotOverwriteUnlessItIsAsked(t *testing.T) {
+func TestARestoreOverwritesOnlyWithItsFlag(t *testing.T) {
 	text, _ := backedUp(t, envCluster(t, interceptor.Funcs{}, store(), small(t), credentials()), "", nil, true)
 	others := credentials()
-	others.OwnerReferences, others.Data = nil, map[string][]byte{"key": []byte("of somebody else")}
+	others.OwnerReferences, others.Data = nil, map[string][]byte{"key": []byte("of another owner")}
 	other := small(t)
 	other.Spec.Description = "changed since"
 	c := envCluster(t, interceptor.Funcs{}, namespace("shop"), namespace("back"), others, other)
@@ -237,7 +237,7 @@ func TestASecretIsTakenOverFromAnEnvironmentThatIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBackupIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestAnInvalidBackupIsRefusedBeforeAnyWrite(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), small(t), credentials(), namespace("shop"))
 	text, _ := backedUp(t, c, "shop", nil, true)
 	twice := strings.ReplaceAll(text, "namespace: shop", "namespace: other")

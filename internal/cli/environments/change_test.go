@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
+func TestARollbackRestoresASpecAndKeepsItsRunPolicy(t *testing.T) {
 	was := store()
 	was.Spec.RestartedAt = new(clitest.Ago(time.Hour))
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), was)...)
@@ -58,8 +58,8 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 	assert.Equal(t, "environment.berth.dev/store-1a2b already has the spec of revision 1\n", out)
 }
 
-// What another user writes in between is not written over, and the change is made to that.
-func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
+// A write of another client in between is not overwritten: the change is made on top of it.
+func TestAChangeAppliesToTheCurrentObject(t *testing.T) {
 	tries := 0
 	c := envCluster(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 		if tries++; tries == 1 {
@@ -138,7 +138,7 @@ func TestAllComponentsAreScaledOrNone(t *testing.T) {
 	assert.EqualValues(t, 3, *reread(t, c).Spec.Stack.Backend.Replicas)
 }
 
-// What is taken says the same when it is written again, and is what the API takes.
+// A value that is accepted has the same meaning when it is printed again, and the API accepts it.
 func FuzzParseReplicas(f *testing.F) {
 	for _, seed := range []string{"backend=3", "a=0 b=1000", "=", "a==1", "a=+1", "a=1 a=2", "redis-cache=07", "x=99999999999999999999", "a= 1"} {
 		f.Add(seed)
@@ -166,7 +166,7 @@ func FuzzParseReplicas(f *testing.F) {
 	})
 }
 
-func TestWhereAnEnvironmentHasArrived(t *testing.T) {
+func TestArrivedComparesTheStatusWithTheSpec(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(e *v1alpha1.Environment)
 		arrived bool

@@ -151,7 +151,7 @@ func createEnvironment(ctx context.Context, o *command.Options, c client.Client,
 	return showCreated(o, env, dryRun)
 }
 
-// showCreated says what was made, or prints it. What the API server adds is printed if it was requested.
+// showCreated prints the name or the object of what was created. What the API server adds is printed if it was requested.
 func showCreated(o *command.Options, env *v1alpha1.Environment, dryRun string) error {
 	if o.Output == printers.Name {
 		fmt.Fprintln(o.Out, environmentName(env.Name))

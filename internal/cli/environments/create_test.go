@@ -23,7 +23,7 @@ func TestStacksAreShown(t *testing.T) {
 	}, func(o *command.Options) error { return showStacks(o, stacksOf(render.Stacks())) })
 }
 
-func TestAnEnvironmentIsMadeOnce(t *testing.T) {
+func TestAnEnvironmentIsCreatedOnce(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{})
 	for _, stack := range stackNames() {
 		env, err := environmentOfStack("of-"+stack, &createFlags{stack: stack})

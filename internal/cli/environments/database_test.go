@@ -77,7 +77,7 @@ func TestBackupsOfADatabaseAreScheduled(t *testing.T) {
 	require.ErrorContains(t, err, `spec.schedule: "0 99 * * *" is not a schedule`)
 }
 
-func TestWhatCannotBeBackedUp(t *testing.T) {
+func TestWrongFlagsOfABackupAreRefused(t *testing.T) {
 	for want, change := range map[string]func(f *backupDatabaseFlags){
 		`--method is "tape": it must be one of auto, dump, snapshot`:        func(f *backupDatabaseFlags) { f.method = "tape" },
 		`--method is "auto": --verify and --encryption-secret require dump`: func(f *backupDatabaseFlags) { f.verify = true },

@@ -191,7 +191,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 	return s
 }
 
-// environmentNotes tell of environments that no one reconciles.
+// environmentNotes name environments that no controller reconciles.
 func environmentNotes(list []Summary) []string {
 	reports := live.Reports{}
 	for i := range list {

@@ -145,10 +145,10 @@ func TestAnEnvironmentIsShown(t *testing.T) {
 	assert.Contains(t, errOut, "no controller reconciles environments")
 }
 
-// What is requested to be stopped and is stopped is not called unready.
-func TestAStoppedEnvironmentIsAsAsked(t *testing.T) {
+// An environment that shall be stopped and is stopped is not shown as unready.
+func TestAStoppedEnvironmentHasNoUnmetCondition(t *testing.T) {
 	types := func(e *v1alpha1.Environment) (list []string) {
-		for _, c := range notAsAsked(e) {
+		for _, c := range unmetConditions(e) {
 			list = append(list, c.Type)
 		}
 		return list

@@ -61,7 +61,7 @@ func (f *follower) Find(ctx context.Context) (found []podlogs.Container, err err
 	return found, err
 }
 
-// FindFailed ends it when the environment is gone and its logs are read. That the API server cannot say now is no reason to end
+// FindFailed ends it when the environment is gone and its logs are read. An API server that does not answer now is no reason to end
 // what is being read.
 func (f *follower) FindFailed(err error, reading int) error {
 	if !errors.Is(err, io.EOF) {

@@ -39,7 +39,7 @@ type Detail struct {
 	Notes      []string           `json:"notes,omitempty"`
 }
 
-// Component is how a component stands.
+// Component is the state of a component.
 type Component struct {
 	v1alpha1.EnvironmentComponentStatus `json:",inline"`
 	// Image is "" for a component that the spec has no more.
@@ -61,7 +61,7 @@ func newGet(o *command.Options) *cobra.Command {
 func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 	d := &Detail{
 		Summary: environmentOf(e), Description: e.Spec.Description, Components: environmentComponents(e),
-		Ports: e.Status.Ports, Conditions: notAsAsked(e),
+		Ports: e.Status.Ports, Conditions: unmetConditions(e),
 	}
 	if d.Ports == nil {
 		d.Ports = []v1alpha1.AllocatedPort{}
@@ -71,7 +71,7 @@ func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 }
 
 // environmentComponents are the components of the spec in the order in which they start, as the status has them, and after
-// them those that only the status knows.
+// them those that only the status has.
 func environmentComponents(e *v1alpha1.Environment) []Component {
 	out := []Component{}
 	known := map[string]bool{}
@@ -94,9 +94,9 @@ func environmentComponents(e *v1alpha1.Environment) []Component {
 	return out
 }
 
-// notAsAsked are the conditions that tell of something that was requested and is not so. One that is stopped is not ready,
+// unmetConditions are the conditions that report a difference from the spec. A stopped environment is not ready,
 // as configured.
-func notAsAsked(e *v1alpha1.Environment) []metav1.Condition {
+func unmetConditions(e *v1alpha1.Environment) []metav1.Condition {
 	stopped := e.Spec.RunPolicy == v1alpha1.RunPolicyStopped && e.Status.Phase == v1alpha1.EnvironmentStopped
 	return slices.DeleteFunc(live.Unmet(e.Status.Conditions), func(c metav1.Condition) bool {
 		return stopped && c.Type == v1alpha1.ConditionReady
@@ -138,7 +138,7 @@ func (d *Detail) headline() string {
 	return text
 }
 
-// about says what runs, and where.
+// about describes what runs, and where.
 func (d *Detail) about() string {
 	parts := printers.Labelled(nil, "stack ", strings.TrimSpace(d.Stack+" "+d.Version))
 	if d.Revision > 0 {

@@ -46,7 +46,7 @@ type History struct {
 // Revision is a spec that an environment had.
 type Revision struct {
 	Revision int64 `json:"revision"`
-	// Current says that the environment has it.
+	// Current is set for the revision that the environment has.
 	Current bool        `json:"current,omitempty"`
 	Created metav1.Time `json:"created"`
 	// Client is the field manager of the client that requested it: berth-services is the gRPC service.
@@ -129,7 +129,7 @@ func (h *History) find(revision int64) (*Revision, error) {
 	return nil, fmt.Errorf("%s has no revision %d: it has %s", environmentName(h.Name), revision, strings.Join(known, ", "))
 }
 
-// showSpec prints a spec, as YAML unless JSON is requested.
+// showSpec prints a spec, as YAML unless the format is JSON.
 func showSpec(o *command.Options, spec *v1alpha1.EnvironmentSpec) error {
 	if done, err := o.Print(spec); done {
 		return err
@@ -215,7 +215,7 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 	return nil
 }
 
-// rolledBack is the spec of a revision, with what says whether the environment runs as it is now. Another restart than the
+// rolledBack is the spec of a revision, with runPolicy and restartedAt as they are now. Another restart than the
 // last would replace all pods. Passwords and keys of the gRPC service stay as they are now: it deletes the Secret that an update
 // replaces.
 func rolledBack(id string, now, then *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {

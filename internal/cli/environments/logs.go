@@ -35,7 +35,7 @@ const logsExamples = `  kubectl berth env logs shop --since 1h --tail 100
 // envFollow is how often -f looks for new containers.
 const envFollow = 2 * time.Second
 
-// logsFlags are what `env logs` is requested.
+// logsFlags are the flags of `env logs`.
 type logsFlags struct {
 	component string
 	since     time.Duration
@@ -100,7 +100,7 @@ func (f *logsFlags) check(env *v1alpha1.Environment) error {
 func (f *logsFlags) options(component string) *corev1.PodLogOptions {
 	options := &corev1.PodLogOptions{Container: component, Follow: f.follow, Timestamps: true}
 	if f.since > 0 {
-		// Whole seconds is what the API knows; a little too much is better than too little.
+		// The API has whole seconds; a little too much is better than too little.
 		options.SinceSeconds = new(int64((f.since + time.Second - 1) / time.Second))
 	}
 	if f.tail >= 0 {

@@ -117,7 +117,7 @@ func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	assert.Contains(t, errOut.String(), "the log of database: pod env-store/d-0: the node does not answer")
 }
 
-func TestWhatOfALogIsWanted(t *testing.T) {
+func TestFlagsSelectThePartOfALog(t *testing.T) {
 	options := (&logsFlags{tail: -1}).options("backend")
 	assert.Equal(t, &corev1.PodLogOptions{Container: "backend", Timestamps: true}, options)
 	options = (&logsFlags{tail: 0, since: 1500 * time.Millisecond, follow: true}).options("backend")

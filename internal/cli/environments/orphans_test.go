@@ -113,7 +113,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 }
 
 // Between the list and the deletion an environment may come back, and an object be another one.
-func TestAnOrphanIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
+func TestAnOrphanIsReadAgainBeforeItIsDeleted(t *testing.T) {
 	back := store()
 	back.Namespace = "back"
 	var preconditions *metav1.Preconditions
@@ -135,7 +135,7 @@ func TestAnOrphanIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
 	assert.Equal(t, orphan.UID, *preconditions.UID)
 }
 
-func TestWhatMayNotBeListedIsToldAndTheRestIsShown(t *testing.T) {
+func TestAForbiddenListIsReportedAndTheRestIsShown(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		if list.GetObjectKind().GroupVersionKind().Kind == "SecretList" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)

@@ -55,7 +55,7 @@ func newRestart(o *command.Options) *cobra.Command {
 		func(e *v1alpha1.Environment, _ *runFlags) error { return render.Restart(e, o.Now()) })
 }
 
-// runCommand is a command that says whether an environment runs.
+// runCommand is a command that changes whether an environment runs.
 func runCommand(o *command.Options, verb, done, short, long, example string,
 	once func(e *v1alpha1.Environment, f *runFlags) error,
 ) *cobra.Command {
@@ -92,7 +92,7 @@ func (f *waitFlags) addTo(cmd *cobra.Command, about string, timeout time.Duratio
 	cmd.Flags().DurationVar(&f.timeout, "timeout", timeout, aboutTimeout)
 }
 
-// await polls until something is done, for as long as --timeout says. last returns what was read of it last.
+// await polls until something is done, until --timeout. last returns what was read of it last.
 func (f *waitFlags) await(ctx context.Context, what string, done wait.ConditionWithContextFunc, last func() (state, message string)) error {
 	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, done)
 	switch {
@@ -105,7 +105,7 @@ func (f *waitFlags) await(ctx context.Context, what string, done wait.ConditionW
 	return nil
 }
 
-// awaitEnvironment waits until an environment is where its spec wants it, if that was requested.
+// awaitEnvironment waits until an environment is in the state of its spec, if --wait is set.
 func (f *waitFlags) awaitEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment) error {
 	if !f.wait {
 		return nil
@@ -129,8 +129,8 @@ func (f *waitFlags) awaitEnvironment(ctx context.Context, o *command.Options, c 
 	return nil
 }
 
-// arrived says whether an environment is where its spec wants it, and an error if it will not get there by itself. Until the
-// controller has seen a generation, what it says is about another.
+// arrived reports whether an environment is in the state of its spec, and an error if it will not get there by itself. Until the
+// controller has seen a generation, its status is about another.
 func arrived(e *v1alpha1.Environment, generation int64) (bool, error) {
 	if e.DeletionTimestamp != nil {
 		return false, fmt.Errorf("it is being deleted")

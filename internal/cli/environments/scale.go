@@ -99,7 +99,7 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 	return out, nil
 }
 
-// scaled sets the replicas of components. It says what it did, a line for each.
+// scaled sets the replicas of components. It returns a line for each.
 func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, error) {
 	var did []string
 	for _, w := range wanted {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner is who sets the fields, as server-side apply knows it.
+// fieldOwner is the field manager in server-side apply.
 const fieldOwner = "kubectl-berth-import"
 
 // apply creates or changes an object by server-side apply, and makes it what the API server has then. It returns in which way that
@@ -41,7 +41,7 @@ func apply(ctx context.Context, c client.Client, object *unstructured.Unstructur
 	return "configured", nil
 }
 
-// settled is an object without what says only when it was written: a dry run has that of a write that is not made.
+// settled is an object without the fields of its last write: a dry run has that of a write that is not made.
 func settled(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := u.DeepCopy()
 	out.SetResourceVersion("")

@@ -53,7 +53,7 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"a/resource-limit-rl-small gives a/small",
-		`error: ConfigMap a/rl-bad: data[cpu]: "lots" is no quantity, such as 500m or 2Gi`,
+		`error: ConfigMap a/rl-bad: data[cpu]: "lots" is not a quantity such as 500m or 2Gi`,
 		"a/rl-gone skipped: it is being deleted",
 		"error: ConfigMap a/rl-small: it defines ResourceLimit a/small differently from ConfigMap a/resource-limit-rl-small",
 		"a/settings skipped: it is not a resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor mcp-orchestrator.egoavara.net/managed=true,mcp-orchestrator.egoavara.net/type=resource-limit",

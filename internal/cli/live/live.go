@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads once from the API what internal/mix/clusterstate needs to say how
-// workloads stand to their mixes. It only lists and gets.
+// Package live reads once from the API what internal/mix/clusterstate needs to compare
+// workloads with their mixes. It only lists and gets.
 package live
 
 import (
@@ -68,7 +68,7 @@ type Cluster struct {
 	Environments []*v1alpha1.Environment
 	// Problems are the lists that are missing.
 	Problems []Problem
-	// above is what stands above ReplicaSets, by their UID.
+	// above are the owners of ReplicaSets, by their UID.
 	above map[types.UID]*metav1.OwnerReference
 	// sizes are the limits by the default namespace that goes with them.
 	sizes *registry.Registries

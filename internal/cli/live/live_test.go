@@ -44,7 +44,7 @@ func podNamed(name string) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 }
 
-func TestListsAreReadPageByPageAndBegunAnewWhenThePagesExpire(t *testing.T) {
+func TestListsAreRestartedWhenTheirPagesExpire(t *testing.T) {
 	var tokens []string
 	expired := false
 	c, err := load(t, func(l client.ObjectList, o *client.ListOptions) error {
@@ -74,7 +74,7 @@ func TestListsAreReadPageByPageAndBegunAnewWhenThePagesExpire(t *testing.T) {
 	assert.Empty(t, c.Problems)
 }
 
-func TestWhatMayNotBeListedIsAProblemAndNothingElseIs(t *testing.T) {
+func TestOnlyAForbiddenListIsAProblem(t *testing.T) {
 	c, err := load(t, func(l client.ObjectList, _ *client.ListOptions) error {
 		if _, ok := l.(*corev1.NodeList); ok {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), "", fmt.Errorf("no"))
@@ -93,7 +93,7 @@ func TestWhatMayNotBeListedIsAProblemAndNothingElseIs(t *testing.T) {
 	require.ErrorContains(t, err, "list pods in namespace shop: ")
 }
 
-func TestAReadingNamesWhatMayNotBeListed(t *testing.T) {
+func TestAReadingNamesTheForbiddenLists(t *testing.T) {
 	c := clitest.Client(t, interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, _ ...client.ListOption) error {
 			switch l.(type) {

@@ -28,7 +28,7 @@ func ReportOf(m *v1alpha1.CapacityMix) ReportState {
 	return Reported(m.Status.ObservedGeneration, m.Generation)
 }
 
-// Reported says what a status is worth that is about a generation. A generation
+// Reported returns whether a status about a generation is current. A generation
 // of 0 is that of an object that no API server made.
 func Reported(observed, generation int64) ReportState {
 	switch {
@@ -40,13 +40,13 @@ func Reported(observed, generation int64) ReportState {
 	return ReportCurrent
 }
 
-// Reports are the names of objects by what the controller says of them.
+// Reports are the names of objects by the state of their controller's reports.
 type Reports map[ReportState][]string
 
 // Add adds an object.
 func (r Reports) Add(name string, state ReportState) { r[state] = append(r[state], name) }
 
-// Notes name those whose status is not current, and say what follows.
+// Notes name those whose status is not current, and state what follows.
 func (r Reports) Notes(so string) (out []string) {
 	if absent := r[ReportAbsent]; len(absent) > 0 {
 		out = append(out, "no status in "+printers.Listed(absent)+": "+so)
@@ -68,7 +68,7 @@ func SortByName[T any, P interface {
 	})
 }
 
-// Unmet are the conditions that tell of something that is not as it should be, or not yet.
+// Unmet are the conditions that report what is not as it should be, or not yet.
 func Unmet(all []metav1.Condition) (list []metav1.Condition) {
 	for _, c := range all {
 		fine := metav1.ConditionTrue

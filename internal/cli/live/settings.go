@@ -25,10 +25,10 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Settings are what the scheduler's configuration says, as far as it decides
+// Settings are the scheduler's configuration, as far as it decides
 // what a node is and which mix a pod has.
 type Settings struct {
-	// Source says where they come from, for people.
+	// Source describes where they come from, for users.
 	Source  string
 	Profile *simulation.Profile
 	// Rules are the node rules in the order in which they are tried.

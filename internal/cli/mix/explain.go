@@ -37,7 +37,7 @@ requires the verbs get on leases and create on pods/portforward in the namespace
 type Explanation struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
-	// Governed is set where a mix decides about the pod's place; Why says why not, or what limits it.
+	// Governed is set where a mix decides about the pod's place; Why is why not, or what limits it.
 	Governed bool           `json:"governed"`
 	Why      []string       `json:"why,omitempty"`
 	Mix      *Facts         `json:"mix,omitempty"`
@@ -51,7 +51,7 @@ type Explanation struct {
 	Move     *MoveFacts    `json:"move,omitempty"`
 	// Limit is the pod's ResourceLimit, nil if it has none.
 	Limit *LimitFacts `json:"limit,omitempty"`
-	// Deletion says when a scale-down removes the pod.
+	// Deletion describes when a scale-down removes the pod.
 	Deletion string `json:"deletion,omitempty"`
 	// Decisions are records of scheduling attempts, newest first, if they were requested.
 	Decisions []*decision.Record `json:"decisions,omitempty"`
@@ -65,7 +65,7 @@ type Facts struct {
 	InvalidAnnotations []string `json:"invalidAnnotations,omitempty"`
 }
 
-// WorkloadFacts are how the pod's group stands.
+// WorkloadFacts are the state of the pod's group.
 type WorkloadFacts struct {
 	Name     string         `json:"name"`
 	Replicas int            `json:"replicas"`
@@ -81,7 +81,7 @@ type WorkloadFacts struct {
 type SlotFacts struct {
 	Number int    `json:"number"`
 	Type   string `json:"type"`
-	// From says who gave the slot: annotation, identity, scheduler (the slot that it tried last) or count; gate, who will.
+	// From is the origin of the slot: annotation, identity, scheduler (the slot that it tried last) or count; gate, the origin to come.
 	From string `json:"from"`
 }
 
@@ -122,7 +122,7 @@ type MoveFacts struct {
 	WorkloadMessage string `json:"workloadMessage,omitempty"`
 	// Node has free capacity for the replacement.
 	Node string `json:"node,omitempty"`
-	// Controller says what its last report is worth, "" where it makes none.
+	// Controller is whether its last report is current, "" where it makes none.
 	Controller live.ReportState `json:"controller,omitempty"`
 }
 
@@ -216,7 +216,7 @@ func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster
 	return plan.NewReplayed(snapshot, cluster), snapshot.Close, nil
 }
 
-// borrowedEvent is the last event that says that a pod borrowed, nil if there is none any more.
+// borrowedEvent is the last event that reports that a pod borrowed, nil if there is none any more.
 func borrowedEvent(ctx context.Context, c client.Client, pod *corev1.Pod) (*corev1.Event, error) {
 	var list corev1.EventList
 	err := c.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{

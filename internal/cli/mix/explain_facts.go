@@ -34,7 +34,7 @@ type explainer struct {
 	record   *clusterstate.Pod
 	borrowed *corev1.Event
 	now      time.Time
-	// capacity is requested only where it matters.
+	// capacity is called only where it matters.
 	room func() (plan.Room, func(), error)
 }
 
@@ -98,7 +98,7 @@ func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, b
 	return clusterstate.Group{}, clusterstate.Assignment{}, false
 }
 
-// ungoverned says why no mix governs the pod.
+// ungoverned returns why no mix governs the pod.
 func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	if !policy.Governable(e.pod) {
 		if _, mirror := e.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -131,7 +131,7 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	return why
 }
 
-// limits say why a mix does not steer a pod that it governs.
+// limits are why a mix does not steer a pod that it governs.
 func (e *explainer) limits() []string {
 	var why []string
 	if e.record.Pinned {
@@ -165,7 +165,7 @@ func (e *explainer) node() *NodeFacts {
 	return facts
 }
 
-// slotFrom says who gave an assignment its slot.
+// slotFrom returns the origin of an assignment's slot.
 func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assignment) string {
 	claimed, ok := policy.ClaimedSlot(e.pod)
 	switch {
@@ -179,7 +179,7 @@ func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assi
 	return "count"
 }
 
-// unscheduled is the condition that says why a pod has no node, nil if there is none.
+// unscheduled is the condition that has the reason why a pod has no node, nil if there is none.
 func unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -226,7 +226,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 	return b
 }
 
-// move asks the rebalancer, with what the controller reported of the workload.
+// move calls the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
 	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
 	settings, err := live.RebalanceSettings(g.Policy, m)
@@ -278,7 +278,7 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 	}
 }
 
-// prove asks the scheduler's filters whether the replacement would find a node.
+// prove checks with the scheduler's filters whether the replacement would find a node.
 func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
 	room, done, err := e.room()
 	if apierrors.IsForbidden(err) {
@@ -344,8 +344,8 @@ func cost(annotations map[string]string) int {
 // triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix.ErrReasonWrongType).
 var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 
-// slotOf is the slot of an assignment and who gave it. A pending pod without a slot of its own has the one that the scheduler tried last:
-// the ledger of the scheduler knows which pods wait, and by age alone another one may come out.
+// slotOf is the slot of an assignment and its origin. A pending pod without a slot of its own has the one that the scheduler tried last:
+// the ledger of the scheduler has the pods that wait, and by age alone another one may come out.
 func (e *explainer) slotOf(g *clusterstate.Group, assignment clusterstate.Assignment) SlotFacts {
 	s := SlotFacts{Number: assignment.Slot, Type: assignment.Wants.String(), From: e.slotFrom(g, assignment)}
 	c := unscheduled(e.pod)

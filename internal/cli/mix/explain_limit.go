@@ -170,7 +170,7 @@ func (f *LimitFacts) nodesText() string {
 	return fmt.Sprintf("%s (%s)", f.Nodes, strings.Join(each, ", "))
 }
 
-// reasons say what the limit does to the pod.
+// reasons describe what the limit does to the pod.
 func (f *LimitFacts) reasons() (out []string) {
 	switch {
 	case f == nil:

@@ -58,7 +58,7 @@ func (e *Explanation) write(out io.Writer, now time.Time) error {
 	return d.Write(out)
 }
 
-// reason says in one sentence what keeps a governed pod where it is, or what would move it.
+// reason is one sentence about what keeps a governed pod where it is, or what would move it.
 func (e *Explanation) reason() []string {
 	switch {
 	case !e.Governed:

@@ -32,7 +32,7 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut)
 }
 
-func TestStatusWithoutThePodsSaysThatItDoesNotKnow(t *testing.T) {
+func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 	s := clitest.OneOfEach()
 	s.Pods = nil
 	c := s.Cluster(t)

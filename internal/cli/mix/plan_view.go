@@ -66,7 +66,7 @@ type PlannedMove struct {
 	From      string `json:"from"`
 	To        string `json:"to"`
 	Slot      int    `json:"slot"`
-	// Node has free capacity for the replacement; "" if that was not asked.
+	// Node has free capacity for the replacement; "" if that was not checked.
 	Node string `json:"node,omitempty"`
 }
 
@@ -160,7 +160,7 @@ func podsOf(n int, workload string) string {
 	return printers.Count(n, "pod") + " of " + workload
 }
 
-// overruledNote says who wins over a mix, and why.
+// overruledNote names what takes precedence over a mix, and why.
 func overruledNote(c *live.Cluster, o plan.Overruled) string {
 	why := "annotations have precedence over every CapacityMix"
 	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
@@ -173,7 +173,7 @@ func overruledNote(c *live.Cluster, o plan.Overruled) string {
 		o.Namespace, live.SourceText(o.By), why)
 }
 
-// outcomeNotes say what delays the moves of a workload.
+// outcomeNotes describe what delays the moves of a workload.
 func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {

@@ -78,7 +78,7 @@ type WorkloadStatus struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
-	// Source says where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
+	// Source is where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
 	Source   string `json:"source"`
 	Rule     string `json:"rule"`
 	Replicas int    `json:"replicas"`
@@ -343,7 +343,7 @@ func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, 
 	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
 }
 
-// notes tell of mixes whose controller is not there, and of mixes that do nothing.
+// notes name mixes whose controller is not there, and mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
 	reports := live.Reports{}
@@ -357,7 +357,7 @@ func notes(s *Status) []string {
 	return append(out, reports.Notes("berth-controller does not seem to run, so no replica is moved (see kubectl berth doctor)")...)
 }
 
-// conflictNotes tell of mixes that select pods of an older one.
+// conflictNotes name mixes that select pods of an older one.
 func conflictNotes(c *live.Cluster, only string) []string {
 	var out []string
 	for _, o := range plan.Overrulings(c, c.Mixes) {

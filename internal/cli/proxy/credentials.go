@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// tokenSeconds is how long a token is valid that is requested for a ServiceAccount.
+// tokenSeconds is the lifetime of a ServiceAccount token that the proxy requests.
 const tokenSeconds = 3600
 
 // authenticator returns what adds the token of a ServiceAccount, or that of the kubeconfig, to requests, and whose it is.

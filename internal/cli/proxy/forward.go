@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/internal/cli/portforward"
 )
 
-// newTransport returns a transport that speaks HTTP/2 with the targets, as gRPC requires.
+// newTransport returns a transport that uses HTTP/2 with the targets, as gRPC requires.
 func newTransport(config *rest.Config, certificateAuthority string, targets [2]target) (*http.Transport, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 
 const knativeServing = "serving.knative.dev"
 
-// The kinds about whose objects there is more to say than that they are there.
+// The kinds whose objects have more to show than that they exist.
 var (
 	kindMix        = v1alpha1.SchemeGroupVersion.WithKind("CapacityMix")
 	kindLimit      = v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")
@@ -57,7 +57,7 @@ type objectKey struct {
 	name string
 }
 
-// readParts reads what there is of a record, and says on stderr what it could not read.
+// readParts reads what there is of a record, and prints to stderr what it could not read.
 func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
 	_, cluster, err := o.Load(ctx, rec.Namespace)
 	if err != nil {
@@ -150,7 +150,7 @@ type component struct {
 	addon    string
 }
 
-// component says by the labels of an object what of the record it is for.
+// component returns the part of the record that an object is for, by its labels.
 func (p *recordParts) component(labels map[string]string) component {
 	switch labels[v1alpha1.ComponentLabel] {
 	case render.ComponentODGM:

@@ -106,7 +106,7 @@ func (d *RecordDetail) headline() string {
 	return text
 }
 
-// about says what it is a record of.
+// about describes what it is a record of.
 func (d *RecordDetail) about() string {
 	parts := printers.Labelled(nil, "class ", d.Class)
 	if d.DeploymentID != "" {

@@ -39,7 +39,7 @@ func newHistory(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// historyOf merges events with what was applied. What an event tells as well is told once.
+// historyOf merges events with what was applied. What an event reports as well is shown once.
 func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.History {
 	h := &history.History{Namespace: rec.Namespace, Name: rec.Name, Entries: []history.Entry{}}
 	for i := range events {
@@ -63,7 +63,7 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.H
 	return h
 }
 
-// told reports whether an event tells of a recommendation that was applied. The
+// told reports whether an event is about a recommendation that was applied. The
 // two are written one after the other, and the time of the status is rounded up.
 func told(entries []history.Entry, a *v1alpha1.AppliedRecommendation) bool {
 	return slices.ContainsFunc(entries, func(e history.Entry) bool {

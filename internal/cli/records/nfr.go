@@ -84,7 +84,7 @@ func newRecommendations(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// recommendationsOf brings together what the status says of each dimension, and what there is.
+// recommendationsOf joins the status of each dimension with what there is.
 func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommendations {
 	rec := p.rec
 	sum := recordOf(rec)
@@ -128,7 +128,7 @@ func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommend
 	return out
 }
 
-// current is what there is of a dimension, nil where it cannot be told.
+// current is what there is of a dimension, nil where it is unknown.
 func (p *recordParts) current(name string, d v1alpha1.NFRDimension) (now, floor *int64) {
 	i := slices.IndexFunc(p.rec.Status.Functions, func(f v1alpha1.FunctionStatus) bool { return f.Service == name })
 	if d == v1alpha1.DimensionReplicas {

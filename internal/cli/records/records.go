@@ -45,7 +45,7 @@ type RecordStatus struct {
 	// Functions are all of the spec; ReadyFunctions those that the controller last saw ready.
 	Functions      int `json:"functions"`
 	ReadyFunctions int `json:"readyFunctions"`
-	// NFR says whether the requirements are met, "" if nothing was measured.
+	// NFR is whether the requirements are met, "" if nothing was measured.
 	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
 	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
 	Environment string                   `json:"environment,omitempty"`
@@ -104,7 +104,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		asked[rec.Spec.DeploymentUnit.Functions[i].FunctionKey] = true
 	}
 	for i := range rec.Status.Functions {
-		if f := &rec.Status.Functions[i]; f.Ready && asked[f.FunctionKey] { // the status may know one that is not requested any more
+		if f := &rec.Status.Functions[i]; f.Ready && asked[f.FunctionKey] { // the status may have one that the spec no longer has
 			s.ReadyFunctions++
 		}
 	}
@@ -120,7 +120,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 	return s
 }
 
-// recordNotes tell of records that no one reconciles.
+// recordNotes name records that no controller reconciles.
 func recordNotes(records []RecordStatus) []string {
 	reports := live.Reports{}
 	for i := range records {

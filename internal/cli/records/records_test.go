@@ -185,7 +185,7 @@ func TestTheSizeOfARecordIsForAllFunctions(t *testing.T) {
 	assert.Equal(t, component{}, p.parent(kindLimit.GroupKind(), "cart", nil))
 }
 
-// What has the label and belongs to another user is none of the record's.
+// An object with the label that another record controls is not shown.
 func TestOnlyObjectsOfTheRecordAreKept(t *testing.T) {
 	p := &recordParts{rec: cart(), objects: map[objectKey]client.Object{}, read: map[schema.GroupKind]bool{}}
 	mine := metav1.OwnerReference{Name: "cart", UID: "cart", Controller: new(true)}
@@ -198,7 +198,7 @@ func TestOnlyObjectsOfTheRecordAreKept(t *testing.T) {
 	assert.True(t, p.read[kindService.GroupKind()])
 }
 
-func TestRecommendationsAreShownWithWhatThereIs(t *testing.T) {
+func TestRecommendationsAreShownWithTheCurrentValues(t *testing.T) {
 	p := cartParts(t)
 	show := func(o *command.Options) error {
 		return showRecommendations(o, recommendationsOf(p, nfr.DefaultSettings, clitest.Now))
@@ -212,7 +212,7 @@ func TestRecommendationsAreShownWithWhatThereIs(t *testing.T) {
 		"The last measurement failed: PrometheusUnreachable: no answer.\nNothing is recommended, and nothing was applied.\n", out)
 }
 
-func TestAWindowSaysWhenItEnds(t *testing.T) {
+func TestAWindowShowsItsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		since, seen time.Duration
 		want        string

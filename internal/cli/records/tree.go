@@ -115,7 +115,7 @@ func addonsOf(p *recordParts, below map[component][]RecordNode) (nodes []RecordN
 	return nodes
 }
 
-// references are those of the status, and those to objects that it does not know yet, in the order in which they are shown.
+// references are those of the status, and those to objects that it does not have yet, in the order in which they are shown.
 func (p *recordParts) references() []v1alpha1.ResourceRef {
 	all := slices.Clone(p.rec.Status.ResourceRefs)
 	known := map[objectKey]bool{}
@@ -151,7 +151,7 @@ func isODGM(name, service string) bool {
 	return name == service || name == first || another && err == nil
 }
 
-// parent says what of the record an object is for: by its labels, or by its name where it was not read.
+// parent returns the part of the record that an object is for: by its labels, or by its name where it was not read.
 func (p *recordParts) parent(kind schema.GroupKind, name string, object client.Object) component {
 	if object != nil {
 		return p.component(object.GetLabels())
@@ -167,7 +167,7 @@ func (p *recordParts) parent(kind schema.GroupKind, name string, object client.O
 	return component{}
 }
 
-// describe says about an object what people ask about its kind.
+// describe sets the fields of an object that users of its kind look for.
 func (p *recordParts) describe(n *RecordNode, object client.Object) {
 	switch o := object.(type) {
 	case *v1alpha1.CapacityMix:
@@ -228,7 +228,7 @@ func sizeText(s *v1alpha1.ResourceLimitSpec) string {
 	return strings.Join(parts, ", ")
 }
 
-// readyText is what a Knative Service says of itself.
+// readyText is the readiness that a Knative Service reports.
 func readyText(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -83,7 +83,7 @@ func plain(d *data, namespace string, width int) string {
 	return out.String()
 }
 
-// head is what stands above the table: where, how old, totals, nodes, and what went wrong.
+// head is the text above the table: where, how old, totals, nodes, and what went wrong.
 func (m *model) head() []string {
 	lines := pack(m.width, m.title()...)
 	if m.data != nil {

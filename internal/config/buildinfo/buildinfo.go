@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package buildinfo says which version of Berth a program is.
+// Package buildinfo returns the version of Berth that a program was built from.
 package buildinfo
 
 import (

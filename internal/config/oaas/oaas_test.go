@@ -63,7 +63,7 @@ func TestWhatEnablesIsReadAfterWhatItEnables(t *testing.T) {
 	assert.Equal(t, "http://y", c.Records.OTLPEndpoint)
 }
 
-func TestWhatCannotBeHonoredIsRefusedByName(t *testing.T) {
+func TestUnsupportedVariablesAreRefusedByName(t *testing.T) {
 	for entry, says := range map[string]string{
 		"OPRC_CRM_FEATURES_HPA=yes":                  `OPRC_CRM_FEATURES_HPA is "yes": must be true or false`,
 		"OPRC_CRM_LIMITS_MAX_REPLICAS=many":          "must be a whole number",

@@ -47,7 +47,7 @@ func (o *Logging) Apply(out io.Writer) error {
 	}
 	ctrl.SetLogger(logger)
 	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
-	// The calls of klog that know no logger have a threshold of their own.
+	// The calls of klog without a logger have a threshold of their own.
 	var threshold klog.Level
 	return threshold.Set(strconv.Itoa(o.Verbosity))
 }
@@ -70,7 +70,7 @@ func (o *Logging) Logger(out io.Writer) (logr.Logger, error) {
 }
 
 // plainLevel turns slog's names for our levels, such as DEBUG+2 for V(2), into info and error, which is what log
-// collectors know.
+// collectors understand.
 func plainLevel(groups []string, a slog.Attr) slog.Attr {
 	level, ok := a.Value.Any().(slog.Level)
 	if !ok || len(groups) > 0 || a.Key != slog.LevelKey {

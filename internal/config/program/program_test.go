@@ -29,14 +29,14 @@ func TestTheNamespaceOfAProgram(t *testing.T) {
 	require.Equal(t, "asked-for", got)
 }
 
-func TestPlainMetricsAskNobody(t *testing.T) {
+func TestPlainMetricsNeedNoAuthorization(t *testing.T) {
 	o, err := MetricsOptions(controller.Metrics{BindAddress: ":8080"})
 	require.NoError(t, err)
 	require.False(t, o.SecureServing)
 	require.Nil(t, o.FilterProvider)
 }
 
-func TestAWrongCertificateDirectoryIsNoSelfSignedCertificate(t *testing.T) {
+func TestAWrongCertificateDirectoryIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	m := controller.Metrics{BindAddress: ":8443", Secure: true, CertDirectory: dir}
 	_, err := MetricsOptions(m)

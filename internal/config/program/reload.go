@@ -54,7 +54,7 @@ type Reloader struct {
 	Apply   func(*controller.Configuration)
 	Log     logr.Logger
 
-	// seen is what the file had when it was read last, nil if it could not be read; said is why not.
+	// seen is what the file had when it was read last, nil if it could not be read; said is the error that was logged.
 	seen []byte
 	said string
 }
@@ -109,7 +109,7 @@ func (r *Reloader) tell(message string, changes []reload.Change) {
 	}
 }
 
-// failed says once why the file cannot be used.
+// failed logs once why the file cannot be used.
 func (r *Reloader) failed(err error) {
 	lastReloadSuccessful.Set(0)
 	if r.said != err.Error() {

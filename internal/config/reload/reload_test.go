@@ -27,7 +27,7 @@ func TestTheSameConfigurationChangesNothing(t *testing.T) {
 	assert.Equal(t, controller.Default(), r.Configuration)
 }
 
-func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
+func TestReloadAppliesFieldsAndNamesTheRest(t *testing.T) {
 	running, read := controller.Default(), controller.Default()
 	running.Namespaces, running.Environments.Quota = []string{"shop"}, map[string]string{"cpu": "4"}
 	read.Namespaces, read.Environments.Quota = []string{"shop", "bank"}, map[string]string{"cpu": "4", "memory": "8Gi"}
@@ -56,9 +56,9 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	assert.Equal(t, &asItWas, running, "it is not changed itself")
 }
 
-func TestWhatIsNotValidWithoutWhatNeedsARestartIsRefused(t *testing.T) {
+func TestAFileThatIsValidOnlyAfterARestartIsRefused(t *testing.T) {
 	// Every pair of fields of which one bounds the other takes effect together, so no file leads there; a running
-	// configuration that is broken stands for one that would.
+	// configuration that is broken replaces one that would.
 	running := controller.Default()
 	running.ResyncSeconds = 1
 	_, err := Decide(running, controller.Default())
@@ -98,7 +98,7 @@ func TestNoChangeIsLost(t *testing.T) {
 	})
 }
 
-// leaves are the paths of the fields of a configuration that are numbers or say yes or no.
+// leaves are the paths of the fields of a configuration that are numbers or booleans.
 func leaves(t *testing.T, c *controller.Configuration) (paths []string) {
 	t.Helper()
 	m, err := unstructuredOf(c)

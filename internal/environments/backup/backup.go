@@ -39,11 +39,11 @@ var writersAnnotations = []string{
 	v1alpha1.ActorAnnotation, v1alpha1.ActorGenerationAnnotation, v1alpha1.UpdatedAtAnnotation, corev1.LastAppliedConfigAnnotation,
 }
 
-// Warner is called with what the user should know although the operation continues.
+// Warner is called with a message for the user although the operation continues.
 type Warner func(format string, args ...any)
 
 // Read returns the objects of a backup, Secrets first: the named Environments of a namespace, or all that are not being deleted.
-// It returns nothing if anything cannot be read, because half a backup cannot be told from a whole one.
+// It returns nothing if anything cannot be read, because half a backup looks like a whole one.
 func Read(ctx context.Context, c client.Client, namespace string, names []string, withSecrets bool,
 	warn Warner,
 ) ([]*unstructured.Unstructured, error) {

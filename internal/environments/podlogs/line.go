@@ -21,7 +21,7 @@ const (
 
 // Line is a line of a log.
 type Line struct {
-	// At is when it was written, zero if the kubelet said no time.
+	// At is when it was written, zero if the kubelet gave no time.
 	At time.Time
 	// Text is what was written, without the end of the line. It is UTF-8.
 	Text string
@@ -36,7 +36,7 @@ type Reader struct {
 	skip int
 }
 
-// NewReader reads a log from a time on; zero is all of it. The API server knows seconds: what is too early within the first
+// NewReader reads a log from a time on; zero is all of it. The API server has a resolution of seconds: what is too early within the first
 // one is left out.
 func NewReader(log io.Reader, from time.Time) *Reader {
 	closer, _ := log.(io.Closer)

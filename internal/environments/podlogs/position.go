@@ -39,7 +39,7 @@ func (p *Position) Resume(log io.Reader) *Reader {
 // Started is the id of the container that ran last, "" if none has run yet, and whether it runs. A pod's container is another
 // one after each restart.
 func Started(s *corev1.ContainerStatus) (id string, running bool) {
-	// Until the runtime has told an id, how often it was started is as good.
+	// Until the runtime has given an id, the count of restarts identifies the container.
 	switch {
 	case s.State.Running != nil, s.State.Terminated != nil:
 		return cmp.Or(s.ContainerID, fmt.Sprintf("restart %d", s.RestartCount)), s.State.Running != nil

@@ -94,10 +94,10 @@ func validateAutoscaling(path *field.Path, a *v1alpha1.EnvironmentAutoscaling, c
 	}
 	r := ptr.Deref(c.Resources, v1alpha1.EnvironmentResources{})
 	if r.CPU == "" && (a.TargetCPUPercent != nil || a.TargetMemoryPercent == nil) {
-		all = append(all, field.Required(path, "needs container.resources.cpu, of which the target is a percentage"))
+		all = append(all, field.Required(path, "requires container.resources.cpu: the target is a percentage of it"))
 	}
 	if r.Memory == "" && a.TargetMemoryPercent != nil {
-		all = append(all, field.Required(path, "needs container.resources.memory, of which the target is a percentage"))
+		all = append(all, field.Required(path, "requires container.resources.memory: the target is a percentage of it"))
 	}
 	return all
 }

@@ -90,7 +90,7 @@ func ClaimOfBackups(e *v1alpha1.Environment, s *v1alpha1.DatabaseBackupStorage) 
 	return claim(backupMeta(e, BackupsClaim), quantity, class)
 }
 
-// DataClaim is the claim that a database has its data on, "" if it has none. What runs says it: a claim of the same name may
+// DataClaim is the claim that a database has its data on, "" if it has none. What runs decides it: a claim of the same name may
 // be left of an earlier spec.
 func DataClaim(set *appsv1.StatefulSet) string {
 	pod := &set.Spec.Template.Spec

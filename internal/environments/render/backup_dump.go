@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// backupTries is how often more a dump, or the deletion of one, is tried. A restore is not: whoever requested it looks first.
+	// backupTries is how often more a dump, or the deletion of one, is tried. A restore is not: its user examines the failure first.
 	backupTries = 2
 	// BackupDeadlineSeconds is how long a dump or a restore may take with all its tries.
 	BackupDeadlineSeconds = 6 * 60 * 60
@@ -26,7 +26,7 @@ const (
 	// backupUser runs it, and owns the dumps: the number that postgres has in the image of Debian. Neither needs a name or root,
 	// whatever image it is.
 	backupUser = 999
-	// backupCPU and backupMemory are requested and limited alike, as the environment's own are.
+	// backupCPU and backupMemory are both request and limit, as the environment's own are.
 	backupCPU, backupMemory = "500m", "512Mi"
 	// connectTimeout is in seconds: a NetworkPolicy drops without an answer.
 	connectTimeout = "30"

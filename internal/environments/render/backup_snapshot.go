@@ -23,7 +23,7 @@ var (
 // defaultSnapshotClass is on the class that a driver's snapshots have where no one names one.
 const defaultSnapshotClass = "snapshot.storage.kubernetes.io/is-default-class"
 
-// Annotations of claims that say how one was bound: what is copied is not.
+// Annotations of claims that record how one was bound: what is copied is not.
 var bindingAnnotations = []string{
 	"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/", corev1.LastAppliedConfigAnnotation,
 }

@@ -20,7 +20,7 @@ import (
 type Outcome struct {
 	// Phase is Running, Completed or Failed.
 	Phase v1alpha1.DatabaseBackupPhase
-	// Message says why it has failed, or what it waits for.
+	// Message is why it has failed, or what it waits for.
 	Message string
 	// Size is that of the dump, or of the volume that the snapshot needs; "" if it is not known.
 	Size string
@@ -28,7 +28,7 @@ type Outcome struct {
 	Tables *int64
 }
 
-// OutcomeOfJob is the outcome of a Job. Its pods say more, if there are any left.
+// OutcomeOfJob is the outcome of a Job. Its pods add details, if there are any left.
 func OutcomeOfJob(job *batchv1.Job, pods []corev1.Pod) Outcome {
 	o := Outcome{Phase: v1alpha1.DatabaseBackupRunning}
 	pod := newestPod(job, pods)
@@ -44,7 +44,7 @@ func OutcomeOfJob(job *batchv1.Job, pods []corev1.Pod) Outcome {
 	}
 	switch {
 	case o.Phase == v1alpha1.DatabaseBackupCompleted:
-		o.Size, o.Tables = dumpSays(pod)
+		o.Size, o.Tables = resultOfDump(pod)
 	case pod == nil:
 		o.Message = why
 	default:
@@ -92,8 +92,8 @@ func podSays(pod *corev1.Pod) string {
 	return pod.Status.Message
 }
 
-// dumpSays is the size of a dump and the number of tables in the scratch database, which a pod has said at its end.
-func dumpSays(pod *corev1.Pod) (size string, tables *int64) {
+// resultOfDump returns the size of a dump and the number of tables in the scratch database, which a pod has written at its end.
+func resultOfDump(pod *corev1.Pod) (size string, tables *int64) {
 	if pod == nil {
 		return "", nil
 	}

@@ -37,7 +37,7 @@ const (
 	failed    = v1alpha1.DatabaseBackupFailed
 )
 
-func TestWhereADumpStands(t *testing.T) {
+func TestADumpHasAState(t *testing.T) {
 	unschedulable := toolPod(1, corev1.PodPending, corev1.ContainerState{})
 	unschedulable.Status.ContainerStatuses = nil
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has room"}}
@@ -80,7 +80,7 @@ func TestWhereADumpStands(t *testing.T) {
 	}
 }
 
-func TestWhereASnapshotStands(t *testing.T) {
+func TestASnapshotHasAState(t *testing.T) {
 	for name, c := range map[string]struct {
 		status map[string]any
 		want   Outcome

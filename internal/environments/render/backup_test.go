@@ -55,14 +55,14 @@ func withDatabase(t *rapid.T) *Input {
 	return in
 }
 
-// Whatever the environment is, a dump asks the server that is rendered for the database that is rendered, as its user,
+// Whatever the environment is, a dump requests of the server that is rendered the database that is rendered, as its user,
 // with the tools of its image, and reaches it; the password is nowhere but in the Secret that is rendered.
 func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)
 		rendered := Render(in)
 		server := &one[*appsv1.StatefulSet](t, rendered, Database).Spec.Template.Spec.Containers[0]
-		ready := server.ReadinessProbe.Exec.Command // is requested with the names that the controller knows
+		ready := server.ReadinessProbe.Exec.Command // with the names that the server is rendered with
 		list, jobs := someBackups(in.Environment)
 		for _, job := range jobs[:2] {
 			tool := &job.Spec.Template.Spec.Containers[0]
@@ -183,7 +183,7 @@ func TestADumpIsRestoredIntoAnotherEnvironment(t *testing.T) {
 	assert.Equal(t, source.Name, s.Labels[v1alpha1.EnvironmentLabel], "the policy about Secrets requires it")
 }
 
-// scripted runs a script with stand-ins for the tools, and returns what it says, its error and what is in the claim then.
+// scripted runs a script with stand-ins for the tools, and returns what it prints, its error and what is in the claim then.
 func scripted(t *testing.T, script, tools string) (said, files string, err error) {
 	t.Helper()
 	sh, lookErr := shell.LookPath("sh")
@@ -279,7 +279,7 @@ func TestAnEncryptedDumpIsRead(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestARestoreSaysThatThereIsNoDump(t *testing.T) {
+func TestARestoreReportsAMissingDump(t *testing.T) {
 	said, _, err := scripted(t, restoreScript(false), fmt.Sprintf(restoreSays, "true"))
 	require.Error(t, err)
 	assert.Equal(t, "there is no /backups/b.dump in the claim database-backups", said)
@@ -342,9 +342,9 @@ func TestTheClaimOfADatabasesData(t *testing.T) {
 		"a volume in it": {
 			volumes(volume{Name: "inner", MountPath: defaultPath + "/pgdata"}, volume{Name: "log", MountPath: "/var/log"}), "database-inner",
 		},
-		"said by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
-		"in no volume":   {pgdata("/var/lib/postgresql/data2"), ""},
-		"on the node":    {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
+		"set by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
+		"in no volume":  {pgdata("/var/lib/postgresql/data2"), ""},
+		"on the node":   {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, database(c.change), func(in *Input) { in.Settings.HostPaths = []string{"/srv/allowed"} })
@@ -373,7 +373,7 @@ func TestTheClassOfASnapshotIsOfTheDriver(t *testing.T) {
 }
 
 // The claim that is recreated has all that the controller has rendered, and nothing of how the old one was bound.
-func TestAClaimIsMadeAnewFromASnapshot(t *testing.T) {
+func TestAClaimIsRecreatedFromASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)
 		in.Environment.Spec.Stack.Database.PersistentStorage = true

@@ -43,7 +43,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// A diff is bounded, and says by how much.
+// A diff is bounded, and states how much is left out.
 func TestDiffIsBounded(t *testing.T) {
 	after := complete()
 	for i := range 40 {

@@ -2,5 +2,5 @@
 
 // Package render decides what an Environment is made of: its components
 // and their order, the objects that they are rendered to, their ports, and
-// where the whole stands. It reads and writes nothing.
+// the state of the whole. It reads and writes nothing.
 package render

@@ -42,7 +42,7 @@ func TestDomainsAreThoseThatANamespaceMayHave(t *testing.T) {
 	assert.Empty(t, append(allowed, refused...))
 }
 
-func TestADomainThatIsNotAllowedLeadsNowhere(t *testing.T) {
+func TestADomainThatIsNotAllowedHasNoRoute(t *testing.T) {
 	in := input(t, func(in *Input) { in.Settings.Domains = Domains{"team": {"shop.example"}} })
 	var ingress *networkingv1.Ingress
 	for _, o := range Render(in) {

@@ -16,7 +16,7 @@ const (
 )
 
 // ID returns the id of the environment of a name that a client gave: the name as
-// far as a DNS label can have it, and a hash that tells apart what looks the
+// far as a DNS label can have it, and a hash that distinguishes what looks the
 // same then. The same name in the same namespace has the same id.
 func ID(namespace, name string) string {
 	var b strings.Builder

@@ -25,7 +25,7 @@ func TestID(t *testing.T) {
 	} {
 		assert.Regexp(t, want, ID("team", name), name)
 	}
-	assert.NotEqual(t, ID("team", "My Shop"), ID("team", "my-shop"), "what looks the same is told apart")
+	assert.NotEqual(t, ID("team", "My Shop"), ID("team", "my-shop"), "similar names have distinct ids")
 	assert.NotEqual(t, ID("team", "shop"), ID("other", "shop"), "a namespace of its own for each")
 }
 

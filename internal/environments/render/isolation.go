@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// NetworkConfigured says whether the network is as an environment requests it: whether it is so, a reason in one word, and more.
+// NetworkConfigured returns whether the network is as an environment requests it, a reason in one word, and a message.
 func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool, reason, message string) {
 	n := spec.Network
 	switch {
@@ -43,8 +43,8 @@ func aboutEgress(n *v1alpha1.EnvironmentNetwork) string {
 	return "; its pods connect to no other but " + strings.Join(n.Egress.Networks, ", ")
 }
 
-// networkPolicies let no one in but the environment itself, to the ports of the frontend pods that are in no environment, to
-// those that are published who is outside of the cluster, and to the database what backs it up. egressPolicies has where its own
+// networkPolicies admit the environment itself, pods that are in no environment to the ports of the frontend,
+// clients outside of the cluster to the published ports, and backups to the database. egressPolicies has where its own
 // pods connect to.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	out := in.egressPolicies()
@@ -79,7 +79,7 @@ func (in *Input) isolated() bool {
 	return n != nil && n.Isolated
 }
 
-// policy lets in to some pods what a rule says, and nothing else that no other policy does.
+// policy admits to some pods what a rule admits, and nothing more.
 func (in *Input) policy(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
 	return in.policyOf(name, networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods},
@@ -94,7 +94,7 @@ func (in *Input) policyOf(name string, spec networkingv1.NetworkPolicySpec) *net
 	}
 }
 
-// fromOutside lets who is outside of the cluster in to the ports of a component.
+// fromOutside admits clients outside of the cluster to the ports of a component.
 func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule {
 	return networkingv1.NetworkPolicyIngressRule{Ports: policyPorts(c), From: blocks(in.Settings.OutsideNetworks)}
 }

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Who comes in to whom, by the labels of the pod and of its namespace.
+// Which pods are admitted to which, by the labels of the pod and of its namespace.
 func TestIsolated(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t))))
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {
@@ -44,7 +44,7 @@ func TestIsolated(t *testing.T) {
 		{"the cluster's own, to the frontend", Frontend, 80, nobody, nobody, false, true},
 		{"the cluster's own, to another port of the frontend", Frontend, 9999, nobody, nobody, false, false},
 		{"the cluster's own, to the backend", Backend, 3000, nobody, nobody, false, false},
-		{"somebody else in its namespace, to the backend", Backend, 3000, nobody, own, true, false},
+		{"another pod in its namespace, to the backend", Backend, 3000, nobody, own, true, false},
 		{"one of the same id elsewhere", Backend, 3000, own, other, false, false},
 	} {
 		to := templatesOf(Render(in))[c.to].Labels
@@ -57,7 +57,7 @@ func TestIsolated(t *testing.T) {
 	assert.Equal(t, []string{"isolated", "isolated-backups"}, names[*networkingv1.NetworkPolicy](list))
 }
 
-// An isolated environment is reached from outside where that is said, at the ports that are published.
+// An isolated environment is reached from outside where its spec allows it, at the ports that are published.
 func TestIsolatedAndReachedFromOutside(t *testing.T) {
 	networks := []string{"10.1.0.0/16", "2001:db8::/32"}
 	isolated := specOf(func(s *v1alpha1.EnvironmentSpec) { s.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} })
@@ -88,7 +88,7 @@ func TestIsolatedAndReachedFromOutside(t *testing.T) {
 		assert.ElementsMatch(t, want, got, exposure)
 	}
 	open := input(t, func(in *Input) { in.Settings.OutsideNetworks = networks })
-	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(open)), "nobody is kept out of it")
+	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(open)), "no client is kept out of it")
 }
 
 func TestNetworkConfigured(t *testing.T) {
@@ -115,7 +115,7 @@ func TestNetworkConfigured(t *testing.T) {
 	}
 }
 
-// lets says whether policies let someone in, as a network does that enforces them.
+// lets reports whether policies admit a peer, as a network does that enforces them.
 func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]string, port int32, from, namespace map[string]string, same bool) bool {
 	t.Helper()
 	restricted := false

@@ -24,7 +24,7 @@ func Kinds() []runtime.Object {
 	}
 }
 
-// OptionalKinds are the kinds of what Render may return that a cluster serves only if another user has installed them.
+// OptionalKinds are the kinds of what Render may return that a cluster serves only if their CRDs are installed.
 func OptionalKinds() []runtime.Object {
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(RouteKind)

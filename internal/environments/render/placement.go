@@ -15,7 +15,7 @@ import (
 // defaultMinOnDemand keeps one replica of each component where it is safe.
 const defaultMinOnDemand = 1
 
-// mixes say on which capacity type the pods run: the database on on-demand nodes unless it is let go, the rest by the mix of
+// mixes set on which capacity type the pods run: the database on on-demand nodes unless its spec allows spot, the rest by the mix of
 // the environment, each component by itself.
 func (in *Input) mixes(components []Component) (out []runtime.Object) {
 	if in.Settings.SchedulerName == "" {
@@ -51,7 +51,7 @@ func (in *Input) mix(name string, percent, least int32) *v1alpha1.CapacityMix {
 	}
 }
 
-// size is the ResourceLimit of a component that says what it uses.
+// size is the ResourceLimit of a component with requests.
 func (in *Input) size(c *Component) []runtime.Object {
 	if in.Settings.SchedulerName == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// The database is on on-demand nodes, the rest is mixed as the environment says, or the configuration.
+// The database is on on-demand nodes, the rest is mixed by the environment, or by the configuration.
 func TestMixes(t *testing.T) {
 	placed := func(p v1alpha1.EnvironmentPlacement) func(*Input) {
 		return specOf(func(s *v1alpha1.EnvironmentSpec) { s.Placement = &p })
@@ -70,8 +70,8 @@ func selected(s *v1alpha1.PodSelector, labels map[string]string) bool {
 	return true
 }
 
-// Whatever is requested, no pod has two mixes, and each has one that this scheduler places.
-func TestMixesDoNotMeet(t *testing.T) {
+// Whatever the spec has, no pod has two mixes, and each has one that this scheduler places.
+func TestMixesSelectDisjointPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		list := Render(in)
@@ -93,7 +93,7 @@ func TestMixesDoNotMeet(t *testing.T) {
 	})
 }
 
-// A component that says what it uses has a limit of that, and its pods report it.
+// A component with requests has a limit of them, and its pods report it.
 func TestSizes(t *testing.T) {
 	list := Render(input(t))
 	assert.Equal(t, []string{Database, Backend}, names[*v1alpha1.ResourceLimit](list))
@@ -108,7 +108,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// An environment with a namespace of its own is bounded, and in one that it shares bounds no other user.
+// An environment with a namespace of its own is bounded, and one that shares its namespace does not bound the others in it.
 func TestBounds(t *testing.T) {
 	quota := corev1.ResourceList{corev1.ResourceLimitsCPU: resource.MustParse("8")}
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}

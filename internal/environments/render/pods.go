@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/internal/kube/hash"
 )
 
-// Environment variables, as PostgreSQL's image and most backends know them.
+// Environment variables, as PostgreSQL's image and most backends read them.
 const (
 	postgresDB   = "POSTGRES_DB"
 	postgresUser = "POSTGRES_USER"
@@ -40,8 +40,8 @@ const (
 	postgresPort = 5432
 	defaultUser  = "postgres"
 	defaultPath  = "/var/lib/postgresql/data"
-	// drain is how long a container that serves goes on after it was told to end, in seconds: until then requests come to it
-	// from those who have not heard yet.
+	// drain is how long a container that serves goes on after SIGTERM, in seconds: until then requests come to it
+	// from clients whose endpoints are older.
 	drain = 5
 	// alwaysTried is how often a Job is tried that should come to its end.
 	alwaysTried = 1_000_000
@@ -101,7 +101,7 @@ func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
 }
 
 // job is a component that may end. The template of a Job cannot be changed, nor how often
-// it is to end, so its name tells one from the next.
+// it is to end, so each has a name of its own.
 func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend bool) runtime.Object {
 	retries := int32(alwaysTried)
 	template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
@@ -223,7 +223,7 @@ func (in *Input) databaseURL() string {
 	return u.String()
 }
 
-// userOf is whom the database knows: what its variable says, if the client gave one.
+// userOf is the user of the database: its variable's value, if the client gave one.
 func userOf(d *v1alpha1.DatabaseComponent) string {
 	return cmp.Or(string(d.Container.Env[postgresUser]), d.Username, defaultUser)
 }

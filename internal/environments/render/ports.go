@@ -20,7 +20,7 @@ type PortKey struct {
 // PortRange is where ports are allocated that no one requested by number, both ends included.
 type PortRange struct{ First, Last int32 }
 
-// PortTakenError says that a port belongs to another environment.
+// PortTakenError is the error for a port that belongs to another environment.
 type PortTakenError struct {
 	PortKey
 	// Component requested it. Holder has it, "" if it must not be named.
@@ -36,7 +36,7 @@ func (e *PortTakenError) Error() string {
 	return message
 }
 
-// NoPortsError says that the range has no free port.
+// NoPortsError is the error for a range without a free port.
 type NoPortsError struct{ PortRange }
 
 // Error returns the message.
@@ -77,7 +77,7 @@ type allocation struct {
 	stack  *v1alpha1.ApplicationStack
 	before []v1alpha1.AllocatedPort
 	taken  map[PortKey]string
-	// own are those of the stack: what is requested by number, and what was given until now.
+	// own are those of the stack: those with a hostPort, and those that were allocated before.
 	own    map[PortKey]bool
 	within PortRange
 }
@@ -117,7 +117,7 @@ func requestedPorts(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedP
 	return out
 }
 
-// explicit are the ports that are requested by number.
+// explicit are the ports with a hostPort.
 func explicit(stack *v1alpha1.ApplicationStack) []v1alpha1.AllocatedPort {
 	return slices.DeleteFunc(requestedPorts(stack), func(p v1alpha1.AllocatedPort) bool { return p.HostPort <= 0 })
 }

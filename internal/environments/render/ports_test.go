@@ -44,7 +44,7 @@ func TestAllocatePorts(t *testing.T) {
 		"the other protocol takes nothing":           {portsOf(0), nil, map[PortKey]string{{100, v1alpha1.ProtocolUDP}: "x"}, []int32{100}},
 		"what it had":                                {portsOf(0, 0), []v1alpha1.AllocatedPort{before(2, 100)}, nil, []int32{101, 100}},
 		"not what it had if another has it now":      {portsOf(0), []v1alpha1.AllocatedPort{before(1, 101)}, map[PortKey]string{tcpPort(101): "x"}, []int32{100}},
-		"not what it had if it is requested now":     {portsOf(0, 101), []v1alpha1.AllocatedPort{before(1, 101)}, nil, []int32{100, 101}},
+		"not the former one if a number is set":      {portsOf(0, 101), []v1alpha1.AllocatedPort{before(1, 101)}, nil, []int32{100, 101}},
 		"not what it had if that is out of range":    {portsOf(0), []v1alpha1.AllocatedPort{before(1, 8080)}, nil, []int32{100}},
 		"what a port had that is not there any more": {portsOf(0), []v1alpha1.AllocatedPort{before(9, 100)}, nil, []int32{100}},
 	} {
@@ -79,12 +79,12 @@ func TestNoPortIsLeft(t *testing.T) {
 	assert.Equal(t, PortRange{100, 102}, none.PortRange)
 	assert.Equal(t, "no port from 100 to 102 is free", err.Error())
 	_, err = AllocatePorts(portsOf(8080), nil, taken, PortRange{100, 99})
-	assert.NoError(t, err, "what is requested by number needs no range")
+	assert.NoError(t, err, "a port with a number needs no range")
 }
 
-// No one gets what another has or two the same, what is requested by number is that, what was given stays,
+// No one gets what another has or two the same, a port with a number has it, an allocated one stays,
 // and a range that is large enough is never exhausted.
-func TestAllocationsDoNotMeet(t *testing.T) {
+func TestAllocatedPortsAreDistinct(t *testing.T) {
 	r := PortRange{100, 130}
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := drawSpec(t), drawSpec(t)

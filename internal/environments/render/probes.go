@@ -12,15 +12,15 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// What a health check is where it does not say.
+// Defaults of a health check.
 const (
 	defaultInterval, defaultTimeout, defaultRetries = 30, 5, 3
-	// startEvery is how often a container is requested whether it has started: more often than later whether it is well.
+	// startEvery is how many seconds pass between two start-up probes: fewer than between later probes.
 	startEvery = 5
 )
 
-// probes has the kubelet run a container's health check: it takes no requests and is started again while the check fails. A
-// database without one is requested whether it takes connections.
+// probes has the kubelet run a container's health check: it gets no requests and is restarted while the check fails. A
+// database without one is ready when it accepts connections.
 func (in *Input) probes(c *Component, out *corev1.Container) {
 	check := c.Container.HealthCheck
 	if c.Workload == OfJob {

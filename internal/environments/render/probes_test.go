@@ -32,8 +32,8 @@ func TestProbes(t *testing.T) {
 		liveness, readiness, startup *corev1.Probe
 	}{
 		"no check":         {},
-		"none, said so":    {check: &check{Command: []string{"NONE"}, IntervalSeconds: 3}},
-		"what it says":     {timed(30, 7, 4, 0, "curl", "-f", "x"), exec(30, 7, 4, "curl", "-f", "x"), exec(5, 7, 4, "curl", "-f", "x"), nil},
+		"none, explicitly": {check: &check{Command: []string{"NONE"}, IntervalSeconds: 3}},
+		"all fields set":   {timed(30, 7, 4, 0, "curl", "-f", "x"), exec(30, 7, 4, "curl", "-f", "x"), exec(5, 7, 4, "curl", "-f", "x"), nil},
 		"the defaults":     {&check{Command: []string{"a"}}, exec(30, 5, 3, "a"), exec(5, 5, 3, "a"), nil},
 		"as Docker has it": {&check{Command: []string{"CMD", "a", "b"}}, exec(30, 5, 3, "a", "b"), exec(5, 5, 3, "a", "b"), nil},
 		"in a shell": {
@@ -90,7 +90,7 @@ func TestProbesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// A database is ready when it takes connections over the network, whatever its own check says.
+// A database is ready when it takes connections over the network, whatever its own check returns.
 func TestProbesOfADatabase(t *testing.T) {
 	probes := func(change func(*v1alpha1.DatabaseComponent)) *corev1.Container {
 		in := input(t, database(change))
@@ -111,7 +111,7 @@ func TestProbesOfADatabase(t *testing.T) {
 	assert.Equal(t, exec(5, 5, 4, "check"), got.StartupProbe)
 }
 
-// What may end is not asked whether it is well.
+// What may end has no probes.
 func TestAJobHasNoProbes(t *testing.T) {
 	in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.RestartPolicy = v1alpha1.RestartNo })))
 	got := templatesOf(Render(in))[Backend].Spec.Containers[0]

@@ -25,7 +25,7 @@ import (
 )
 
 // Whatever a valid spec is, what is rendered holds together. See wellRendered.
-func TestWhatIsRenderedHoldsTogether(t *testing.T) {
+func TestRenderedObjectsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { wellRendered(t, drawInput(t)) })
 }
 

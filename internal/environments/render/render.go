@@ -17,7 +17,7 @@ import (
 type Settings struct {
 	// SchedulerName schedules their pods; "" leaves it to the cluster's default, and makes no mix.
 	SchedulerName string
-	// SpotPercent is the share of replicas on spot nodes where an environment does not say.
+	// SpotPercent is the share of replicas on spot nodes where an environment sets none.
 	SpotPercent int32
 	// Exposure is that of ports where an environment does not set it.
 	Exposure v1alpha1.EnvironmentExposure
@@ -27,7 +27,7 @@ type Settings struct {
 	HostPaths []string
 	// StorageClass makes the volumes; "" means the cluster's default.
 	StorageClass string
-	// VolumeSize is the size of volumes that say none, as a quantity.
+	// VolumeSize is the size of volumes without one, as a quantity.
 	VolumeSize string
 	// IngressClass is the class of Ingresses; "" means the cluster's default.
 	IngressClass string
@@ -45,7 +45,7 @@ type Settings struct {
 	RunAsNonRoot bool
 	// Quota bounds what an environment with a namespace of its own may use, as in a ResourceQuota.
 	Quota corev1.ResourceList
-	// DefaultLimits are those of containers that say none, in a namespace of their own.
+	// DefaultLimits are those of containers without limits, in a namespace of their own.
 	DefaultLimits corev1.ResourceList
 }
 
@@ -66,7 +66,7 @@ type Input struct {
 	Environment *v1alpha1.Environment
 	Settings    Settings
 	Credentials Credentials
-	// Namespace is where the objects are made; Own says that it is the environment's alone.
+	// Namespace is where the objects are made; Own is set if it is the environment's alone.
 	Namespace string
 	Own       bool
 	// Ports were allocated. OpenStages are the stages that are open: see EnvironmentStatus.
@@ -150,7 +150,7 @@ func (in *Input) bounds() (out []runtime.Object) {
 	return out
 }
 
-// secret is what the component's container has in its environment and no other user should read.
+// secret is what the component's container has in its environment and no one else should read.
 func (in *Input) secret(c *Component) []runtime.Object {
 	data := in.secrets(c)
 	if len(data) == 0 {

@@ -56,7 +56,7 @@ func TestRenderDatabase(t *testing.T) {
 	assert.True(t, pods.PublishNotReadyAddresses)
 }
 
-// What is not said is as the image has it; what the client says is said, but for the password.
+// A field that is not set is as the image has it; one that the client sets is rendered, but for the password.
 func TestRenderDatabaseAsItIs(t *testing.T) {
 	in := input(t, database(func(d *v1alpha1.DatabaseComponent) {
 		*d = v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres"}, StoragePath: "/data/"}
@@ -75,7 +75,7 @@ func TestRenderDatabaseAsItIs(t *testing.T) {
 	plain, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"PGDATA": "/var/lib/postgresql/data/mine", "POSTGRES_USER": "given", "POSTGRES_DB": "theirs", "TZ": "UTC"}, plain)
 	assert.Equal(t, map[string]string{"POSTGRES_PASSWORD": "database/POSTGRES_PASSWORD"}, secret)
-	assert.Equal(t, "postgresql://given:"+thePassword+"@database:5432/theirs", urlOf(t, in), "the backend is told the same")
+	assert.Equal(t, "postgresql://given:"+thePassword+"@database:5432/theirs", urlOf(t, in), "the backend has the same")
 }
 
 func urlOf(t require.TestingT, in *Input) string {
@@ -121,7 +121,7 @@ func TestDatabaseURL(t *testing.T) {
 	}
 }
 
-// Whatever the user, the password and the database are called, who reads the URL finds them again.
+// Whatever the user, the password and the database are called, the URL is parsed to them.
 func TestDatabaseURLIsEscaped(t *testing.T) {
 	word := rapid.OneOf(rapid.StringMatching(`[ -~]{1,20}`), rapid.StringN(1, 20, -1))
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestRenderFrontend(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.Ingress](Render(input(t, func(in *Input) { in.Environment.Spec.Stack.Frontend = nil }))))
 }
 
-// What a container says reaches its pod.
+// The fields of a container reach its pod.
 func TestRenderContainer(t *testing.T) {
 	d := one[*appsv1.Deployment](t, Render(input(t)), Backend)
 	spec := d.Spec.Template.Spec
@@ -229,7 +229,7 @@ func TestRenderReplicas(t *testing.T) {
 	assert.Equal(t, one[*appsv1.Deployment](t, list, Backend).Spec.Selector, budget.Selector)
 }
 
-// What a restart was requested is on the pods that it is for.
+// The time of a restart is on the pods that it is for.
 func TestRenderRestarts(t *testing.T) {
 	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} })))
 	assert.Equal(t, "2026-01-01T00:00:00Z", templates[Backend].Annotations[v1alpha1.RestartedAtAnnotation])

@@ -21,7 +21,7 @@ var RouteKind = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Vers
 // hostnamesPerRoute is how many an HTTPRoute may have. An environment may have more domains.
 const hostnamesPerRoute = 16
 
-// routes lead the domains to the frontend from the Gateway. What the API server would fill in is said.
+// routes lead the domains to the frontend from the Gateway. The defaults of the API server are set.
 func (in *Input) routes(f *v1alpha1.FrontendComponent, all []string) (out []runtime.Object) {
 	for domains := range slices.Chunk(all, hostnamesPerRoute) {
 		name := Frontend
@@ -64,13 +64,13 @@ func (in *Input) route(name string, domains []string, f *v1alpha1.FrontendCompon
 	return u
 }
 
-// Acceptance says whether a Gateway has taken the HTTPRoutes of an environment.
+// Acceptance is whether a Gateway has taken the HTTPRoutes of an environment.
 type Acceptance struct {
 	Accepted        bool
 	Reason, Message string
 }
 
-// Accepted says whether the Gateway has taken routes as they are now. Wanted are the names of those that there should be.
+// Accepted returns whether the Gateway has taken routes as they are now. wanted are the names of those that there should be.
 func (s *Settings) Accepted(wanted []string, routes []*unstructured.Unstructured) Acceptance {
 	for _, name := range wanted {
 		i := slices.IndexFunc(routes, func(u *unstructured.Unstructured) bool { return u.GetName() == name })
@@ -87,7 +87,7 @@ func (s *Settings) Accepted(wanted []string, routes []*unstructured.Unstructured
 	}
 }
 
-// parent is what the controller of a Gateway says of a route.
+// parent is the status that the controller of a Gateway has written to a route.
 type parent struct {
 	ParentRef struct {
 		Namespace string `json:"namespace"`
@@ -127,7 +127,7 @@ func (s *Settings) acceptedBy(u *unstructured.Unstructured) Acceptance {
 	return Acceptance{Accepted: true}
 }
 
-// says whether a route of a generation is accepted, and which condition says that it is not. What was said of an earlier
+// reports whether a route of a generation is accepted, and which condition denies it. The status of an earlier
 // generation does not count.
 func (p *parent) says(generation int64) (accepted bool, no *metav1.Condition) {
 	for i := range p.Conditions {

@@ -64,7 +64,7 @@ func TestRenderRoutes(t *testing.T) {
 	type frontend = v1alpha1.FrontendComponent
 	for name, tc := range map[string]struct {
 		change func(f *frontend)
-		want   map[string]string // the names of the routes, and what they say
+		want   map[string]string // the names of the routes, and what they have
 	}{
 		"with TLS":   {func(*frontend) {}, map[string]string{"frontend": "2 from https to 80"}},
 		"without":    {func(f *frontend) { f.TLSEnabled = false }, map[string]string{"frontend": "2 from  to 80"}},
@@ -95,7 +95,7 @@ func TestRenderRoutes(t *testing.T) {
 	assert.Empty(t, of[*unstructured.Unstructured](Render(none)))
 }
 
-// routed is what a route says.
+// routed is what a route has.
 func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string, listener string, port int64) {
 	var route struct {
 		Spec struct {
@@ -113,7 +113,7 @@ func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string,
 
 // Whatever an environment is, each of its domains is led to its frontend once, by one kind, and in the clear only
 // where no TLS was requested.
-func TestDomainsAreLedByOneKind(t *testing.T) {
+func TestDomainsAreRoutedByOneKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		var domains, led []string
@@ -144,7 +144,7 @@ func TestDomainsAreLedByOneKind(t *testing.T) {
 	})
 }
 
-// answered is a route of generation 2, of which a controller says something.
+// answered is a route of generation 2, with a status of a controller.
 func answered(name, parents string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	err := u.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
@@ -155,7 +155,7 @@ func answered(name, parents string) *unstructured.Unstructured {
 	return u
 }
 
-// What the controller of the Gateway says is told.
+// The message of the Gateway's controller is passed on.
 func TestAccepted(t *testing.T) {
 	condition := func(parent, kind, status string, generation int) string {
 		return fmt.Sprintf(`{"parentRef": %s, "controllerName": "x/y", "conditions": [{"type": %q, "status": %q, "observedGeneration": %d,
@@ -169,17 +169,17 @@ func TestAccepted(t *testing.T) {
 	}{
 		"taken": {"[" + yes + "]", "Accepted"},
 		"taken, by one that leaves out what it may": {"[" + condition(`{"name": "public"}`, "Accepted", "True", 0) + "]", "Accepted"},
-		"refused":                  {"[" + condition(ours, "Accepted", "False", 2) + "]", "Why"},
-		"without its Service":      {"[" + yes + "," + condition(ours, "ResolvedRefs", "False", 2) + "]", "Why"},
-		"not said yet":             {"[" + condition(ours, "Accepted", "Unknown", 2) + "]", "Waiting"},
-		"said of the route before": {"[" + condition(ours, "Accepted", "True", 1) + "]", "Waiting"},
-		"refused before":           {"[" + condition(ours, "Accepted", "False", 1) + "," + yes + "]", "Accepted"},
-		"only found":               {"[" + condition(ours, "ResolvedRefs", "True", 2) + "]", "Waiting"},
-		"said of another thing":    {"[" + condition(ours, "Programmed", "False", 2) + "," + yes + "]", "Accepted"},
-		"another Gateway's":        {"[" + condition(`{"namespace": "edge", "name": "other"}`, "Accepted", "True", 2) + "]", "Waiting"},
-		"another namespace's":      {"[" + condition(`{"namespace": "x", "name": "public"}`, "Accepted", "False", 2) + "]", "Waiting"},
-		"nobody":                   {"[]", "Waiting"},
-		"nonsense":                 {`"x"`, "Unreadable"},
+		"refused":                           {"[" + condition(ours, "Accepted", "False", 2) + "]", "Why"},
+		"without its Service":               {"[" + yes + "," + condition(ours, "ResolvedRefs", "False", 2) + "]", "Why"},
+		"no status yet":                     {"[" + condition(ours, "Accepted", "Unknown", 2) + "]", "Waiting"},
+		"a status of the generation before": {"[" + condition(ours, "Accepted", "True", 1) + "]", "Waiting"},
+		"refused before":                    {"[" + condition(ours, "Accepted", "False", 1) + "," + yes + "]", "Accepted"},
+		"only found":                        {"[" + condition(ours, "ResolvedRefs", "True", 2) + "]", "Waiting"},
+		"a status of another kind":          {"[" + condition(ours, "Programmed", "False", 2) + "," + yes + "]", "Accepted"},
+		"another Gateway's":                 {"[" + condition(`{"namespace": "edge", "name": "other"}`, "Accepted", "True", 2) + "]", "Waiting"},
+		"another namespace's":               {"[" + condition(`{"namespace": "x", "name": "public"}`, "Accepted", "False", 2) + "]", "Waiting"},
+		"nobody":                            {"[]", "Waiting"},
+		"nonsense":                          {`"x"`, "Unreadable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Settings{Gateway: theGateway}

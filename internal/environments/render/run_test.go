@@ -21,7 +21,7 @@ type cluster struct {
 	up, down []int32
 }
 
-// workload is what the cluster has of a component, and what it was told.
+// workload is what the cluster has of a component, and what was applied.
 type workload struct {
 	component        *Component
 	there, gated     bool
@@ -39,8 +39,8 @@ func newCluster(s *Situation) *cluster {
 	return c
 }
 
-// wants says what a component should be, as Render has it.
-func (c *cluster) wants(w *workload) (replicas int32, gated bool) {
+// expected returns what a component should be, as Render has it.
+func (c *cluster) expected(w *workload) (replicas int32, gated bool) {
 	e := c.situation.Environment
 	if Runs(e.Spec.RunPolicy, e.Spec.ForceStop, e.Status.OpenStages, w.component.Stage) {
 		replicas = w.component.Replicas
@@ -51,7 +51,7 @@ func (c *cluster) wants(w *workload) (replicas int32, gated bool) {
 func (c *cluster) observe() {
 	c.situation.Observed = map[string]Observed{}
 	for name, w := range c.workloads {
-		replicas, gated := c.wants(w)
+		replicas, gated := c.expected(w)
 		c.situation.Observed[name] = Observed{
 			Current:  w.there && w.replicas == replicas && w.gated == gated && w.revision == w.wanted,
 			Replicas: w.replicas, Ready: w.ready, Updated: w.new, Pods: w.pods,
@@ -80,7 +80,7 @@ func (c *cluster) reconcile(t *rapid.T) {
 		e.Status.OpenStages = open
 	}
 	for _, w := range c.workloads {
-		replicas, gated := c.wants(w)
+		replicas, gated := c.expected(w)
 		if w.revision != w.wanted || w.gated != gated {
 			w.new = 0
 		}
@@ -153,7 +153,7 @@ func (c *cluster) settle(t *rapid.T) {
 	require.Fail(t, "it does not come to rest")
 }
 
-// verb has someone want something, if that makes sense.
+// verb applies a verb of a user, if it is allowed.
 func (c *cluster) verb(t *rapid.T) {
 	e := c.situation.Environment
 	verb := pick(t, "verb", VerbStart, VerbStop, VerbUpdate)
@@ -188,9 +188,9 @@ func drawCluster(t *rapid.T) *cluster {
 	}))
 }
 
-// Whatever order pods come, fail and go in, and whatever is requested meanwhile, an environment goes
+// Whatever order pods come, fail and go in, and whatever the spec becomes meanwhile, an environment goes
 // from phase to phase as it may, and comes to run or to stop in the end.
-func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
+func TestAnEnvironmentReachesRunningAndStopped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		e := c.situation.Environment
@@ -231,8 +231,8 @@ func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	})
 }
 
-// One that runs and of which a component fails stays Running, and says what it is.
-func TestWhatFailsComesBack(t *testing.T) {
+// One that runs and of which a component fails stays Running, and its status has the reason.
+func TestAFailedComponentRecovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		c.reconcile(t)

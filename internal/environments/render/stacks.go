@@ -15,7 +15,7 @@ type Stack struct {
 	Stack                      v1alpha1.ApplicationStack
 }
 
-// Stacks returns the precomposed stacks, by name. Each is recreated and may be changed.
+// Stacks returns the precomposed stacks, by name. Each is a copy, which the caller may change.
 func Stacks() []Stack { return []Stack{postgres(), webPostgres(), webPostgresRedis()} }
 
 // FindStack returns the precomposed stack of a name.
@@ -29,7 +29,7 @@ func FindStack(name string) (*Stack, bool) {
 }
 
 // Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
-// it is the version of whoever asks.
+// it is the caller's own version.
 func Expand(stack *v1alpha1.ApplicationStack) bool {
 	found, ok := FindStack(stack.Name)
 	if !ok || len(Components(stack)) > 0 {

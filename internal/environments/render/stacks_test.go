@@ -26,7 +26,7 @@ func TestStacks(t *testing.T) {
 			assert.Equal(t, s, *found)
 			for _, c := range Components(&s.Stack) {
 				assert.NotEmpty(t, c.Container.Ports, "%s can be reached", c.Name)
-				assert.NotNil(t, c.Container.Resources, "%s says what it uses", c.Name)
+				assert.NotNil(t, c.Container.Resources, "%s has requests", c.Name)
 			}
 			wellRendered(t, input(t, specOf(func(spec *v1alpha1.EnvironmentSpec) { spec.Stack = s.Stack })))
 		})
@@ -37,8 +37,8 @@ func TestStacks(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// Who changes one does not change it for the next.
-func TestStacksAreMadeAnew(t *testing.T) {
+// A change of one copy does not change the next.
+func TestStacksReturnsCopies(t *testing.T) {
 	for i, s := range Stacks() {
 		s.Stack.Database.Container.Image = "other"
 		s.Stack.Database.Container.Ports[0].HostPort = 1
@@ -56,7 +56,7 @@ func TestExpand(t *testing.T) {
 
 	stack = v1alpha1.ApplicationStack{Name: "postgres", Version: "7"}
 	assert.True(t, Expand(&stack))
-	assert.Equal(t, "7", stack.Version, "a version is that of whoever asks")
+	assert.Equal(t, "7", stack.Version, "a version is the caller's own")
 	assert.NotNil(t, stack.Database)
 
 	stack = v1alpha1.ApplicationStack{Name: "nothing"}

@@ -10,17 +10,17 @@ import (
 
 // Observed is what the cluster has of a component.
 type Observed struct {
-	// Current says that the workload is there as it was rendered last, and that its controller has seen it.
+	// Current is set if the workload is there as it was rendered last, and its controller has seen it.
 	Current bool
 	// Replicas is how many it should have, Ready how many are, Updated how many of the current revision are ready.
 	Replicas, Ready, Updated int32
-	// Done says that a Job has ended well.
+	// Done is set if a Job has succeeded.
 	Done bool
 	// Pods is how many pods there are, those that are on their way out too.
 	Pods int32
 	// Restarts is how often containers of its pods were started again.
 	Restarts int32
-	// Reason and Message say why it is not ready.
+	// Reason and Message are why it is not ready.
 	Reason, Message string
 	// RestartedAt is the restart that its pods belong to.
 	RestartedAt string
@@ -34,14 +34,14 @@ func (o *Observed) ready(c *Component) bool {
 	return o.Current && o.Updated >= c.Replicas && o.Ready >= c.Replicas
 }
 
-// Situation is what is known when it is decided where an environment stands.
+// Situation is what is known when the phase of an environment is decided.
 type Situation struct {
 	Environment *v1alpha1.Environment
 	Components  []Component
 	Observed    map[string]Observed
 	// Refused is why it cannot be run as configured, "" if it can.
 	Refused string
-	// Late says that the start takes longer than it may.
+	// Late is set if the start takes longer than it may.
 	Late bool
 }
 
@@ -96,7 +96,7 @@ func Gated(run v1alpha1.RunPolicy, open, stage int32) bool {
 	return run != v1alpha1.RunPolicyStopped && stage > open+1
 }
 
-// Phase returns where an environment stands, and why in words.
+// Phase returns the phase of an environment, and a message.
 func (s *Situation) Phase() (v1alpha1.EnvironmentPhase, string) {
 	e := s.Environment
 	switch {
@@ -129,11 +129,11 @@ func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, 
 	case changed || before == v1alpha1.EnvironmentUpdating || before == v1alpha1.EnvironmentFailed:
 		return v1alpha1.EnvironmentUpdating, waiting
 	}
-	// It was ready, and no one changed it: what fails comes back by itself, and the condition Ready says what it is.
+	// It was ready, and no one changed it: what fails comes back by itself, and the condition Ready has the reason.
 	return v1alpha1.EnvironmentRunning, waiting
 }
 
-// waiting says what the environment waits for, "" if for nothing.
+// waiting returns what the environment waits for, "" if nothing.
 func (s *Situation) waiting() string {
 	for stage := int32(1); stage <= Stages; stage++ {
 		for i := range s.Components {
@@ -152,7 +152,7 @@ func (s *Situation) waiting() string {
 	return ""
 }
 
-// Statuses returns how each component stands, in the order in which they start, and how many are ready.
+// Statuses returns the state of each component, in the order in which they start, and how many are ready.
 func (s *Situation) Statuses() (list []v1alpha1.EnvironmentComponentStatus, ready int) {
 	e := s.Environment
 	for i := range s.Components {

@@ -136,7 +136,7 @@ func TestReady(t *testing.T) {
 		"one of the revision before":          {deployment, Observed{Current: true, Ready: 2, Updated: 1}, false},
 		"one is missing":                      {deployment, Observed{Current: true, Ready: 1, Updated: 2}, false},
 		"not what was rendered last":          {deployment, Observed{Ready: 2, Updated: 2}, false},
-		"none is requested":                   {Component{Workload: OfDeployment}, Observed{Current: true}, true},
+		"zero replicas":                       {Component{Workload: OfDeployment}, Observed{Current: true}, true},
 		"done does not count where it serves": {deployment, Observed{Current: true, Done: true}, false},
 		"a Job that runs":                     {job, Observed{Current: true, Ready: 1}, true},
 		"a Job that has ended well":           {job, Observed{Current: true, Done: true}, true},
@@ -147,7 +147,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Every component says how it stands.
+// Every component has a status.
 func TestStatuses(t *testing.T) {
 	list, ready := situation(failing(Backend), starting(2)).Statuses()
 	assert.Equal(t, 3, ready, "the frontend is ready by itself, and counts")

@@ -21,8 +21,8 @@ import (
 // maxService is how long the name of an additional service may be: names of its objects are made of it.
 const maxService = 52
 
-// Validate returns everything that is wrong with a spec, as far as it can be told without the cluster. What the CRD's own
-// rules refuse is in it too, but for lengths and numbers of entries, so that callers hear of all at once.
+// Validate returns everything that is wrong with a spec, as far as that needs no cluster. What the CRD's own
+// rules refuse is in it too, but for lengths and numbers of entries, so that callers get all errors at once.
 func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
 	path := field.NewPath("spec", "stack")
 	stack := &spec.Stack
@@ -171,7 +171,7 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 	return all
 }
 
-// validateHostPorts refuses a port from outside that is requested twice within the environment.
+// validateHostPorts refuses a host port that occurs twice within the environment.
 func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field.ErrorList {
 	var all field.ErrorList
 	seen := map[PortKey]bool{}
@@ -189,7 +189,7 @@ func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field
 	return all
 }
 
-// containerPath is where the container of a component stands in the spec.
+// containerPath is the path of a component's container in the spec.
 func containerPath(path *field.Path, stack *v1alpha1.ApplicationStack, name string) *field.Path {
 	for i := range stack.AdditionalServices {
 		if stack.AdditionalServices[i].Name == name {

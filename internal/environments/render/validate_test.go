@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// wrong is a change that makes a valid spec invalid: where, and a word of what is said about it.
+// wrong is a change that makes a valid spec invalid: where, and a word of the message.
 type wrong struct {
 	change      func(*v1alpha1.EnvironmentSpec)
 	field, word string
@@ -181,7 +181,7 @@ func TestValidateAccepts(t *testing.T) {
 			s.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(100)), MinOnDemand: new(int32(0))}
 			s.Stack.Backend.Container.HealthCheck.IntervalSeconds = 86400
 		},
-		"a check of nothing, said so": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
+		"a check of nothing, explicitly": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &complete().Spec
@@ -191,8 +191,8 @@ func TestValidateAccepts(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once.
-func TestValidateSaysAll(t *testing.T) {
+// All errors are returned at once.
+func TestValidateReturnsAllErrors(t *testing.T) {
 	spec := &complete().Spec
 	spec.Stack.Backend.Container.Image = ""
 	spec.Stack.Frontend.Container.Ports[0].ContainerPort = 0
@@ -249,7 +249,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// A spec is looked at, and not changed; what is said of it is the same each time.
+// A spec is looked at, and not changed; its errors are the same each time.
 func TestValidateIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := &v1alpha1.EnvironmentSpec{Stack: drawStack(t)}

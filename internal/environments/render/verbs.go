@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Verb is what someone wants of an environment.
+// Verb is an operation on an environment.
 type Verb string
 
 // Verbs.
@@ -25,7 +25,7 @@ const (
 )
 
 // Allowed returns an error where a verb makes no sense in the state that an environment is in: what runs cannot be started,
-// what is stopped cannot be stopped, and nothing but deletion helps what is being deleted. A start that is requested while it
+// what is stopped cannot be stopped, and nothing but deletion helps what is being deleted. A start while it
 // stops, and the reverse, is one: it turns around. What is still being started may be started again, and what is stopped may
 // be restarted, so that a client need not wait for one call to take effect before the next.
 func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {
@@ -52,7 +52,7 @@ func started(phase v1alpha1.EnvironmentPhase) bool {
 	return phase == v1alpha1.EnvironmentRunning || phase == v1alpha1.EnvironmentUpdating || phase == v1alpha1.EnvironmentFailed
 }
 
-// PhaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
+// PhaseOf is the phase of an environment. A deletion counts before the controller has seen it.
 func PhaseOf(e *v1alpha1.Environment) v1alpha1.EnvironmentPhase {
 	if e.DeletionTimestamp != nil {
 		return v1alpha1.EnvironmentDeleting
@@ -65,7 +65,7 @@ func May(e *v1alpha1.Environment, verb Verb) error {
 	return Allowed(PhaseOf(e), e.Spec.RunPolicy, verb)
 }
 
-// Start has an environment run. The error says why that makes no sense.
+// Start has an environment run. The error is why its phase does not allow that.
 func Start(e *v1alpha1.Environment) error {
 	if err := May(e, VerbStart); err != nil {
 		return err
@@ -74,8 +74,8 @@ func Start(e *v1alpha1.Environment) error {
 	return nil
 }
 
-// Stop has an environment stop, by force without the time that containers otherwise have. The error says why that makes no
-// sense. Who cannot wait for it to stop may request force while it does.
+// Stop has an environment stop, by force without the time that containers otherwise have. The error is why its phase does not
+// allow that. One that stops already can still be stopped by force.
 func Stop(e *v1alpha1.Environment, force bool) error {
 	phase := PhaseOf(e)
 	hurry := force && !e.Spec.ForceStop && e.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
@@ -87,7 +87,7 @@ func Stop(e *v1alpha1.Environment, force bool) error {
 	return nil
 }
 
-// Restart has an environment replace all its pods, and start if it is stopped. The error says why that makes no sense.
+// Restart has an environment replace all its pods, and start if it is stopped. The error is why its phase does not allow that.
 func Restart(e *v1alpha1.Environment, now time.Time) error {
 	if err := May(e, VerbRestart); err != nil {
 		return err
@@ -102,8 +102,8 @@ func Restart(e *v1alpha1.Environment, now time.Time) error {
 	return nil
 }
 
-// Sign has the history say who changed an environment. Whoever changed it before is not who does now, so that no one known
-// ("") is no one.
+// Sign records for the history who changes an environment. An unknown user
+// ("") clears it, since whoever changed it before does not do so now.
 func Sign(e metav1.Object, who string) {
 	annotations := e.GetAnnotations()
 	delete(annotations, v1alpha1.ActorAnnotation)

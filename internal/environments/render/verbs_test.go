@@ -29,21 +29,21 @@ func TestAnEnvironmentIsStartedStoppedAndRestarted(t *testing.T) {
 		hard  bool
 		err   string
 	}{
-		"start":                {stopped, v1alpha1.EnvironmentStopped, true, Start, running, false, ""},
-		"start while it stops": {stopped, v1alpha1.EnvironmentStopping, false, Start, running, false, ""},
-		"start what runs":      {running, v1alpha1.EnvironmentRunning, false, Start, "", false, "cannot start an environment that is Running"},
-		"start what is new":    {running, "", false, Start, running, false, ""},
-		"start what starts":    {running, v1alpha1.EnvironmentCreating, false, Start, running, false, ""},
-		"start twice":          {running, v1alpha1.EnvironmentStopped, false, Start, running, false, ""},
-		"start what failed":    {running, v1alpha1.EnvironmentFailed, false, Start, "", false, "cannot start an environment that is Failed"},
-		"stop":                 {running, v1alpha1.EnvironmentRunning, false, stop, stopped, false, ""},
-		"stop at once":         {running, v1alpha1.EnvironmentCreating, false, stopNow, stopped, true, ""},
-		"hurry":                {stopped, v1alpha1.EnvironmentStopping, false, stopNow, stopped, true, ""},
-		"no need to hurry":     {stopped, v1alpha1.EnvironmentStopped, false, stopNow, "", false, "cannot stop an environment that is Stopped"},
-		"stop twice":           {stopped, v1alpha1.EnvironmentStopping, false, stop, "", false, "cannot stop an environment that is Stopping"},
-		"restart":              {running, v1alpha1.EnvironmentRunning, false, restart, running, false, ""},
-		"restart what starts":  {running, v1alpha1.EnvironmentCreating, false, restart, running, false, ""},
-		"restart what stands":  {stopped, v1alpha1.EnvironmentStopped, true, restart, running, false, ""},
+		"start":                   {stopped, v1alpha1.EnvironmentStopped, true, Start, running, false, ""},
+		"start while it stops":    {stopped, v1alpha1.EnvironmentStopping, false, Start, running, false, ""},
+		"start what runs":         {running, v1alpha1.EnvironmentRunning, false, Start, "", false, "cannot start an environment that is Running"},
+		"start what is new":       {running, "", false, Start, running, false, ""},
+		"start what starts":       {running, v1alpha1.EnvironmentCreating, false, Start, running, false, ""},
+		"start twice":             {running, v1alpha1.EnvironmentStopped, false, Start, running, false, ""},
+		"start what failed":       {running, v1alpha1.EnvironmentFailed, false, Start, "", false, "cannot start an environment that is Failed"},
+		"stop":                    {running, v1alpha1.EnvironmentRunning, false, stop, stopped, false, ""},
+		"stop at once":            {running, v1alpha1.EnvironmentCreating, false, stopNow, stopped, true, ""},
+		"hurry":                   {stopped, v1alpha1.EnvironmentStopping, false, stopNow, stopped, true, ""},
+		"no need to hurry":        {stopped, v1alpha1.EnvironmentStopped, false, stopNow, "", false, "cannot stop an environment that is Stopped"},
+		"stop twice":              {stopped, v1alpha1.EnvironmentStopping, false, stop, "", false, "cannot stop an environment that is Stopping"},
+		"restart":                 {running, v1alpha1.EnvironmentRunning, false, restart, running, false, ""},
+		"restart what starts":     {running, v1alpha1.EnvironmentCreating, false, restart, running, false, ""},
+		"restart what is stopped": {stopped, v1alpha1.EnvironmentStopped, true, restart, running, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &v1alpha1.Environment{}
@@ -74,8 +74,8 @@ func TestEveryRestartIsAnother(t *testing.T) {
 	assert.True(t, e.Spec.RestartedAt.Time.Equal(now.Add(2*time.Second)), "by a clock that is late too")
 }
 
-// Who changed it before is not said to have changed it now, where it is not known who does.
-func TestNobodyIsSaidToHaveChangedWhatTheyDidNot(t *testing.T) {
+// An unknown user's change does not keep the name of the user who changed it before.
+func TestAnUnknownActorReplacesTheFormerOne(t *testing.T) {
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ActorAnnotation: "alice"}}}
 	Sign(e, "")
 	assert.NotContains(t, e.Annotations, v1alpha1.ActorAnnotation)

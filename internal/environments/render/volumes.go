@@ -29,7 +29,7 @@ type volume struct {
 	readOnly                  bool
 	// size is "" for one of the default size.
 	size string
-	// lost says that it goes with the pod, absent that the pod has none.
+	// lost is set if it goes with the pod, absent if the pod has none.
 	lost, absent bool
 }
 
@@ -103,7 +103,7 @@ func Allows(allowed []string, directory string) bool {
 }
 
 // refusedHostPaths are the directories of nodes that an environment requests and does not get, by component: those that claims
-// take the place of, and those that are absent. A claim would not do for what the container may only read: no one would fill it,
+// take the place of, and those that are absent. A read-only mount gets no claim: nothing would fill it,
 // and it would hide what the image has at that path.
 func refusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (claims, absent []string) {
 	for _, c := range Components(&spec.Stack) {
@@ -120,7 +120,7 @@ func refusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (claims,
 	return claims, absent
 }
 
-// VolumesProvisioned says whether the volumes of an environment are as it requests them, a reason in one word, and more.
+// VolumesProvisioned returns whether the volumes of an environment are as it requests them, a reason in one word, and a message.
 func VolumesProvisioned(spec *v1alpha1.EnvironmentSpec, allowed []string) (asked bool, reason, message string) {
 	claims, absent := refusedHostPaths(spec, allowed)
 	var parts []string

@@ -19,7 +19,7 @@ func database(change func(*v1alpha1.DatabaseComponent)) func(*Input) {
 	return func(in *Input) { change(in.Environment.Spec.Stack.Database) }
 }
 
-// volumesOf says of each volume of a component's pod what it is, and where.
+// volumesOf describes each volume of a component's pod, by its place.
 func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 	t.Helper()
 	list := Render(in)
@@ -52,7 +52,7 @@ func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 	return out
 }
 
-// A database that is to keep its data has a claim of the size that its disk says, one that is not has a volume that
+// A database that is to keep its data has a claim of the size of its disk, one that is not has a volume that
 // goes with its pod.
 func TestVolumesOfADatabase(t *testing.T) {
 	const data = "/var/lib/postgresql/data"
@@ -73,14 +73,14 @@ func TestVolumesOfADatabase(t *testing.T) {
 		"elsewhere":               {func(d *component) { d.StoragePath = "/data/" }, volumes{"/data": "claim database-data 10Gi"}},
 		"it does not":             {func(d *component) { d.PersistentStorage = false }, volumes{data: "lost 10Gi"}},
 		"it does not, of no size": {func(d *component) { d.PersistentStorage, d.Container.Resources = false, nil }, volumes{data: "lost"}},
-		"where the volume is whose directory of the node is said": {
+		"where the volume is whose directory of the node is set": {
 			func(d *component) {
 				d.StoragePath = "/srv/pg/"
 				d.Container.Volumes = []volume{{MountPath: "/logs"}, {Name: "pg", MountPath: "/pg/", HostPath: "/srv/pg"}}
 			},
 			volumes{"/logs": "claim database-volume-1 1Gi", "/pg": "claim database-pg 10Gi"},
 		},
-		"at the path in the container, if that is said too": {
+		"at the path in the container, if that is set too": {
 			func(d *component) {
 				d.StoragePath = "/pg"
 				d.Container.Volumes = []volume{{Name: "x", MountPath: "/x", HostPath: "/pg"}, {Name: "pg", MountPath: "/pg"}}
@@ -90,11 +90,11 @@ func TestVolumesOfADatabase(t *testing.T) {
 		"it does not lose its data for a volume that it may not write": {
 			said(true, volume{Name: "pg", MountPath: data, HostPath: "/srv/pg", ReadOnly: true}), volumes{data: "claim database-data 10Gi"},
 		},
-		"its volume is said": {
+		"its volume is listed": {
 			said(true, volume{Name: "pg", MountPath: data + "/"}, volume{MountPath: "/logs"}),
 			volumes{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
 		},
-		"its volumes are said, and lost": {
+		"its volumes are listed as lost": {
 			said(false, volume{Name: "pg", MountPath: data}, volume{MountPath: "/logs"}), volumes{data: "lost 10Gi", "/logs": "lost"},
 		},
 		"another one has the name of its volume": {
@@ -186,7 +186,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Nothing outside is reached by a directory within, and none that is requested is neither there nor refused.
+// Nothing outside is reached by a directory within, and each that is requested is either there or refused.
 func TestHostPathsAreNeverIgnored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -211,7 +211,7 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 	})
 }
 
-// The claims of an environment are told apart, and long names are made short.
+// The claims of an environment are distinct, and long names are made short.
 func TestClaimOf(t *testing.T) {
 	assert.Equal(t, "database-data", claimOf(Database, "data"))
 	long := strings.Repeat("a", 52)

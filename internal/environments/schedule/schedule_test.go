@@ -21,7 +21,7 @@ func parsed(t require.TestingT, times, zone string) *Schedule {
 	return s
 }
 
-func TestWhatIsNoScheduleIsNamed(t *testing.T) {
+func TestAnInvalidScheduleIsNamed(t *testing.T) {
 	for want, spec := range map[string]v1alpha1.DatabaseBackupScheduleSpec{
 		`spec.schedule: "0 25 * * *" is not a schedule`: {Schedule: "0 25 * * *"},
 		`spec.schedule: "daily" is not a schedule`:      {Schedule: "daily"},

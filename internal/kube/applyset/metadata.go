@@ -73,7 +73,7 @@ func ListOf(kind client.Object, scheme *runtime.Scheme) (client.ObjectList, erro
 	}
 	list, ok := o.(client.ObjectList)
 	if !ok {
-		return nil, fmt.Errorf("%T is no list", o)
+		return nil, fmt.Errorf("%T is not a list", o)
 	}
 	return list, nil
 }
@@ -82,7 +82,7 @@ func eachItem(list client.ObjectList, do func(client.Object) error) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		o, ok := item.(client.Object)
 		if !ok {
-			return fmt.Errorf("%T is no object", item)
+			return fmt.Errorf("%T is not an object", item)
 		}
 		return do(o)
 	})

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestWhichChangesAreReconciled(t *testing.T) {
+func TestOnlyRelevantChangesAreReconciled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.DeploymentRecord)
 		want   bool

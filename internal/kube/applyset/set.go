@@ -205,7 +205,7 @@ func (s *Set) checkOwner(ctx context.Context, o *unstructured.Unstructured) erro
 	return Refuse(v1alpha1.ReasonNameTaken, fmt.Errorf("%s %s already exists and belongs to %s", o.GetKind(), o.GetName(), owner))
 }
 
-// patch applies an object. The API server rejects fields that it does not know.
+// patch applies an object. The API server rejects unknown fields.
 func (s *Set) patch(ctx context.Context, o *unstructured.Unstructured, opts ...client.PatchOption) error {
 	name := o.GetKind() + " " + o.GetName()
 	strict := client.FieldValidation(metav1.FieldValidationStrict)

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// What the API server says of itself is not in a condition.
+// Internal details of the API server's answer are not in a condition.
 func TestARefusalNamesFieldsOnly(t *testing.T) {
 	refused := apierrors.NewInvalid(schema.GroupKind{Group: "berth.dev", Kind: "CapacityMix"}, "cart", field.ErrorList{
 		field.Required(field.NewPath("spec", "selector"), ""),

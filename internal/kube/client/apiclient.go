@@ -11,8 +11,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// New returns a client for Berth's group. Whatever the configuration says, it
-// speaks JSON: custom resources have nothing else.
+// New returns a client for Berth's group. Whatever the configuration has, it
+// uses JSON: custom resources have nothing else.
 func New(cfg *rest.Config) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -53,7 +53,7 @@ func NewOrigins(origins []string) (*Origins, error) {
 	o.others = http.NewCrossOriginProtection()
 	for _, origin := range origins {
 		if strings.Contains(origin, AnyOrigin) {
-			return nil, fmt.Errorf("origin %q: patterns are not supported, and %q must stand alone", origin, AnyOrigin)
+			return nil, fmt.Errorf("origin %q: patterns are not supported, and %q must be the only entry", origin, AnyOrigin)
 		}
 		if err := o.others.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("origin %q: %w", origin, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonerr says what is wrong with JSON in the words of JSON.
+// Package jsonerr describes what is wrong with JSON in the terms of JSON.
 package jsonerr
 
 import (

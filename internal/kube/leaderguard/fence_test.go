@@ -73,7 +73,7 @@ func leader(t *testing.T) (*Fence, *clocktesting.FakeClock, *lease, func()) {
 
 func stop(c *clocktesting.FakeClock, d time.Duration) { c.SetTime(c.Now().Add(d)) }
 
-// S7: nothing has to run between the acquisition and the stop.
+// Nothing has to run between the acquisition and the stop.
 func TestTheFenceIsArmedByTheAcquisitionOfTheLease(t *testing.T) {
 	f, c, _, _ := leader(t)
 	stop(c, 20*time.Second)
@@ -89,7 +89,7 @@ func TestAStopWhileTheLeaseIsAcquiredCounts(t *testing.T) {
 	assert.True(t, f.Shut())
 }
 
-// D12: no gap is longer than the renew deadline.
+// No gap is longer than the renew deadline.
 func TestRepeatedShortStopsShutTheFenceBeforeTheLeaseExpires(t *testing.T) {
 	f, c, _, _ := leader(t)
 	stop(c, 9*time.Second)
@@ -143,7 +143,7 @@ func TestAProcessThatDoesNotLeadMayBeStopped(t *testing.T) {
 func TestAnElectionThatRenewsBeforeItsDeadlineNeverShutsTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(clock.RealClock{})
-		time.Sleep(time.Hour) // it stood by
+		time.Sleep(time.Hour) // it was a standby
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- f.Run(ctx, limits) }()

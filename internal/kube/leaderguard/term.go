@@ -17,7 +17,7 @@ type Limits struct {
 func (l Limits) age() time.Duration { return l.RenewDeadline + (l.Lease-l.RenewDeadline)/2 }
 
 // elapsed is the time that has passed by the clock that was ahead at each reading: a fence that shuts too early costs a
-// restart. The monotonic clock stands still while the machine is suspended; the wall clock can be set back.
+// restart. The monotonic clock stops while the machine is suspended; the wall clock can be set back.
 type elapsed struct{ total, monotonic, wall time.Duration }
 
 func (e *elapsed) read(monotonic, wall time.Duration) time.Duration {

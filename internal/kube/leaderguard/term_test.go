@@ -33,7 +33,7 @@ func some(t *rapid.T, what string, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, what))
 }
 
-// Whatever is renewed, refused and paused, and whichever clock stands still: a term that is not over has a lease that
+// Whatever is renewed, refused and paused, and whichever clock stops: a term that is not over has a lease that
 // no other replica can have taken, and one that is over stays so.
 func TestNoScheduleOfRenewalsAndPausesOutlivesTheLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,7 +60,7 @@ func TestNoScheduleOfRenewalsAndPausesOutlivesTheLease(t *testing.T) {
 			case "renewal":
 				sent := now
 				answered := pass("until it is answered")
-				if !tm.leads || now-renewed < l.Lease { // the API server takes it while no other user leads
+				if !tm.leads || now-renewed < l.Lease { // the API server accepts it while no other replica leads
 					tm.renew(at, answered, l)
 					renewed = sent
 				}
@@ -93,7 +93,7 @@ func TestATermIsNotOverWhileTheLeaseIsRenewedInTime(t *testing.T) {
 				tm.observe(at)
 			}
 		}
-		run(some(t, "stands by", 10*l.Lease))
+		run(some(t, "standby", 10*l.Lease))
 		tm.renew(at, at, l)
 		for range rapid.IntRange(0, 10).Draw(t, "renewals") {
 			left := l.age() - (at - tm.renewed)
@@ -115,7 +115,7 @@ func TestATermEnds(t *testing.T) {
 		run  func(tm *term)
 		over bool
 	}{
-		"a replica that stands by is stopped":    {run: func(tm *term) { *tm = term{}; tm.observe(s(3600)) }},
+		"a standby is stopped":                   {run: func(tm *term) { *tm = term{}; tm.observe(s(3600)) }},
 		"it runs to the limit":                   {run: func(tm *term) { tm.observe(s(9)); tm.observe(s(12.5)) }},
 		"one long stop":                          {over: true, run: func(tm *term) { tm.observe(s(10.1)) }},
 		"short stops":                            {over: true, run: func(tm *term) { tm.observe(s(9)); tm.observe(s(9.3)); tm.observe(s(18.3)) }},
@@ -126,7 +126,7 @@ func TestATermEnds(t *testing.T) {
 		"it is answered too late":                {over: true, run: func(tm *term) { tm.observe(s(6)); tm.renew(s(6), s(12.6), limits) }},
 		"the next stop counts from when it sent": {over: true, run: func(tm *term) { tm.renew(s(1), s(6), limits); tm.observe(s(13.6)) }},
 		"it is given up":                         {over: true, run: func(tm *term) { tm.release() }},
-		"a replica that stands by gives nothing": {run: func(tm *term) { *tm = term{}; tm.release() }},
+		"a standby gives nothing":                {run: func(tm *term) { *tm = term{}; tm.release() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tm := term{}

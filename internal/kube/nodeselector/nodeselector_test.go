@@ -55,7 +55,7 @@ func TestBothMatchesWhatEachOfTwoMatches(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftWhereTwoTermsSayNothing(t *testing.T) {
+func TestAnEmptyTermLeavesAnEmptyTerm(t *testing.T) {
 	nothing := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	both, fits := nodeselector.Both(nil, nothing, 1)
 	assert.True(t, fits)

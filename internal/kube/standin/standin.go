@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package standin identifies pods that stand for others: they hold capacity, and no rule of a tenant is meant for them.
+// Package standin identifies placeholder pods: they hold capacity, and no rule of a tenant is meant for them.
 package standin
 
 import (

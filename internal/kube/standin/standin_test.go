@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/kube/standin"
 )
 
-func TestOnlyAPodOfNoAPIServerIsNotCreated(t *testing.T) {
+func TestAStandInHasNoResourceVersion(t *testing.T) {
 	label := map[string]string{v1alpha1.PlaceholderLabel: "reservation"}
 	for name, tc := range map[string]struct {
 		meta           metav1.ObjectMeta

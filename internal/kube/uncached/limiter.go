@@ -20,7 +20,7 @@ func WithDeadlines(cfg *rest.Config) *rest.Config {
 }
 
 // limiter ends a wait with the error of the context only. That of the library, for a request that would have to wait beyond the
-// deadline, is a text, which no caller can tell from a failure.
+// deadline, is a text, which callers cannot distinguish from a failure.
 type limiter struct{ flowcontrol.RateLimiter }
 
 // Wait implements flowcontrol.RateLimiter.

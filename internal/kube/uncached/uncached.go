@@ -24,7 +24,7 @@ var kinds = []string{"ResourceLimit", "DeploymentRecord", "DeploymentTemplate", 
 
 // New returns a client for the namespaced kinds of Berth's group that services serve. It has no cache, so that callers
 // read what they wrote, and discovers nothing, so that a missing CRD is the error of a call and not of the start. It writes as
-// owner, and the API server rejects fields that it does not know.
+// owner, and the API server rejects unknown fields.
 func New(cfg *rest.Config, owner string) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

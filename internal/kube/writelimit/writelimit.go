@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Limiter knows when objects were written last. Safe for concurrent use.
+// Limiter keeps when objects were written last. Safe for concurrent use.
 type Limiter struct {
 	// every is the least time between two writes of one object.
 	every time.Duration

@@ -106,7 +106,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// refusal is what the API server says of a pod.
+// refusal is the API server's error for a pod.
 func refusal(t *rapid.T, pod *corev1.Pod) string {
 	pod = pod.DeepCopy()
 	corev1conversion.SetObjectDefaults_Pod(pod)
@@ -141,7 +141,7 @@ func TestAPodThatSetsNothingHasExactlyTheFigures(t *testing.T) {
 	})
 }
 
-func TestWhatAPodSetsStays(t *testing.T) {
+func TestFieldsThatAPodSetsStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		before := pod.DeepCopy()
@@ -166,14 +166,14 @@ func TestWhatAPodSetsStays(t *testing.T) {
 	})
 }
 
-func TestTwiceIsOnce(t *testing.T) {
+func TestApplyIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		Apply(pod, limit)
 		once := pod.DeepCopy()
 		require.Empty(t, Apply(pod, limit))
 		require.True(t, equality.Semantic.DeepEqual(once, pod))
-		// What is filled in counts as the pod's own: the same even if nothing said that it was done.
+		// What is filled in counts as the pod's own: the same even without the annotation.
 		delete(pod.Annotations, v1alpha1.ResolvedLimitAnnotation)
 		Apply(pod, limit)
 		require.Equal(t, once.Spec.Containers, pod.Spec.Containers)
@@ -181,7 +181,7 @@ func TestTwiceIsOnce(t *testing.T) {
 	})
 }
 
-func TestTheAPIServerAcceptsWhatWasAccepted(t *testing.T) {
+func TestAnAcceptedPodStaysAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		if refusal(t, pod) != "" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defaulting fills a pod in with what its ResourceLimit says: requests and
+// Package defaulting completes a pod from its ResourceLimit: requests and
 // limits, volumes, and node rules.
 package defaulting
 
@@ -23,15 +23,15 @@ import (
 // DefaultContainerAnnotation names a pod's main container, as kubectl reads it.
 const DefaultContainerAnnotation = "kubectl.kubernetes.io/default-container"
 
-// Resolved is what a pod says about the limit that was applied to it:
+// Resolved is the value of a pod's annotation about the limit that was applied to it:
 // namespace/name@generation.
 func Resolved(limit *v1alpha1.ResourceLimit) string {
 	return fmt.Sprintf("%s/%s@%d", limit.Namespace, limit.Name, limit.Generation)
 }
 
-// Apply fills a pod in with what a limit says and the pod does not say itself.
-// It changes the pod in place; what the pod has set stays. A pod that says that
-// this generation of the limit was applied to it is left as it is.
+// Apply completes a pod with what a limit has and the pod does not set itself.
+// It changes the pod in place; what the pod has set stays. A pod whose annotation has
+// this generation of the limit is left as it is.
 //
 // The warnings name what could not be done, field and value; they keep no one
 // from creating the pod.
@@ -51,19 +51,19 @@ func Apply(pod *corev1.Pod, limit *v1alpha1.ResourceLimit) (warnings []string) {
 }
 
 // mainContainer is the index of the container that the pod names as its
-// default, else the first. What the limit says for the pod as a whole goes there.
+// default, else the first. What the limit has for the pod as a whole goes there.
 func mainContainer(pod *corev1.Pod) int {
 	name := pod.Annotations[DefaultContainerAnnotation]
 	return max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }))
 }
 
-// figure is what a limit says of one resource for the pod as a whole; nil for nothing.
+// figure is the request and the limit of one resource for the pod as a whole; nil for none.
 type figure struct {
 	name           corev1.ResourceName
 	request, limit *resource.Quantity
 }
 
-// figures are those of a limit. Ephemeral storage is requested and not limited:
+// figures are those of a limit. Ephemeral storage gets a request and no limit:
 // a container over its limit of it is evicted, so that limit stays the
 // container's own.
 func figures(spec *v1alpha1.ResourceLimitSpec) []figure {
@@ -167,7 +167,7 @@ func with(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantit
 	return list
 }
 
-// mountRoot is where volumes are mounted that do not say where.
+// mountRoot is where volumes are mounted that have no path.
 const mountRoot = "/volumes/"
 
 // applyVolumes adds the volumes in the order of their names. Each becomes a
@@ -189,7 +189,7 @@ func applyVolumes(pod *corev1.Pod, main int, volumes map[string]v1alpha1.VolumeL
 			continue
 		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, claim(name, &v))
-		if !mounted { // a container may say itself where it wants it
+		if !mounted { // a container may have a mount of its own for it
 			container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at})
 		}
 	}

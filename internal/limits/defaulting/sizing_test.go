@@ -58,7 +58,7 @@ func TestRequestsAndLimitsAreFilledIn(t *testing.T) {
 		wantRequests, wantLimit map[string]string // of the main container
 		wantWarning             string
 	}{
-		"a pod that says nothing gets the limit's figures": {
+		"a pod without resources gets the limit's figures": {
 			pod: podOf(container("main", nil, nil)), wantRequests: full, wantLimit: map[string]string{"cpu": "2", "memory": "6Gi"},
 		},
 		"the main container gets what the others leave": {
@@ -84,7 +84,7 @@ func TestRequestsAndLimitsAreFilledIn(t *testing.T) {
 			wantLimit:    map[string]string{"memory": "6Gi"},
 			wantWarning:  "spec.containers[0].resources.limits.cpu is left unset: of 2 the other containers leave 0",
 		},
-		"what the container says stays": {
+		"what the container sets stays": {
 			pod:          podOf(container("main", list("cpu", "100m", "memory", "9Gi"), list("memory", "9Gi", "ephemeral-storage", "1Gi"))),
 			wantRequests: map[string]string{"cpu": "100m", "memory": "9Gi", "ephemeral-storage": "1Gi"},
 			wantLimit:    map[string]string{"cpu": "2", "memory": "9Gi", "ephemeral-storage": "1Gi"},
@@ -95,7 +95,7 @@ func TestRequestsAndLimitsAreFilledIn(t *testing.T) {
 			wantLimit:    map[string]string{"memory": "6Gi"},
 			wantWarning:  "spec.containers[0].resources.limits.cpu is left unset: of 2 the other containers leave 2",
 		},
-		"what the pod says as a whole stays, and nothing is filled in for it": {
+		"what the pod sets as a whole stays, and nothing is filled in for it": {
 			pod: &corev1.Pod{Spec: corev1.PodSpec{
 				Resources:  &corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("memory", "1Gi")},
 				Containers: []corev1.Container{container("main", nil, nil)},
@@ -129,7 +129,7 @@ func TestTheMainContainerIsTheOneThatThePodNames(t *testing.T) {
 	}
 }
 
-func TestALimitThatSaysNothingChangesNothing(t *testing.T) {
+func TestAnEmptyLimitChangesNothing(t *testing.T) {
 	pod := podOf(container("main", nil, nil))
 	assert.Empty(t, Apply(pod, &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "empty", Generation: 1}}))
 	want := podOf(container("main", nil, nil))
@@ -138,7 +138,7 @@ func TestALimitThatSaysNothingChangesNothing(t *testing.T) {
 	assert.Empty(t, Apply(&corev1.Pod{}, small()), "a pod without containers is the API server's to refuse")
 }
 
-func TestAPodThatSaysItHasThisGenerationIsLeftAlone(t *testing.T) {
+func TestAPodWithThisGenerationIsUnchanged(t *testing.T) {
 	limit := small()
 	pod := podOf(container("main", nil, nil))
 	pod.Annotations = map[string]string{v1alpha1.ResolvedLimitAnnotation: Resolved(limit)}
@@ -193,7 +193,7 @@ func TestThePodsOwnVolumesAndMountsWin(t *testing.T) {
 	}, Apply(pod, limit))
 	require.Len(t, pod.Spec.Volumes, 3)
 	assert.Equal(t, "here", pod.Spec.Volumes[2].Name, "a volume that the pod mounts itself is added")
-	assert.Equal(t, main.VolumeMounts, pod.Spec.Containers[0].VolumeMounts, "and mounted where the pod says")
+	assert.Equal(t, main.VolumeMounts, pod.Spec.Containers[0].VolumeMounts, "and mounted where the pod sets it")
 }
 
 func TestNodeRulesAreAdded(t *testing.T) {

@@ -48,7 +48,7 @@ func (f Form) Selector() labels.Set {
 	return labels.Set{labelTypeOf: typeValue, labelManagedBy: managedBy}
 }
 
-// namePrefix stands before the name of the limit in the name of the ConfigMap.
+// namePrefix precedes the name of the limit in the name of the ConfigMap.
 func (f Form) namePrefix() string {
 	if f == FormPlain {
 		return "resource-limit-rl-"
@@ -59,7 +59,7 @@ func (f Form) namePrefix() string {
 // Forms are all forms.
 func Forms() []Form { return []Form{FormPlain, FormQuoted} }
 
-// FormOf tells by its labels of which form a ConfigMap is, false if it is no resource limit.
+// FormOf returns by its labels of which form a ConfigMap is, false if it is no resource limit.
 func FormOf(cm *corev1.ConfigMap) (Form, bool) {
 	for _, form := range Forms() {
 		if form.Selector().AsSelector().Matches(labels.Set(cm.Labels)) {

@@ -21,8 +21,8 @@ import (
 	"berth.dev/berth/internal/kube/jsonerr"
 )
 
-// Parse reads a resource limit from a ConfigMap of either form; the values themselves say which it is. The result has the
-// namespace of the ConfigMap. Notes say what of it a ResourceLimit cannot hold and is left out.
+// Parse reads a resource limit from a ConfigMap of either form; the values themselves show which it is. The result has the
+// namespace of the ConfigMap. notes are what of it a ResourceLimit cannot hold and is left out.
 //
 // An error names the ConfigMap, every key that cannot be read, and its value. What can be read is not validated further:
 // that is the API server's to do.
@@ -84,7 +84,7 @@ func (p *parser) name(name string) string {
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q must begin with %q or %q", name, FormQuoted.namePrefix(),
 			FormPlain.namePrefix()))
 	case len(validation.IsDNS1123Subdomain(short)) > 0:
-		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is no name of a ResourceLimit: "+
+		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is not a valid name of a ResourceLimit: "+
 			"lower-case letters, digits, '-' or '.', with a letter or digit at both ends", short))
 	case len(short) > validation.LabelValueMaxLength:
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is too long for a ResourceLimit: at most %d characters", short,
@@ -117,7 +117,7 @@ func (p *parser) quantity(key string) *resource.Quantity {
 	}
 	q, err := budget.ParseQuantity(value)
 	if err != nil {
-		p.fail(key, "%q is no quantity, such as 500m or 2Gi", shortened(value))
+		p.fail(key, "%q is not a quantity such as 500m or 2Gi", shortened(value))
 		return nil
 	}
 	return &q
@@ -133,7 +133,7 @@ func (p *parser) object(key string, into any) bool {
 		p.fail(key, "%q is no JSON object", shortened(value))
 		return false
 	}
-	// Upstream passes over fields that it does not know. What stands in a wrong place has to be told.
+	// Upstream ignores unknown fields, but a field in a wrong place must be reported.
 	strict, err := kjson.UnmarshalStrict([]byte(value), into)
 	if err != nil {
 		p.fail(key, "%s", explained(value, err))
@@ -145,7 +145,7 @@ func (p *parser) object(key string, into any) bool {
 	return true
 }
 
-// explained says what is wrong with JSON.
+// explained returns what is wrong with JSON.
 func explained(value string, err error) string {
 	field, description := jsonerr.Explain(err)
 	return strings.TrimSpace(fmt.Sprintf("%q: %s", shortened(value), strings.TrimSpace(field+" "+description)))
@@ -172,7 +172,7 @@ func (p *parser) volumes() map[string]v1alpha1.VolumeLimit {
 		}
 		size, err := budget.ParseQuantity(v.Size)
 		if err != nil {
-			p.fail(keyVolumes, "volume %q: size %q is no quantity, such as 10Gi", name, shortened(v.Size))
+			p.fail(keyVolumes, "volume %q: size %q is not a quantity such as 10Gi", name, shortened(v.Size))
 			continue
 		}
 		limit := v1alpha1.VolumeLimit{Size: size}
@@ -221,7 +221,7 @@ func (p *parser) nodeAffinity() *v1alpha1.NodeAffinity {
 	})
 	if !empty(written.NodeAffinity) {
 		if !empty(written.Required) || !empty(written.Preferred) {
-			p.fail(keyNodeAffinity, "rules stand both in nodeAffinity and beside it")
+			p.fail(keyNodeAffinity, "rules are both in nodeAffinity and beside it")
 			return nil
 		}
 		inner = written.NodeAffinity

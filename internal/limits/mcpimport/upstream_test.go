@@ -131,7 +131,7 @@ func asJSON(t require.TestingT, limit *v1alpha1.ResourceLimit) string {
 	return string(data)
 }
 
-func TestNothingIsASizeWithoutBounds(t *testing.T) {
+func TestAnEmptyConfigMapIsALimitWithoutBounds(t *testing.T) {
 	t.Parallel()
 	for name, cm := range map[string]*corev1.ConfigMap{
 		"no keys":       planned(nil),
@@ -155,17 +155,17 @@ func TestErrorsNameConfigMapKeyAndValue(t *testing.T) {
 		data map[string]string
 		want string
 	}{
-		"a quantity that is none":     {map[string]string{"cpu": `"lots"`}, `ConfigMap mcp/rl-small: data[cpu]: "lots" is no quantity, such as 500m or 2Gi`},
-		"every key that is wrong":     {map[string]string{"cpu": "lots", "memory_limit": "1GB"}, "ConfigMap mcp/rl-small: data[cpu]: \"lots\" is no quantity, such as 500m or 2Gi\ndata[memory_limit]: \"1GB\" is no quantity, such as 500m or 2Gi"},
+		"a quantity that is none":     {map[string]string{"cpu": `"lots"`}, `ConfigMap mcp/rl-small: data[cpu]: "lots" is not a quantity such as 500m or 2Gi`},
+		"every key that is wrong":     {map[string]string{"cpu": "lots", "memory_limit": "1GB"}, "ConfigMap mcp/rl-small: data[cpu]: \"lots\" is not a quantity such as 500m or 2Gi\ndata[memory_limit]: \"1GB\" is not a quantity such as 500m or 2Gi"},
 		"a quote that does not end":   {map[string]string{"memory": `"512Mi`}, `ConfigMap mcp/rl-small: data[memory]: "512Mi is no JSON string: unexpected end of JSON input`},
-		"a volume without a size":     {map[string]string{"volumes": `{"data":{"storage_class":"fast"}}`}, `ConfigMap mcp/rl-small: data[volumes]: volume "data": size "" is no quantity, such as 10Gi`},
+		"a volume without a size":     {map[string]string{"volumes": `{"data":{"storage_class":"fast"}}`}, `ConfigMap mcp/rl-small: data[volumes]: volume "data": size "" is not a quantity such as 10Gi`},
 		"a volume that is null":       {map[string]string{"volumes": `{"data":null}`}, `ConfigMap mcp/rl-small: data[volumes]: volume "data" is null`},
 		"volumes that are a list":     {map[string]string{"volumes": `["data"]`}, `ConfigMap mcp/rl-small: data[volumes]: "[\"data\"]" is no JSON object`},
 		"a selector that is YAML":     {map[string]string{"node_selector": "disk: ssd"}, `ConfigMap mcp/rl-small: data[node_selector]: "disk: ssd" is no JSON object`},
 		"a selector with a number":    {map[string]string{"node_selector": `{"cores":16}`}, `ConfigMap mcp/rl-small: data[node_selector]: "{\"cores\":16}": has the JSON type number, must be string`},
 		"an affinity cut off":         {map[string]string{"node_affinity": `{"nodeAffinity":`}, `ConfigMap mcp/rl-small: data[node_affinity]: "{\"nodeAffinity\":": is not valid JSON: unexpected end of JSON input`},
 		"a weight that is no integer": {map[string]string{"node_affinity": `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":"ten"}]}}`}, `has the JSON type string, must be number`},
-		"rules at two places":         {map[string]string{"node_affinity": `{"nodeAffinity":{},"preferredDuringSchedulingIgnoredDuringExecution":[]}`}, `ConfigMap mcp/rl-small: data[node_affinity]: rules stand both in nodeAffinity and beside it`},
+		"rules at two places":         {map[string]string{"node_affinity": `{"nodeAffinity":{},"preferredDuringSchedulingIgnoredDuringExecution":[]}`}, `ConfigMap mcp/rl-small: data[node_affinity]: rules are both in nodeAffinity and beside it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,8 +181,8 @@ func TestNamesThatNoLimitCanHave(t *testing.T) {
 	for name, want := range map[string]string{
 		"small":                `metadata.name: "small" must begin with "rl-" or "resource-limit-rl-"`,
 		"resource-limit-small": `must begin with`,
-		"rl--small":            `metadata.name: "-small" is no name of a ResourceLimit`,
-		"rl-":                  `metadata.name: "" is no name of a ResourceLimit`,
+		"rl--small":            `metadata.name: "-small" is not a valid name of a ResourceLimit`,
+		"rl-":                  `metadata.name: "" is not a valid name of a ResourceLimit`,
 		"rl-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "too long for a ResourceLimit: at most 63 characters",
 	} {
 		cm := coded(nil)
@@ -192,7 +192,7 @@ func TestNamesThatNoLimitCanHave(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoPlaceIsTold(t *testing.T) {
+func TestFieldsWithoutAPlaceAreNoted(t *testing.T) {
 	t.Parallel()
 	got, notes, err := Parse(planned(map[string]string{
 		"cpu": "1", "gpu": "2", "volumes": `{"data":{"size":"1Gi","mode":"rw"}}`,
@@ -310,7 +310,7 @@ func anyLimit(t *rapid.T) *v1alpha1.ResourceLimit {
 	}
 }
 
-func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+func TestAWrittenLimitIsReadUnchanged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := anyLimit(t)

@@ -16,8 +16,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Write returns the ConfigMap of a limit in a form, with the same namespace. The same limit gives the same bytes. Notes
-// say what of the limit upstream does not know and is left out: labels with a prefix, mount paths, the pod selector.
+// Write returns the ConfigMap of a limit in a form, with the same namespace. The same limit gives the same bytes. notes
+// are what upstream does not have and is left out: labels with a prefix, mount paths, the pod selector.
 func Write(limit *v1alpha1.ResourceLimit, form Form) (cm *corev1.ConfigMap, notes []string) {
 	w := &writer{form: form, data: map[string]string{}}
 	spec := &limit.Spec
@@ -68,7 +68,7 @@ func (w *writer) text(key, value string) {
 	w.data[key] = value
 }
 
-// absent writes what stands for a value that is absent.
+// absent writes the form's representation of an absent value.
 func (w *writer) absent(key, value string) {
 	if w.form == FormQuoted {
 		w.data[key] = value

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/budget"
 )
 
-// Compiled is a ResourceLimit with everything parsed that is requested of it for
+// Compiled is a ResourceLimit with everything parsed that is read of it for
 // each pod and node. It does not change.
 type Compiled struct {
 	// Limit is the object of the generation that was compiled. Its status and
@@ -24,7 +24,7 @@ type Compiled struct {
 	Limit *v1alpha1.ResourceLimit
 	// Key is its "namespace/name".
 	Key string
-	// Err says what of the limit cannot be parsed. The API server refuses such a
+	// Err is what of the limit cannot be parsed. The API server refuses such a
 	// limit; one that was stored before it did is kept here: a selector that
 	// cannot be parsed selects no pod, a node term matches no node.
 	Err error
@@ -35,7 +35,7 @@ type Compiled struct {
 	selector *budget.Selector
 	// nodeSelector is in the order of the keys.
 	nodeSelector []nodeLabel
-	// hasRequired tells a limit without required terms, which every node
+	// hasRequired distinguishes a limit without required terms, which every node
 	// matches, from one with an empty list of them, which none does.
 	hasRequired bool
 	required    []nodeTerm
@@ -97,7 +97,7 @@ func (c *Compiled) compileAffinity(affinity *corev1.NodeAffinity) (errs []error)
 	return errs
 }
 
-// Version is "namespace/name@generation", as ResolvedLimitAnnotation says it.
+// Version is "namespace/name@generation", as ResolvedLimitAnnotation has it.
 func (c *Compiled) Version() string { return c.Key + "@" + strconv.FormatInt(c.Limit.Generation, 10) }
 
 // Restricts reports whether there can be nodes that the limit does not match.

@@ -24,7 +24,7 @@ const maxTerms = 64
 // own, so that in-tree rules see what the scheduler plugin enforces. What spec
 // points to is replaced, not changed. Doing it twice is the same as once.
 //
-// It returns what could not be said as it stands in the limit, "" if all could:
+// It returns what could not be expressed as it is in the limit, "" if all could:
 // another value that the pod's nodeSelector has for a key, which leaves the pod
 // no node; or more than 64 required terms, which leaves out those of the limit.
 func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict string) {

@@ -18,10 +18,10 @@ import (
 	"berth.dev/berth/test/generators"
 )
 
-// leftOut is in what Constrain tells when the limit's terms did not fit.
+// leftOut is in what Constrain returns when the limit's terms did not fit.
 const leftOut = "is left out"
 
-// constrained is what must hold whatever the pod and the limit say.
+// constrained is what must hold whatever the pod and the limit have.
 func constrained(t *rapid.T) {
 	limit, spec := generators.ResourceLimit(t, "shop", "small"), generators.PodSpec(t)
 	if own := spec.Affinity; own != nil && own.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -95,7 +95,7 @@ func required(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 }
 
-func TestConstrainTellsConflicts(t *testing.T) {
+func TestConstrainReportsConflicts(t *testing.T) {
 	t.Parallel()
 	limit := limit("shop", "small", 0, nil)
 	limit.Spec.NodeSelector = map[string]string{"pool": "batch", "disk": "ssd", "zone": "a"}

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Kind tells a pod's requests from its limits, as messages call them.
+// Kind is request or limit, as messages call them.
 type Kind string
 
 const (
@@ -33,12 +33,12 @@ type Excess struct {
 	Asked, Bound resource.Quantity
 }
 
-// String says what is wrong with both figures: "cpu request 3 is above 2".
+// String returns what is wrong with both figures: "cpu request 3 is above 2".
 func (e Excess) String() string {
 	return fmt.Sprintf("%s %s %s is above %s", e.Resource, e.Kind, e.Asked.String(), e.Bound.String())
 }
 
-// Describe says all that is wrong, "" for nothing.
+// Describe returns all that is wrong, "" for nothing.
 func Describe(excess []Excess) string {
 	texts := make([]string, 0, len(excess))
 	for _, e := range excess {
@@ -53,7 +53,7 @@ type Bound struct {
 	Most     resource.Quantity
 }
 
-// String says both: "cpu 2".
+// String returns both: "cpu 2".
 func (b Bound) String() string { return fmt.Sprintf("%s %s", b.Resource, b.Most.String()) }
 
 // Bounds returns what the limit bounds, in the order cpu, memory, ephemeral
@@ -101,7 +101,7 @@ func (c *Compiled) Exceeded(pod *corev1.Pod) []Excess {
 	return excess
 }
 
-// The scheduler, the replay and the command line say the same thing in the same words.
+// The scheduler, the replay and the command line use the same words.
 
 // MissingReason is why a pod waits whose size does not exist.
 func MissingReason(key string) string {

@@ -131,7 +131,7 @@ func Named(pod *corev1.Pod) string {
 }
 
 // Registries are the registries of one set of limits, by the default namespace
-// that whoever asks has configured: profiles of schedulers can have one each.
+// that the caller has configured: profiles of schedulers can have one each.
 // Not safe for concurrent use.
 type Registries struct {
 	all []*v1alpha1.ResourceLimit

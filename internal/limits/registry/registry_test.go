@@ -40,7 +40,7 @@ func names(name string) map[string]string {
 	return map[string]string{v1alpha1.ResourceLimitLabel: name}
 }
 
-func TestWhichSizeAPodHas(t *testing.T) {
+func TestAPodHasTheLimitThatItNames(t *testing.T) {
 	t.Parallel()
 	r := registry.NewRegistry("sizes")
 	for _, l := range []*v1alpha1.ResourceLimit{

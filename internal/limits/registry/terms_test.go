@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/generators"
 )
 
-// inTree is what the scheduler's NodeAffinity plugin says of a pod's spec.
+// inTree is the verdict of the scheduler's NodeAffinity plugin on a pod's spec.
 func inTree(spec *corev1.PodSpec, node *corev1.Node) bool {
 	matches, _ := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *spec}).Match(node)
 	return matches
@@ -32,7 +32,7 @@ func asSpec(limit *v1alpha1.ResourceLimit) *corev1.PodSpec {
 	return spec
 }
 
-func TestMatchesIsWhatTheInTreeRulesSay(t *testing.T) {
+func TestMatchesAgreesWithTheInTreeRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := generators.ResourceLimit(t, "shop", "small")
@@ -45,7 +45,7 @@ func TestMatchesIsWhatTheInTreeRulesSay(t *testing.T) {
 	})
 }
 
-func TestScoreIsWhatTheInTreeRulesSay(t *testing.T) {
+func TestScoreAgreesWithTheInTreeRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := generators.ResourceLimit(t, "shop", "small")
@@ -63,7 +63,7 @@ func TestScoreIsWhatTheInTreeRulesSay(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeParsedIsNamed(t *testing.T) {
+func TestAnUnparsableLimitIsNamed(t *testing.T) {
 	t.Parallel()
 	required := func(term v1alpha1.NodeTerm) v1alpha1.ResourceLimitSpec {
 		return v1alpha1.ResourceLimitSpec{NodeAffinity: &v1alpha1.NodeAffinity{

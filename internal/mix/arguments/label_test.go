@@ -64,13 +64,13 @@ func TestCapacityTypeLabel(t *testing.T) {
 			false,
 			`capacityTypeLabel.spot "on-demand": the node rules classify a node with karpenter.sh/capacity-type=on-demand as on-demand`,
 		},
-		"a value that no rule knows": {
+		"a value without a rule": {
 			label(gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}),
 			gate.Label{},
 			false,
 			`capacityTypeLabel.onDemand "solid": the node rules classify a node with karpenter.sh/capacity-type=solid as unknown`,
 		},
-		"a key that no rule knows": {
+		"a key without a rule": {
 			label(onlyCheap), gate.Label{}, false, `capacityTypeLabel.spot "cheap": the node rules classify a node with pool=cheap as unknown`,
 		},
 		"a value that requires another label is known": {label(onlyCheap, guarded(cheap)), onlyCheap, false, ""},

@@ -19,7 +19,7 @@ const (
 	Health Cause = "health"
 	// Deletion: the node is being deleted without a sign of the reason.
 	Deletion Cause = "deletion"
-	// Vanished: the node is gone, and nothing told that it would go.
+	// Vanished: the node is gone, and nothing announced that.
 	Vanished Cause = "vanished"
 )
 
@@ -50,7 +50,7 @@ func CauseOf(node *corev1.Node) Cause {
 }
 
 // Lost reports whether a departure for this cause is a loss that others may follow at any moment, as in a storm. A node that
-// is being deleted without another sign counts if it had pods to run: empty ones are deleted by whoever needs them no more. One
+// is being deleted without another sign counts if it had pods to run: autoscalers delete empty ones. One
 // that vanishes without any sign counts always: spot nodes that flap are empty from the second time on.
 func (c Cause) Lost(empty bool) bool {
 	return c == Interruption || c == Vanished || c == Deletion && !empty

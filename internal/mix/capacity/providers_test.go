@@ -265,7 +265,7 @@ func TestOperators(t *testing.T) {
 		assertType(t, c, OnDemand, "all", &corev1.Node{})
 		assertType(t, c, Unknown, "", labelled("spot", ""))
 	})
-	t.Run("the zero classifier knows nothing", func(t *testing.T) {
+	t.Run("the zero classifier has no rules", func(t *testing.T) {
 		assertType(t, &Classifier{}, Unknown, "", labelled("karpenter.sh/capacity-type", "spot"))
 	})
 }

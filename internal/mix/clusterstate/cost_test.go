@@ -21,7 +21,7 @@ import (
 
 func cost(value string) a[*corev1.Pod] { return annotated(v1alpha1.PodDeletionCostAnnotation, value) }
 
-func TestWhoDecidedTheDeletionCost(t *testing.T) {
+func TestTheWriterOfTheDeletionCostIsFound(t *testing.T) {
 	rs := ownedBy("apps/v1", "ReplicaSet", "rs", "rs")
 	bound := []a[*corev1.Pod]{rs, slot(3), managedBy("kube-controller-manager", createdOnly)}
 	written := func(value, manager, fields string) []a[*corev1.Pod] {
@@ -61,7 +61,7 @@ func TestWhoDecidedTheDeletionCost(t *testing.T) {
 	}
 }
 
-// The field manager is that of API servers. Whoever changed the value last decided it, as long as it is there.
+// The field manager is that of API servers. The last client that changed the value decided it, as long as it is there.
 func TestTheLastClientThatChangedTheCostDecidedIt(t *testing.T) {
 	const template = "kube-controller-manager"
 	origins := map[string]CostOrigin{

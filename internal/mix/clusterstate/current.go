@@ -12,7 +12,7 @@ import (
 )
 
 // What a group is follows from its pods, the nodes that they are on, their
-// controller and what stands above it, and the mixes of the namespace. Once
+// controller and its owner, and the mixes of the namespace. Once
 // composed it is kept until one of these changes: whoever changes one reports it by
 // stale, staleBelow or moved, and changed mixes are noticed by their version.
 
@@ -96,8 +96,8 @@ func (f *State) staleBelow(o *Owner) []policy.GroupKey {
 	return keys
 }
 
-// moved has the groups of a node's pods composed again if they stand otherwise
-// than before; f.mu is held.
+// moved has the groups of a node's pods composed again if their state differs from
+// the one before; f.mu is held.
 func (f *State) moved(n *nodeState, before Node) {
 	if n.Type == before.Type && n.Departing == before.Departing {
 		return

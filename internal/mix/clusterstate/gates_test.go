@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
+func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 	onSpot := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"} }
 	type record struct {
 		opened                capacity.Type
@@ -41,8 +41,8 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 		"one with a claim and a gate, which no patch of ours leaves": {
 			podNamed("p", opened(capacity.Spot), gated), record{gated: true, usesIt: true, pinned: true},
 		},
-		"one that was let go because of missing a leader": {podNamed("p", gate.Release), record{usesIt: true}},
-		"one that was let go because it names its type":   {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
+		"one that was ungated without a leader":          {podNamed("p", gate.Release), record{usesIt: true}},
+		"one that was ungated because it names its type": {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTheRemovalOfAnotherGateIsAChange(t *testing.T) {
 	assert.False(t, f.Gated()[0].OtherGates)
 }
 
-func TestTheOpeningOfAGateIsAChange(t *testing.T) {
+func TestTheRemovalOfTheGateIsAChange(t *testing.T) {
 	f := newClusterState()
 	f.SetPod(podNamed("p", gated))
 	require.Len(t, f.Gated(), 1)
@@ -88,7 +88,7 @@ func TestPodsOfANodeMayBeGatedToo(t *testing.T) {
 }
 
 // Of ten replicas, 70 % spot and a floor of 2: the slots that are on-demand.
-func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
+func TestAnUngatedPodHasItsSlot(t *testing.T) {
 	rs := replicaSet("rs", 4)
 	f := fill(newClusterState(), rs, nodeOf("od", capacity.OnDemand),
 		podNamed("bound", owned(rs), slot(0), on("od")),
@@ -114,7 +114,7 @@ func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 	fellBack := g.Assignments[2].Pod
 	assert.Equal(t, "1/2026-01-01T00:00:00Z", fellBack.Annotations[v1alpha1.FallbackAnnotation])
 	limited, ok := gate.OpenedAs(fellBack.Annotations, string(fellBack.UID))
-	assert.True(t, ok, "what it says of the fallback is its own")
+	assert.True(t, ok, "its annotation of the fallback is its own")
 	assert.Equal(t, capacity.OnDemand, limited)
 }
 
@@ -151,7 +151,7 @@ func TestASpreadHoldsForEachTypeOnItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheSlotOfAnOpenedPodThatSaysNoneGoesByItsType(t *testing.T) {
+func TestAnUngatedPodWithoutASlotGetsOneOfItsType(t *testing.T) {
 	rs := replicaSet("rs", 1)
 	f := fill(newClusterState(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))
 	s := f.Groups(namespaceName)[0].Assignments[0]
@@ -159,7 +159,7 @@ func TestTheSlotOfAnOpenedPodThatSaysNoneGoesByItsType(t *testing.T) {
 	assert.Equal(t, capacity.Spot, s.On)
 }
 
-func TestAStatefulSetsOpenedPodKeepsItsOrdinal(t *testing.T) {
+func TestAStatefulSetsUngatedPodKeepsItsOrdinal(t *testing.T) {
 	set := statefulSet("db", 6)
 	f := fill(newClusterState(), set, podNamed("db-5", owned(set), slot(2), opened(capacity.OnDemand)))
 	s := f.Groups(namespaceName)[0].Assignments[0]
@@ -181,7 +181,7 @@ func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
 
 // A slot that a gate was opened for stays the pod's own, and its type as well,
 // whatever else comes and goes: to the cluster state it is as if it were bound.
-func TestOpenedPodsKeepTheirSlotsWhateverElseIsThere(t *testing.T) {
+func TestUngatedPodsKeepTheirSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := replicaSet("rs", 20)
 		f := fill(newClusterState(), rs, nodeOf("od", capacity.OnDemand), nodeOf("sp", capacity.Spot))

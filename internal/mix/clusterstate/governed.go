@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// rule tells the policies of an owner's pods apart.
+// rule distinguishes the policies of an owner's pods.
 type rule struct {
 	source string
 	mix    split.Mix

@@ -22,7 +22,7 @@ type Workload struct {
 	Kind, Namespace, Name string
 	// APIVersion of the kind, such as apps/v1.
 	APIVersion string
-	// Revision is the name of the ReplicaSet where a Deployment stands above it.
+	// Revision is the name of the ReplicaSet where a Deployment owns it.
 	Revision string
 	// UID is that of the workload, "" for bare pods.
 	UID types.UID
@@ -41,7 +41,7 @@ func (w Workload) Reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, UID: w.UID}
 }
 
-// Place is how a pod of a group stands.
+// Place is the state of a pod of a group.
 type Place int
 
 // A pod is settled on a node that stays, on a departing node, or has no node.
@@ -66,16 +66,16 @@ type Group struct {
 	Version  uint64
 	Workload Workload
 	Policy   *policy.Policy
-	// Replicas is how many the revision is requested to have; where its controller
-	// does not say, how many live pods it has.
+	// Replicas is how many the revision shall have; where its controller
+	// does not report that, how many live pods it has.
 	Replicas int
-	// Counted is set where the owner tells Replicas; otherwise it is the number of live pods.
+	// Counted is set where the owner reports Replicas; otherwise it is the number of live pods.
 	Counted bool
 	// Ended is set where the owner makes no more pods.
 	Ended bool
 	// CountsFailures is set where the owner counts an evicted pod as failed, as a Job does.
 	CountsFailures bool
-	// MinReady is how long a pod must have been Ready to be available, as the owner has it; 0 where it does not tell.
+	// MinReady is how long a pod must have been Ready to be available, as the owner has it; 0 where it has no such field.
 	MinReady time.Duration
 	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
 	FixedNode string
@@ -203,7 +203,7 @@ func (g *Group) WrongSide() []Assignment {
 	return wrong
 }
 
-// right reports whether WrongSide has nothing to say, which is so of most groups.
+// right reports whether WrongSide is empty, which is so of most groups.
 func (g *Group) right() bool {
 	if len(g.Assignments) < g.Replicas {
 		return false // the others count as well
@@ -218,7 +218,7 @@ func (g *Group) right() bool {
 // Going returns the group as it is once some of its pods have gone, by UID, and
 // their replacements are pending: on the lowest slots that are then free, where
 // the scheduler puts them, or where slots come with identity on the same ones.
-// It is for pods that were evicted when the watch has not said so yet.
+// It is for pods that were evicted when the watch has not delivered that yet.
 func (g Group) Going(uids map[types.UID]bool) Group {
 	var taken split.Slots
 	assignments := slices.Clone(g.Assignments)
@@ -356,7 +356,7 @@ func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	return groups
 }
 
-// workload names what stands above a controller, and its rollout.
+// workload names the owner of a controller, and its rollout.
 func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
 	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 	if owner == nil {
@@ -376,7 +376,7 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 	return w, Rollout{}
 }
 
-// Above names what stands at the top of a pod's controllers: the Deployment of
+// Above names the top of a pod's controllers: the Deployment of
 // its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
 func (f *State) Above(p *Pod) Workload {
 	if p.Owner == nil {

@@ -116,7 +116,7 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
-func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
+func TestPodsHaveTheSlotsOfSplitAssign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fill(newClusterState(), nodesOfEachType()[:3]...)
 		var pods []split.Pod
@@ -173,7 +173,7 @@ func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 
 // Nine of ten are there, exactly as the mix has them: the tenth is missing, and
 // no one is on the wrong side for it.
-func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
+func TestAMissingReplicaPutsNoPodOnTheWrongSide(t *testing.T) {
 	rs := replicaSet("rs", 10)
 	f := fill(newClusterState(), append(nodesOfEachType(), rs)...)
 	for i := 1; i < 10; i++ {
@@ -246,7 +246,7 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	assert.Equal(t, Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespaceName, Name: "web", Revision: "web-7d", UID: "uid-web"}, groups[1].Workload)
 	assert.Equal(t, policy.GroupKey{Namespace: namespaceName, ID: "uid-web-7d"}, groups[1].Key)
 	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "requested, else how many live")
-	assert.Empty(t, groups[2].Workload.UID, "nobody makes new bare pods")
+	assert.Empty(t, groups[2].Workload.UID, "no controller recreates bare pods")
 	assert.Equal(t, scheduler, groups[1].SchedulerName)
 }
 
@@ -337,7 +337,7 @@ func TestRollouts(t *testing.T) {
 		"a Deployment whose controller has not seen the change yet": {d(func(o *appsv1.Deployment) { o.Status.ObservedGeneration = 2 }), Rollout{Rolling: true}},
 		"a Deployment with fewer updated pods than wanted":          {d(func(o *appsv1.Deployment) { o.Status.UpdatedReplicas = 4 }), Rollout{Rolling: true}},
 		"a Deployment with old pods left":                           {d(func(o *appsv1.Deployment) { o.Status.Replicas = 6 }), Rollout{Rolling: true}},
-		"a Deployment without a number wants one pod": {d(func(o *appsv1.Deployment) {
+		"a Deployment without replicas has one pod": {d(func(o *appsv1.Deployment) {
 			o.Spec.Replicas, o.Status.Replicas, o.Status.UpdatedReplicas = nil, 1, 1
 		}), Rollout{}},
 		"a Deployment that gave up": {d(func(o *appsv1.Deployment) {
@@ -361,7 +361,7 @@ func TestRollouts(t *testing.T) {
 		"a StatefulSet whose controller has not seen the change yet": {s(func(o *appsv1.StatefulSet) { o.Status.CurrentRevision, o.Generation = "b", 2 }), Rollout{Rolling: true}},
 		"a StatefulSet that rolls out":                               {s(func(*appsv1.StatefulSet) {}), Rollout{Rolling: true}},
 		"a StatefulSet with all pods updated":                        {s(func(o *appsv1.StatefulSet) { o.Status.UpdatedReplicas = 5 }), Rollout{}},
-		"a StatefulSet that stands at its partition":                 {s(partition(3)), Rollout{}},
+		"a StatefulSet that has reached its partition":               {s(partition(3)), Rollout{}},
 		"a StatefulSet that has not reached its partition":           {s(partition(2)), Rollout{Rolling: true}},
 		"a StatefulSet with a partition above its size":              {s(partition(9)), Rollout{}},
 		"a StatefulSet that rolls out by hand":                       {s(func(o *appsv1.StatefulSet) { o.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType }), Rollout{}},
@@ -378,7 +378,7 @@ func TestRollouts(t *testing.T) {
 	assert.True(t, one(t, fill(newClusterState(), dep, rs, podNamed("a", owned(rs)))).Rollout.Rolling, "a revision rolls with its Deployment")
 }
 
-func TestOwnersTellWhatChanges(t *testing.T) {
+func TestOwnersReportWhatChanges(t *testing.T) {
 	f := newClusterState()
 	calls, version := 0, 0
 	f.Changed = func(key policy.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
@@ -409,8 +409,8 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 	assert.Len(t, f.objects, 1, "one that still has pods is")
 }
 
-// What stands above a controller counts for the groups below it, and is told of them.
-func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
+// A change of a controller's owner changes the groups below it, and they are reported.
+func TestAGroupChangesWithTheOwnerOfItsController(t *testing.T) {
 	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
 	under(d)(rs)
 	f := fill(newClusterState(), d, rs, podNamed("a", owned(rs)))

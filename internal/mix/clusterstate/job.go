@@ -26,7 +26,7 @@ func jobEnded(o *batchv1.Job) bool {
 }
 
 // toleratesEvictions reports whether an evicted pod does not count as failed, and the Job's owner opted in. Both are needed: a
-// policy that ignores disruptions keeps the Job alive, and only its owner can tell whether the lost work may be repeated.
+// policy that ignores disruptions keeps the Job alive, and only its owner can decide whether the lost work may be repeated.
 func toleratesEvictions(o *batchv1.Job) bool {
 	return o.Annotations[v1alpha1.EvictJobPodsAnnotation] == "true" && ignoresDisruptions(o.Spec.PodFailurePolicy)
 }
@@ -50,7 +50,7 @@ func ignoresDisruptions(p *batchv1.PodFailurePolicy) bool {
 	return false
 }
 
-// jobReplicas is how many pods a Job runs at present, -1 where its status does not tell.
+// jobReplicas is how many pods a Job runs at present, -1 where its status does not have it.
 func jobReplicas(o *batchv1.Job) int {
 	if o.Spec.Completions == nil || o.Status.FailedIndexes != nil {
 		return -1

@@ -107,7 +107,7 @@ func TestTheReplicasOfAJobThatToleratesEvictions(t *testing.T) {
 	assert.Equal(t, 6, g.Replicas)
 }
 
-func TestTheNodeOfATemplateIsKnown(t *testing.T) {
+func TestTheNodeOfATemplateIsRead(t *testing.T) {
 	rs := replicaSet("rs", 1)
 	rs.Spec.Template.Spec.NodeName = "o"
 	assert.Equal(t, "o", one(t, fill(newClusterState(), rs, podNamed("a", owned(rs)))).FixedNode)

@@ -23,7 +23,7 @@ import (
 // third of what the objects take that have everything else left empty.
 type Owner struct {
 	metav1.ObjectMeta
-	// asked is how many pods it requests that name it as their controller, -1 where it does not say. The replicas of a
+	// asked is how many pods it requests that name it as their controller, -1 where it has no such field. The replicas of a
 	// Deployment are those of its ReplicaSets: they count no pod whose controller it is itself, which an operator created.
 	asked int
 	// ended is set where it makes no more pods: it is being deleted, or a Job that finished, failed or was suspended.
@@ -198,7 +198,7 @@ func sameDemand(a, b *Owner) bool {
 		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node && a.minReady == b.minReady
 }
 
-// controllersOf finds the controllers that the cluster state knows. The lock must be held.
+// controllersOf finds the controllers of the cluster state. The lock must be held.
 type controllersOf struct{ *State }
 
 // Controller implements policy.Controllers.
@@ -234,7 +234,7 @@ func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.O
 }
 
 // object returns a controller of a namespace. One of another namespace controls
-// nothing there, whatever a reference says; f.mu is held.
+// nothing there, whatever a reference names; f.mu is held.
 func (f *State) object(namespace string, uid types.UID) *Owner {
 	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
 		return o

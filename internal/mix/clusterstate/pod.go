@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clusterstate is the little that must be known of the pods, nodes and
-// workloads of a cluster to say how its workloads stand to their mixes. It is
+// workloads of a cluster to compare its workloads with their mixes. It is
 // filled by whoever watches or lists them, and reads no API itself.
 //
 // A pod takes some 0.5 KB here, a tenth of the object: strings and label
@@ -41,7 +41,7 @@ type Pod struct {
 	Node string
 	// Labels are shared and must not be changed.
 	Labels map[string]string
-	// Annotations are those that Berth reads; shared, must not be changed. Annotation knows of two more.
+	// Annotations are those that Berth reads; shared, must not be changed. Annotation has two more.
 	Annotations map[string]string
 	// Owner is its controller, nil for a bare pod; shared.
 	Owner *metav1.OwnerReference
@@ -99,7 +99,7 @@ func (p *Pod) Annotation(key string) (value string, found bool) {
 	return value, found
 }
 
-// AllAnnotations returns all that Annotation knows.
+// AllAnnotations returns all that Annotation has.
 func (p *Pod) AllAnnotations() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, p.Annotations)
@@ -208,7 +208,7 @@ func keptAnnotations(all map[string]string) map[string]string {
 
 // sharedAnnotations are the annotations of a record. The claim is in Opened: it
 // has the pod's UID in it, and with it no two pods would share a set. The few
-// that fell back keep it: it proves that what they say is their own.
+// that fell back keep it: it proves that their annotations are their own.
 func sharedAnnotations(o *corev1.Pod) map[string]string {
 	kept := keptAnnotations(o.Annotations)
 	if _, fellBack := kept[v1alpha1.FallbackAnnotation]; !fellBack {

@@ -53,7 +53,7 @@ func TestLocalData(t *testing.T) {
 	}
 }
 
-func TestMembersOfPodGroupsAreKnown(t *testing.T) {
+func TestMembersOfPodGroupsAreRecognized(t *testing.T) {
 	member := podNamed("p", func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("gang")} })
 	assert.True(t, newClusterState().podOf(member, nil).Grouped)
 	assert.False(t, newClusterState().podOf(podNamed("p"), nil).Grouped)
@@ -141,7 +141,7 @@ func TestRequests(t *testing.T) {
 
 // "No node has free capacity" must be certain: what a pod is taken to request, and to
 // use, is never more than the scheduler takes it to.
-func TestAPodNeverAsksForMoreThanTheSchedulerTakesItTo(t *testing.T) {
+func TestAPodNeverRequestsMoreThanTheSchedulerCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPod(t)
 		cpu, memory := requests(p)

@@ -126,7 +126,7 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 }
 
 // drawPodGate draws what the gate made of a pod: nothing, one that waits, one
-// that was opened, one that carries what another pod was given, or one let go.
+// that was opened, one that carries what another pod was given, or one ungated.
 func drawPodGate(t *rapid.T, p *corev1.Pod) {
 	limited := rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "limited to")
 	switch drawText(t, "gate", "", "", "waits", "another's", "opened", "opened", "copied", "let go") {
@@ -272,7 +272,7 @@ func same(t *rapid.T, want, got *State) {
 	}
 }
 
-// byValue has groups compare equal that were composed at different times: policies from annotations are recreated with them.
+// byValue has groups compare equal that were composed at different times: policies from annotations are created again with them.
 func byValue(groups []Group) []Group {
 	out := slices.Clone(groups)
 	for i := range out {
@@ -282,7 +282,7 @@ func byValue(groups []Group) []Group {
 	return out
 }
 
-// told is what a cluster state says has changed since someone looked.
+// told is what a cluster state has reported as changed since the last check.
 type told struct {
 	keys map[policy.GroupKey]bool
 	// seen are the groups and capacity that were there then.
@@ -291,7 +291,7 @@ type told struct {
 	fits map[string]bool
 }
 
-// check demands that whatever is otherwise than before was told.
+// check demands that whatever differs from before was reported.
 func (c *told) check(t *rapid.T, f *State) {
 	now := map[policy.GroupKey]Group{}
 	for _, ns := range propertyNamespaces {
@@ -304,11 +304,11 @@ func (c *told) check(t *rapid.T, f *State) {
 	}
 	for key, g := range now {
 		if !known(key) {
-			require.Equal(t, c.seen[key], g, "nobody was told of %s", key)
+			require.Equal(t, c.seen[key], g, "%s was not reported", key)
 		}
 	}
 	for key := range c.seen {
-		require.True(t, known(key) || now[key].Policy != nil, "nobody was told that %s is gone", key)
+		require.True(t, known(key) || now[key].Policy != nil, "the end of %s was not reported", key)
 	}
 	fits, room := map[string]bool{}, map[capacity.Type]uint64{}
 	for _, typ := range []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown} {
@@ -316,7 +316,7 @@ func (c *told) check(t *rapid.T, f *State) {
 		for i, p := range []*Pod{{}, {CPU: 900, Memory: 1 << 30}, {CPU: 3500, Memory: 7 << 30}} {
 			what := fmt.Sprint(typ, i)
 			fits[what] = f.MayFit(typ, p)
-			require.True(t, !fits[what] || c.fits[what] || room[typ] != c.room[typ], "nobody was told that %s has room", typ)
+			require.True(t, !fits[what] || c.fits[what] || room[typ] != c.room[typ], "the free capacity of %s was not reported", typ)
 		}
 	}
 	*c = told{keys: map[policy.GroupKey]bool{}, seen: now, room: room, fits: fits}

@@ -28,8 +28,8 @@ type Options struct {
 	Defaults map[string]*policy.Policy
 
 	// Changed is called, without locks held, when pods, owners or nodes changed in
-	// a way that counts. It names the group that they belong to. An ID of "" stands
-	// for whatever is in the namespace, a namespace of "" for everything.
+	// a way that counts. It names the group that they belong to. An ID of "" means
+	// whatever is in the namespace, a namespace of "" means everything.
 	Changed func(policy.GroupKey)
 	// NodeLeft is called, without locks held, when a node began to depart or vanished.
 	NodeLeft func(Departure)
@@ -110,7 +110,7 @@ func (f *State) changed(keys ...policy.GroupKey) {
 	}
 }
 
-// keyOf names what changes with a pod: its group, or where that cannot be said
+// keyOf names what changes with a pod: its group, or where that is unknown
 // without a look at the others, the namespace.
 func keyOf(p *Pod) policy.GroupKey {
 	if p.Owner == nil || p.holdsRoom() {
@@ -401,7 +401,7 @@ func (f *State) MayFit(t capacity.Type, p *Pod) bool {
 	return false
 }
 
-// fits is the scheduler's rule: who requests nothing fits where less than nothing is left.
+// fits is the scheduler's rule: a pod that requests nothing fits where less than nothing is left.
 func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.

@@ -77,14 +77,14 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 			assert.Equal(t, want, told, "the same again is no change")
 		})
 	}
-	t.Run("an annotation that nobody reads is no change", func(t *testing.T) {
+	t.Run("an annotation that is not read is no change", func(t *testing.T) {
 		f := fill(newClusterState(), base())
 		f.Changed = func(policy.GroupKey) { t.Error("called") }
 		f.SetPod(podNamed("p", asks("100m", "64Mi"), annotated("example.com/x", "y")))
 	})
 }
 
-func TestDeletePodWantsTheRightUID(t *testing.T) {
+func TestDeletePodComparesTheUID(t *testing.T) {
 	f := fill(newClusterState(), podNamed("p"))
 	f.DeletePod(nameOf(podNamed("p")), "of-another")
 	assert.NotNil(t, f.Pod(namespaceName, "p"))
@@ -94,7 +94,7 @@ func TestDeletePodWantsTheRightUID(t *testing.T) {
 	assert.Nil(t, f.Pods(namespaceName))
 }
 
-func TestNodesTellWhenTheyLeave(t *testing.T) {
+func TestNodesReportTheirDeparture(t *testing.T) {
 	f := newClusterState()
 	var left []string
 	changes := 0
@@ -260,7 +260,7 @@ func TestNamesOfGoneNodesAreForgotten(t *testing.T) {
 	assert.LessOrEqual(t, len(f.texts), 2*minSweep)
 }
 
-func TestPodsOfNodesAreThereWhenAskedFor(t *testing.T) {
+func TestAllPodsIncludesPodsOfNodes(t *testing.T) {
 	rs := replicaSet("web-1", 1, under(deployment("web", 1)))
 	f := fill(newClusterState(), rs, podNamed("w", owned(rs)), podNamed("s", owned(statefulSet("db", 1))), podNamed("b"),
 		podNamed("d", ownedBy("apps/v1", "DaemonSet", "daemons", "daemons"), func(p *corev1.Pod) { p.Namespace = "system" }))

@@ -40,7 +40,7 @@ func TestWhoWroteTheAnnotationsIsReadFromTheManagedFields(t *testing.T) {
 		"the template has both; the slot was replaced": {[]a[*corev1.Pod]{cost, slot, managedBy("kube-controller-manager", ofTemplate)}, true, false},
 		"a user edited the slot":                       {[]a[*corev1.Pod]{cost, slot, managedBy("kubectl-annotate", slotOnly)}, false, true},
 		"a user edited the cost":                       {[]a[*corev1.Pod]{cost, slot, managedBy("kubectl-edit", costOnly)}, true, false},
-		"what was removed is no one's":                 {[]a[*corev1.Pod]{managedBy("kubectl-edit", costOnly), managedBy("kubectl-edit", slotOnly)}, false, false},
+		"what was removed has no writer":               {[]a[*corev1.Pod]{managedBy("kubectl-edit", costOnly), managedBy("kubectl-edit", slotOnly)}, false, false},
 		"managers without fields own nothing": {[]a[*corev1.Pod]{cost, slot, func(p *corev1.Pod) {
 			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 		}}, false, false},

@@ -99,7 +99,7 @@ func (c *Credits) withdraw(now time.Time, id string) {
 // Gone records that what a pod used is used up: its gate is removed, or it is deleted.
 func (c *Credits) Gone(id string) { delete(c.used, id) }
 
-// Expire drops the credits that nobody used in time.
+// Expire drops the credits that no pod used in time.
 func (c *Credits) Expire(now time.Time) {
 	for group, have := range c.groups {
 		if !now.Before(have.until) {

@@ -90,7 +90,7 @@ func TestOnlyTheSuccessorOfATimedOutPodGoesToOnDemand(t *testing.T) {
 	assert.Equal(t, capacity.Spot, p.choose(now, pod("b")).Type)
 }
 
-func TestAPodThatNobodyReplacesGivesNoCredit(t *testing.T) {
+func TestAPodWithoutASuccessorGivesNoCredit(t *testing.T) {
 	p := &breaker{}
 	p.choose(start, pod("a"))
 	p.fail(start.Add(wait), pod("a"), false)
@@ -98,7 +98,7 @@ func TestAPodThatNobodyReplacesGivesNoCredit(t *testing.T) {
 	assert.Equal(t, capacity.Spot, p.choose(start.Add(wait), pod("b")).Type)
 }
 
-func TestACreditThatNobodyTakesEnds(t *testing.T) {
+func TestAnUnusedCreditEnds(t *testing.T) {
 	p := &breaker{}
 	now := fails(t, p, start, "a")
 	assert.Equal(t, capacity.Spot, p.choose(now.Add(wait), pod("b")).Type)
@@ -154,7 +154,7 @@ func TestFailuresOpenTheCircuitBreakerAndTimeHalfOpensIt(t *testing.T) {
 	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.OnDemand}, chosen(p, retry, "g", "h", "i"))
 }
 
-func TestFailuresFarApartDoNotOpenIt(t *testing.T) {
+func TestFailuresFarApartDoNotOpenTheBreaker(t *testing.T) {
 	p := &breaker{}
 	now := start
 	for i := range 6 {
@@ -164,7 +164,7 @@ func TestFailuresFarApartDoNotOpenIt(t *testing.T) {
 }
 
 // As with a StatefulSet, whose pods are created one at a time.
-func TestFailuresOneAfterTheOtherOpenIt(t *testing.T) {
+func TestConsecutiveFailuresOpenTheBreaker(t *testing.T) {
 	p := &breaker{}
 	now := start
 	for i := range Threshold {
@@ -314,9 +314,9 @@ func (m *model) choose(t *rapid.T) {
 	p := Pod{ID: fmt.Sprint(m.n), Group: group, Wait: wait}
 	may, place := m.mayTry(), rapid.Bool().Draw(t, "place")
 	v := m.pool.Choose(m.now, p, &m.pool.credits, place)
-	if rapid.Bool().Draw(t, "asked twice") {
+	if rapid.Bool().Draw(t, "called twice") {
 		if again := m.pool.Choose(m.now, p, &m.pool.credits, place); again != v {
-			t.Fatalf("asked again: %v, before %v", again, v)
+			t.Fatalf("the second call: %v, the first %v", again, v)
 		}
 	}
 	switch {
@@ -457,7 +457,7 @@ func TestTheSuccessorOfABlockedPodGoesToOnDemand(t *testing.T) {
 	assert.Zero(t, p.Mark())
 }
 
-func TestASuccessWhileItIsOpenClosesIt(t *testing.T) {
+func TestASuccessClosesAnOpenBreaker(t *testing.T) {
 	p := &breaker{}
 	require.Equal(t, capacity.Spot, p.choose(start, pod("late")).Type)
 	now := fails(t, p, start, "a", "b", "c")
@@ -468,13 +468,13 @@ func TestASuccessWhileItIsOpenClosesIt(t *testing.T) {
 	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.Spot}, chosen(p, now, "d", "e"))
 }
 
-func TestAPodForWhichThereIsAPlaceGoesToSpotWhileItIsOpen(t *testing.T) {
+func TestAPodWithAPlaceGoesToSpotWhileTheBreakerIsOpen(t *testing.T) {
 	p := &breaker{}
 	now := fails(t, p, start, "a", "b", "c")
 	for range 2 { // for example, its patch was rejected
 		assert.Equal(t, capacity.Spot, p.Choose(now, pod("a2"), &p.credits, true).Type)
 	}
-	require.Equal(t, Open, p.State(now, wait), "it is the caller that knows whether the place is one for the others, too")
+	require.Equal(t, Open, p.State(now, wait), "only the caller has whether the place is one for the others, too")
 	p.Came()
 	types := chosen(p, now, "b2", "c2", "d")
 	assert.Equal(t, []capacity.Type{capacity.OnDemand, capacity.OnDemand, capacity.Spot}, types, "a place is in place of a credit")

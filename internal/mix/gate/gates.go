@@ -71,7 +71,7 @@ func claim(annotations map[string]string, uid string) string {
 // ClaimOf returns the value of the claim annotation of a pod that is limited to a type.
 func ClaimOf(pod *corev1.Pod, t capacity.Type) string { return string(pod.UID) + "/" + t.String() }
 
-// Label is the node label whose value is the capacity type. An empty value stands for nodes without the label. At most
+// Label is the node label whose value is the capacity type. An empty value matches nodes without the label. At most
 // one is empty.
 type Label struct {
 	Key, Spot, OnDemand string

@@ -74,7 +74,7 @@ func (c *Counts) Add(o Counts) {
 	c.Departing = sum(c.Departing, o.Departing, ints)
 }
 
-// Unread are the lists that were not read. What they would tell is unknown.
+// Unread are the lists that were not read. What they would show is unknown.
 type Unread struct{ Pods, Nodes, Mixes bool }
 
 // Standing is the state of a group, as far as it is known.

@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// State is how the replica of a slot stands.
+// State is the state of the replica of a slot.
 type State string
 
 // The states of a slot.

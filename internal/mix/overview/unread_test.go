@@ -113,7 +113,7 @@ func TestWithoutNodesTheReportOfTheControllerCounts(t *testing.T) {
 	assert.True(t, w.Actual.Unknown())
 }
 
-// Without the pods or the mixes, nobody can tell how many workloads there are.
+// Without the pods or the mixes, the number of workloads is unknown.
 func TestWithoutPodsOrMixesTheTotalsAreUnknown(t *testing.T) {
 	for name, unread := range map[string]overview.Unread{"pods": {Pods: true}, "mixes": {Mixes: true}} {
 		s := oneOfEach()
@@ -138,7 +138,7 @@ func TestWithoutPodsOrMixesTheTotalsAreUnknown(t *testing.T) {
 }
 
 // Whatever is there, without nodes nothing is claimed that the nodes could refute.
-func TestWhatIsKnownWithoutNodesIsSoWithThem(t *testing.T) {
+func TestFactsWithoutNodesHoldWithNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawShop(t)
 		full := overview.Of(s.input(t))

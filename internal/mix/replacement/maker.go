@@ -17,7 +17,7 @@ import (
 // Maker is the kind of a pod's controller, as far as it matters for the next pod.
 type Maker int
 
-// The makers of pods: nobody, an unknown kind, and the kinds of Kubernetes that create pods.
+// The makers of pods: none, an unknown kind, and the kinds of Kubernetes that create pods.
 const (
 	// Nobody creates no pods: there is no controller, or it is of a kind of Kubernetes that does not create pods itself. A
 	// Deployment creates ReplicaSets. An operator that names one as the controller of its pods may create another pod, which

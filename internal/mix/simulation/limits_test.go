@@ -34,7 +34,7 @@ func sizedPod(name string) *corev1.Pod {
 	return pod("a", "n2", func(p *corev1.Pod) { p.Labels[v1alpha1.ResourceLimitLabel] = name })
 }
 
-func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
+func TestAReplacementIsBoundByItsResourceLimit(t *testing.T) {
 	p := profileOf(t, withDefaultNamespace)
 	require.True(t, p.readsLimits())
 	require.Empty(t, p.Skipped)

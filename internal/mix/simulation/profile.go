@@ -68,7 +68,7 @@ type Profile struct {
 	// limited.
 	Label gate.Label
 
-	// stock is true if the configuration has no profile default-scheduler: the profile then stands for the default
+	// stock is true if the configuration has no profile default-scheduler: the profile then represents the default
 	// scheduler of Kubernetes, which schedules pods that request it once their gate is removed.
 	stock bool
 	// replays are the replayed parts of all profiles, by scheduler name: a pod that a mix only counts may use a profile

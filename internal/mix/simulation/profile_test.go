@@ -42,7 +42,7 @@ func TestShippedProfiles(t *testing.T) {
 				require.Contains(t, s.frameworks, name)
 				if want.skipped == nil { // the others sign no pod at all
 					first := s.frameworks[name].ListPlugins().PreFilter.Enabled[0].Name
-					assert.Equal(t, names.PodTopologySpread, first, "it refuses to sign before others do in vain")
+					assert.Equal(t, names.PodTopologySpread, first, "it refuses to sign before others sign without effect")
 				}
 			}
 		})
@@ -201,7 +201,7 @@ profiles:
 	assert.Equal(t, "n1", ask(t, s, Question{Pod: victim, Gone: []types.UID{"victim"}}).Node)
 }
 
-func TestQuestionsFromManySidesAreAnsweredApart(t *testing.T) {
+func TestConcurrentQuestionsAreIndependent(t *testing.T) {
 	victim := pod("victim", "n1")
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "1")}, []*corev1.Pod{victim})
 	var asking sync.WaitGroup

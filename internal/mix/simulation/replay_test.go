@@ -140,7 +140,7 @@ func TestAnAssumedReplacementTakesItsCapacity(t *testing.T) {
 	s.Assume(second, "no such node")
 }
 
-func TestAPodThatIsRefusedAsAWholeSpeaksForAllCandidates(t *testing.T) {
+func TestARefusalInPreFilterHoldsForAllCandidates(t *testing.T) {
 	p := pod("a", "", func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimVolume("missing")} })
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "1"), node("n2", "1")}, nil)
 	a := ask(t, s, Question{Pod: p})

@@ -31,7 +31,7 @@ import (
 )
 
 // Snapshot is the state of a cluster at one moment. It has the fields of every pod that filters read, and soon becomes
-// outdated: create it, ask questions and close it. It is safe for concurrent use. Questions are answered one at a time.
+// outdated: create it, put questions to it and close it. It is safe for concurrent use. Questions are answered one at a time.
 type Snapshot struct {
 	profile   *Profile
 	informers *factory

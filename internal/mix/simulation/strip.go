@@ -81,7 +81,7 @@ func infoOf(p *corev1.Pod) fwk.PodInfo {
 	return info
 }
 
-// terminating stands for every deletion timestamp: filters only check whether there is one.
+// terminating replaces every deletion timestamp: filters only check whether there is one.
 var terminating = &metav1.Time{}
 
 func stripPod(p *corev1.Pod) *corev1.Pod {

@@ -179,7 +179,7 @@ func TestSiblingsAreOfOneNamespace(t *testing.T) {
 }
 
 // The claim of an ephemeral volume is named after the pod, so the pod is not interchangeable.
-func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
+func TestSiblingsWithTheirOwnClaimsStayDistinct(t *testing.T) {
 	s := newStripper()
 	withClaim := func(name string) *corev1.Pod {
 		return owned(pod(name, "n", func(p *corev1.Pod) {
@@ -193,7 +193,7 @@ func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
 	assert.Equal(t, "b", second.info.GetPod().Name)
 }
 
-func TestATerminatingSiblingIsToldApart(t *testing.T) {
+func TestATerminatingSiblingStaysDistinct(t *testing.T) {
 	s := newStripper()
 	first := s.strip(owned(pod("a", "n"), "x"))
 	now := metav1.Now()

@@ -143,7 +143,7 @@ func TestNothingIsWritten(t *testing.T) {
 	assert.Empty(t, r.seen)
 }
 
-func TestPodsAreListedInPagesAndAnewIfThePagesExpire(t *testing.T) {
+func TestPodListsAreRestartedWhenTheirPagesExpire(t *testing.T) {
 	expired := false
 	client := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		q := req.URL.Query()

@@ -100,7 +100,7 @@ func TestSplitKeepsEveryBound(t *testing.T) {
 		m, n := mixes().Draw(t, "mix"), rapid.IntRange(0, 2000).Draw(t, "n")
 		spot := m.Spot(n)
 		assert.LessOrEqual(t, spot*100, n*int(m.SpotPercent), "spot stays within its percentage")
-		assert.GreaterOrEqual(t, n-spot, min(n, int(m.MinOnDemand)), "the floor holds, or all that there is stands on it")
+		assert.GreaterOrEqual(t, n-spot, min(n, int(m.MinOnDemand)), "the floor holds, or all replicas are on on-demand")
 		assert.LessOrEqual(t, spot, int(m.MaxSpot), "spot stays within its maximum")
 		if spot < n {
 			over := spot + 1

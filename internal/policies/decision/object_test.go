@@ -74,7 +74,7 @@ func TestAnObjectOfOthersIsRead(t *testing.T) {
 	assert.Equal(t, int32(0), count(-1))
 }
 
-// Whoever keeps an object for each record learns of each pod that has no record any more.
+// A caller that keeps an object for each record gets each pod that has no record any more.
 func TestAnObjectStoreReportsWhatItDrops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := clocktesting.NewFakePassiveClock(began)

@@ -28,7 +28,7 @@ const (
 	insufficientCPU     = "Insufficient cpu"
 	insufficientMemory  = "Insufficient memory"
 	insufficientStorage = "Insufficient ephemeral-storage"
-	// affinityOrSelector does not tell which of the two the node does not match.
+	// affinityOrSelector does not show which of the two the node does not match.
 	affinityOrSelector = "node(s) didn't match Pod's node affinity/selector"
 	antiAffinity       = "node(s) didn't match pod anti-affinity rules"
 	antiAffinityOfPods = "node(s) didn't satisfy existing pods anti-affinity rules"

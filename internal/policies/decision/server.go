@@ -47,7 +47,7 @@ type server struct {
 	authorize    authorizer.UnconditionalAuthorizer
 }
 
-// get reads the store last: whoever may not get the pod cannot find out whether it has records.
+// get reads the store last: a caller without the right to get the pod cannot find out whether it has records.
 func (s *server) get(w http.ResponseWriter, r *http.Request) {
 	namespace, pod := r.PathValue("namespace"), r.PathValue("pod")
 	if len(namespace) > maxName || len(pod) > maxName { // sent to the API server otherwise

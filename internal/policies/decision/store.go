@@ -118,7 +118,7 @@ func (s *Store) Len() int {
 	return s.all.Len()
 }
 
-// DropExpired drops the records that have expired. All other methods do so too, so it is for whoever has to know when.
+// DropExpired drops the records that have expired. All other methods do so too; this one is for a timer.
 func (s *Store) DropExpired() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,7 +68,7 @@ func TestAnAttemptIsClonedForEachNode(t *testing.T) {
 	assert.Len(t, clone.gone, 1)
 }
 
-func TestWhatIsUsedForGoodIsNotHeldAgain(t *testing.T) {
+func TestCapacityUsedForGoodIsNotHeldAgain(t *testing.T) {
 	l := leader(reservation("r", replicas(2), func(s *v1alpha1.ReservationSpec) { s.AllocateOnce = nil }))
 	l.hold("r", began, "n1", "n1")
 	l.SetPod(bound(pod("a"), "r", "n1", began))

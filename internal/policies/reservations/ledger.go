@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/kube/podphase"
 )
 
-// Ledger knows what Reservations hold, and which pods use it. Safe for concurrent use.
+// Ledger keeps what Reservations hold, and which pods use it. Safe for concurrent use.
 //
 // The leading scheduler changes what is held, and writes it to the status of the Reservations; every other process reads it
 // there. Which pod uses what is on the pod, written by its Binding. So a process that is killed at any moment loses no more

@@ -130,7 +130,7 @@ func TestWhatAnExpiredReservationHeldIsNotHeldAgain(t *testing.T) {
 	assert.Equal(t, "Reserved", condition(l.write(at(time.Minute))["r"]).Reason)
 }
 
-func TestWhatIsFreeAboveTheReplicasIsReleased(t *testing.T) {
+func TestFreeCapacityAboveTheReplicasIsReleased(t *testing.T) {
 	object := reservation("r", replicas(3), repeatedly)
 	l := leader(object)
 	l.hold("r", began, "n1", "n2", "n3")

@@ -28,7 +28,7 @@ const (
 	// maxExtended is the number of extended resources that a Reservation can have, mostExtended the most of one of them.
 	maxExtended, mostExtended = 4, 1_000_000
 
-	// PlaceholderValue is the value of v1alpha1.PlaceholderLabel on pods that stand for what a Reservation holds.
+	// PlaceholderValue is the value of v1alpha1.PlaceholderLabel on placeholder pods for what a Reservation holds.
 	PlaceholderValue = "reservation"
 
 	defaultSchedulerName                              = "berth-scheduler"

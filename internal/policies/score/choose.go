@@ -50,7 +50,7 @@ func NewChooser(strategy v1alpha1.TieBreaker, seed *int64) *Chooser {
 	return c
 }
 
-// Selected tells the chooser which node the pod goes to, also where it was the only one.
+// Selected passes to the chooser which node the pod goes to, also where it was the only one.
 func (c *Chooser) Selected(node string) {
 	if c.strategy == v1alpha1.TieBreakerRoundRobin {
 		c.turns.take(node)

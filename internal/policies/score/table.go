@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/internal/policies/rules"
 )
 
-// Facts are what the functions know of a node. Functions that rules do not have need no facts.
+// Facts are what the functions get of a node. Functions that rules do not have need no facts.
 type Facts struct {
 	// CPU and Memory are the utilization of the node with the pod, from 0 to 1.
 	CPU, Memory float64

@@ -15,7 +15,7 @@ const (
 	ThroughputPercent = 80
 )
 
-// Comply says whether a component does what is requested of it. What is not requested is absent; lastChecked is the caller's. It
+// Comply returns whether a component meets its requirements. A dimension without one is absent; the caller sets lastChecked. It
 // is never better than what was measured shows:
 //
 // Throughput is Met from 80 % of minThroughputRPS on. Fewer requests alone are no violation, as no one may have sent more. It

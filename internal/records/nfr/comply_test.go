@@ -26,17 +26,17 @@ func TestThroughputCompliance(t *testing.T) {
 		latency  *int32
 		want     v1alpha1.Compliance
 	}{
-		"not requested":                                 {Known(1), Known(9000), 0, nil, ""},
-		"requests unknown":                              {none, Known(9000), 100, nil, isUnknown},
-		"as many as requested, however slow":            {Known(100), Known(9000), 100, nil, isMet},
-		"80 of 100":                                     {Known(80), Known(9000), 100, nil, isMet},
-		"below that, and they wait":                     {Known(79.9), Known(251), 100, nil, isViolated},
-		"below that, and they are answered at once":     {Known(79.9), Known(250), 100, nil, isMet},
-		"below that, and nobody knows how long it took": {Known(79.9), none, 100, nil, isUnknown},
-		"nobody asks":                                   {Known(0), none, 100, nil, isUnknown},
-		"nobody asks, and the latency is from before":   {Known(0.01), Known(9000), 100, nil, isUnknown},
-		"slow, but not for what is requested":           {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
-		"quick, but not for what is requested":          {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
+		"not requested":                               {Known(1), Known(9000), 0, nil, ""},
+		"requests unknown":                            {none, Known(9000), 100, nil, isUnknown},
+		"as many as requested, however slow":          {Known(100), Known(9000), 100, nil, isMet},
+		"80 of 100":                                   {Known(80), Known(9000), 100, nil, isMet},
+		"below that, and they wait":                   {Known(79.9), Known(251), 100, nil, isViolated},
+		"below that, and they are answered at once":   {Known(79.9), Known(250), 100, nil, isMet},
+		"below that, of unknown latency":              {Known(79.9), none, 100, nil, isUnknown},
+		"no requests":                                 {Known(0), none, 100, nil, isUnknown},
+		"no requests, and the latency is from before": {Known(0.01), Known(9000), 100, nil, isUnknown},
+		"slow, but within its requirement":            {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
+		"quick, but not for its requirement":          {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Comply(Observed{RPS: c.rps, P99Milliseconds: c.p99}, Availability{}, &v1alpha1.NFRRequirements{MinThroughputRPS: &c.target, MaxLatencyMS: c.latency})
@@ -88,8 +88,8 @@ func TestAvailabilityCompliance(t *testing.T) {
 			assert.Equal(t, c.want, got.Availability)
 		})
 	}
-	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, nil), "nothing is requested")
-	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, &v1alpha1.NFRRequirements{}), "nothing is requested")
+	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, nil), "no requirements")
+	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, &v1alpha1.NFRRequirements{}), "no requirements")
 }
 
 func TestTheWorstOfAllIsTheWhole(t *testing.T) {
@@ -97,8 +97,8 @@ func TestTheWorstOfAllIsTheWhole(t *testing.T) {
 		parts []v1alpha1.NFRCompliance
 		want  v1alpha1.NFRCompliance
 	}{
-		"nothing":              {},
-		"nothing is requested": {parts: []v1alpha1.NFRCompliance{{}, {}}},
+		"nothing":         {},
+		"no requirements": {parts: []v1alpha1.NFRCompliance{{}, {}}},
 		"met": {
 			parts: []v1alpha1.NFRCompliance{{Latency: isMet}, {}},
 			want:  v1alpha1.NFRCompliance{Overall: isMet, Latency: isMet},
@@ -124,7 +124,7 @@ func TestUptime(t *testing.T) {
 		looks string
 		want  Availability
 	}{
-		"nobody looked":                           {"", Availability{}},
+		"no measurement":                          {"", Availability{}},
 		"one look is no time":                     {"u", Availability{}},
 		"up":                                      {"uuu", Availability{Up: 2 * minute}},
 		"what is deployed is not yet down":        {"ddduu", Availability{Up: minute}},
@@ -162,7 +162,7 @@ func TestUptimeForgetsWhatIsAnHourOld(t *testing.T) {
 	assert.Equal(t, 9*time.Minute, u.Availability(now).Down, "the last look counts from now on")
 	look(66, true)
 	assert.Zero(t, u.Availability(now).Down)
-	assert.Zero(t, u.Availability(now.Add(2*time.Hour)), "nobody looked for two hours")
+	assert.Zero(t, u.Availability(now.Add(2*time.Hour)), "no measurement for two hours")
 	before := u
 	u = u.Next(now.Add(-time.Minute), true, 150*time.Second)
 	assert.Equal(t, before.Availability(now), u.Availability(now), "a clock that was set back adds nothing")

@@ -46,7 +46,7 @@ type Window struct {
 type Input struct {
 	// Mode is the record's; empty is Observe.
 	Mode v1alpha1.EnforcementMode
-	// Current is how many replicas are requested now: of the Deployment, the HPA's minReplicas, Knative's minScale.
+	// Current is how many replicas the spec has now: of the Deployment, the HPA's minReplicas, Knative's minScale.
 	Current int64
 	// Target is the recommendation of this measurement; nil if there is none, be it that nothing was measured or that it was 0.
 	Target *int64
@@ -84,7 +84,7 @@ type Verdict struct {
 	Reason Reason
 	// Value is what to set, if Reason is ReasonApply: the target as far as the bounds let it.
 	Value int64
-	// Target is what the recommendation is within the bounds, 0 where Reason tells of none.
+	// Target is what the recommendation is within the bounds, 0 where Reason is why there is none.
 	Target int64
 	// Window is to be kept for the next decision; nil is none. When applying fails, keep the window of the Input.
 	Window *Window
@@ -94,7 +94,7 @@ type Verdict struct {
 
 // Step decides what becomes of a recommendation. A target must be recommended for Stability, without another one between and
 // without a gap in the measurements, before a step towards it is made; then nothing happens for Cooldown, and after that a
-// new window begins. Everything it remembers is in Input and Verdict, so that whoever decides next may be another process.
+// new window begins. Everything it remembers is in Input and Verdict, so that another process can decide next.
 func Step(in Input, s Settings) Verdict {
 	switch {
 	case in.Mode == v1alpha1.EnforcementOff:

@@ -104,14 +104,14 @@ func TestStep(t *testing.T) {
 		"also from 0":                  {in: from(0, 3, window(3, 600, 60)), want: apply(3, 1)},
 		"one down is possible as well": {in: from(2, 1, window(1, 600, 60)), want: apply(1, 1)},
 
-		"no more than MaxReplicas":                   {in: from(19, 40, window(20, 600, 60)), settings: func(s *Settings) { s.TolerancePercent = 0 }, want: apply(20, 20)},
-		"two targets above it are one":               {in: from(10, 41, window(20, 100, 60)), want: waiting(20, window(20, 100, 0))},
-		"no more than the function's maxScale":       {in: Input{Current: 2, High: 3, Target: new(int64(9)), Window: window(3, 600, 60)}, want: apply(3, 3)},
-		"no fewer than the function's minScale":      {in: Input{Current: 4, Low: 3, Target: new(int64(1)), Window: window(3, 600, 60)}, want: apply(3, 3)},
-		"minScale goes before MaxReplicas":           {in: Input{Current: 30, Low: 30, Target: new(int64(1)), Window: window(30, 600, 60)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 30}},
-		"somebody set more than MaxReplicas, needed": {in: from(30, 25, window(20, 600, 60)), want: Verdict{Reason: ReasonAboveMaximum, Target: 20}},
-		"somebody set more, not needed":              {in: from(30, 5, window(5, 600, 60)), want: apply(5, 21)},
-		"more than the function's maxScale, needed":  {in: Input{Current: 12, High: 10, Target: new(int64(15)), Window: window(10, 600, 60)}, want: apply(10, 10)},
+		"no more than MaxReplicas":                  {in: from(19, 40, window(20, 600, 60)), settings: func(s *Settings) { s.TolerancePercent = 0 }, want: apply(20, 20)},
+		"two targets above it are one":              {in: from(10, 41, window(20, 100, 60)), want: waiting(20, window(20, 100, 0))},
+		"no more than the function's maxScale":      {in: Input{Current: 2, High: 3, Target: new(int64(9)), Window: window(3, 600, 60)}, want: apply(3, 3)},
+		"no fewer than the function's minScale":     {in: Input{Current: 4, Low: 3, Target: new(int64(1)), Window: window(3, 600, 60)}, want: apply(3, 3)},
+		"minScale goes before MaxReplicas":          {in: Input{Current: 30, Low: 30, Target: new(int64(1)), Window: window(30, 600, 60)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 30}},
+		"a user set more than MaxReplicas, needed":  {in: from(30, 25, window(20, 600, 60)), want: Verdict{Reason: ReasonAboveMaximum, Target: 20}},
+		"a user set more, not needed":               {in: from(30, 5, window(5, 600, 60)), want: apply(5, 21)},
+		"more than the function's maxScale, needed": {in: Input{Current: 12, High: 10, Target: new(int64(15)), Window: window(10, 600, 60)}, want: apply(10, 10)},
 
 		"CR-25: minReplicas is not lowered": {in: Input{Current: 4, RaiseOnly: true, Target: new(int64(1)), Window: window(1, 600, 60)}, want: Verdict{Reason: ReasonRaiseOnly, Target: 1}},
 		"CR-25: it is raised":               {in: Input{Current: 4, RaiseOnly: true, Target: new(int64(5)), Window: window(5, 600, 60)}, want: apply(5, 5)},
@@ -165,7 +165,7 @@ type look struct {
 	verdict Verdict
 }
 
-// run lets a recommendation that comes and goes be enforced for a while. restarts says after which looks everything that is
+// run lets a recommendation that comes and goes be enforced for a while. restarts has the reconciles after which everything that is
 // remembered comes from the API.
 func run(t *rapid.T, s Settings, low, high int64, restarts func(int) bool) []look {
 	current := rapid.Int64Range(0, 60).Draw(t, "current")
@@ -238,7 +238,7 @@ func TestAStepIsNeitherTooEarlyNorTooLarge(t *testing.T) {
 	})
 }
 
-// Whoever decides, with what it remembers or with what is stored, decides the same, a second more or less.
+// A process that remembers and one that reads what is stored decide the same, a second more or less.
 func TestARestartSkipsNoWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSettings(t)
@@ -270,7 +270,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 }
 
 // A recommendation that stays is reached, step by step and from one side, and then nothing more happens.
-func TestItConverges(t *testing.T) {
+func TestReplicasConvergeToTheRecommendation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSettings(t)
 		low, high := rapid.Int64Range(0, 5).Draw(t, "low"), rapid.SampledFrom([]int64{0, 5, 10, 100}).Draw(t, "high")

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// How Prometheus is requested.
+// The window, the step and the timeout of queries to Prometheus.
 const (
 	// QueryWindow is how far back the range query goes.
 	QueryWindow = 10 * time.Minute
@@ -88,7 +88,7 @@ func QueriesFor(c Component) Queries {
 		q.RPS, q.P99 = ofKnative(c)
 	case v1alpha1.MetricsIstio:
 		// Each request is measured at both of its ends. The label namespace is that of the pod that was scraped: pods of others, which
-		// may say what they like of their destination, do not count.
+		// may report any destination, do not count.
 		received := selector(matcher{"namespace", "=", c.Namespace}, matcher{"destination_workload_namespace", "=", c.Namespace},
 			matcher{"destination_workload", "=", c.Workload}, matcher{"reporter", "=", "destination"})
 		q.RPS = requestsOf("istio_requests_total" + received)

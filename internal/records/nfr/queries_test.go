@@ -83,7 +83,7 @@ func TestSourcesOfMetrics(t *testing.T) {
 	}
 }
 
-func TestANameInAPatternStandsForItself(t *testing.T) {
+func TestANameInAPatternIsEscaped(t *testing.T) {
 	assert.Contains(t, QueriesFor(Component{Workload: "v1.web"}).CPU.Expression, `pod=~"v1\\.web-.*"`)
 }
 

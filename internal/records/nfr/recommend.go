@@ -29,7 +29,7 @@ const (
 )
 
 // Replicas returns how many replicas a component should have: 500 millicores for each, scaled from the requests that there
-// are to those that must be possible, and one more if it is slow. At least 1. targetRPS 0 requests nothing. Without requests
+// are to those that must be possible, and one more if it is slow. At least 1. targetRPS 0 is no requirement. Without requests
 // the CPU counts as it is.
 func Replicas(o Observed, targetRPS int32) int64 {
 	load := o.CPUMillicores.Value() * scale(o, targetRPS)
@@ -52,7 +52,7 @@ func slow(o Observed) bool { return exceeds(o.P99Milliseconds.Value(), SlowMilli
 
 // Recommend returns what the figures of a component recommend: replicas, cpu and memory, in this order. Without CPU use there
 // is nothing for replicas and cpu, without memory use nothing for memory. cpu and memory are, as the use that they are worked
-// out from, those of all pods together. r is what is requested of the component, nil for nothing.
+// out from, those of all pods together. r are the component's requirements, nil for none.
 func Recommend(component string, o Observed, r *v1alpha1.NFRRequirements) []v1alpha1.NFRRecommendation {
 	var all []v1alpha1.NFRRecommendation
 	add := func(dimension v1alpha1.NFRDimension, target int64, basis string) {

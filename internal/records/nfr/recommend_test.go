@@ -52,7 +52,7 @@ func TestTheReplicaFormula(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecommended(t *testing.T) {
+func TestRecommendFollowsTheMeasurements(t *testing.T) {
 	recommendation := func(dimension v1alpha1.NFRDimension, target int64, basis string) v1alpha1.NFRRecommendation {
 		return v1alpha1.NFRRecommendation{Component: "cart", Dimension: dimension, Target: target, Basis: basis, ConfidencePercent: 60}
 	}
@@ -105,7 +105,7 @@ func drawFigure(t *rapid.T, label string) Figure {
 	return Known(rapid.Float64().Draw(t, label))
 }
 
-// Whatever Prometheus says, what is recommended can be written into the status.
+// Whatever Prometheus answers, what is recommended can be written into the status.
 func TestEveryRecommendationIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Observed{

@@ -42,7 +42,7 @@ func New(c Config) (*Client, error) {
 
 // Measure returns what a query results in: the mean of all points of the ten minutes before a time, or, where there are none
 // or they are 0, the value at that time. Each of the two queries has a time-out of its own. The figure is unknown, with an
-// *Error, if neither gave a number; it is known to be 0 if one of them said so.
+// *Error, if neither gave a number; it is known to be 0 if one of them returned 0.
 func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.Figure, error) {
 	past, pastErr := c.ask(ctx, func(ctx context.Context) (model.Value, error) {
 		window := promv1.Range{Start: at.Add(-nfr.QueryWindow), End: at, Step: nfr.QueryStep}
@@ -65,7 +65,7 @@ func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.F
 	return nfr.Figure{}, worse(pastErr, nowErr)
 }
 
-// ask makes one query and sums up its answer.
+// ask runs one query and sums up its answer.
 func (c *Client) ask(ctx context.Context, query func(context.Context) (model.Value, error)) (nfr.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/records/nfr"
 )
 
-// The real server is requested in test/integration/records/prometheus; here is what it cannot be made to do.
+// test/integration/records/prometheus queries a real server; the tests here have the answers that it cannot be made to give.
 
 const seven = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1800000000,"7"]}]}}`
 
@@ -51,7 +51,7 @@ func requireReason(t *testing.T, err error, reason string) {
 // answer is a handler that answers with 7.
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, seven) }
 
-func TestWhatIsWrongWithAConfiguration(t *testing.T) {
+func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	notPEM := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(notPEM, []byte("no certificate"), 0o600))
 	for name, x := range map[string]struct {
@@ -98,7 +98,7 @@ func TestTheTokenIsReadForEachRequest(t *testing.T) {
 	assert.Len(t, got, 2, "nothing is sent without it")
 }
 
-func TestTheTokenGoesNowhereElse(t *testing.T) {
+func TestTheTokenIsSentToNoOtherServer(t *testing.T) {
 	asked := 0
 	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
@@ -120,8 +120,8 @@ func TestTLS(t *testing.T) {
 		config Config
 		ok     bool
 	}{
-		"a CA that nobody knows": {Config{}, false},
-		"the CA":                 {Config{CAFile: ca}, true},
+		"an unknown CA": {Config{}, false},
+		"the CA":        {Config{CAFile: ca}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.config.Address = s.URL

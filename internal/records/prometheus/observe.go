@@ -21,7 +21,7 @@ const (
 type Outcome struct {
 	// Reason is one of the Reason constants.
 	Reason string
-	// Message says it to people; it has no names and no figures in it.
+	// Message is for users; it has no names and no figures in it.
 	Message string
 	// Missing names what has no data: "requests (http_requests_total{...})".
 	Missing []string
@@ -31,8 +31,8 @@ type Outcome struct {
 func (o Outcome) OK() bool { return o.Reason == v1alpha1.ReasonPrometheusOK }
 
 // Observe measures a component at a time. What could not be measured is unknown; formulas take it for 0. Where one query was
-// not answered at all, the rest is not asked, so that a component takes two time-outs at most: callers do well to leave out
-// the other components of the same round too. When ctx ended, the outcome says nothing about Prometheus.
+// not answered at all, the rest is skipped, so that a component takes two time-outs at most: callers do well to leave out
+// the other components of the same round too. When ctx ended, the outcome shows nothing about Prometheus.
 func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.Time) (nfr.Observed, Outcome) {
 	var (
 		observed nfr.Observed

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// exampleImage stands for the images that a record or the controller names.
+// exampleImage replaces the images that a record or the controller names.
 const exampleImage = "registry.example/image:1"
 
 // CheckTemplate renders two examples with a template, one with all fields of a record and one with as few as possible, and returns an

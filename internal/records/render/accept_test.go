@@ -24,7 +24,7 @@ func TestTemplatesThatCannotBeRenderedAreNotAccepted(t *testing.T) {
 		want            string
 	}{
 		"no YAML":                        {functions: []string{"a: [b"}, want: "spec.functionManifests[0]"},
-		"a variable that nobody knows":   {functions: []string{service + "spec: {type: \"${typo}\"}"}, want: "typo"},
+		"an unknown variable":            {functions: []string{service + "spec: {type: \"${typo}\"}"}, want: "typo"},
 		"a kind that must not be made":   {functions: []string{"apiVersion: v1\nkind: Secret\nmetadata: {name: \"${name}\"}"}, want: "Secret"},
 		"one name for all functions":     {functions: []string{"apiVersion: v1\nkind: Service\nmetadata: {name: fixed}"}, want: "Service fixed"},
 		"an ODGM that cannot be reached": {functions: []string{service}, odgm: []string{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"${name}\"}"}, want: "spec.odgmManifests"},

@@ -27,7 +27,7 @@ type Split struct {
 	SpotPercent, MinOnDemand int32
 }
 
-// SplitFor returns how much may be on spot where an availability is requested.
+// SplitFor returns how much may be on spot for a required availability.
 //
 // The share on spot is as large as the capacity that interruptions take from it,
 // on average, is not more than may be missing: spot = (1-target) / (rate per hour
@@ -55,8 +55,8 @@ func floor(missing, down float64) int32 {
 	return n
 }
 
-// ReplicasFor returns how many replicas there are at least where an availability
-// is requested: the fewest of which a majority answers for that share of time, 50
+// ReplicasFor returns the least number of replicas for a required
+// availability: the fewest of which a majority answers for that share of time, 50
 // at most. Strong consistency needs three, so that a majority is left when one is
 // gone; so does nothing else.
 func ReplicasFor(target float64, strong bool, r Reliability) int32 {

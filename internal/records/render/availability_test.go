@@ -17,7 +17,7 @@ func TestSplitFor(t *testing.T) {
 	} {
 		assert.Equal(t, want, SplitFor(target, DefaultReliability), target)
 	}
-	assert.Equal(t, Split{100, 2}, SplitFor(0.999, Reliability{OnDemand: 0.99, InterruptionsPerHour: 0, RecoveryMinutes: 5}), "nobody takes nodes back")
+	assert.Equal(t, Split{100, 2}, SplitFor(0.999, Reliability{OnDemand: 0.99, InterruptionsPerHour: 0, RecoveryMinutes: 5}), "nodes are never reclaimed")
 }
 
 func TestReplicasFor(t *testing.T) {

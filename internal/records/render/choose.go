@@ -18,14 +18,14 @@ type Environment struct {
 	Profile string
 	// Edge and Datacenter are the kind of the location.
 	Edge, Datacenter bool
-	// Missing says why an API group cannot be used, "" if it can. Nil means that none can.
+	// Missing returns why an API group cannot be used, "" if it can. Nil means that none can.
 	Missing func(group string) string
 }
 
 // Choice is the template of a record.
 type Choice struct {
 	Template *v1alpha1.DeploymentTemplate
-	// Instead says why the template that the record requested is not used, "" if it is or there is none. The template is then
+	// Instead is why the template that the record requested is not used, "" if it is or there is none. The template is then
 	// chosen by score.
 	Instead string
 }
@@ -90,7 +90,7 @@ func GoesBy(t *v1alpha1.DeploymentTemplate, name string) bool {
 	return t.Name == name || slices.Contains(t.Spec.Aliases, name)
 }
 
-// missing says why a template cannot be used here, "" if it can.
+// missing returns why a template cannot be used here, "" if it can.
 func missing(t *v1alpha1.DeploymentTemplate, env Environment) string {
 	for _, g := range t.Spec.Requires {
 		why := "which the API server does not serve"

@@ -49,10 +49,10 @@ type Function struct {
 // defaultUtilization is the share of its CPU, in percent, that a replica should use by default.
 const defaultUtilization = 70
 
-// defaultPort is where a function listens for which neither record nor template says it, as published function images do.
+// defaultPort is where a function listens if neither record nor template has a port, as published function images do.
 const defaultPort = 80
 
-// noFunctionImage says what to set.
+// noFunctionImage names what to set.
 const noFunctionImage = "the function has no image: set this field (provision_config.container_image in a call of Deploy), " +
 	"or records.defaultFunctionImage in the configuration of the controller"
 

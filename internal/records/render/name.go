@@ -21,8 +21,8 @@ const (
 
 // RecordName returns the name of the record of a client's deployment id: lower
 // case, everything but letters, digits and '-' replaced by '-', none of which at
-// its ends. Different ids can have the same name; the record's annotation says
-// which it was made for. An error says what is wrong with the id.
+// its ends. Different ids can have the same name; the record's annotation has
+// the one that it was made for. An error describes what is wrong with the id.
 func RecordName(id string) (string, error) {
 	name := strings.Map(func(r rune) rune {
 		switch {

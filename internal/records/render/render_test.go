@@ -179,7 +179,7 @@ func TestScrapeAnnotations(t *testing.T) {
 	assert.Equal(t, "/stats", scraped(template, "web-fn-0")["prometheus.io/path"], "the function takes precedence")
 }
 
-// Each member of an ODGM is a workload with a number of its own, and knows those of all.
+// Each member of an ODGM is a workload with a number of its own, and has those of all.
 func TestMembersOfTheODGM(t *testing.T) {
 	type member struct{ name, id, members string }
 	for name, c := range map[string]struct {
@@ -308,7 +308,7 @@ func TestWhereThePodsMayRun(t *testing.T) {
 		return []int32{mixes[name].Spec.SpotPercent, mixes[name].Spec.MinOnDemand}
 	}
 	assert.Equal(t, []int32{24, 2}, split("web-fn-0"))
-	assert.Equal(t, []int32{100, 1}, split("web-fn-1"), "the function's own says more")
+	assert.Equal(t, []int32{100, 1}, split("web-fn-1"), "the function's own has more")
 	assert.Equal(t, []int32{0, 1}, split("web-odgm"), "it keeps data")
 
 	a, b, c := deployment(t, out, "web-fn-0"), deployment(t, out, "web-fn-1"), deployment(t, out, "web-fn-2")
@@ -334,7 +334,7 @@ func TestWhereThePodsMayRun(t *testing.T) {
 	assert.Equal(t, "2", b.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
 }
 
-func TestWithoutRequirementsNobodyIsSteered(t *testing.T) {
+func TestWithoutRequirementsNoPodIsSteered(t *testing.T) {
 	out := rendered(t, recordOf("a"))
 	assert.Empty(t, namesOfKind(out, "CapacityMix"))
 	assert.Empty(t, namesOfKind(out, "ResourceLimit"))

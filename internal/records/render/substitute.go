@@ -22,7 +22,7 @@ var variable = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 
 // Substitute puts the values of variables in the places of a manifest's scalars. Since it does so after the manifest was parsed, a
 // value can neither end its field nor begin another. A scalar that is nothing but a variable becomes its value, whatever its type; in
-// the midst of text only texts and numbers can stand.
+// the midst of text only texts and numbers are allowed.
 func Substitute(path *field.Path, m *Manifest, vars Variables) (map[string]any, error) {
 	out, err := putMap(path, m.content, vars)
 	if err != nil {
@@ -50,7 +50,7 @@ func putMap(path *field.Path, v map[string]any, vars Variables) (any, error) {
 	m := make(map[string]any, len(v))
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if variable.MatchString(key) {
-			return nil, field.Invalid(path.Key(key), key, "variables cannot stand in the name of a field")
+			return nil, field.Invalid(path.Key(key), key, "variables are not allowed in the name of a field")
 		}
 		item, left, err := put(path.Child(key), v[key], vars)
 		if err != nil {
@@ -104,7 +104,7 @@ func putText(path *field.Path, text string, vars Variables) (out any, left bool,
 		case !known:
 			err = unknown(path, name, vars)
 		default:
-			err = field.Invalid(path, text, fmt.Sprintf("%s is no text, and can only stand alone", ref))
+			err = field.Invalid(path, text, fmt.Sprintf("%s is not a text: it must be the whole value", ref))
 		}
 		return ""
 	})

@@ -51,9 +51,9 @@ func TestSubstituteNamesWhatIsWrong(t *testing.T) {
 	for manifest, want := range map[string]string{
 		"a: {b: [1, \"${nome}\"]}": `m.a.b[1]: Unsupported value: "${nome}": supported values: "env", "evil"`,
 		"a: x${nome}":              `m.a: Unsupported value: "${nome}"`,
-		"a: x${env}":               `m.a: Invalid value: "x${env}": ${env} is no text, and can only stand alone`,
-		"a: x${none}":              `${none} is no text`,
-		"${name}: 1":               `m[${name}]: Invalid value: "${name}": variables cannot stand in the name of a field`,
+		"a: x${env}":               `m.a: Invalid value: "x${env}": ${env} is not a text: it must be the whole value`,
+		"a: x${none}":              `${none} is not a text`,
+		"${name}: 1":               `m[${name}]: Invalid value: "${name}": variables are not allowed in the name of a field`,
 		"- 1":                      `m: Invalid value: "- 1": is not one object`,
 		"a: [":                     `cannot be read as YAML`,
 		"a: 1\na: 2":               `cannot be read as YAML`,

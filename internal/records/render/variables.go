@@ -145,7 +145,7 @@ func (v *variables) ofODGM(m Member) Variables {
 	return vars
 }
 
-// classID returns the ID by which data and gateway know a class: its key, with the package before it.
+// classID returns the ID by which data and gateway address a class: its key, with the package before it.
 func classID(u *v1alpha1.DeploymentUnit) string {
 	if u.PackageName == "" || strings.HasPrefix(u.ClassKey, u.PackageName+".") {
 		return u.ClassKey

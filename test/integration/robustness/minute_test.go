@@ -35,7 +35,7 @@ func (r *runner) placesAgain() {
 	r.T.Logf("pods were placed %s after the fault", time.Since(began))
 }
 
-// The API server is away for a minute while moves are in hand.
+// The API server is away for a minute while moves are under way.
 func TestAnOutageOfAMinuteWithMovesInHand(t *testing.T) {
 	r := begunWith(t, withoutStatefulSets(split.New(60, 1)))
 	before := len(r.moved())

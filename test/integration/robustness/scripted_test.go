@@ -77,7 +77,7 @@ func (r *runner) remixAll(m split.Mix) {
 	}
 }
 
-// The API server stops for 40 seconds while moves are in hand, the leader cannot renew its lease, and most spot nodes are lost around the
+// The API server stops for 40 seconds while moves are under way, the leader cannot renew its lease, and most spot nodes are lost around the
 // outage: neither the old nor the new leader may move anything by what it knew before.
 func TestASpotStormDuringAnOutageWithMovesInHand(t *testing.T) {
 	r := begun(t, split.New(60, 1))

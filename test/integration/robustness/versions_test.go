@@ -60,7 +60,7 @@ func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 	r.judged()
 }
 
-// earlierConfig is a configuration without the field that the earlier version does not know.
+// earlierConfig is a configuration without the field that the earlier version does not have.
 func earlierConfig(t *testing.T, configure func(*controller.Configuration)) string {
 	t.Helper()
 	c := controller.Default()

@@ -102,7 +102,7 @@ func (m *method) judge(t *testing.T, answers []answer, faults bool) {
 	if parts[0] == before && ok == 0 {
 		return
 	}
-	require.True(t, sent, "%s: what is stored was sent by nobody: %v", m.name, parts)
+	require.True(t, sent, "%s: no request sent what is stored: %v", m.name, parts)
 	is := func(c codes.Code) bool { return c == codes.OK || faults && slices.Contains(lost, c) }
 	assert.True(t, slices.ContainsFunc(codesOf, is), "%s: what is stored is that of a caller who was answered %v", m.name, codesOf)
 }

@@ -66,7 +66,7 @@ func (s *scene) settled(t *testing.T, call func() error) {
 	})
 }
 
-// specification is one whose parts all say which request they are of.
+// specification is one whose parts all name the request they are of.
 func specification(name, request string) *schedulerv1.EnvironmentSpecification {
 	return &schedulerv1.EnvironmentSpecification{Name: name, Description: request, ApplicationStack: &schedulerv1.ApplicationStack{
 		Name: "stack", Version: request,
@@ -179,7 +179,7 @@ func requestOf(replicas int32) string {
 	return fmt.Sprint("r", replicas-3)
 }
 
-// releaseEnvironments deletes the environments while there is a controller that lets them go.
+// releaseEnvironments deletes the environments while there is a controller that removes their finalizers.
 func (s *scene) releaseEnvironments() {
 	s.T.Helper()
 	for _, id := range s.Names(&v1alpha1.EnvironmentList{}) {

@@ -21,7 +21,7 @@ func peer(name string, log *[]string, v float64) Peer {
 	}}
 }
 
-func TestPeersTakeTurnsAndWhoBeginsChanges(t *testing.T) {
+func TestPeersAlternateInBothOrders(t *testing.T) {
 	var log []string
 	r, err := Options{Rounds: 3, MaxForeign: 1}.Interleave(t.Context(), Case{Name: "c", Peers: []Peer{peer("a", &log, 1), peer("b", &log, 2)}})
 	require.NoError(t, err)

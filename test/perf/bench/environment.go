@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the environment says of a measurement. Without the first nothing is
+// The environment variables of a measurement. Without the first nothing is
 // measured, so that `go test ./...` is not kept waiting.
 const (
 	EnvDepth = "BERTH_BENCH"     // gate or full
@@ -29,7 +29,7 @@ const (
 	Full Depth = "full"
 )
 
-// Asked returns how much is to be measured, and skips the test if nothing is.
+// Asked returns how much is measured, and skips the test if nothing is.
 func Asked(t testing.TB) Depth {
 	t.Helper()
 	d := Depth(os.Getenv(EnvDepth))
@@ -85,8 +85,8 @@ const (
 	EnvRounds = "BERTH_BENCH_ROUNDS"
 )
 
-// Chosen reports whether the environment requests a name, as it does for every
-// name unless it says something.
+// Chosen reports whether the environment selects a name, as it does for every
+// name unless the variable is set.
 func Chosen(t testing.TB, name string) bool {
 	t.Helper()
 	asked, err := regexp.Compile(os.Getenv(EnvCases))

@@ -23,14 +23,14 @@ type Peer struct {
 type Case struct {
 	// Name is unique in its suite, such as "basic/nodes=5000".
 	Name string
-	// At is where the case stands on the curves, such as nodes: 5000.
+	// At is the place of the case on the curves, such as nodes: 5000.
 	At map[string]float64
 	// Settings are those that all peers have in common, for the reader.
 	Settings map[string]string
 	Peers    []Peer
 }
 
-// Options say how a case is measured.
+// Options are how a case is measured.
 type Options struct {
 	// Rounds in which every peer has its turn once.
 	Rounds int
@@ -39,7 +39,7 @@ type Options struct {
 	MaxForeign float64
 	// Repeats bounds how many rounds are thrown away before disturbed ones are kept, and marked.
 	Repeats int
-	// Log is told what goes on.
+	// Log receives the progress.
 	Log func(format string, args ...any)
 }
 

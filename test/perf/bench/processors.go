@@ -130,7 +130,7 @@ func ProcessorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Process is what /proc says of a process: its processor time, and the most memory it ever had resident.
+// Process is what /proc has of a process: its processor time, and the most memory it ever had resident.
 type Process struct {
 	Processor time.Duration
 	PeakBytes float64

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// MixError says how far a group was from its mix while its pods were bound one
+// MixError is how far a group was from its mix while its pods were bound one
 // after the other: of all prefixes of the order, the largest and the mean
 // |spot − m.Spot(n)|, in pods. Of no pods both are 0.
 func MixError(m split.Mix, order []capacity.Type) (most int, mean float64) {

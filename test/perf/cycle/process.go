@@ -29,7 +29,7 @@ type job struct {
 	Profile  string   `json:"profile,omitempty"`
 }
 
-// request asks a peer for a turn; of no pods, for the quality of its placements.
+// request requests a turn of a peer; of no pods, the quality of its placements.
 type request struct {
 	Pods    int     `json:"pods"`
 	Seconds float64 `json:"seconds"`

@@ -89,7 +89,7 @@ func withoutPlugin(p *schedconfig.KubeSchedulerProfile, name string) {
 	p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c schedconfig.PluginConfig) bool { return c.Name == name })
 }
 
-// withoutDefaultConstraints takes the default constraints out of a profile, and the plugin that stands for
+// withoutDefaultConstraints takes the default constraints out of a profile, and the plugin that replaces
 // PodTopologySpread while it has them: either signs no pod with them.
 func withoutDefaultConstraints(p *schedconfig.KubeSchedulerProfile) {
 	for _, c := range p.PluginConfig {

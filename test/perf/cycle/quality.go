@@ -15,7 +15,7 @@ import (
 //
 // mix_error_pods is how far a group was from its split, in pods, after the
 // worst of its placements. utilisation_stddev_points is the standard deviation,
-// over all nodes, of the share of their CPU that is requested, in percentage
+// over all nodes, of the requested share of their CPU, in percentage
 // points. worst_domain_percent is the share of a group's spot pods that the
 // loss of one interruption domain (zone and instance type) takes, mean over the
 // groups with at least as many spot pods as there are domains.

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/plugins/topologyspread"
 )
 
-// What is measured is what it says: every peer places the pods, Berth by the mix.
+// The cases measure what their names say: every peer places the pods, Berth by the mix.
 func TestEveryPeerPlacesThePods(t *testing.T) {
 	for _, peer := range everybody {
 		t.Run(peer, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAPodOfAFullSideBorrows(t *testing.T) {
 }
 
 // The default constraints of PodTopologySpread are left out for pods with a mix, and for no others.
-func TestSiblingsOfPodsWithAMixAreNotLookedFor(t *testing.T) {
+func TestSiblingsOfPodsWithAMixAreNotSearched(t *testing.T) {
 	own := []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}}}
 	for name, test := range map[string]struct {
 		ungoverned  bool

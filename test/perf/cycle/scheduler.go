@@ -45,7 +45,7 @@ type runner struct {
 	framework framework.Framework
 	// next pod to place.
 	next int
-	// cycles counts the scheduling cycles. What the scheduler knows of a pod it reuses in the next cycle only.
+	// cycles counts the scheduling cycles. The scheduler reuses the state of a pod in the next cycle only.
 	cycles cycles
 	// before, if set, is called before every scheduling cycle.
 	before func(pod *corev1.Pod)
@@ -63,7 +63,7 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	return runnerIn(ctx, peer, newCluster(s, peer), custom)
 }
 
-// custom are objects of Berth's kinds, besides the mixes.
+// custom are objects of Berth's kinds, beside the mixes.
 type custom struct {
 	limits   v1alpha1.ResourceLimitList
 	policies v1alpha1.SchedulingPolicyList
@@ -116,7 +116,7 @@ type cycles struct {
 func (c *cycles) SchedulingCycle() int64 { return c.n }
 
 // WaitAdmitting waits until no plugin of a profile holds a pod back: some do until
-// they know the cluster, and return an error for pods that bypass the queue.
+// they have the state of the cluster, and return an error for pods that bypass the queue.
 func WaitAdmitting(ctx context.Context, f framework.Framework) error {
 	pod := builders.Pod("probe", "probe")
 	return wait.PollUntilContextTimeout(ctx, time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

@@ -32,7 +32,7 @@ import (
 // burst is how many pods are created at a time.
 const burst = 16
 
-// chooser says which type a pod that is created gets.
+// chooser chooses the type of a pod that is created.
 type chooser interface {
 	choose(ctx context.Context, p *corev1.Pod) (capacity.Type, error)
 }
@@ -96,7 +96,7 @@ func (p *plane) created(ctx context.Context, s size, owners []metav1.OwnerRefere
 	return v
 }
 
-// serve has the API server ask a chooser about the pods of the namespace.
+// serve has the API server call a chooser for the pods of the namespace.
 func (p *plane) serve(ctx context.Context, owner metav1.OwnerReference, c chooser) (stop func()) {
 	p.t.Helper()
 	config, stop := builders.PodWebhook("chooser", func(rw http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func (p *plane) admitterClient() kubernetes.Interface {
 }
 
 // cached counts the live pods of a workload in a cache, as Spotalis does: it
-// writes nothing, and does not know what it answered a moment ago.
+// writes nothing, and does not keep what it answered a moment ago.
 type cached struct {
 	pods   corelisters.PodLister
 	owners appslisters.ReplicaSetLister
@@ -201,7 +201,7 @@ func (p *plane) followed(ctx context.Context, cache corelisters.PodLister) {
 
 func (c *cached) choose(_ context.Context, p *corev1.Pod) (capacity.Type, error) {
 	owner := metav1.GetControllerOf(p)
-	// The rule would stand in its annotations.
+	// The rule would be in its annotations.
 	if _, err := c.owners.ReplicaSets(namespace).Get(owner.Name); err != nil {
 		return capacity.Unknown, err
 	}
@@ -219,8 +219,8 @@ func (c *cached) choose(_ context.Context, p *corev1.Pod) (capacity.Type, error)
 }
 
 // counted keeps the counts of a workload in an object, as WorkloadSpread does in
-// its status: one write for each pod. One replica, and one pod of a workload at
-// a time: no write is without success.
+// its status: one write for each pod. It has one replica and takes one pod of a workload at
+// a time, so that no write conflicts.
 type counted struct {
 	client kubernetes.Interface
 

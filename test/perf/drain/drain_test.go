@@ -129,7 +129,7 @@ func chosen(t *testing.T, name string, peers []bench.Peer) []bench.Peer {
 	return slices.DeleteFunc(slices.Clone(peers), func(p bench.Peer) bool { return !bench.Chosen(t, name+"/"+p.Name) })
 }
 
-// announced logs what each turn measured, so that a run that ends early has told something.
+// announced logs what each turn measured, so that a run that ends early has some results.
 func announced(t *testing.T, c bench.Case) bench.Case {
 	for i := range c.Peers {
 		name, run := c.Peers[i].Name, c.Peers[i].Run

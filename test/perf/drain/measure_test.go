@@ -111,7 +111,7 @@ func (p *plane) drained(ctx context.Context, s size, start starter) bench.Values
 	return v
 }
 
-// describe adds what a scheduler's process says of itself.
+// describe adds what a scheduler's process reports of itself.
 func (p *plane) describe(ctx context.Context, d *decider, v bench.Values) {
 	p.t.Helper()
 	if d.process == nil {
@@ -137,7 +137,7 @@ func (p *plane) settle(ctx context.Context, t *tally) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// judge adds what the audit log and the bound pods say: pace, writes, and how
+// judge adds what the audit log and the bound pods show: pace, writes, and how
 // well the pods are placed.
 func (p *plane) judge(ctx context.Context, s size, v bench.Values) {
 	p.t.Helper()
@@ -175,7 +175,7 @@ type writes struct {
 	kinds       map[string]int
 	refused     map[int]int // by HTTP status
 	first, last time.Time   // of the bindings
-	// received says when the API server was told to bind a pod, in nanoseconds.
+	// received is when the API server got the binding of a pod, in nanoseconds.
 	received map[string]int64
 }
 
@@ -305,7 +305,7 @@ func (t *tally) add(text []byte) {
 // costs a few per cent: not for the figures.
 const envProfiles = "BERTH_BENCH_PROFILES"
 
-// profile takes one if it is requested, beside what is measured. wait ends with it.
+// profile takes a profile beside the measurement, if the environment variable is set. wait ends with it.
 func (d *decider) profile(ctx context.Context) (wait func() error) {
 	dir := os.Getenv(envProfiles)
 	if dir == "" || d.process == nil {

@@ -92,7 +92,7 @@ func (p *plane) fill(ctx context.Context, s size) []metav1.OwnerReference {
 // shape makes the pods of a peer: the i-th of its workload.
 type shape func(t *corev1.PodTemplateSpec, group, i int)
 
-// plain pods say nothing about where they run.
+// plain pods have no rule about where they run.
 func plain(*corev1.PodTemplateSpec, int, int) {}
 
 // spread pods are spread over the five values, hard.

@@ -26,13 +26,13 @@ import (
 // placement is a bound pod.
 type placement struct {
 	pod, node string
-	// committed orders the bindings as etcd took them, received as the API server was told. slot is Berth's order of
+	// committed orders the bindings as etcd took them, received as the API server got them. slot is Berth's order of
 	// decision, mix.NoSlot of a pod without.
 	committed, received int64
 	slot                int
 }
 
-// quality says how far the workloads were from their mix, at every prefix and in
+// quality is how far the workloads were from their mix, at every prefix and in
 // the end, and how evenly the pods are spread over the nodes.
 //
 // Schedulers bind many pods at a time, and etcd does not take the bindings in the
@@ -143,8 +143,8 @@ func TestWritesAreCountedByKindAndTimedByBindings(t *testing.T) {
 	assert.Equal(t, map[string]int64{"a": began.Add(time.Second).UnixNano(), "b": began.Add(3 * time.Second).UnixNano()}, w.received)
 }
 
-// The scheduler decides on-demand first, as the mix says; etcd takes the bindings the other way round.
-func TestQualityTellsTheOrderOfDecisionFromThatOfTheBindings(t *testing.T) {
+// The scheduler decides on-demand first, as in the mix; etcd takes the bindings the other way round.
+func TestQualityDistinguishesDecisionsFromBindings(t *testing.T) {
 	var placed []placement
 	for i := range 5 {
 		placed = append(placed, placement{
@@ -199,7 +199,7 @@ x_count{verb="GET"} 0
 	assert.True(t, math.IsNaN(quantile([]byte("y 1\n"), "x", 0.99)))
 }
 
-func TestObjectsAreWhatTheCaseSays(t *testing.T) {
+func TestObjectsAreThoseOfTheCase(t *testing.T) {
 	s := size{nodes: 50, pods: 250}
 	assert.Equal(t, 3, s.groups())
 	types, values := map[capacity.Type]int{}, map[string]int{}
@@ -220,7 +220,7 @@ func TestObjectsAreWhatTheCaseSays(t *testing.T) {
 }
 
 // What a chooser answers one after the other is the sequence of the mix: that it is not with many at a time is what is measured.
-func TestAChooserThatKnowsAllHasNoError(t *testing.T) {
+func TestAChooserWithFullInformationHasNoError(t *testing.T) {
 	var order []capacity.Type
 	spot := 0
 	for range 200 {

@@ -105,7 +105,7 @@ type side struct {
 
 var profiles = [2]string{"stock", builders.Scheduler}
 
-// newCycles makes a scheduler that knows the limits. Of every hundred pods of
+// newCycles makes a scheduler that has the limits. Of every hundred pods of
 // the second side so many name one; the others have a label with another key.
 // Own is what the pods of the first side request themselves.
 func newCycles(tb testing.TB, all []v1alpha1.ResourceLimit, percent int, own func(*corev1.PodTemplateSpec)) *cycles {

@@ -101,7 +101,7 @@ func (w *writer) suite(s *bench.Suite) {
 	}
 }
 
-// conditions says how a case was measured.
+// conditions describes how a case was measured.
 func conditions(r *bench.Result) string {
 	var loads, foreign []float64
 	disturbed := 0

@@ -76,7 +76,7 @@ const (
 	left, right, top, under = 80, 150, 40, 50
 )
 
-// colours that people who see colours differently can tell apart.
+// colours that people who see colours differently can distinguish.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999", "#8c564b", "#b5a600"}
 
 func (p *plot) svg() []byte {

@@ -80,7 +80,7 @@ func requireXML(t *testing.T, file string) {
 	}
 }
 
-func TestWhatIsNotMeasuredAgainStays(t *testing.T) {
+func TestResultsStayUntilTheyAreMeasuredAgain(t *testing.T) {
 	out := t.TempDir()
 	first := t.TempDir()
 	require.NoError(t, measured(0.09).Save(first))
@@ -104,7 +104,7 @@ func TestWhatIsNotMeasuredAgainStays(t *testing.T) {
 	assert.Contains(t, b.String(), "| 0.130 | **missed** |", "what is measured again takes its place")
 }
 
-func TestNothingMeasuredSaysWhatToDo(t *testing.T) {
+func TestAnEmptyReportNamesTheCommand(t *testing.T) {
 	_, err := run(io.Discard, t.TempDir(), "")
 	require.ErrorContains(t, err, "make bench")
 }

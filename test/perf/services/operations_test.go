@@ -37,7 +37,7 @@ type operation struct {
 	most int
 }
 
-// selector is what every limit says of nodes.
+// selector is the nodeSelector of every limit.
 var selector = map[string]string{"disk": "ssd"}
 
 func message() *anyform.ResourceLimit {

@@ -3,7 +3,7 @@
 // Package sim is a discrete-event simulation of several schedulers that share a
 // cluster: workloads are hashed over N leaders, each of which keeps the mix of
 // its own workloads and places pods on all nodes, or on a set of its own. It
-// says what sharding would bring and cost where one scheduler is not enough; its
+// estimates what sharding would bring and cost where one scheduler is not enough; its
 // inputs are the measurements of one scheduler and one API server.
 package sim
 
@@ -34,11 +34,11 @@ type Config struct {
 	Binds int
 	// InFlight is how many bindings a leader has under way at most.
 	InFlight int
-	// Lag is the time from a binding until the other leaders know of it.
+	// Lag is the time from a binding until the other leaders see it.
 	Lag time.Duration
 	// Backoff is when a pod is tried again that its node had no free capacity for.
 	Backoff time.Duration
-	// Sample is how many nodes a leader looks at for a pod; it takes the emptiest, as it knows them.
+	// Sample is how many nodes a leader looks at for a pod; it takes the emptiest, as it sees them.
 	Sample int
 	Seed   uint64
 }
@@ -82,7 +82,7 @@ type kind uint8
 const (
 	ready kind = iota // a leader takes its next pod
 	bound             // the API server has bound a pod of a leader to a node
-	known             // all leaders know of it
+	known             // all leaders see it
 	again             // a refused pod is back in its leader's queue
 )
 
@@ -116,9 +116,9 @@ type leader struct {
 	// inFlight bindings; blocked while they are as many as may be.
 	inFlight int
 	blocked  bool
-	// exhausted: none of its nodes has free capacity, and as no other user uses them none will.
+	// exhausted: none of its nodes has free capacity, and as no other leader uses them none will.
 	exhausted bool
-	// assumed are the pods that it has placed and that the others do not know of yet, by node.
+	// assumed are the pods that it has placed and that the others do not see yet, by node.
 	assumed map[int]int
 	// from and to bound its nodes.
 	from, to int
@@ -131,7 +131,7 @@ type simulation struct {
 	made    int
 	leaders []leader
 	used    []int // what runs on the nodes
-	public  []int // what all leaders know of it
+	public  []int // what all leaders see of it
 	apiFree time.Duration
 	out     Outcome
 	last    time.Duration
@@ -250,7 +250,7 @@ func (s *simulation) place(at time.Duration, i int) {
 	s.push(event{at: at, kind: ready, leader: i})
 }
 
-// find returns the emptiest node of a sample, as far as a leader knows, then the
+// find returns the emptiest node of a sample, as far as a leader sees, then the
 // first with capacity of all its nodes; -1 if there is none.
 func (s *simulation) find(l *leader) int {
 	if l.exhausted {

@@ -48,7 +48,7 @@ func TestEveryPodIsPlacedOrStranded(t *testing.T) {
 		require.LessOrEqual(t, o.Placed, c.Nodes*c.Capacity)
 		require.Equal(t, o, run(t, c), "equal configurations have equal outcomes")
 		if c.Leaders == 1 || c.Disjoint {
-			require.Zero(t, o.Refused, "nobody else uses the nodes")
+			require.Zero(t, o.Refused, "no other leader uses the nodes")
 		}
 		if !c.Disjoint && c.Pods <= c.Nodes*c.Capacity && c.Leaders == 1 {
 			require.Zero(t, o.Stranded, "one leader finds room as long as there is some")

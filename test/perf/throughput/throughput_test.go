@@ -114,7 +114,7 @@ func bind(w *testenv.World, app string, sized bool, round int) float64 {
 	})
 	began := time.Now()
 	w.Scheduler().Resume()
-	// When the last was bound stands in the audit log. A watch would be dropped at this pace, and lists cost on both sides.
+	// The audit log has when the last was bound. A watch would be dropped at this pace, and lists cost on both sides.
 	waitBound(w, app)
 	last := began
 	for _, r := range w.Audit(func(r testenv.Request) bool {

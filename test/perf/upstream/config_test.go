@@ -140,7 +140,7 @@ func TestVersionsAreThoseOfTheRepository(t *testing.T) {
 		require.NoError(t, err)
 		of := map[string]string{}
 		for _, m := range version.FindAllStringSubmatch(string(text), -1) {
-			of[m[1]] = m[2] // a replacement stands after what it replaces
+			of[m[1]] = m[2] // a replacement follows what it replaces
 		}
 		return of
 	}

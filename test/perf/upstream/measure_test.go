@@ -21,9 +21,9 @@ import (
 	"berth.dev/berth/test/perf/bench"
 )
 
-// What the environment may say, beside what bench reads: a regular expression
-// for the names of the cases, and one for the peers. A case that is requested by
-// name is measured whatever the depth. If a number of rounds is requested, none
+// The environment variables beside those that bench reads: a regular expression
+// for the names of the cases, and one for the peers. A case that is selected by
+// name is measured whatever the depth. If a number of rounds is set, none
 // of them is thrown away: on a machine that others use it would never end.
 const (
 	envCases  = "BERTH_BENCH_CASES"
@@ -50,13 +50,13 @@ func TestMeasure(t *testing.T) {
 			suite.Add(result)
 			bench.Keep(t, suite)
 		}
-		if assert.NoError(t, err) { // the other cases stand for themselves
+		if assert.NoError(t, err) { // the other cases are independent
 			report(t, &result)
 		}
 	}
 }
 
-// chosen are the workloads of a depth, or those that were requested.
+// chosen are the workloads of a depth, or those that were selected.
 func chosen(t *testing.T, depth bench.Depth) (list []workload) {
 	t.Helper()
 	cases, named := os.LookupEnv(envCases)

@@ -35,7 +35,7 @@ var peers = map[string]peer{
 	"P2": {profile: "stock", pod: "spread-soft"},
 	// Required node affinity, written by whoever creates the pods.
 	"P3": {profile: "stock", pod: "affinity"},
-	// Coscheduling of scheduler-plugins: another plugin that keeps book of groups.
+	// Coscheduling of scheduler-plugins: another plugin that keeps state of groups.
 	"P4":        {profile: "coscheduling", pod: "gang", gangs: true, leaves: "go-cache.(*janitor).Run on top"},
 	"berth-16":  {pod: "plain", sample: 16},
 	"berth-100": {pod: "plain", sample: 100},
@@ -47,16 +47,16 @@ type workload struct {
 	name string
 	// test and size are the names in the configuration.
 	test, size string
-	// at is where it stands on the curves.
+	// at is its place on the curves.
 	at map[string]float64
 	// mixes are the prefixes of the namespaces that have a CapacityMix where
 	// Berth is measured, with how many there are. None: Berth is there, and unused.
 	mixes map[string]int
-	// replaces: pods are deleted on the way, so the order of the bindings says nothing of the mix.
+	// replaces: pods are deleted on the way, so the order of the bindings shows nothing about the mix.
 	replaces bool
 	peers    []string
 	// gate: it is run with every change; full: it belongs to the whole table.
-	// What is neither has to be requested by name.
+	// What is neither has to be selected by name.
 	gate, full bool
 	rounds     int
 }
@@ -74,7 +74,7 @@ func at(nodes, groups, pods float64) map[string]float64 {
 	return map[string]float64{"nodes": nodes, "groups": groups, "pods": pods}
 }
 
-// workloads are in the order of what one wants to know first. The whole table is
+// workloads are in the order of their importance. The whole table is
 // to be had in an hour at most, so it has most of them on few nodes only:
 // BERTH_BENCH_CASES=nodes=5000 has them all on many.
 var workloads = slices.Concat(

@@ -22,7 +22,7 @@ type binding struct {
 	// Governed pods are to have the mix; the others are bystanders.
 	Governed bool
 	Type     capacity.Type
-	// At is when it was heard of, since the first pod was created.
+	// At is when it was observed, since the first pod was created.
 	At time.Duration
 	// Revision orders the bindings as the API server took them.
 	Revision uint64
@@ -54,7 +54,7 @@ func throughput(bindings []binding) bench.Values {
 	return v
 }
 
-// exactness says how far the groups are from their mix, in pods, none if nothing
+// exactness is how far the groups are from their mix, in pods, none if nothing
 // is governed:
 //
 //   - mix_error_pods: with all pods bound, of the worst group
@@ -127,7 +127,7 @@ func slotError(m split.Mix, group []binding) float64 {
 	return float64(max(worst, astray))
 }
 
-// writes are what the API server of this process was requested to write.
+// writes are the write requests to the API server of this process.
 type writes struct {
 	// created pods, and all writes that they caused: of the pods, their bindings
 	// and status, and of the status of what groups them.

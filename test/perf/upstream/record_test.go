@@ -64,7 +64,7 @@ func TestExactness(t *testing.T) {
 	assert.Empty(t, exactness(m, nil))
 }
 
-func TestWhatComesLateIsPutInTheOrderOfItsVersion(t *testing.T) {
+func TestLateEventsAreSortedByVersion(t *testing.T) {
 	list := bound("ooossssssssssss")
 	list[0], list[9] = list[9], list[0]
 	assert.InDelta(t, 2, exactness(split.New(80, 0), list)["mix_error_prefix_pods"], 0)
@@ -114,7 +114,7 @@ func TestWritesAreThoseOfThePodsAndWhatGroupsThem(t *testing.T) {
 	assert.Equal(t, writes{created: 1, ofPods: 6, events: 1}, w)
 }
 
-func TestAFailureIsForgivenForNothingButWhatWasToBeExpected(t *testing.T) {
+func TestOnlyExpectedFailuresAreTolerated(t *testing.T) {
 	const janitor = "Goroutine 7 in state select, with github.com/patrickmn/go-cache.(*janitor).Run on top of the stack:\n"
 	expected := peers["P4"].leaves
 	assert.True(t, leavesOnly(janitor+janitor, expected))

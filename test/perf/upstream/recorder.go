@@ -28,7 +28,7 @@ const recorderName = "Recorder"
 // counters after that.
 const quiet = time.Second
 
-// recorder notes what the scheduler's own informers say. It stands in the profile
+// recorder records what the scheduler's own informers deliver. It is in the profile
 // of every peer, does nothing in the scheduling cycle, and adds no watch.
 type recorder struct {
 	mu sync.Mutex
@@ -113,7 +113,7 @@ func (r *recorder) pod(before, pod *corev1.Pod) {
 		return
 	}
 	// The update in which a pod first has a node is that of its binding, so its
-	// version tells in which order the API server took the bindings.
+	// version shows in which order the API server took the bindings.
 	revision, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	b := binding{
 		Group: pod.Namespace, Governed: governed, Type: r.types[pod.Spec.NodeName], At: time.Since(r.began), Revision: revision,

@@ -25,10 +25,10 @@ import (
 	"berth.dev/berth/test/perf/bench"
 )
 
-// envSpec tells the benchmark, in the process of a peer, what to do.
+// envSpec passes to the benchmark, in the process of a peer, what to do.
 const envSpec = "BERTH_UPSTREAM_SPEC"
 
-// spec is what the process of a peer has to know beside the configuration.
+// spec is what the process of a peer needs beside the configuration.
 type spec struct {
 	// CRDs are the files of the definitions that the plugins watch.
 	CRDs []string
@@ -80,14 +80,14 @@ func (r *runner) run(ctx context.Context, w workload, name string) (bench.Values
 	if err != nil {
 		return nil, err
 	}
-	if w.mixes == nil { // no one was requested a mix
+	if w.mixes == nil { // no pod was to have a mix
 		maps.DeleteFunc(v, func(name string, _ float64) bool { return strings.HasPrefix(name, "mix_error") })
 	}
 	v["run_s"] = time.Since(began).Seconds()
 	return v, addItems(v, items)
 }
 
-// spec says what the process of a peer does with a workload.
+// spec is what the process of a peer does with a workload.
 func (r *runner) spec(w workload, p peer, out string) spec {
 	s := spec{Replaces: w.replaces, Out: out}
 	switch {
@@ -152,7 +152,7 @@ func (r *runner) benchmark(ctx context.Context, dir string, w workload, args []s
 		"TEST_SRCDIR="+filepath.Dir(r.modules), "TEST_WORKSPACE="+filepath.Base(r.modules), bench.EnvDepth+"=")...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	// A process that is told to go takes its etcd along.
+	// A process that gets SIGINT ends its etcd as well.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	err = cmd.Run()

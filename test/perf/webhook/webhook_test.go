@@ -87,7 +87,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	sizes(w, w.Namespace)
 	ways := []struct{ what, namespace string }{
 		{"pod creation, without a webhook", namespace(w, "without", nil)},
-		{"pod creation, one is requested that does nothing", namespace(w, "idle", map[string]string{idleLabel: "enabled"})},
+		{"pod creation, with one that does nothing", namespace(w, "idle", map[string]string{idleLabel: "enabled"})},
 		{"pod creation, with Berth's", w.Namespace},
 	}
 	idle(w)
@@ -95,7 +95,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	w.ApplyWebhook(address)
 	w.Controller(testenv.WebhookAt(address))
 	w.Inject("enabled")
-	w.Eventually("the webhook is requested", func() (bool, string) {
+	w.Eventually("the webhook is called", func() (bool, string) {
 		p := pod(w.Namespace, 0)
 		err := w.DryRun(p)
 		return err == nil && p.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint(err)
@@ -110,7 +110,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	for n, way := range ways {
 		report(t, way.what, took[n])
 	}
-	p99 := report(t, "the webhook itself, asked over HTTPS", paced(t, asking(w, address)))
+	p99 := report(t, "the webhook itself, called over HTTPS", paced(t, asking(w, address)))
 	require.Less(t, p99, goal)
 }
 

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestChildrenAreKnownByTheirLabels(t *testing.T) {
+func TestChildrenAreFoundByTheirLabels(t *testing.T) {
 	ofRecord := metav1.ObjectMeta{
 		Namespace: "shop", Name: "cart", Labels: map[string]string{v1alpha1.OwnerLabel: "cart", v1alpha1.FunctionLabel: "f"},
 		OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}},

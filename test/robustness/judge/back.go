@@ -75,7 +75,7 @@ func (a *absence) interrupt(h *history.History, at time.Time) {
 	}
 }
 
-// back reports whether nothing is lacking. A workload without an owner that is known requests nothing any more.
+// back reports whether nothing is lacking. A workload without a known owner can lack nothing.
 func (w *world) back(a *absence) bool {
 	o := w.owners[owner(a.move.pod)]
 	return o == nil || w.placed(a.move.pod) >= min(a.had, int(o.Replicas))

@@ -13,7 +13,7 @@ import (
 // lease reports whether a request is about leader election.
 func lease(r *history.Request) bool { return r.Resource == "leases" }
 
-// Harmless are the resources that every replica writes to: reviews ask the API server about a caller, and events inform.
+// Harmless are the resources that every replica writes to: reviews authenticate and authorize a caller, and events inform.
 var Harmless = []string{"leases", "events", "tokenreviews", "subjectaccessreviews"}
 
 // OneLeaderWrites judges I10: a controller writes only while the last renewal of the lease is its own. A request whose client ended
@@ -118,7 +118,7 @@ func QuietAtRest(h *history.History) *Verdict {
 }
 
 // NothingForbidden judges I12: Berth's programs request nothing that they have no right to. An API server that has just started does not
-// know its roles yet, and forbids everything until it is ready. It also forbids to create objects of a CustomResourceDefinition that is
+// have its roles yet, and forbids everything until it is ready. It also forbids to create objects of a CustomResourceDefinition that is
 // being removed, and a policy of Berth forbids what kube-scheduler does by mistake: to preempt a pod by its name once more when another
 // pod has the name.
 func NothingForbidden(h *history.History) *Verdict {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package network is the connection of one program to the API server, with faults that a test begins and ends. It terminates TLS and
-// speaks HTTP/2, as the API server does, so that a client notices each fault in the way in which it would notice a real one.
+// uses HTTP/2, as the API server does, so that a client notices each fault in the way in which it would notice a real one.
 package network
 
 import (

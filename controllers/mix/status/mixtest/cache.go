@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixtest stands in for the cache that the companion controller reads
+// Package mixtest is a fake of the cache that the companion controller reads
 // CapacityMixes and PodDisruptionBudgets from, and for the writes of statuses.
 package mixtest
 
@@ -19,7 +19,7 @@ import (
 )
 
 // Cache holds the objects by namespace and name. What it hands out is shared, as
-// by a cache that is requested not to copy. It is for one goroutine.
+// by a cache that is configured not to copy. It is for one goroutine.
 type Cache struct {
 	client.Client
 	mixes   map[string]map[string]*v1alpha1.CapacityMix

@@ -32,7 +32,7 @@ func (l local) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n",
 
 func (l local) kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
 
-// complete is a file that says that up came to its end.
+// complete is a file that up writes at its end.
 func (l local) complete() string { return filepath.Join(l.dir, "complete") }
 
 // up starts the cluster unless it runs.

@@ -4,7 +4,7 @@
 // out of the container's (or exec'd process's) configuration the capabilities
 // that this machine's root does not have itself.
 //
-// `docker run --privileged` requests every capability the kernel knows. On a
+// `docker run --privileged` requests every capability of the kernel. On a
 // machine whose root lacks one, runc then fails with "unable to apply caps:
 // operation not permitted". This gives such a container what root has, and
 // never more.

@@ -96,7 +96,7 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 	return nil
 }
 
-// governed says which source governs each live pod, by UID.
+// governed returns the source that governs each live pod, by UID.
 func governed(c *live.Cluster) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, p := range c.LivePods() {
@@ -191,7 +191,7 @@ func NewReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *Replayed
 	return &Replayed{snapshot: snapshot, cluster: cluster}
 }
 
-// Prove implements Room. It asks about a replacement by the pod that it stands for.
+// Prove implements Room. It identifies a replacement by the pod that it replaces.
 func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
 	original := r.cluster.Pod(p.Namespace, p.Name)
 	if original == nil {

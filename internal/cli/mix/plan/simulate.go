@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan tells what a change of a mix would do, from values: it plays the
+// Package plan predicts what a change of a mix would do, from values: it plays the
 // moves of the rebalancer one after the other until nothing is left to move.
 package plan
 
@@ -27,7 +27,7 @@ type Room interface {
 // Proof is the answer of a Room.
 type Proof struct {
 	Fits bool
-	// Node is one that fits; Why is what speaks against all of them.
+	// Node is one that fits; Why is why none of them fits.
 	Node, Why string
 }
 
@@ -124,7 +124,7 @@ func pass(in *rebalance.Input) []rebalance.Verdict {
 }
 
 // step makes the next move, as the rebalancer chooses it. Where there is none,
-// it says what keeps the replicas on the wrong side.
+// it returns what keeps the replicas on the wrong side.
 func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked, error) {
 	noRoom := map[string]rebalance.Verdict{}
 	for {
@@ -157,7 +157,7 @@ func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) 
 	return v
 }
 
-// blocked says of each replica on the wrong side what keeps it there.
+// blocked returns, for each replica on the wrong side, what keeps it there.
 func blocked(in *rebalance.Input) []Blocked {
 	var out []Blocked
 	for _, assignment := range in.Group.WrongSide() {

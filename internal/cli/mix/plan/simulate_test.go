@@ -105,7 +105,7 @@ func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Typ
 	return plan.Proof{Fits: true}, nil
 }
 
-func TestAPlanWithRoomEndsExactInTheFewestMovesAndKeepsTheFloor(t *testing.T) {
+func TestAPlanWithCapacityEndsExactInTheFewestMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := aMix.Draw(t, "mix")
 		var on []capacity.Type
@@ -175,7 +175,7 @@ func TestThePlanReportsPlaceholders(t *testing.T) {
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
-	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "nothing is requested where nothing moves")
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "no placeholder is created where nothing moves")
 }
 
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
@@ -228,7 +228,7 @@ func annotate(in *rebalance.Input, slot int, key, value string) {
 	in.Group.Assignments[slot].Pod.Annotations = map[string]string{key: value}
 }
 
-func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
+func TestATemporaryReasonOnlyDelays(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
 	g.Rollout = clusterstate.Rollout{Rolling: true}
 	g.Assignments[0].Pod.Ready = false
@@ -278,7 +278,7 @@ func TestAGapIsWorkedAround(t *testing.T) {
 	assert.True(t, out.After.Satisfied())
 }
 
-func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
+func TestReplicasThatAreNotCreatedYetCount(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = 10
 	out := simulate(t, input(g), plan.Ample{})
@@ -289,7 +289,7 @@ func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
 	assert.Len(t, out.After.Assignments, 10)
 }
 
-func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
+func TestAPlanForMillionsOfReplicasIsBounded(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = math.MaxInt32
 	out := simulate(t, input(g), plan.Ample{})

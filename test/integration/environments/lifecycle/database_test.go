@@ -221,8 +221,8 @@ func TestBackupsOfADatabaseAreScheduled(t *testing.T) {
 	})
 }
 
-// What cannot work is refused, or waits and says for what.
-func TestWhatABackupWaitsForIsSaid(t *testing.T) {
+// A backup that cannot work is refused, or waits with a message of what it waits for.
+func TestABackupReportsWhatItWaitsFor(t *testing.T) {
 	s := share(t)
 	s.runs(databaseOnly("shop"))
 	s.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "short"}, Data: map[string][]byte{"key": []byte("short")}})
@@ -265,7 +265,7 @@ func TestWhatABackupWaitsForIsSaid(t *testing.T) {
 }
 
 // A snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.
-func TestADatabaseComesBackFromASnapshot(t *testing.T) {
+func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 	s := start(t)
 	s.csiVolume()
 	s.serveKinds("snapshots.yaml", "volumesnapshots."+internal.SnapshotKind.Group, "volumesnapshotclasses."+internal.SnapshotKind.Group)
@@ -293,7 +293,7 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	assert.NotEqual(t, before.UID, after.UID)
 	require.NotNil(t, after.Spec.DataSource)
 	assert.Equal(t, name, after.Spec.DataSource.Name)
-	e = s.seen("shop", "the controller finds in it what it wants", func(e *v1alpha1.Environment) bool {
+	e = s.seen("shop", "the controller finds what it needs in it", func(e *v1alpha1.Environment) bool {
 		return condition(e, v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse
 	})
 	s.Always(2*time.Second, "the claim stays", func() (bool, string) {

@@ -27,7 +27,7 @@ const enforce = "pod-security.kubernetes.io/enforce"
 
 // What holds for an environment whose administrator has configured nothing: nothing outside of the cluster reaches it, its pods meet the baseline
 // of Pod Security, and a quota bounds it.
-func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
+func TestAnEnvironmentIsIsolatedAndBoundedByDefault(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments = controller.Default().Environments
 		c.Controllers = []string{controller.ControllerEnvironments}
@@ -129,7 +129,7 @@ func TestAnEnvironmentRunsUnderTheRestrictedStandard(t *testing.T) {
 	assert.Contains(t, condition(e, v1alpha1.ConditionNetworkConfigured).Message, "10.0.0.0/8, 2001:db8::/32")
 }
 
-func TestTheAPIServerRefusesSecurityContextsThatCannotBe(t *testing.T) {
+func TestTheAPIServerRefusesInvalidSecurityContexts(t *testing.T) {
 	s := share(t)
 	for message, change := range map[string]func(*v1alpha1.Environment, *v1alpha1.EnvironmentSecurityContext){
 		"runAsUser must not be 0 with runAsNonRoot": func(_ *v1alpha1.Environment, c *v1alpha1.EnvironmentSecurityContext) {
@@ -164,7 +164,7 @@ func TestTheAPIServerRefusesSecurityContextsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whoever may write an Environment must not read the password of another one by it.
+// A user who may write an Environment must not read the password of another one by it.
 func TestTheSecretOfAnotherEnvironmentIsNotRead(t *testing.T) {
 	s := share(t)
 	victim := environment("victim")

@@ -20,14 +20,14 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// Domains are led to the frontend by a Gateway, where one is configured, as soon as the cluster knows of such; and by
+// Domains are led to the frontend by a Gateway, where one is configured, as soon as the cluster serves its API; and by
 // an Ingress where none is. What has taken the place of the other is all there is.
 func TestDomainsByAGateway(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) { c.Environments.Gateway = "infra/web" })
 	e := environment("shop")
 	e.Spec.Stack.Frontend.Domains, e.Spec.Stack.Frontend.TLSEnabled = []string{"shop.example.com"}, true
 	s.Create(e)
-	e = s.until("shop", "it says that the cluster has no HTTPRoutes", func(e *v1alpha1.Environment) bool {
+	e = s.until("shop", "it reports that the cluster has no HTTPRoutes", func(e *v1alpha1.Environment) bool {
 		return condition(e, v1alpha1.ConditionDegraded).Reason == v1alpha1.ReasonRefused
 	})
 	assert.Contains(t, condition(e, v1alpha1.ConditionDegraded).Message, "the CRD httproutes.gateway.networking.k8s.io is missing")
@@ -45,7 +45,7 @@ func TestDomainsByAGateway(t *testing.T) {
 	assert.Equal(t, []string{"shop.example.com"}, hosts)
 	assert.Empty(t, s.names(e, &networkingv1.IngressList{}))
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
-	s.until("shop", "nobody has taken the route", func(e *v1alpha1.Environment) bool {
+	s.until("shop", "no Gateway has accepted the route", func(e *v1alpha1.Environment) bool {
 		c := condition(e, "RoutesAccepted")
 		return c.Status == "False" && c.Reason == "Waiting"
 	})
@@ -58,11 +58,11 @@ func TestDomainsByAGateway(t *testing.T) {
 		}},
 	}}, "status", "parents"))
 	require.NoError(t, s.Client.Status().Update(s.Ctx, route))
-	s.until("shop", "it is told", func(e *v1alpha1.Environment) bool { return condition(e, "RoutesAccepted").Status == "True" })
+	s.until("shop", "it is reported", func(e *v1alpha1.Environment) bool { return condition(e, "RoutesAccepted").Status == "True" })
 
 	deleted := route.GetUID()
 	s.Delete(route)
-	s.Eventually("what somebody deletes comes back", func() (bool, string) {
+	s.Eventually("a deleted route is recreated", func() (bool, string) {
 		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(route), route)
 		return err == nil && route.GetUID() != deleted, fmt.Sprint(err)
 	})

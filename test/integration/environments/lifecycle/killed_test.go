@@ -168,7 +168,7 @@ func (s *scene) writes() func() int {
 }
 
 // An environment that is as it should be costs no write, by whichever controller looks.
-func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
+func TestAnUnchangedEnvironmentIsNotWritten(t *testing.T) {
 	reached := func(c *controller.Configuration) {
 		c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "2001:db8::/32"}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environments_test has Environments run by the companion controller
+// Package lifecycle_test has Environments run by the companion controller
 // on a real control plane, by their objects and by the gRPC service.
 package lifecycle_test
 
@@ -88,7 +88,7 @@ func (s *scene) volumeOf(size string, source corev1.PersistentVolumeSource) {
 	s.CreateForTest(v)
 }
 
-// serveKinds has the API server know kinds of others until the test ends: the CRDs of a file in testdata.
+// serveKinds has the API server serve kinds of others until the test ends: the CRDs of a file in testdata.
 func (s *scene) serveKinds(file string, crds ...string) {
 	s.T.Helper()
 	s.ApplyFiles("test/integration/environments/lifecycle/testdata/" + file)

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
+func TestAnEnvironmentRunsAndIsDeleted(t *testing.T) {
 	s := start(t)
 	e := s.runs(environment("shop"))
 	assert.Equal(t, "4/4", e.Status.Ready)
@@ -93,7 +93,7 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 		}
 		return e.Status.Phase == v1alpha1.EnvironmentCreating, string(e.Status.Phase)
 	})
-	s.until("held", "it says why", func(e *v1alpha1.Environment) bool {
+	s.until("held", "it has the reason", func(e *v1alpha1.Environment) bool {
 		c := e.Status.Components
 		return len(c) == 4 && c[0].Reason == "Unschedulable" && c[1].Reason == "WaitsForStage"
 	})
@@ -135,7 +135,7 @@ func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 	s.comes("kept", v1alpha1.EnvironmentStopped)
 }
 
-// watchPods watches the pods of an environment and returns a function that says in which order components lost their last.
+// watchPods watches the pods of an environment and returns a function that returns in which order components lost their last.
 func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 	s.T.Helper()
 	list := testenv.List(s.World, &corev1.PodList{}, client.InNamespace(e.Status.Namespace))
@@ -194,7 +194,7 @@ func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	p := s.pods(e, "backend")[0]
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	require.NoError(t, s.Client.Status().Update(s.Ctx, &p))
-	s.until("shop", "it is said", func(e *v1alpha1.Environment) bool {
+	s.until("shop", "it is reported", func(e *v1alpha1.Environment) bool {
 		notReady := condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionFalse
 		return notReady && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Ready == "3/4"
 	})
@@ -224,7 +224,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
-// Volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
+// Volumes stay where they should, with their namespace and the password of what is in them: an environment of the same name finds both.
 func TestVolumesAreRetained(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments.Quota, c.Environments.DefaultLimits = map[string]string{"pods": "20"}, map[string]string{"cpu": "1"}
@@ -278,7 +278,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	assert.Contains(t, second.Status.Message, "has environment shop already")
 	s.deleted(second)
 	s.deleted(e)
-	// What is retained is no one's: were the environment its owner, the garbage collector would take it. It collects what
+	// What is retained has no owner: were the environment its owner, the garbage collector would take it. It collects what
 	// has an owner, and the Services are gone by it or by us.
 	testenv.Becomes(s.World, "all else is gone", 0, func() int {
 		return len(s.names(e, &appsv1.DeploymentList{})) + len(s.names(e, &corev1.ServiceList{}))

@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// published are the ten calls of the published smoke client, as it sends them. ID stands for what the creation returns.
+// published are the ten calls of the published smoke client, as it sends them. ID is replaced by what the creation returns.
 //
 //go:embed testdata/scheduler-v1-smoke.json
 var published []byte
@@ -116,7 +116,7 @@ func (w *wired) called(ctx context.Context, conn grpc.ClientConnInterface, c *pu
 	return id, err
 }
 
-// readsLogs reads logs to their end. KWOK has no kubelet that could be asked for them, which is no error here; the suite on kind
+// readsLogs reads logs to their end. KWOK has no kubelet that serves them, which is no error here; the suite on kind
 // reads lines.
 func (w *wired) readsLogs(ctx context.Context, conn grpc.ClientConnInterface, r *schedulerv1.GetEnvironmentLogsRequest) error {
 	r.Since = timestamppb.New(time.Now().Add(-time.Hour))
@@ -159,7 +159,7 @@ func TestThePublishedCallsSucceedAsTheyAreSent(t *testing.T) {
 }
 
 // What the published client sends is stored as it means it.
-func TestThePublishedEnvironmentIsStoredAsItIsMeant(t *testing.T) {
+func TestThePublishedEnvironmentIsStoredCompletely(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.served.As(w.served.Editor)
 	created, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
@@ -194,7 +194,7 @@ func TestThePublishedEnvironmentIsStoredAsItIsMeant(t *testing.T) {
 	assert.Equal(t, []corev1.VolumeMount{{Name: "postgres-data", MountPath: "/var/lib/postgresql/data"}}, pod.Containers[0].VolumeMounts)
 	assert.Contains(t, pod.Containers[0].Env, corev1.EnvVar{Name: "PGDATA", Value: "/var/lib/postgresql/data/pgdata"})
 
-	// No empty claim hides what the image of the backend has, and the condition says so.
+	// No empty claim hides what the image of the backend has, and the condition reports that.
 	assert.Empty(t, w.pods(e, "backend")[0].Spec.Volumes)
 	provisioned := condition(e, v1alpha1.ConditionVolumesProvisioned)
 	assert.Equal(t, "HostPathNotAllowed", provisioned.Reason)

@@ -34,7 +34,7 @@ func (s *scene) berth(stdin string, args ...string) string {
 }
 
 // Environments of which nothing is left come back from a backup, and databases with the passwords that they had.
-func TestEnvironmentsComeBackFromABackup(t *testing.T) {
+func TestEnvironmentsAreRestoredFromABackup(t *testing.T) {
 	s := share(t)
 	secret := func() *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "given"}, Data: map[string][]byte{v1alpha1.DatabasePasswordKey: []byte("as it was")}}
@@ -63,7 +63,7 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 	assert.Equal(t, "as it was", s.password(s.get("first")))
 }
 
-// What is left of an environment that no one took down is found, and goes if that is wanted; what is of others stays.
+// What is left of an environment that was not taken down is found, and deleted on request; what is of others stays.
 func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s := start(t)
 	s.Create(small("lost"), small("other"))
@@ -73,8 +73,8 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	found := s.berth("", "env", "orphans")
 	assert.Contains(t, found, "Namespace/"+lost.Status.Namespace)
 	assert.NotContains(t, found, other.Status.Namespace)
-	left := s.namespace(lost) // to look deletes nothing
-	s.run()                   // who lets ResourceLimits go
+	left := s.namespace(lost) // the list deletes nothing
+	s.run()                   // the controller removes the finalizers of ResourceLimits
 	s.berth("", "env", "orphans", "--delete")
 	s.WaitDeleted(left)
 	assert.Nil(t, s.namespace(other).DeletionTimestamp)

@@ -178,7 +178,7 @@ func changed(before, after map[string]corev1.PodTemplateSpec) (names []string) {
 	return names
 }
 
-func TestNobodyDoesWhatTheyMayNot(t *testing.T) {
+func TestCallersWithoutARightAreRefused(t *testing.T) {
 	w := serve(t)
 	c := w.client()
 	_, err := c.CreateEnvironment(w.served.As(""), &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
@@ -193,7 +193,7 @@ func TestNobodyDoesWhatTheyMayNot(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeIsRefusedAndNothingIsMade(t *testing.T) {
+func TestInvalidEnvironmentsAreRefusedAndNotCreated(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.served.As(w.served.Editor)
 	type (
@@ -235,7 +235,7 @@ func TestWhatCannotBeIsRefusedAndNothingIsMade(t *testing.T) {
 	servicetest.Refused(t, err, codes.AlreadyExists, "", "8080", "test-webapp-stack-")
 }
 
-func TestTheSampleRunsAsItsCommentsSay(t *testing.T) {
+func TestTheSampleRunsAsDocumented(t *testing.T) {
 	s := share(t)
 	s.Tool(cluster.Kubectl, "--namespace", s.Namespace, "apply", "-f", "manifests/samples/environment.yaml")
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)

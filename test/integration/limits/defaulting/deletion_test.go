@@ -27,7 +27,7 @@ import (
 func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w := guarded(t)
 	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.ResourceLimit("spare", figures("1", "1Gi")))
-	waitLimit(w, "size", "nobody has it", used(v1alpha1.ReasonNotReferenced))
+	waitLimit(w, "size", "it is not in use", used(v1alpha1.ReasonNotReferenced))
 	assert.Equal(t, []string{v1alpha1.ResourceLimitFinalizer}, get(w, "size").Finalizers)
 	web := builders.Deployment("web", 3, sized("size"))
 	w.Create(web)
@@ -38,7 +38,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 
 	w.Delete(get(w, "size"))
 	w.Delete(get(w, "spare"))
-	waitGone(w, "spare") // no one has it
+	waitGone(w, "spare") // it is not in use
 	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionInUse)
 		return inUse(l, v1alpha1.ReasonDeletionBlocked) && strings.Contains(c.Message, "3 pods of Deployment "+w.Namespace+"/web")
@@ -47,7 +47,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w.Always(testenv.Short, "the limit is kept", func() (bool, string) { return get(w, "size") != nil, "" })
 
 	w.Delete(web, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	waitGone(w, "size") // the last reference lets it go
+	waitGone(w, "size") // the last reference releases it
 }
 
 func TestADeletionCanBeForced(t *testing.T) {
@@ -125,7 +125,7 @@ func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	waitGone(w, "bad")
 }
 
-func TestAnOlderLimitThatSelectsTheSamePodsIsSaid(t *testing.T) {
+func TestAnOlderLimitThatSelectsTheSamePodsIsReported(t *testing.T) {
 	w := guarded(t)
 	selects := builders.SizeSelects("web")
 	w.Create(builders.ResourceLimit("a-older", selects), builders.Deployment("web", 1))

@@ -74,7 +74,7 @@ func TestTheWebhookLeavesGatesToThosePodsThatNeedThem(t *testing.T) {
 	pinned := asked(builders.Pod("web", "pinned", builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
 	assert.False(t, gate.Has(pinned), "it names a type itself")
 	no := asked(builders.Pod("web", "no", func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.InjectLabel] = "disabled" }))
-	assert.False(t, gate.Has(no), "it asks not to be filled in")
+	assert.False(t, gate.Has(no), "it opts out")
 }
 
 // Without gates a pod's type is not known when it is made: it gets the
@@ -106,8 +106,8 @@ func TestWithoutTheFeatureGatePodsGetNoTolerationsThatCompare(t *testing.T) {
 	require.ErrorContains(t, w.DryRun(own), `Unsupported value: "Gt"`, "the gate is off")
 }
 
-// Who is not asked cannot gate: then pods are placed as without the gate.
-func TestPodsThatTheWebhookMissedArePlacedByTheirMixAllTheSame(t *testing.T) {
+// A webhook that is not called cannot gate: then pods are placed as without the gate.
+func TestPodsThatTheWebhookMissedArePlacedByTheirMix(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	c := w.Webhook(withGates)
 	w.Create(tolerant("web"))

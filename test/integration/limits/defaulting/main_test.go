@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sizing_test proves, on a real control plane, what the webhook makes
-// of pods and what the controller says of ResourceLimits. The ids are those of
-// the requirements that a test stands for.
+// Package defaulting_test proves, on a real control plane, what the webhook makes
+// of pods and what the controller reports of ResourceLimits.
 package defaulting_test
 
 import (
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 
 const disk = "example.com/disk"
 
-// fast and slow are nodes that rules tell apart.
+// fast and slow are nodes that rules distinguish.
 func fast() cluster.NodeSpec {
 	return cluster.NodeSpec{Name: "fast", Labels: map[string]string{disk: "ssd"}}
 }
@@ -130,7 +129,7 @@ func eventSays(w *testenv.World, name, reason string, words ...string) {
 	})
 }
 
-// hear collects the warnings that a client is sent.
+// hear collects the warnings that a client gets.
 type hear struct {
 	mu  sync.Mutex
 	all []string

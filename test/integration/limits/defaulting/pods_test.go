@@ -45,7 +45,7 @@ func list(pairs ...string) corev1.ResourceList {
 // what became of it.
 func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 	w.T.Helper()
-	w.Eventually("the webhook knows the limit of "+p.Name, func() (bool, string) {
+	w.Eventually("the webhook has the limit of "+p.Name, func() (bool, string) {
 		try := p.DeepCopy()
 		err := w.DryRun(try)
 		return err == nil && try.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint("annotations ", try.Annotations, err)
@@ -54,7 +54,7 @@ func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
+func TestAPodIsCompletedFromItsLimit(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
 	affinity := builders.SizeRequires(disk, v1alpha1.NodeOpNotIn, "hdd")
@@ -178,7 +178,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 		l.Spec.CPU, l.Spec.NodeSelector = quantity("2"), map[string]string{disk: "hdd"}
 	})
 	generation := func(want string) {
-		w.Eventually("the webhook knows generation "+want, func() (bool, string) {
+		w.Eventually("the webhook has generation "+want, func() (bool, string) {
 			try := bare("try", "size")
 			require.NoError(t, w.DryRun(try))
 			got := try.Annotations[v1alpha1.ResolvedLimitAnnotation]
@@ -199,7 +199,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	assert.Equal(t, "fast", before.Spec.NodeName)
 }
 
-func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
+func TestACreatorOfAPodIsWarnedAndNotRefused(t *testing.T) {
 	w := testenv.New(t)
 	w.Webhook()
 	w.Create(builders.ResourceLimit("small", figures("1", "1Gi")))
@@ -223,7 +223,7 @@ func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 	assert.Contains(t, heard.all[2], "cpu request 3 is above 1")
 }
 
-func TestPodsThatAreLeftAlone(t *testing.T) {
+func TestPodsThatOptOutAreNotChanged(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Webhook(func(c *controller.Configuration) { c.Limits.DefaultNamespace = "default" })
 	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")))
@@ -236,7 +236,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 	w.Create(other)
 	assert.Equal(t, "mine", other.Spec.SchedulerName, "a scheduler of its own choice")
 	w.Inject("no")
-	w.Eventually("the namespace is not asked about", func() (bool, string) {
+	w.Eventually("the webhook is not called for the namespace", func() (bool, string) {
 		p := bare("outside", "size")
 		require.NoError(t, w.DryRun(p))
 		return p.Annotations[v1alpha1.ResolvedLimitAnnotation] == "", ""
@@ -254,7 +254,7 @@ func TestALimitOfTheDefaultNamespace(t *testing.T) {
 	p := created(w, bare("p", name))
 	assert.Equal(t, "700m", texts(p.Spec.Containers[0].Resources.Requests)["cpu"])
 	assert.Equal(t, "default/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
-	testenv.WaitForIn(w, "default", name, "it says who has it", func(l *v1alpha1.ResourceLimit) bool {
+	testenv.WaitForIn(w, "default", name, "it names what uses it", func(l *v1alpha1.ResourceLimit) bool {
 		return l.Status.PodCount == 1 && l.Status.Workloads[0].Namespace == w.Namespace
 	})
 	w.Delete(shared)

@@ -39,7 +39,7 @@ func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
 	failing := bare("failing", "size")
 	start := time.Now()
 	w.Create(failing)
-	assert.Less(t, time.Since(start), 8*time.Second, "nobody waits longer than the webhook's timeout of 3 s; the default is 10 s")
+	assert.Less(t, time.Since(start), 8*time.Second, "no create waits longer than the webhook's timeout of 3 s; the default is 10 s")
 	assert.Empty(t, failing.Spec.NodeSelector, "it was not filled in")
 	assert.Equal(t, "fast", waitNode(w, "failing"))
 }
@@ -89,10 +89,10 @@ func TestEveryReplicaServes(t *testing.T) {
 	body, err := c.Get(w.Ctx, "/metrics")
 	require.NoError(t, err)
 	assert.Contains(t, string(body), `berth_webhook_pods_total{outcome="sized"}`)
-	assert.NotContains(t, string(body), `leader_election_master_status{name="berth-controller"} 1`, "it stands by")
+	assert.NotContains(t, string(body), `leader_election_master_status{name="berth-controller"} 1`, "it is a standby")
 }
 
-// webhookBeside is webhook for a replica that stands by.
+// webhookBeside is webhook for a standby replica.
 func webhookBeside(w *testenv.World) *cluster.Controller {
 	w.T.Helper()
 	address := w.FreeAddress()
@@ -103,8 +103,8 @@ func webhookBeside(w *testenv.World) *cluster.Controller {
 	return c
 }
 
-// Without the Secret the controller does its other work, and says what is missing.
-func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
+// Without the Secret the controller does its other work, and reports what is missing.
+func TestWithoutTheSecretTheControllerIsNotReady(t *testing.T) {
 	w := testenv.New(t, fast())
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestWithoutTheCRDTheSchedulerIsNotReadyAndSaysWhatIsMissing(t *testing.T) {
+func TestWithoutTheCRDTheSchedulerIsNotReadyAndNamesIt(t *testing.T) {
 	w := testenv.New(t, four()...)
 	w.RequireWaitsForCRD("resourcelimits")
 	// The watch of the resource is live from the first pod on.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits_test proves, on a real control plane and without the webhook,
-// that the scheduler holds pods to their ResourceLimits. The ids are those of
-// the requirements that a test stands for.
+// Package scheduling_test proves, on a real control plane and without the webhook,
+// that the scheduler holds pods to their ResourceLimits.
 package scheduling_test
 
 import (

@@ -18,7 +18,7 @@ import (
 )
 
 // A selector, affinity, and both, which is both at once.
-func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
+func TestPodsRunOnlyOnMatchingNodes(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
 	const zone = corev1.LabelTopologyZone
@@ -50,7 +50,7 @@ func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
 }
 
 // No node matches, and the event names the limit.
-func TestRL17APodWithoutAMatchingNodeSaysWhichLimitKeepsIt(t *testing.T) {
+func TestAPodWithoutAMatchingNodeNamesItsLimit(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
 	w.Create(builders.ResourceLimit("gpu", builders.SizeOnNodesWith(pool, "gpu")), builders.Deployment("web", 2, builders.OfSize("gpu")))
@@ -73,7 +73,7 @@ func TestANodeThatIsAddedAndMatchesWakesPods(t *testing.T) {
 
 // New pods use the new rules, running pods keep their nodes: a
 // limit without rules restricts no new pod.
-func TestRL10RL11AChangedLimitCountsForNewPodsOnly(t *testing.T) {
+func TestAChangedLimitAppliesToNewPodsOnly(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
 	limit := builders.ResourceLimit("moving", builders.SizeOnNodesWith(pool, "batch"), builders.SizeRequires(corev1.LabelTopologyZone, v1alpha1.NodeOpIn, "zone-a"))
@@ -82,7 +82,7 @@ func TestRL10RL11AChangedLimitCountsForNewPodsOnly(t *testing.T) {
 	assert.Equal(t, map[string]int{"batch-a": 3}, testenv.NodesOf(before))
 
 	change(w, limit, builders.SizeOnNodesWith(pool, "web"))
-	// A pod of its own on the old nodes waits, and tells that the new rules are known.
+	// A pod of its own on the old nodes waits, which shows that the new rules apply.
 	w.Create(builders.Deployment("old-nodes", 1, builders.OfSize("moving"), builders.OnNodesWith(pool, "batch")))
 	waitReason(w, "old-nodes", 1, "0/4 nodes are available: ")
 	w.Create(builders.Deployment("after", 3, builders.OfSize("moving")))

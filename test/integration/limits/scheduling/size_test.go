@@ -53,7 +53,7 @@ func TestNoPodIsForgottenWhenItsLimitComesWithIt(t *testing.T) {
 	requireWoken(w, "web", n)
 }
 
-func TestWhichLimitAPodHas(t *testing.T) {
+func TestAPodHasTheDocumentedLimit(t *testing.T) {
 	w := testenv.New(t, four()...)
 	shared := w.Namespace + "-sizes"
 	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, shared))
@@ -77,7 +77,7 @@ func TestWhichLimitAPodHas(t *testing.T) {
 		"shared":    {[]func(*corev1.PodTemplateSpec){builders.OfSize("shared")}, "web-a"},
 		"selected":  {nil, "batch-b"},
 	} {
-		// The watch brings limits in their order, so one that counts tells that all do.
+		// The watch brings limits in their order, so once one applies all do.
 		w.Create(builders.Deployment(app+"-gate", 1, builders.OfSize("selects")))
 		w.WaitBound(app+"-gate", 1)
 		w.Create(builders.Deployment(app, 4, tc.size...))
@@ -111,9 +111,9 @@ func extra(cpu string) corev1.Container {
 }
 
 // CpuLimit, else cpu, is the most that a pod as a whole may request:
-// with its init containers, its sidecars, what it says for all containers
+// with its init containers, its sidecars, its figure for all containers
 // together, and its overhead.
-func TestRL07APodAboveItsSizeWaitsAndSaysBothFigures(t *testing.T) {
+func TestAPodAboveItsSizeWaitsAndReportsBothFigures(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
 	class := overheadClass(w)

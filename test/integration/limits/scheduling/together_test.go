@@ -45,8 +45,8 @@ func TestAMixAndALimitBothHoldAtEverySize(t *testing.T) {
 	}
 }
 
-// Where neither has free capacity, the event says of each node what keeps the pod off it.
-func TestTheReasonsOfAMixAndALimitStandSideBySide(t *testing.T) {
+// Where neither has free capacity, the event has for each node what keeps the pod off it.
+func TestAnEventHasTheReasonsOfAMixAndALimit(t *testing.T) {
 	w := testenv.New(t,
 		node("spot-0", "batch", "zone-a", typed(spot)), node("spot-1", "batch", "zone-a", typed(spot)),
 		node("on-demand-full", "batch", "zone-a", typed(onDemand), func(n *cluster.NodeSpec) { n.CPU = "1" }),

@@ -53,7 +53,7 @@ func (s *scene) calls() []testenv.Request {
 	})
 }
 
-func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
+func TestUnauthorizedCallersChangeNothing(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))
@@ -87,12 +87,12 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	assert.Equal(t, before.Generation, s.stored("old").Generation)
 	assert.Empty(t, s.stored("old").Annotations[v1alpha1.ForceDeleteAnnotation])
 	assert.Equal(t, 1, s.count())
-	assert.Len(t, s.calls(), asked, "nothing was even asked of the API server")
+	assert.Len(t, s.calls(), asked, "no request reached the API server")
 
 	// A right that was taken away is gone at once.
 	s.Delete(testenv.Read(s.World, "editor", &rbacv1.RoleBinding{}))
 	s.WaitCode("the right is gone", codes.PermissionDenied, func() error { return every(c)["update"](s.as(s.Editor)) })
-	// Tokens and bodies are no one's business.
+	// Logs have neither tokens nor bodies.
 	log := s.Process.LogTail(100000)
 	require.Contains(t, log, "Served a call")
 	for _, secret := range []string{s.Editor, parts[2], "nonsense"} {
@@ -101,7 +101,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 }
 
 // A right to one limit by its name is one, and a right to delete is none to force.
-func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
+func TestEachCallRequiresItsVerb(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))

@@ -45,7 +45,7 @@ func ofPage[Q, R any](s *scene, token, origin, method string, in *Q) (*connect.R
 }
 
 // A client of the published proto that is not ours, in both forms, with the rights of its token and no others.
-func TestP9ABrowserClientCalls(t *testing.T) {
+func TestABrowserClientCalls(t *testing.T) {
 	s := serve(t, toBrowsers(webPage))
 	create := func(token string) (*connect.Response[orchestratorv1.ResourceLimitResponse], error) {
 		return ofPage[orchestratorv1.CreateResourceLimitRequest, orchestratorv1.ResourceLimitResponse](s, token, webPage,

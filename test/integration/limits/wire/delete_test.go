@@ -38,7 +38,7 @@ func (s *scene) gone(ctx context.Context, name string) {
 	s.WaitCode(name+" is gone", codes.NotFound, func() error { return servicetest.Err(s.any().GetResourceLimit(ctx, named(name))) })
 }
 
-func TestRL12Deletion(t *testing.T) {
+func TestALimitInUseIsDeletedOnlyByForce(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	ctx := s.as(s.Editor)
@@ -95,8 +95,8 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, got.GetDeletedAt())
 }
 
-// What callers cannot say stays, and writers at the same time do not lose each other's objects.
-func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
+// What callers cannot set stays, and writers at the same time do not lose each other's objects.
+func TestUpdateReplacesOnlyTheFieldsOfCallers(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	ctx := s.as(s.Editor)
@@ -130,7 +130,7 @@ func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 		})
 	}
 	require.NoError(t, writers.Wait())
-	assert.Contains(t, aborted, false, "somebody wrote")
+	assert.Contains(t, aborted, false, "another client wrote")
 	l := s.stored("x")
 	require.NotNil(t, l.Spec.Selector)
 	assert.Equal(t, map[string]string{"app": "web"}, l.Spec.Selector.MatchLabels)

@@ -21,7 +21,7 @@ import (
 
 func code(err error) codes.Code { return status.Code(err) }
 
-func TestRL13Lists(t *testing.T) {
+func TestListsAreFilteredAndPaged(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	const many = 23
@@ -113,10 +113,10 @@ func TestRL13Lists(t *testing.T) {
 
 // manyEnv requests the measurement, which takes a minute or two:
 //
-//	BERTH_TEST_LIMITS=1 go test -count=1 -v -run RL18 ./test/integration/limits/wire
+//	BERTH_TEST_LIMITS=1 go test -count=1 -v -run FiveThousandLimits ./test/integration/limits/wire
 const manyEnv = "BERTH_TEST_LIMITS"
 
-func TestRL18FiveThousandLimits(t *testing.T) {
+func TestFiveThousandLimitsAreListed(t *testing.T) {
 	if os.Getenv(manyEnv) == "" {
 		t.Skip("set " + manyEnv)
 	}

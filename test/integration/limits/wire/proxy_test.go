@@ -31,7 +31,7 @@ func (s *scene) proxy(serviceAccount string, args ...string) {
 	s.T.Helper()
 	// The only right that the command needs for itself, where it does not forward ports.
 	s.Create(builders.Grant("proxy", builders.User("proxy"), builders.Rule("", []string{"serviceaccounts/token"}, "create"))...)
-	s.Eventually("the API server knows the right", func() (bool, string) {
+	s.Eventually("the API server has the right", func() (bool, string) {
 		r, err := s.Kube.AuthorizationV1().SubjectAccessReviews().Create(s.Ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{User: "proxy", ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: s.Namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token",

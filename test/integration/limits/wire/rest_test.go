@@ -96,7 +96,7 @@ func limitJSON(name, affinity string) string {
 		`"volumes":{"data":{"size":"1Gi","storageClass":"fast"}},"nodeSelector":{"disktype":"ssd"},"nodeAffinity":%s}}`, name, affinity)
 }
 
-func TestRL15RESTCreatesAndReadsWithAndWithoutTheInnerWrapper(t *testing.T) {
+func TestRESTAcceptsBodiesWithAndWithoutTheInnerWrapper(t *testing.T) {
 	s := serve(t)
 	want := `"limits":{"cpu":"500m","memory":"1Gi","cpuLimit":"1","volumes":{"data":{"size":"1Gi","storageClass":"fast"}},` +
 		`"nodeSelector":{"disktype":"ssd"},"nodeAffinity":{` + rules + `}}`

@@ -49,7 +49,7 @@ const (
 )
 
 // Every row of the validation table of the contract, and what the decisions add to it.
-func TestRL06EveryRuleAcceptsAndRefusesByTheFieldsPath(t *testing.T) {
+func TestEveryRuleAcceptsAndRefusesByTheFieldsPath(t *testing.T) {
 	s := serve(t)
 	c := s.any()
 	type change = func(*anyform.CreateResourceLimitRequest)

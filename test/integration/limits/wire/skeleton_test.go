@@ -48,7 +48,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 		"oaas.deployment.DeploymentService", "deployment.DeploymentService", "oaas.health.HealthService", "oaas.health.CrmInfoService",
 	}, names)
 	set := &descriptorpb.FileDescriptorSet{File: ask.Files(upstreamName)}
-	if len(set.File) == 1 { // the other one comes when it is requested
+	if len(set.File) == 1 { // the server sends imports only if a client requests them
 		set.File = append([]*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(anypb.File_google_protobuf_any_proto)}, set.File...)
 	}
 	registry, err := protodesc.NewFiles(set)
@@ -59,7 +59,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 
 	old, err := reflectionv1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(s.as(s.Nobody))
 	require.NoError(t, err)
-	//nolint:staticcheck // old clients know no other version
+	//nolint:staticcheck // old clients have no other version
 	require.NoError(t, old.Send(&reflectionv1alpha.ServerReflectionRequest{MessageRequest: &reflectionv1alpha.ServerReflectionRequest_ListServices{}}))
 	answer, err := old.Recv()
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	assert.Equal(t, 200, health.status)
 	assert.Equal(t, "OK", health.body)
 
-	// What is not served reports it, to those who are known.
+	// An authenticated caller of a service that is not served gets Unimplemented.
 	_, err = s.mapped().ListNamespaces(s.as(s.Nobody), &mapform.GetResourceLimitRequest{})
 	servicetest.Refused(t, err, codes.Unimplemented, "")
 	err = conn.Invoke(s.as(s.Nobody), "/no.such.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
@@ -110,7 +110,7 @@ func TestExtraAddressesServeTheSame(t *testing.T) {
 	assert.Equal(t, 200, s.rest(s.Viewer, "GET", "/x", "").status)
 }
 
-// A replica that stands by serves as well, and one that is told to stop ends in good order.
+// A standby replica serves as well, and one that gets SIGTERM ends in good order.
 func TestEveryReplicaServesAndStopsInGoodOrder(t *testing.T) {
 	s := serve(t)
 	first := s.Process
@@ -120,7 +120,7 @@ func TestEveryReplicaServesAndStopsInGoodOrder(t *testing.T) {
 	require.Contains(t, string(metrics), `leader_election_master_status{name="berth-controller"} 0`)
 	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), small("x"))))
 
-	// A watch of the health, a call that does not end by itself, is told and cut off.
+	// A watch of the health, a call that does not end by itself, gets a last answer and is cut off.
 	watch, err := healthpb.NewHealthClient(s.Dial(nil)).Watch(s.Ctx, &healthpb.HealthCheckRequest{Service: upstreamName})
 	require.NoError(t, err)
 	r, err := watch.Recv()

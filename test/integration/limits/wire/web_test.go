@@ -132,7 +132,7 @@ const binaryWant = `{"name": "NAME", "description": "é", "cpu": "1", "selector"
 	"invalid": "InvalidArgument 1 name: must be lower case letters", "withoutToken": "Unauthenticated"}`
 
 // Generated clients of the published proto, in Node.js and in a page of a browser: make test-web.
-func TestP9GeneratedClientsInABrowser(t *testing.T) {
+func TestGeneratedClientsInABrowser(t *testing.T) {
 	if os.Getenv("BERTH_TEST_WEB") == "" {
 		t.Skip("make test-web runs it: it installs packages of npm")
 	}

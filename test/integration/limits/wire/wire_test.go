@@ -42,7 +42,7 @@ func anyLimit(name, selectorURL, affinityURL string) *anyform.CreateResourceLimi
 	}
 }
 
-func TestRL01And02TheAnyFormComesBackAsItWasWritten(t *testing.T) {
+func TestTheAnyFormIsReadAsItWasWritten(t *testing.T) {
 	s := serve(t)
 	for name, urls := range map[string][2]string{
 		"of-the-plan": {"kubernetes.io/NodeSelector", "kubernetes.io/Affinity"},
@@ -77,7 +77,7 @@ func TestRL01And02TheAnyFormComesBackAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestRL02AnUnknownTypeURLIsRefusedByTheNameOfItsField(t *testing.T) {
+func TestAnUnknownTypeURLIsRefusedByItsField(t *testing.T) {
 	s := serve(t)
 	for field, change := range map[string]func(*anyform.ResourceLimit){
 		"limits.node_selector": func(l *anyform.ResourceLimit) { l.NodeSelector.TypeUrl = "example.com/NodeSelector" },
@@ -90,7 +90,7 @@ func TestRL02AnUnknownTypeURLIsRefusedByTheNameOfItsField(t *testing.T) {
 	assert.Zero(t, s.count())
 }
 
-func TestRL03TheMapFormLosesNothing(t *testing.T) {
+func TestTheMapFormLosesNothing(t *testing.T) {
 	s := serve(t)
 	require.Greater(t, len(affinityText), 127)
 	req := &mapform.CreateResourceLimitRequest{Name: "mapped", Limits: &mapform.ResourceLimit{
@@ -110,7 +110,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), one)))
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
-	// Whoever requests another form gets it, whatever the name of the service is.
+	// A client that requests another form gets it, whatever the name of the service is.
 	asAny := &anyform.ResourceLimitResponse{}
 	err = s.Dial(nil).Invoke(s.as(s.Viewer, "berth-wire-form", "any"), "/"+upstreamName+"/GetResourceLimit", named("mapped"), asAny)
 	require.NoError(t, err)
@@ -128,8 +128,8 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	}
 }
 
-// A client of each form decodes every limit, whoever wrote it and with whatever: the name of its service tells its form.
-func TestTheNameOfTheServiceTellsTheForm(t *testing.T) {
+// A client of each form decodes every limit, whoever wrote it and with whatever: the name of its service selects its form.
+func TestTheNameOfTheServiceSelectsTheForm(t *testing.T) {
 	s := serve(t)
 	selector := map[string]string{"disktype": "ssd", "topology.kubernetes.io/zone": "a"}
 	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor),
@@ -182,7 +182,7 @@ func TestTheNameOfTheServiceTellsTheForm(t *testing.T) {
 }
 
 // The half that Get shows, and that later pods use the new rules.
-func TestRL04And11ALimitWithoutSchedulingHasNone(t *testing.T) {
+func TestALimitWithoutSchedulingHasNone(t *testing.T) {
 	s := serve(t)
 	_, err := s.any().CreateResourceLimit(s.as(s.Editor), anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestRL04And11ALimitWithoutSchedulingHasNone(t *testing.T) {
 }
 
 // Stable bytes: equal rules written in another order are equal when read.
-func TestRL19TheOrderOfASelectorDoesNotMatter(t *testing.T) {
+func TestTheOrderOfASelectorDoesNotMatter(t *testing.T) {
 	s := serve(t)
 	ctx := s.as(s.Editor)
 	read := func() string {

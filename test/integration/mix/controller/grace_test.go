@@ -66,7 +66,7 @@ func TestNoMovesInTheGraceAfterAStartOrAnOutage(t *testing.T) {
 	t.Logf("the first eviction came %s after the API server was started again", after[0].At.Sub(back))
 }
 
-// S4: the watch of pods stands still, and replicas that it still shows are gone.
+// The watch of pods stalls, and replicas that it still shows are gone.
 func TestNothingIsEvictedByAStaleWatch(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas))
@@ -87,8 +87,8 @@ func TestNothingIsEvictedByAStaleWatch(t *testing.T) {
 	w.WaitExact("web", split.New(30, 2), replicas, 2*testenv.SettleTimeout)
 }
 
-// D11: the API server stands still in the middle of many evictions, and goes on.
-func TestNothingIsEvictedInTheGraceAfterTheAPIServerStoodStill(t *testing.T) {
+// The API server stalls in the middle of many evictions, and goes on.
+func TestNothingIsEvictedInTheGraceAfterTheAPIServerStalls(t *testing.T) {
 	const workloads = 30
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	for i := range workloads {

@@ -46,7 +46,7 @@ func assertMostReady(t *testing.T, recording *testenv.Recording) {
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
 }
 
-// outOfMixSince is what the status says, "" if there is none.
+// outOfMixSince is the time in the status, "" if there is none.
 func outOfMixSince(w *testenv.World) string {
 	w.T.Helper()
 	s := w.Mix("web").Status
@@ -62,7 +62,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	first := w.Controller(testenv.Impatient)
 	w.WaitEvictions(1)
 	second := w.StartController("berth-controller-2", testenv.Impatient)
-	require.Zero(t, w.Metric(second, "leader_election_master_status", nil), "the second stands by")
+	require.Zero(t, w.Metric(second, "leader_election_master_status", nil), "the second is a standby")
 	w.WaitEvictions(3)
 	testenv.End(first, true)
 	before := len(w.Evictions())
@@ -73,7 +73,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	assertMostReady(t, recording)
 }
 
-// I10: a leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
+// A leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
 func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	w := stray(t, time.Second)
 	first := w.Controller(testenv.Impatient)

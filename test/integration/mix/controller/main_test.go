@@ -72,7 +72,7 @@ var rights = testenv.Rights{
 const ofProfiles = "PodTopologySpread reads them where the scheduler's profile spreads by hard constraints of its own"
 
 // The rights that no other test of the package uses.
-func TestRightsThatTakeAnOccasion(t *testing.T) {
+func TestEveryRemainingRightIsUsed(t *testing.T) {
 	w := stray(t, time.Second)
 	c := w.Controller(testenv.Impatient)
 	w.WaitEvictions(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package failopen_test is about pods with the scheduling gate of Berth while no
-// scheduler leads: the controller lets them go, and repairs the mix afterwards.
+// scheduler leads: the controller ungates them, and repairs the mix afterwards.
 package failopen_test
 
 import (
@@ -74,7 +74,7 @@ func waitGated(w *testenv.World, app string, n int) {
 }
 
 // unrepaired leaves pods as the stock scheduler placed them: it may place them so that one would be moved, and its
-// replacement be gated and let go as well.
+// replacement be gated and ungated as well.
 func unrepaired(c *controller.Configuration) {
 	c.Mix.Rebalance.Mode, c.Mix.AnnotationRepairsPerMinute = v1alpha1.RebalanceModeOff, 0
 }
@@ -85,7 +85,7 @@ func opened(w *testenv.World, c *cluster.Controller) int {
 	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
 }
 
-// requireUngated demands that the pods' gates were opened by the controller, and that it reports it, once.
+// requireUngated demands that the controller ungated the pods, and recorded that once.
 func requireUngated(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {
@@ -138,7 +138,7 @@ func withoutElection(t *testing.T) string {
 
 var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
 
-// In the full length: pods are let go within 90 seconds at the default of 60.
+// In the full length: pods are ungated within 90 seconds at the default of 60.
 func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	m := split.New(70, 2)
@@ -168,8 +168,8 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	dead := holder(w)
 	startScheduler(w, "replica-3")
 	w.Eventually("the third leads", func() (bool, string) { return holder(w) != dead, dead })
-	w.Cordon(false, spotNodes...) // now replicas can move, and who replaces them is opened by the third
-	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were let go have their slots", func() (bool, string) {
+	w.Cordon(false, spotNodes...) // now replicas can move, and the third ungates their replacements
+	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were ungated have their slots", func() (bool, string) {
 		pods := w.Live("web")
 		good := len(testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := policy.ClaimedSlot(p); return ok && testenv.Ready(p) }))
 		s := w.SplitOf(pods)
@@ -181,7 +181,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	assert.Len(t, w.Evictions(), 7)
 }
 
-func TestASchedulerThatIsBackInTimeFindsAllGatesShut(t *testing.T) {
+func TestASchedulerThatReturnsInTimeFindsAllPodsGated(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	s := startScheduler(w, "replica-1")
 	c := w.Controller(testenv.Impatient, after(30*time.Second))
@@ -216,13 +216,13 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 	assert.Empty(t, w.PodPatches())
 	assert.Zero(t, opened(w, c))
 
-	testenv.Becomes(w.UpTo(30*time.Second), "they are opened once nobody renews", 0, func() int { return gated(w, "web") })
-	assert.Greater(t, time.Since(renewed), 6*time.Second, "the lease was somebody's until then")
+	testenv.Becomes(w.UpTo(30*time.Second), "they are ungated once no leader renews", 0, func() int { return gated(w, "web") })
+	assert.Greater(t, time.Since(renewed), 6*time.Second, "the lease had a holder until then")
 	requireUngated(w, w.WaitBound("web", 10))
 	assert.Equal(t, 10, opened(w, c))
 }
 
-func TestWhatIsNoProofOpensNothing(t *testing.T) {
+func TestWithoutProofNoPodIsUngated(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
 	without := withoutElection(t)
@@ -266,7 +266,7 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 }
 
 // Two minutes more than with a lease, so it is not in the short run.
-func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
+func TestWithoutLeaderElectionALongWaitUngatesAPod(t *testing.T) {
 	if testenv.Length(0, 1) == 0 {
 		t.Skip("takes two minutes: make test-faults")
 	}
@@ -276,12 +276,12 @@ func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
 	w.Controller(testenv.Impatient, after(5*time.Second), func(c *controller.Configuration) { c.SchedulerConfig = file })
 	w.Create(lone("web", "web"))
 	since := time.Now()
-	testenv.Becomes(w.UpTo(160*time.Second), "it is let go", 0, func() int { return gated(w, "web") })
+	testenv.Becomes(w.UpTo(160*time.Second), "it is ungated", 0, func() int { return gated(w, "web") })
 	assert.Greater(t, time.Since(since), 120*time.Second)
 	requireUngated(w, w.WaitBound("web", 1))
 }
 
-func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {
+func TestOtherGatesStayAndABurstIsUngatedOldestFirst(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
 	other := func(t *corev1.PodTemplateSpec) {

@@ -132,7 +132,7 @@ func TestSpotWaitCountsFromItsBeginning(t *testing.T) {
 	}
 }
 
-func TestABorrowedPodSaysSoAndTheOthersSayNothing(t *testing.T) {
+func TestOnlyABorrowedPodReportsThatItBorrowed(t *testing.T) {
 	types := []string{spot, onDemand}
 	w := testenv.New(t)
 	seen := w.RecordAll()

@@ -2,7 +2,7 @@
 
 // Package fallback_test proves, on a real control plane, what happens to pods
 // whose slot's capacity type has no free capacity: when they borrow, when they wait, what
-// wakes them and what they say meanwhile.
+// wakes them and what their conditions have meanwhile.
 package fallback_test
 
 import (

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAPodRejectedForItsTypeSaysSo(t *testing.T) {
+func TestAPodRejectedForItsTypeReportsIt(t *testing.T) {
 	// One workload is short of CPU on on-demand, the other of memory on spot.
 	w := testenv.New(t, append(
 		cluster.Nodes(onDemand, 4, func(n *cluster.NodeSpec) { n.CPU = "1500m" }),
@@ -35,7 +35,7 @@ func TestAPodRejectedForItsTypeSaysSo(t *testing.T) {
 }
 
 // requireReason demands that a pod's condition begins with a text and that an
-// event on it says the same.
+// event on it has the same text.
 func requireReason(w *testenv.World, pod *corev1.Pod, want string) {
 	w.T.Helper()
 	assert.Truef(w.T, strings.HasPrefix(testenv.Unschedulable(pod), want), "condition:\n%s\nwant:\n%s", testenv.Unschedulable(pod), want)
@@ -44,10 +44,10 @@ func requireReason(w *testenv.World, pod *corev1.Pod, want string) {
 	})
 }
 
-// Unknown satisfies nothing, and who departs takes no pods: neither a pod on its
+// A node of unknown type satisfies nothing, and a departing one takes no pods: neither a pod on its
 // own type nor one that borrows, whatever it tolerates.
 func TestNodesOfUnknownTypeAndDepartingNodesTakeNoPodOfAMix(t *testing.T) {
-	// A lifecycle label with a value that says nothing leaves the type unknown.
+	// A lifecycle label with an unknown value leaves the type unknown.
 	strange := func(n *cluster.NodeSpec) { n.Labels = map[string]string{"lifecycle": "blue"} }
 	w := testenv.New(t,
 		node("unknown-0", "", "16"), node("unknown-1", "", "16", strange),

@@ -47,7 +47,7 @@ func onDemandAfter(seconds int32) func(*v1alpha1.CapacityMix) {
 	return builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, seconds)
 }
 
-// deletions are the pods that the scheduler asked to delete, with the answer.
+// deletions are the scheduler's requests to delete pods, with the answer.
 func deletions(w *testenv.World) []testenv.Request {
 	w.T.Helper()
 	return w.Audit(func(r testenv.Request) bool {
@@ -55,7 +55,7 @@ func deletions(w *testenv.World) []testenv.Request {
 	})
 }
 
-// fellBack returns the pods that say that they fell back.
+// fellBack returns the pods with the annotation that they fell back.
 func fellBack(pods []corev1.Pod) []corev1.Pod {
 	return testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := fallback.MarkOf(p.Annotations, string(p.UID)); return ok })
 }
@@ -164,7 +164,7 @@ func TestAnOpenCircuitBreakerStaysOpenWhenTheSchedulerIsKilled(t *testing.T) {
 	assert.Len(t, deletions(w), spotSlots, "none of those that came later")
 }
 
-func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
+func TestPodsThatWaitOrAreNotReplacedAreNotDeleted(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	start(w)
 	w.Create(builders.CapacityMix("patient", 70, 2, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait }))
@@ -199,7 +199,7 @@ func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
 	testenv.WaitFor(w, job.Name, "it counts the pod that was deleted as failed", func(j *batchv1.Job) bool { return j.Status.Failed == 1 })
 }
 
-// The scheduler does not know yet that the pod was bound when it decides to delete it.
+// The watch has not delivered the binding yet when the scheduler decides to delete the pod.
 func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 1)...)
 	o := testenv.SchedulerOptions(testenv.SecondScheduler)
@@ -209,7 +209,7 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 100, 0, onDemandAfter(8)))
 	w.Create(builders.Deployment("web", 1, builders.Gated))
 	pod := w.WaitUnschedulable("web", 1)[0]
-	// Time for the scheduler to hear that itself.
+	// Time for the watch to deliver that to the scheduler.
 	w.Always(testenv.Short, "it is not deleted yet", func() (bool, string) { return len(deletions(w)) == 0, "it is" })
 	stalled.Store(true)
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "on-demand-0"}}
@@ -217,7 +217,7 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	w.Eventually("the scheduler tried to delete it", func() (bool, string) { return len(deletions(w)) > 0, "it did not" })
 	stalled.Store(false)
 	w.WaitReady("web", 1)
-	w.Eventually("the scheduler knows that it is bound", func() (bool, string) {
+	w.Eventually("the scheduler has seen that it is bound", func() (bool, string) {
 		before := len(deletions(w))
 		w.Always(testenv.Short, "no deletion is tried any more", func() (bool, string) { return true, "" })
 		return len(deletions(w)) == before, "it still tries"

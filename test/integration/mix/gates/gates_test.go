@@ -131,7 +131,7 @@ func TestAStatefulSetsGatedPodsHaveTheSlotsOfTheirOrdinals(t *testing.T) {
 	}
 }
 
-func TestAPodThatNamesATypeOrHasNoMixIsLetGoAsItIs(t *testing.T) {
+func TestAPodWithATypeOrWithoutAMixIsUngatedUnchanged(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("pinned", 0, 0), builders.Deployment("pinned", 2, builders.Gated, builders.ByDefault, builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
 	w.Create(builders.Deployment("free", 2, builders.Gated, builders.ByDefault))
@@ -144,7 +144,7 @@ func TestAPodThatNamesATypeOrHasNoMixIsLetGoAsItIs(t *testing.T) {
 	assert.Equal(t, 2, w.Split("pinned").Spot)
 }
 
-func TestTolerationsOfTheTypeAreAddedAndWhatThePodAsksForStays(t *testing.T) {
+func TestTolerationsOfTheTypeAreAddedToThoseOfThePod(t *testing.T) {
 	tainted := cluster.Nodes("spot", 2, func(n *cluster.NodeSpec) {
 		n.Taints = append(n.Taints, corev1.Taint{Key: "spot", Value: "true", Effect: corev1.TaintEffectNoSchedule})
 	})
@@ -221,7 +221,7 @@ func TestAPendingReplicaKeepsItsSlotAndDoesNotBlockOthers(t *testing.T) {
 	requireOpened(w, w.RequireExact("web", split.New(70, 2), 20))
 }
 
-func TestTheCopyOfAClaimSaysNothing(t *testing.T) {
+func TestTheCopyOfAClaimIsIgnored(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 0, 0), builders.Deployment("web", 3, builders.Gated, func(t *corev1.PodTemplateSpec) {
 		t.Annotations[v1alpha1.SlotAnnotation], t.Annotations[v1alpha1.ClaimAnnotation] = "7", "another-pod/spot"

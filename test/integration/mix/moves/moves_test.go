@@ -164,7 +164,7 @@ func forbidEvictions(w *testenv.World, prefix string) (allow func()) {
 	})
 }
 
-// L6: a namespace whose quota was lowered below what runs makes no replacements.
+// A namespace whose quota was lowered below what runs makes no replacements.
 func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
 	w := astray(t)
 	w.Quota("pods", 9)

@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// operator keeps a number of pods, as an operator of a kind that Berth does not know: it makes a new pod some time after one
+// operator keeps a number of pods, as an operator of a kind unknown to Berth: it makes a new pod some time after one
 // is gone.
 type operator struct {
 	w    *testenv.World
@@ -40,7 +40,7 @@ type operator struct {
 	due  []time.Time
 }
 
-// owner creates the object of a kind that Berth does not know, with the template of its pods, and returns the reference of
+// owner creates the object of a kind unknown to Berth, with the template of its pods, and returns the reference of
 // these.
 func owner(w *testenv.World, app string) metav1.OwnerReference {
 	w.T.Helper()
@@ -128,7 +128,7 @@ func (o *operator) create(ctx context.Context, ref metav1.OwnerReference) error 
 	return err
 }
 
-// L2: the owner's replicas are not known, and replacements come late, later than a move may take, too.
+// The owner's replicas are not known, and replacements come late, later than a move may take, too.
 func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	const pods = 5
 	lags := []time.Duration{0, 2 * time.Second, 5 * time.Second}
@@ -178,7 +178,7 @@ func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	}
 }
 
-// An operator that was scaled down on purpose does not bring the pod back, and nothing tells Berth.
+// An operator that was scaled down on purpose does not bring the pod back, and Berth gets no event of it.
 func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("set", 100, 0))
@@ -195,8 +195,8 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// The scale subresource of an owner of an unknown kind tells how many pods there must be, before and after a move.
-func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
+// The scale subresource of an owner of an unknown kind has how many pods there must be, before and after a move.
+func TestTheScaleOfAnOwnerIsTheNumberOfItsPods(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
 	owner := set(w, "set", "set", scaled)
@@ -222,7 +222,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// S2: the workload gets its mix by annotations, so no status tells the next leader of the pod that did not come back.
+// The workload gets its mix by annotations, so no status reports to the next leader that a pod did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	fourOf(w, owner(w, "set"), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%"))
@@ -237,7 +237,7 @@ func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	}
 }
 
-// L1: a Job counts an evicted pod as failed, and seven of them end it. Whatever its mode, its size, its mix and the order in
+// A Job counts an evicted pod as failed, and seven of them end it. Whatever its mode, its size, its mix and the order in
 // which its pods finish, Berth evicts none.
 func TestPodsOfJobsAreNotEvicted(t *testing.T) {
 	sizes := []int32{16, 30}

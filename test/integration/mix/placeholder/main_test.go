@@ -89,7 +89,7 @@ func names(pods []corev1.Pod) string {
 	return strings.Join(list, ", ")
 }
 
-// asked returns what the controller did to pods that is of a kind and succeeded.
+// asked returns the controller's requests of a verb for pods that succeeded.
 func asked(w *testenv.World, verb, resource string) []testenv.Request {
 	w.T.Helper()
 	return w.Audit(func(r testenv.Request) bool {
@@ -107,10 +107,10 @@ func assertUntouched(w *testenv.World, before []corev1.Pod) {
 	}
 }
 
-// waitProvisioning waits until the status of the mix says that capacity is requested.
+// waitProvisioning waits until the status of the mix reports that capacity is requested.
 func waitProvisioning(w *testenv.World, mix string) {
 	w.T.Helper()
-	w.WaitStatus(mix, "room is requested", func(s *v1alpha1.CapacityMixStatus) bool {
+	w.WaitStatus(mix, "capacity is requested", func(s *v1alpha1.CapacityMixStatus) bool {
 		return testenv.Condition(s, v1alpha1.ConditionRebalancing, true, v1alpha1.ReasonProvisioning) && s.Workloads[0].Blocked == nil
 	})
 }

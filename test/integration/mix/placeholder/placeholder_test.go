@@ -107,7 +107,7 @@ func TestAPlaceholderRunsOnlyWhereItsReplicaMay(t *testing.T) {
 	})
 }
 
-func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
+func TestWithoutANewNodeNoReplicaIsEvicted(t *testing.T) {
 	w := strayed(t)
 	before := w.Live("web")
 	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
@@ -147,7 +147,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	held := waitHolders(w, 1)[0]
 	testenv.End(c, true)
 	launch(w, "launched-0")
-	testenv.Becomes(w, "the placeholder runs while nobody looks", corev1.PodRunning, func() corev1.PodPhase {
+	testenv.Becomes(w, "the placeholder runs while no controller runs", corev1.PodRunning, func() corev1.PodPhase {
 		return holders(w)[0].Status.Phase
 	})
 	c = w.Controller(testenv.Impatient)
@@ -168,7 +168,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	assert.Len(t, w.Evictions(), 1)
 }
 
-func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
+func TestAPlaceholderIsDeletedWithItsReplica(t *testing.T) {
 	w := strayed(t)
 	c := w.Controller(testenv.Impatient)
 	held := waitHolders(w, 1)[0]

@@ -128,7 +128,7 @@ func TestABurstOf200WithItsMixOnTheDeploymentIsExact(t *testing.T) {
 	}
 }
 
-// lateScheduler starts a scheduler that hears of a resource that much later.
+// lateScheduler starts a scheduler whose watch of a resource is that much later.
 func lateScheduler(w *testenv.World, resource string, lag time.Duration) (schedulerName string) {
 	const late = "late-scheduler"
 	o := w.Variant(testenv.SecondScheduler, func(c testenv.Config) {

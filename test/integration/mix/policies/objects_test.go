@@ -149,7 +149,7 @@ func (s *scene) grant(user string, rules ...rbacv1.PolicyRule) {
 	s.Create(builders.Grant("of-"+user, builders.User(user), rules...)...)
 }
 
-// Whoever may write Environments must not read Secrets by them.
+// A user who may write Environments must not read Secrets by them.
 func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	s := start(t)
 	environments := builders.Rule("berth.dev", []string{"environments"}, "create", "update", "patch", "get")
@@ -192,7 +192,7 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		})
 	}
 
-	// Whoever changes what runs gets the Secret, whoever has named it.
+	// A user who changes what runs gets the Secret, so they need the right to it, whoever has named it.
 	e := env("", "own")
 	require.NoError(t, s.Client.Create(s.Ctx, e))
 	change := func(user string, what func(*v1alpha1.Environment)) error { return patch(s, s.as(user), e, what) }
@@ -295,7 +295,7 @@ func TestABackupNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	}
 }
 
-// The history knows who changed an Environment, whatever client it was, and nobody can write another's name there.
+// The history has who changed an Environment, whatever client it was, and no user can write another's name there.
 func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	s := start(t)
 	s.ApplyFiles("manifests/rbac/environments/actor")
@@ -331,7 +331,7 @@ func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations["team"] = "another" })
 	assert.Equal(t, "bob", actor(e), "annotations are no change of the spec")
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations[v1alpha1.ActorAnnotation] = "mallory" })
-	assert.Equal(t, "bob", actor(e), "nobody writes it by hand")
+	assert.Equal(t, "bob", actor(e), "no user writes it by hand")
 	change("alice", func(e *v1alpha1.Environment) { e.Annotations = nil })
 	assert.Equal(t, "bob", actor(e), "nor removes it")
 	applied := &unstructured.Unstructured{Object: map[string]any{
@@ -342,7 +342,7 @@ func TestAnEnvironmentRecordsTheUserWhoChangedIt(t *testing.T) {
 	require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), e))
 	assert.Equal(t, "alice", actor(e), "by server-side apply")
 
-	// The gRPC service records its callers, which the API server does not know.
+	// The gRPC service records its callers, who are no users of the API server.
 	before := e.DeepCopy()
 	e.Spec.Stack.Version = "3"
 	e.Annotations[v1alpha1.ActorAnnotation] = "caller"
@@ -379,7 +379,7 @@ func TestTheDocumentedPolicyLimitsTheTolerationsOfMixes(t *testing.T) {
 	require.NoError(t, s.Client.Create(s.Ctx, m, client.DryRunAll))
 }
 
-// Who holds the token of berth-environments could run privileged pods in a namespace that it creates.
+// A client with the token of berth-environments could run privileged pods in a namespace that it creates.
 func TestNamespacesOfEnvironmentsHaveAPodSecurityLevel(t *testing.T) {
 	const enforce = "pod-security.kubernetes.io/enforce"
 	s := start(t)

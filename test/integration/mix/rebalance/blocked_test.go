@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
 var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
 
-func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
+func TestReplicasReturnToSpotOneAtATime(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	c := w.Controller(testenv.Impatient)
 	specs.SpotComesBack(w, spotNodes...)
@@ -66,7 +66,7 @@ type strayed struct {
 	bare     bool // pods without a controller
 	unready  bool
 
-	// reason and words are what has to be said about it; no reason: it may be moved.
+	// reason and words are what the message must have about it; no reason: it may be moved.
 	reason string
 	words  []string
 	// release takes away what blocks it; nil: nothing will.
@@ -200,7 +200,7 @@ func reasonsOfPods() []*strayed {
 		},
 		{
 			lane: "elsewhere", template: []func(*corev1.PodTemplateSpec){builders.SchedulerName(corev1.DefaultSchedulerName), func(t *corev1.PodTemplateSpec) {
-				t.Spec.NodeName = testenv.Lane("elsewhere").Name(onDemand) // no other user places them here
+				t.Spec.NodeName = testenv.Lane("elsewhere").Name(onDemand) // the scheduler does not place them here
 			}},
 			reason: "OtherScheduler", words: []string{"schedulerName is default-scheduler"},
 		},
@@ -294,7 +294,7 @@ func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 			released = append(released, s.name())
 		}
 	}
-	w.WaitExact("reported", split.New(50, 1), 4, 20*time.Second) // what was only reported does not stand in the way
+	w.WaitExact("reported", split.New(50, 1), 4, 20*time.Second) // what was only reported does not block moves
 	for _, name := range released {
 		w.WaitRepaired(name, split.New(50, 1), 4, letGo)
 		assert.Len(t, w.EvictionsOf(name), 2, "%s: half of four, and no more", name)

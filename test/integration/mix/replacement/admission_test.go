@@ -76,7 +76,7 @@ func TestAQuotaThatIsUsedUpAllowsMoves(t *testing.T) {
 }
 
 // Operators name a Deployment as the controller of pods that they create: its replicas are those of its ReplicaSets.
-func TestADeploymentLendsItsReplicasToNoPodThatItDidNotCreate(t *testing.T) {
+func TestADeploymentCountsOnlyPodsThatItCreated(t *testing.T) {
 	w := newWorld(t)
 	lane := testenv.Lane("worker")
 	w.AddNodes(lane.Node(onDemand, onDemand, "16"), lane.Node(spot, spot, "16"))

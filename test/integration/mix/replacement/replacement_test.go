@@ -61,7 +61,7 @@ type judged struct {
 	words  []string
 }
 
-// kind is one of owner, whose pods and whose template can be told apart.
+// kind is one of owner, whose pods and whose template differ.
 type kind struct {
 	name   string
 	create func(w *testenv.World, lane testenv.Lane)

@@ -59,7 +59,7 @@ var rows = map[string]row{
 		pods:  []*corev1.Pod{placed(victim, "od", builders.TolerateAll)},
 		want:  "sp",
 	},
-	"a cordoned node takes nobody": {
+	"a cordoned node takes no pod": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "a", "4"), node("sp", spot, "a", "4")},
 		pods:    []*corev1.Pod{placed(victim, "od")},
 		before:  func(w *testenv.World) { w.Cordon(true, "sp") },
@@ -159,7 +159,7 @@ var rows = map[string]row{
 	},
 }
 
-func TestTheReplaySaysWhatTheSchedulerDoes(t *testing.T) {
+func TestTheReplayPredictsTheScheduler(t *testing.T) {
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {
 			w := testenv.New(t, r.nodes...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay_test compares, on a real control plane, what the replay of the
-// scheduler's filters says with what the scheduler then does.
+// Package simulation_test compares, on a real control plane, what the replay of the
+// scheduler's filters predicts with what the scheduler then does.
 package simulation_test
 
 import (
@@ -37,7 +37,7 @@ func node(name, capacityType, zone, cpus string, changes ...func(*cluster.NodeSp
 	return n
 }
 
-// placed is a pod that stands on a node, without the scheduler's doing.
+// placed is a pod that is on a node, without the scheduler's doing.
 func placed(name, onNode string, template ...func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	p := builders.Pod("web", name, append([]func(*corev1.PodTemplateSpec){builders.CPU("1")}, template...)...)
 	p.Spec.NodeName = onNode
@@ -62,7 +62,7 @@ func live(w *testenv.World, name string) *corev1.Pod {
 	return testenv.Read(w, name, &corev1.Pod{})
 }
 
-// ask asks whether the victim's replacement fits on spot.
+// ask simulates whether the victim's replacement fits on spot.
 func ask(w *testenv.World) simulation.Answer {
 	w.T.Helper()
 	p := live(w, victim)
@@ -98,7 +98,7 @@ func replace(w *testenv.World) (onNode, message string) {
 func requireSameAsTheScheduler(w *testenv.World, a simulation.Answer) {
 	w.T.Helper()
 	onNode, message := replace(w)
-	require.Equal(w.T, a.Fits, onNode != "", "the replay says %q, the scheduler placed it on %q: %s", a.Message(), onNode, message)
+	require.Equal(w.T, a.Fits, onNode != "", "the replay predicts %q, the scheduler placed it on %q: %s", a.Message(), onNode, message)
 	if a.Fits {
 		return
 	}

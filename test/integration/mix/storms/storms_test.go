@@ -59,7 +59,7 @@ func newField(t *testing.T, changes ...func(*controller.Configuration)) *field {
 	return f
 }
 
-// storm reports whether the controller's metric says that there is a storm.
+// storm reports whether the controller's metric reports a storm.
 func (f *field) storm() bool {
 	f.T.Helper()
 	return f.Metric(f.controller, "berth_mix_spot_storm", nil) == 1

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoSchedule
 // seedEnv repeats a run: the seed that it printed.
 const seedEnv = "BERTH_TEST_SEED"
 
-// firstSeed is a new one for every run, unless one is requested.
+// firstSeed is a new one for every run, unless the environment has one.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv(seedEnv), strconv.FormatInt(time.Now().Unix(), 10)), 10, 63)

@@ -68,7 +68,7 @@ func TestTheBarePodsOfACapacityMixAreOneGroup(t *testing.T) {
 	w.RequireExact("bare", split.New(60, 2), 12)
 }
 
-// newFleet creates an object of a kind that Berth has never heard of and returns
+// newFleet creates an object of a kind unknown to Berth and returns
 // what makes it the controller of pods.
 func newFleet(w *testenv.World, name string) func(*corev1.PodTemplateSpec) {
 	w.T.Helper()

@@ -66,7 +66,7 @@ func TestAStatefulSetHasItsSlotsByOrdinalAndKeepsItsTypes(t *testing.T) {
 	}
 }
 
-func TestADeletedPodOfAStatefulSetComesBackOnItsOwnTypeAndSlot(t *testing.T) {
+func TestADeletedPodOfAStatefulSetKeepsItsTypeAndSlot(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(60, 2)
 	for _, start := range []int{0, 2} {

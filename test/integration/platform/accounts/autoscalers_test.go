@@ -31,8 +31,8 @@ func told(w *testenv.World, mix, reason string) (count int, messages []string) {
 	return count, messages
 }
 
-// waitTold waits for the one event of a reason about a mix.
-func waitTold(w *testenv.World, mix, reason string, words string) {
+// waitReported waits for the one event of a reason about a mix.
+func waitReported(w *testenv.World, mix, reason string, words string) {
 	w.T.Helper()
 	e := w.WaitEvent(mix, reason, func(e *corev1.Event) bool { return e.Reason == reason })
 	assert.Equal(w.T, corev1.EventTypeWarning, e.Type)
@@ -58,18 +58,18 @@ func TestPodsWithoutTheGateAreReportedBesideAnAutoscaler(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact), "there is no Karpenter")
 	w.WaitCondition("gated", gates, true, v1alpha1.ReasonPodsGated)
 	w.WaitCondition("idle", gates, true, v1alpha1.ReasonPodsGated)
-	waitTold(w, "web", v1alpha1.EventReasonGatesMissing, "workloads: 1 of 1: Deployment web")
+	waitReported(w, "web", v1alpha1.EventReasonGatesMissing, "workloads: 1 of 1: Deployment web")
 
 	testenv.Patch(w, web, func(d *appsv1.Deployment) { builders.Gated(&d.Spec.Template) })
 	w.WaitCondition("web", gates, true, v1alpha1.ReasonPodsGated)
 
-	// A new leader knows of no autoscaler at first. It changes nothing before it has looked for one.
+	// A new leader has found no autoscaler at first. It changes nothing before it has looked for one.
 	testenv.End(c, true)
 	w.DropLease("berth-system", "berth-controller")
 	w.Create(builders.CapacityMix("late", 70, 2), builders.Deployment("late", 2))
 	c = w.Controller(testenv.Impatient)
 	w.WaitCondition("late", gates, false, v1alpha1.ReasonPodsWithoutGate)
-	waitTold(w, "late", v1alpha1.EventReasonGatesMissing, "workloads: 1 of 1: Deployment late") // a killed process sends no more
+	waitReported(w, "late", v1alpha1.EventReasonGatesMissing, "workloads: 1 of 1: Deployment late") // a killed process sends no more
 	testenv.End(c, true)
 	w.DropLease("berth-system", "berth-controller")
 	c = w.Controller(testenv.Impatient)
@@ -138,7 +138,7 @@ func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) 
 		w.WaitCondition("web", costs, false, v1alpha1.ReasonOverwritten)
 		testenv.Becomes(w, "replicas with an overwritten cost", differ, func() int { return overwritten(c, "web") })
 	}
-	waitTold(w, "web", v1alpha1.EventReasonDeletionCostsOverwritten, "workloads: 1 of 1: Deployment web")
+	waitReported(w, "web", v1alpha1.EventReasonDeletionCostsOverwritten, "workloads: 1 of 1: Deployment web")
 	w.WaitCondition("own", costs, true, v1alpha1.ReasonNotOverwritten)
 	assert.Zero(t, overwritten(c, "own"), "the cost of the template is the user's choice")
 

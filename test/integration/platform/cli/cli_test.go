@@ -49,7 +49,7 @@ func scenario(w *testenv.World) {
 	w.WaitUnschedulable("stuck", 1)
 }
 
-func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
+func TestStatusExplainAndNodesShowTheCluster(t *testing.T) {
 	w := begin(t)
 	scenario(w)
 	me := user(w, "reader", viewer)
@@ -164,7 +164,7 @@ items:
     minOnDemand: 2
 `
 
-func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
+func TestPlanShowsTheMovesAndWritesNothing(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 1, cpus("4"))...)...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, builders.CPU("1")), builders.Deployment("free", 2))
 	w.RequireExact("web", split.New(70, 2), 10)
@@ -245,7 +245,7 @@ func requireNothingWritten(w *testenv.World, users ...string) {
 	w.T.Logf("%d reads and %d dry runs, no write", read, dry)
 }
 
-func TestWhatMayNotBeReadIsSaidAndTheRestIsShown(t *testing.T) {
+func TestAForbiddenReadIsReportedAndTheRestIsShown(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	w.Create(builders.CapacityMix("web", 0, 1), builders.Deployment("web", 1))
 	w.WaitReady("web", 1)
@@ -271,7 +271,7 @@ func TestWhatMayNotBeReadIsSaidAndTheRestIsShown(t *testing.T) {
 
 // On-demand has free capacity for five of the eight replicas that have to move, and one
 // of the first of them must not be disturbed.
-func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
+func TestThePlanPredictsTheController(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 1, cpus("11"))...)...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MaxUnavailable("1")), builders.Deployment("web", 20, builders.CPU("1")))
 	w.RequireExact("web", split.New(70, 2), 20)

@@ -25,7 +25,7 @@ import (
 // profile is the file with the configuration of the scheduler that runs.
 var profile = testenv.Path(testenv.SecondScheduler)
 
-// findings are what doctor said, by check.
+// findings are what doctor reported, by check.
 func findings(w *testenv.World, kubeconfig string, args ...string) (map[string]doctor.Finding, error) {
 	w.T.Helper()
 	r := kubectl(w, kubeconfig, "", append([]string{"doctor", "-o", "json"}, args...)...)
@@ -157,8 +157,8 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 	})
 }
 
-// What the controller needs for something that is off unless someone wants it is checked where that is used.
-func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
+// The rights that the controller needs for an optional feature are checked where the feature is used.
+func TestDoctorChecksTheRightsOfFeaturesInUse(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
 	const check = "rights of berth-environments for Environments"
 	admin := w.Cluster.KubeconfigPath()

@@ -22,8 +22,8 @@ func labelled(key, value string) func(*cluster.NodeSpec) {
 	return func(s *cluster.NodeSpec) { s.Labels = map[string]string{key: value} }
 }
 
-// Explain says of each pod what the scheduler does with it.
-func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
+// Explain shows of each pod what the scheduler does with it.
+func TestExplainShowsTheSizeOfAPodAndItsEffect(t *testing.T) {
 	nodes := append(cluster.Nodes("spot", 2, labelled("disk", "ssd")), cluster.Nodes("on-demand", 1, labelled("disk", "hdd"))...)
 	w := begin(t, nodes...)
 	w.Create(
@@ -91,7 +91,7 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 	t.Run("a default namespace", func(t *testing.T) { explainWithADefaultNamespace(t, w, me) })
 }
 
-// explainWithADefaultNamespace asks with a configuration that is not that of the scheduler that runs.
+// explainWithADefaultNamespace explains with a configuration that is not that of the scheduler that runs.
 func explainWithADefaultNamespace(t *testing.T, w *testenv.World, me string) {
 	const sizes = "sizes"
 	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, sizes))

@@ -149,7 +149,7 @@ func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	assert.Equal(t, before, versions(w, &v1alpha1.ResourceLimitList{}), "a second import writes nothing")
 }
 
-func TestImportTellsAndGoesOn(t *testing.T) {
+func TestImportReportsErrorsAndContinues(t *testing.T) {
 	w := begin(t)
 	gone := coded(w.Namespace, "gone", nil)
 	gone.Finalizers = []string{"mcp-orchestrator.egoavara.net/resource-limit"}
@@ -171,7 +171,7 @@ func TestImportTellsAndGoesOn(t *testing.T) {
 	ns := w.Namespace
 	for _, want := range []string{
 		"Skipped ConfigMap " + ns + "/rl-gone: it is being deleted\n",
-		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is no quantity, such as 500m or 2Gi\ndata[memory]: \"1GB\" is no quantity",
+		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is not a quantity such as 500m or 2Gi\ndata[memory]: \"1GB\" is no quantity",
 		"error: resourcelimit.berth.dev/refused of ConfigMap " + ns + "/rl-refused: ResourceLimit.berth.dev \"refused\" is invalid: spec.cpuLimit: Invalid value: cpuLimit must not be below cpu: 1 is below 2\n",
 		"Warning: ConfigMap " + ns + "/rl-good: data[gpu]: the key is not known: left out\n",
 		"error: ConfigMap " + ns + "/rl-twice: it defines ResourceLimit " + ns + "/twice differently from ConfigMap " + ns + "/resource-limit-rl-twice\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli_test runs kubectl berth against a real control plane, as a user
-// with rights of its own, and compares what it says with what is there.
+// with rights of its own, and compares what it prints with what is there.
 package cli_test
 
 import (
@@ -36,7 +36,7 @@ func begin(t *testing.T, nodes ...cluster.NodeSpec) *testenv.World {
 	w := testenv.New(t, nodes...)
 	if running == nil {
 		o := testenv.SchedulerOptions(testenv.SecondScheduler)
-		o.LeaderElection = nil // as the profile says
+		o.LeaderElection = nil // as in the profile
 		running = w.StartScheduler(o)
 	}
 	w.SetScheduler(running)
@@ -74,7 +74,7 @@ func user(w *testenv.World, name string, rules []rbacv1.PolicyRule) string {
 	return path
 }
 
-// result is what a run of the command said.
+// result is what a run of the command printed.
 type result struct {
 	out, errOut string
 	err         error

@@ -55,7 +55,7 @@ func below(t *testing.T, nodes []records.RecordNode, kind, name string) records.
 	return nodes[i]
 }
 
-func TestRecordsTellWhatIsDeployed(t *testing.T) {
+func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 3), cluster.Nodes("on-demand", 3)...)...)
 	rec := deployed(w)
 	me, ns := user(w, "viewer", recordViewer), w.Namespace
@@ -121,7 +121,7 @@ func recordTree(t *testing.T, w *testenv.World, me string) {
 	assert.Empty(t, text.errOut)
 }
 
-// recordRecommendations has the status of a record say what a measurement would.
+// recordRecommendations writes what a measurement would into the status of a record.
 func recordRecommendations(t *testing.T, w *testenv.World, me string, rec *v1alpha1.DeploymentRecord) {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	n := v1alpha1.NFRRecommendation{Component: "cart-fn-0", Dimension: v1alpha1.DimensionReplicas, Target: 12, Basis: "measured", ConfidencePercent: 60}

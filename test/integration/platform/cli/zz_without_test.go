@@ -16,7 +16,7 @@ import (
 
 // The last tests: the scheduler does not get over the loss of a resource.
 
-// Records are off unless someone wants them: doctor speaks of their resources only if there are some.
+// Records are off by default: doctor reports on their resources only if there are some.
 func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	me := user(w, "doctor", doctorRights)
@@ -24,13 +24,13 @@ func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
 	found, _ := findings(w, me)
 	assert.Equal(t, []doctor.Level{doctor.OK, doctor.OK}, []doctor.Level{found[records].Level, found[templates].Level})
 	w.RemoveCRD("deploymenttemplates")
-	w.Eventually("doctor says that one is missing, which keeps nothing else from working", func() (bool, string) {
+	w.Eventually("doctor reports that one is missing, which keeps nothing else from working", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found[templates]
 		return err == nil && f.Level == doctor.Warn && strings.Contains(f.Next, "manifests/crds") && found[records].Level == doctor.OK, f.Message
 	})
 	w.RemoveCRD("deploymentrecords")
-	w.Eventually("doctor says nothing of either", func() (bool, string) {
+	w.Eventually("doctor reports neither", func() (bool, string) {
 		found, err := findings(w, me)
 		_, one := found[records]
 		_, other := found[templates]
@@ -45,7 +45,7 @@ func TestYDoctorWithoutResourceLimits(t *testing.T) {
 	found, _ := findings(w, me)
 	assert.Equal(t, doctor.OK, found["ResourceLimit resource"].Level)
 	w.RemoveCRD("resourcelimits")
-	w.Eventually("doctor says that the resource is not there, and looks at all else", func() (bool, string) {
+	w.Eventually("doctor reports that the resource is missing, and checks all else", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["ResourceLimit resource"]
 		return err != nil && f.Level == doctor.Fail && strings.Contains(f.Next, "manifests/crds") && found["mixes"].Level == doctor.OK, f.Message
@@ -59,7 +59,7 @@ func TestZDoctorWithoutTheResource(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	me := user(w, "doctor", doctorRights)
 	w.RemoveCRD("capacitymixes")
-	w.Eventually("doctor says that the resource is not there", func() (bool, string) {
+	w.Eventually("doctor reports that the resource is missing", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["CapacityMix resource"]
 		return err != nil && f.Level == doctor.Fail && strings.Contains(f.Next, "manifests/crds"), f.Message

@@ -53,7 +53,7 @@ func openMany(browsers []*browser, each int) (served, refused int) {
 
 // One user without rights opens eight sessions with ten pages each, all in namespaces that do not exist. Limits count users, so that
 // others have their pages.
-func TestOneUserWithManySessionsShutsOutNobody(t *testing.T) {
+func TestOneUserWithManySessionsLocksOutNoOther(t *testing.T) {
 	const sessions, pages = 8, 10
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))

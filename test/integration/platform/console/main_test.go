@@ -195,7 +195,7 @@ func (b *browser) open(page string) *events {
 	return e
 }
 
-// follow reads one stream, and waits as long as the stream told.
+// follow reads one stream, and waits as long as the stream's retry field.
 func (e *events) follow(ctx context.Context) {
 	retry := time.Second
 	r := e.b.request(http.MethodGet, "/stream?page="+url.QueryEscape(e.page), nil).WithContext(ctx)

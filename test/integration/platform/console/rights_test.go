@@ -63,7 +63,7 @@ func TestAnOpenPageFollowsTheRightsOfItsUser(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, b.post("/namespace", url.Values{"namespace": {"../x"}}).status)
 }
 
-// What a user cannot know without the right to list nodes is unknown, not wrong.
+// What a user cannot see without the right to list nodes is unknown, not wrong.
 func TestWithoutTheRightToListNodesPlacesAreUnknown(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
@@ -146,7 +146,7 @@ var asked = map[string]struct {
 	"jobs":              {"batch", "", "", false},
 }
 
-// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while another user, who may
+// Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while a second user, who may
 // list the same and shares the reading, writes.
 func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)

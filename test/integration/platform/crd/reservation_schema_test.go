@@ -61,7 +61,7 @@ func TestReservationSchema(t *testing.T) {
 	})
 }
 
-// The schema fills in nothing: what a field means when it is absent is the scheduler's to say.
+// The schema fills in nothing: what a field means when it is absent is the scheduler's to decide.
 func TestReservationHasNoDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := create(t, reservation, "{podSelector: {}, cpu: 500m}")

@@ -138,7 +138,7 @@ func mountPath(path string) string {
 	return fmt.Sprintf(`spec.volumes[data].mountPath: Invalid value: %[1]q: mountPath must be an absolute path without ':', not '%[1]s'`, path)
 }
 
-// preferredPath is where preferences stand, below spec.
+// preferredPath is the path of preferences, below spec.
 const preferredPath = "nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
 // weighted is an affinity with one preference of a weight.
@@ -146,7 +146,7 @@ func weighted(weight string) string {
 	return "{preferredDuringSchedulingIgnoredDuringExecution: [{weight: " + weight + ", preference: {matchExpressions: [{key: disk, operator: Exists}]}}]}"
 }
 
-// termPlace is a place where a term can stand.
+// termPlace is a place where a term is allowed.
 type termPlace struct{ path, before, after string }
 
 var (

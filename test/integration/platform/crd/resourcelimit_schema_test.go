@@ -25,7 +25,7 @@ func TestResourceLimitSchema(t *testing.T) {
 		return "{nodeAffinity: " + required.in("{matchExpressions: ["+requirement+"]}") + "}"
 	}
 	cases := map[string]schemaCase{
-		"a limit that says nothing is accepted":          {"{}", ""},
+		"an empty limit is accepted":                     {"{}", ""},
 		"eight volumes are accepted":                     {"{volumes: {" + many(8, "{size: 1Gi}") + "}}", ""},
 		"a ninth volume is refused":                      {"{volumes: {" + many(9, "{size: 1Gi}") + "}}", "spec.volumes: Too many: 9: must have at most 8 items"},
 		"a volume without a size is refused":             {"{volumes: {data: {storageClass: fast}}}", "spec.volumes.data.size: Required value"},
@@ -47,7 +47,7 @@ func TestResourceLimitSchema(t *testing.T) {
 	checkSchema(t, resourceLimit, cases)
 }
 
-// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to say.
+// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to decide.
 func TestResourceLimitHasNoDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := create(t, resourceLimit, "{volumes: {data: {size: 1Gi}}, nodeAffinity: {}, selector: {}}")

@@ -20,10 +20,10 @@ import (
 	"berth.dev/berth/hack/cluster"
 )
 
-// rejected is a spec that the server refuses, with all that it says: path, value and message.
+// rejected is a spec that the server refuses, with its whole error: path, value and message.
 type rejected struct{ spec, want string }
 
-// change is a spec in place of another, with all that the server says if it refuses it.
+// change is a spec in place of another, with the server's whole error if it refuses it.
 type change struct{ from, to, want string }
 
 // ruleCase is what a rule accepts and what it rejects. Changes are the cases of a rule about what must stay.
@@ -36,7 +36,7 @@ type ruleCase struct {
 // ruleCases are cases of CEL rules by the message of the rule.
 type ruleCases map[string]ruleCase
 
-// merged has the cases of several maps. A message that stands in several of them has the cases of all.
+// merged has the cases of several maps. A message that is in several of them has the cases of all.
 func merged(all ...ruleCases) ruleCases {
 	out := ruleCases{}
 	for _, cases := range all {
@@ -79,13 +79,13 @@ var (
 	longestPrefix = strings.Repeat("p", 253)
 )
 
-// outOfRange is what the server says about a number: once for the OpenAPI bound and once for the rule, each with the number.
+// outOfRange is the server's error about a number: once for the OpenAPI bound and once for the rule, each with the number.
 func outOfRange(field, value, bound, message string) string {
 	return fmt.Sprintf(`[spec.%[1]s: Invalid value: %[2]s: spec.%[1]s in body should be %[3]s, spec.%[1]s: Invalid value: %[2]s: %[4]s]`,
 		field, value, bound, message)
 }
 
-// refuses are specs with values that a rule refuses, in quotes, with what the server says about each.
+// refuses are specs with values that a rule refuses, in quotes, with the server's error about each.
 func refuses(spec, says func(value string) string, values ...string) (cases []rejected) {
 	for _, v := range values {
 		cases = append(cases, rejected{spec("'" + v + "'"), says(v)})
@@ -215,16 +215,16 @@ func schemaOf(t *testing.T, k kind) map[string]any {
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 
-// rule is a CEL rule: where the server says that it is broken, with [] for every index and key, and its message.
+// rule is a CEL rule: where the server reports it as broken, with [] for every index and key, and its message.
 type rule struct{ path, message string }
 
-// whereBroken finds the path of a field in what the server says.
+// whereBroken finds the path of a field in the server's error.
 var (
 	whereBroken = regexp.MustCompile(`([^\s\[]\S*): Invalid value: `)
 	index       = regexp.MustCompile(`\[[^\]]*\]`)
 )
 
-// hasCase reports whether one of the cases breaks the rule at its path: the same message may stand at several.
+// hasCase reports whether one of the cases breaks the rule at its path: the same message may be at several.
 func (r rule) hasCase(tc ruleCase) bool {
 	texts := make([]string, 0, len(tc.rejected)+len(tc.changes))
 	for _, c := range tc.rejected {

@@ -104,12 +104,12 @@ var schedulingPolicyCases = ruleCases{
 	},
 }
 
-// badCoefficient is what the server says about a coefficient that it shows.
+// badCoefficient is the server's error about a coefficient that it shows.
 func badCoefficient(shown, value string) string {
 	return fmt.Sprintf(`spec.score.functions[0].coefficient: Invalid value: %s: coefficient must be a number from 0 to 1000, such as 0.5 or 3, not '%s'`, shown, value)
 }
 
-// noQuantity is what the server says about a coefficient that is no number: once for the pattern and once for the rule.
+// noQuantity is the server's error about a coefficient that is no number: once for the pattern and once for the rule.
 func noQuantity(value string) string {
 	const path = "spec.score.functions[0].coefficient"
 	return fmt.Sprintf(`[%[1]s: Invalid value: %[2]q: %[1]s in body should match %[3]s, %[4]s]`, path, value, quantityPattern, badCoefficient(strconv.Quote(value), value))

@@ -61,7 +61,7 @@ func TestSchedulingPolicySchema(t *testing.T) {
 	})
 }
 
-// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to say.
+// The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to decide.
 func TestSchedulingPolicyHasNoDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := create(t, schedulingPolicy, "{podSelector: {}, score: {functions: [{name: Spreading}]}, select: {}, decisions: {}}")

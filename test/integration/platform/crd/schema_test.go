@@ -57,7 +57,7 @@ func many(n int, value string) string {
 	return strings.Join(pairs, ", ")
 }
 
-// schemaCase is a spec, and what the server says of it: nothing if it accepts it.
+// schemaCase is a spec, and the server's error: "" if it accepts it.
 type schemaCase struct{ spec, wantErr string }
 
 func checkSchema(t *testing.T, k kind, cases map[string]schemaCase) {
@@ -188,7 +188,7 @@ func tableOf(t *testing.T, k kind, spec string) (normal, wide []string, cells []
 	return normal, wide, table.Rows[0].Cells
 }
 
-func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {
+func TestDiscoveryHasTheShortNameAndCategory(t *testing.T) {
 	t.Parallel()
 	c, err := discovery.NewDiscoveryClientForConfig(server.Config())
 	require.NoError(t, err)

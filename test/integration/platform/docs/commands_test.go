@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// command is one that a page tells its reader to type.
+// command is one that a page has its reader type.
 type command struct {
 	page string
 	line int
@@ -25,11 +25,11 @@ type command struct {
 func (c command) String() string { return fmt.Sprintf("%s:%d: %s", c.page, c.line, c.text) }
 
 var (
-	// assignments may stand before a program.
+	// assignments may precede a program.
 	assignments = regexp.MustCompile(`^([A-Z_]+=('[^']*'|"[^"]*"|\S*) +)+`)
 	// begins is how a line begins that is a command: with one of the programs that the pages use.
 	begins = regexp.MustCompile(`^([A-Z_]+=\S* +)*((make|go|git|kubectl|helm|kind|docker|curl|grpcurl|openssl|install) |(bin|hack)/)|^[A-Z]+=\$\(`)
-	// comment stands behind a command, two spaces away.
+	// comment follows a command, two spaces away.
 	comment = regexp.MustCompile(`\s{2,}#.*$`)
 )
 

@@ -23,7 +23,7 @@ type place struct {
 	why   string
 }
 
-// elsewhere says for commands that are run by no test of this package what runs them, or what they would need.
+// elsewhere has, for commands that no test of this package runs, what runs them or what they would need.
 var elsewhere = []place{
 	{regexp.MustCompile(`^helm `), "test/integration/platform/install TestTheChartsLife runs helm on a chart with the same values"},
 	{regexp.MustCompile(`^kind `), "make kind-up creates a cluster of the same file"},
@@ -42,7 +42,7 @@ var elsewhere = []place{
 }
 
 // Targets of make, packages and tests of go test, and files: whatever a command names is there.
-func TestWhatCommandsNameIsThere(t *testing.T) {
+func TestCommandsNameOnlyWhatExists(t *testing.T) {
 	makefile := testenv.ReadFile(t, testenv.Path("Makefile"))
 	used := make([]bool, len(elsewhere))
 	for _, c := range commandsOf(t) {
@@ -66,7 +66,7 @@ func TestWhatCommandsNameIsThere(t *testing.T) {
 			assert.FileExists(t, testenv.Path(words[0]), "%s", c)
 		case words[0] == "kubectl": // TestCommandsRun
 		default:
-			assert.GreaterOrEqual(t, i, 0, "neither run nor said to be run elsewhere: %s", c)
+			assert.GreaterOrEqual(t, i, 0, "neither run nor listed as run elsewhere: %s", c)
 		}
 		for _, word := range words {
 			if word = strings.Trim(word, "`'\","); strings.HasPrefix(word, "manifests/") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package docs_test holds the documentation to what is there: every command that it prints is run on a control plane with
-// Berth installed, or checked against what it names, or said here to be run elsewhere.
+// Berth installed, or checked against what it names, or listed here as run elsewhere.
 package docs_test
 
 import (
@@ -206,7 +206,7 @@ func newShell(w *testenv.World) *shell {
 // commandTimeout bounds one command. Some, such as kubectl rollout status, have no timeout by default.
 const commandTimeout = 5 * time.Minute
 
-// run returns what a command says on both outputs, which the error has too.
+// run returns what a command prints on both outputs, which the error has too.
 func (s *shell) run(text string) (string, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, commandTimeout)
 	defer cancel()

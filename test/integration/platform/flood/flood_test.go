@@ -127,7 +127,7 @@ func (s *scene) alice(ctx context.Context) *alice {
 	return a
 }
 
-// F27: whatever is sent to the services, the memory and the goroutines of berth-controller stay bounded, callers who are
+// Whatever is sent to the services, the memory and the goroutines of berth-controller stay bounded, callers who are
 // authenticated are served, and the rebalancer moves replicas.
 func TestFloods(t *testing.T) {
 	s := newScene(t)

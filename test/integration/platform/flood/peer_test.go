@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// peer is an HTTP/2 connection that does what no client would: its frames are written one by one, and it reads only if told.
+// peer is an HTTP/2 connection that does what no client would: its frames are written one by one, and it reads only on request.
 type peer struct {
 	conn   net.Conn
 	framer *http2.Framer

@@ -292,5 +292,5 @@ func TestATenantHarmsNeitherTheProgramsNorItsNeighbours(t *testing.T) {
 		w.RequireExact(app, neighbourMix, replicas)
 		w.WaitCondition(app, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact)
 	}
-	assert.Empty(t, w.Evictions(), "nobody's pods are moved for what another tenant writes")
+	assert.Empty(t, w.Evictions(), "no tenant's pods are moved for what another one writes")
 }

@@ -283,5 +283,5 @@ func TestAnObjectOfAnyKindCostsLittle(t *testing.T) {
 	for _, app := range h.neighbours {
 		h.RequireExact(app, neighbourMix, replicas)
 	}
-	assert.Empty(t, h.Evictions(), "nobody's pods are moved for what another tenant writes")
+	assert.Empty(t, h.Evictions(), "no tenant's pods are moved for what another one writes")
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package inputs_test gives the scheduler annotations and CapacityMixes, good
-// and bad ones, and looks at what it makes of them and says about them.
+// and bad ones, and checks what it makes of them and reports about them.
 package inputs_test
 
 import (

@@ -113,7 +113,7 @@ func TestAnEmptySelectorSelectsAllPodsOfItsNamespace(t *testing.T) {
 	assert.Equal(t, map[string]int{"": 4}, mixSources(elsewhere.WaitBound("elsewhere", 4)))
 }
 
-func TestTheMetricsCountPlacementsByWhatWasWantedAndWhatWasHad(t *testing.T) {
+func TestTheMetricsCountPlacementsByDesiredAndActualType(t *testing.T) {
 	few := func(n *cluster.NodeSpec) { n.Pods = 4 }
 	w := testenv.New(t, append(cluster.Nodes("spot", 1, few), cluster.Nodes("on-demand", 2)...)...)
 	s := second(w, nil)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package install_test installs Berth as its users do, with the real helm and
-// kubectl on a real API server: the chart, the overlays and install.yaml say the
-// same, are accepted, and what they grant is what the programs need.
+// kubectl on a real API server: the chart, the overlays and install.yaml have the
+// same objects, are accepted, and what they grant is what the programs need.
 package install_test
 
 import (
@@ -87,7 +87,7 @@ func TestTheChartsLife(t *testing.T) {
 		_, refused := w.RightsUsedBy(user)
 		assert.Empty(t, refused, "requests of %s that the chart's rights do not cover", user)
 	}
-	// The controller lets a size go that no one has any more; without it the CRD could not be deleted in the end.
+	// The controller releases a size that is not in use any more; without it the CRD could not be deleted in the end.
 	for _, name := range []string{"within", "above"} {
 		w.Delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})
 	}
@@ -119,7 +119,7 @@ func TestTheChartsLife(t *testing.T) {
 	assert.True(t, apierrors.IsNotFound(err), "its rights are gone: %v", err)
 }
 
-// What the README says: one file, applied.
+// The installation of the README: one file, applied.
 func TestInstallYAML(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
@@ -131,7 +131,7 @@ func TestInstallYAML(t *testing.T) {
 	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-scheduler")
 	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-controller")
 
-	// With the CRDs and the namespace there, the API server can say whether it takes the rest.
+	// With the CRDs and the namespace there, a dry run shows whether the API server accepts the rest.
 	for overlay, values := range variants {
 		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", overlays+overlay)
 		manifest := testenv.WriteFile(t, overlay+".yaml", string(template(w, namespace, values...)))
@@ -147,13 +147,13 @@ func TestInstallYAML(t *testing.T) {
 	assert.Empty(t, out)
 }
 
-// doctor returns what kubectl berth doctor says.
+// doctor returns what kubectl berth doctor prints.
 func doctor(w *testenv.World) string {
 	w.T.Helper()
 	var out bytes.Buffer
 	cmd := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
 	cmd.SetArgs([]string{"doctor", "--kubeconfig", w.Cluster.KubeconfigPath()})
-	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, command.ErrFailed) { // no one leads here
+	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, command.ErrFailed) { // no controller leads here
 		require.NoError(w.T, err)
 	}
 	return out.String()

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// variants are the overlays, with the values of the chart that say the same.
+// variants are the overlays, with the values of the chart that render the same.
 var variants = map[string][]string{
 	"second-scheduler": nil,
 	"replace-default":  {"scheduler.profile=replace-default"},
@@ -32,7 +32,7 @@ var variants = map[string][]string{
 	"console":          {"console.enabled=true"},
 }
 
-func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
+func TestTheChartAndTheOverlaysRenderTheSame(t *testing.T) {
 	w := testenv.New(t)
 	for _, overlay := range slices.Sorted(maps.Keys(variants)) {
 		w.Run(overlay, func(t *testing.T, w *testenv.World) {
@@ -74,7 +74,7 @@ func TestTheProfileWithGangsHasItsProgram(t *testing.T) {
 	assert.NotContains(t, string(template(w, namespace)), image)
 }
 
-func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestTheChartRefusesUnknownValues(t *testing.T) {
 	w := testenv.New(t)
 	for value, words := range map[string][]string{
 		"scheduler.replica=3":              {"replica"},

@@ -38,7 +38,7 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledInABurst(t *testing.T) {
 // scheduler lives on and the mix is exact.
 //
 // All pods are there before the first is scheduled: a ReplicaSet controller that
-// does not hear that a pod was created creates another, and then deletes the
+// does not get the answer that a pod was created creates another, and then deletes the
 // surplus by its own order, pods that are not Ready first, whatever their slots
 // are. To repair that is up to Berth's controller, which does not run here.
 func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
@@ -54,7 +54,7 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 			s = w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 		},
 		strike: func() { require.NoError(t, w.Cluster.StopComponent(cluster.APIServer)) },
-		// No one can be requested now; this is what was seen until then.
+		// The API server cannot be read now; this is what the watch has seen.
 		count:   func(string) int { return h.Bound() % burst },
 		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
 	})
@@ -148,7 +148,7 @@ func (p *pair) options() cluster.ProgramOptions {
 	o.LeaderElection = &p.election
 	p.started++
 	o.Name = fmt.Sprintf("replica-%d", p.started)
-	o.Groups = []string{o.Name} // by which the audit log tells them apart
+	o.Groups = []string{o.Name} // by which the audit log distinguishes them
 	return o
 }
 
@@ -180,7 +180,7 @@ func TestTheMixIsExactAfterTheLeaderIsKilledOrTerminated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := testenv.New(t, wide()...)
 			p := newPair(w)
-			struck := 0 // a scheduler that is told to end goes on binding what it has begun
+			struck := 0 // a scheduler that gets SIGTERM goes on binding what it has begun
 			bursts(w, 1, []int{60}, disturbance{
 				count: func(string) int { return struck },
 				strike: func() {

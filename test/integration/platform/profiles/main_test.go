@@ -46,7 +46,7 @@ func TestSecondSchedulerPlacesOnlyItsOwnPods(t *testing.T) {
 		builders.CapacityMix("other", 70, 2), builders.Deployment("other", 2, builders.SchedulerName(corev1.DefaultSchedulerName)))
 	w.RequireExact("web", split.New(70, 2), 20)
 	w.WaitSplit("other", "its pods are there", testenv.Split{Pending: 2})
-	w.StaysSplit(testenv.Short, "other", "nobody binds the pods of another scheduler", testenv.Split{Pending: 2})
+	w.StaysSplit(testenv.Short, "other", "no scheduler binds the pods of another one", testenv.Split{Pending: 2})
 }
 
 func TestReplacementSchedulerPlacesPodsOfBothNames(t *testing.T) {

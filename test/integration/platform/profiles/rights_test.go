@@ -65,7 +65,7 @@ const (
 )
 
 // The rights that no other test of the package uses.
-func TestRightsThatTakeAnOccasion(t *testing.T) {
+func TestEveryRemainingRightIsUsed(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	readDeployments(w)
 	expired := builders.SchedulingDecision("expired", time.Now().Add(-time.Minute))

@@ -43,7 +43,7 @@ func everyFeature(t *testing.T) *testenv.World {
 			require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, filepath.Dir(file)))
 		}
 	}
-	// The API server reads the objects of a kind in their order: once it knows the last ones, it knows all.
+	// The API server reads the objects of a kind in their order: once it has the last ones, it has all.
 	last := builders.ServiceAccount("berth-system", "last")
 	w.CreateForTest(builders.ClusterGrant(last.Name, last, builders.Rule("apps", []string{"deployments/scale"}, "get"))...)
 	w.Create(builders.Grant(last.Name, last, builders.Rule("", []string{"pods"}, "get"))...)

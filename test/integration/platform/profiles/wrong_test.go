@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// rule is a node rule as it stands in a configuration file.
+// rule is a node rule as it is in a configuration file.
 func rule(changes map[string]any) []any {
 	r := map[string]any{"name": "ours", "key": "example.com/spot", "operator": "Exists", "capacityType": "spot"}
 	maps.Copy(r, changes)

@@ -48,7 +48,7 @@ type sample struct {
 	mix      split.Mix
 	replicas int
 	wantSpot int
-	// wantSource is what the pods say about where their mix comes from.
+	// wantSource is the pods' annotation of where their mix comes from.
 	wantSource string
 	// gated: the pods' slots come with the opening of their gates, for the scheduler of those that name none.
 	gated bool
@@ -68,7 +68,7 @@ var samples = map[string]sample{
 // byWebhook is the one sample that needs the webhook.
 const byWebhook = "gated-by-webhook.yaml"
 
-func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
+func TestEverySampleIsAcceptedAndPlacedAsDocumented(t *testing.T) {
 	for file, s := range samples {
 		t.Run(file, func(t *testing.T) {
 			w := testenv.New(t, testenv.Roomy()...)
@@ -94,7 +94,7 @@ func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
 // sizeSample is the one sample that is about nodes and not about a mix.
 const sizeSample = "resource-limit.yaml"
 
-func TestTheSampleOfASizeIsPlacedAsItsCommentsSay(t *testing.T) {
+func TestTheSampleOfASizeIsPlacedAsDocumented(t *testing.T) {
 	node := func(name, os, arch string) cluster.NodeSpec {
 		return cluster.NodeSpec{Name: name, Labels: map[string]string{corev1.LabelOSStable: os, corev1.LabelArchStable: arch}}
 	}
@@ -115,7 +115,7 @@ func TestTheSampleOfASizeIsPlacedAsItsCommentsSay(t *testing.T) {
 // policySample is the one sample that is about how nodes are scored.
 const policySample = "scheduling-policy.yaml"
 
-func TestTheSampleOfPoliciesIsPlacedAsItsCommentsSay(t *testing.T) {
+func TestTheSampleOfPoliciesIsPlacedAsDocumented(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Controller(testenv.Impatient)
 	apply(w, policySample)
@@ -179,8 +179,8 @@ func TestNoSampleIsLeftOut(t *testing.T) {
 }
 
 // apply does what `kubectl apply --server-side --validate=strict` does: the API
-// server reads the text as it stands in the file, and refuses fields that it
-// does not know or finds twice.
+// server reads the text as it is in the file, and refuses unknown and
+// duplicate fields.
 func apply(w *testenv.World, file string) {
 	w.T.Helper()
 	client, err := dynamic.NewForConfig(w.Cluster.Config())
@@ -218,7 +218,7 @@ func documents(t *testing.T, path string) [][]byte {
 // recordSample is the one sample that the controller makes the workloads of.
 const recordSample = "record.yaml"
 
-func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
+func TestTheSampleOfARecordIsDeployedAsDocumented(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
@@ -238,7 +238,7 @@ func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
 		assert.Equal(t, want.split, w.SplitOf(pods), function)
 		for _, p := range pods {
 			assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
-			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation says")
+			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation has")
 		}
 		testenv.Read(w, want.workload, &corev1.Service{})
 	}

@@ -91,7 +91,7 @@ func TestAGroupIsBoundByTheMixThatItHasThen(t *testing.T) {
 	start(w)
 	train := builders.Deployment("train", 5)
 	together := group("train", 6, 300)
-	together.Spec.Bind.GroupLabelKey = "app" // the group of a ReplicaSet would want no more than its five replicas
+	together.Spec.Bind.GroupLabelKey = "app" // the group of a ReplicaSet would have no more than its five replicas
 	w.Create(builders.CapacityMix("train", 50, 0), together)
 	w.Create(train)
 	w.Reaches("members that wait have a nominated node", 5, func() int {
@@ -151,7 +151,7 @@ func refuseBinding(w *testenv.World, pod string) (allow func()) {
 	})
 }
 
-// A Reservation has no field for huge pages. Pods that request some are prepared and bound by what they request besides.
+// A Reservation has no field for huge pages. Pods that request some are prepared and bound by their other requests.
 func TestAGroupWithHugePagesIsBound(t *testing.T) {
 	const hugePages = corev1.ResourceName("hugepages-2Mi")
 	w := testenv.New(t, two()...)

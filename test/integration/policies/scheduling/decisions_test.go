@@ -76,7 +76,7 @@ func TestRecordsAreServedToThoseWhoMayGetThePod(t *testing.T) {
 	assert.Contains(t, body, w.Namespace)
 	assert.NotContains(t, body, "node-")
 	_, unknown := s.get(w.Namespace, "web-1", w.Token("default"))
-	assert.NotContains(t, unknown, "no record", "who may not get a pod is not told whether it has a record")
+	assert.NotContains(t, unknown, "no record", "an answer without the right to get the pod does not show whether it has a record")
 
 	s.records("web-0", decision.Bound)
 	code, body = s.get("kube-system", "web-0", w.Token("default"))

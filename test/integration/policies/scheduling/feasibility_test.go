@@ -138,13 +138,13 @@ func TestTheQualityOfServiceIsThatOfRequestsAndLimits(t *testing.T) {
 		template []template
 		want     corev1.PodQOSClass
 	}{
-		"nothing is set":                   {[]template{with(nil, nil)}, corev1.PodQOSBestEffort},
-		"requests equal limits":            {[]template{with(all, all)}, corev1.PodQOSGuaranteed},
-		"only limits: they are requested":  {[]template{with(nil, all)}, corev1.PodQOSGuaranteed},
-		"only requests":                    {[]template{with(all, nil)}, corev1.PodQOSBurstable},
-		"limits above requests":            {[]template{with(all, builders.Requests("2", "1Gi"))}, corev1.PodQOSBurstable},
-		"CPU alone is limited":             {[]template{with(nil, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")})}, corev1.PodQOSBurstable},
-		"one of two containers has limits": {[]template{with(all, all), second}, corev1.PodQOSBurstable},
+		"nothing is set":                    {[]template{with(nil, nil)}, corev1.PodQOSBestEffort},
+		"requests equal limits":             {[]template{with(all, all)}, corev1.PodQOSGuaranteed},
+		"only limits: requests follow them": {[]template{with(nil, all)}, corev1.PodQOSGuaranteed},
+		"only requests":                     {[]template{with(all, nil)}, corev1.PodQOSBurstable},
+		"limits above requests":             {[]template{with(all, builders.Requests("2", "1Gi"))}, corev1.PodQOSBurstable},
+		"CPU alone is limited":              {[]template{with(nil, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")})}, corev1.PodQOSBurstable},
+		"one of two containers has limits":  {[]template{with(all, all), second}, corev1.PodQOSBurstable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := builders.Pod("web", "web-0", test.template...)

@@ -40,7 +40,7 @@ func twenty() (nodes []cluster.NodeSpec) {
 // filled is how a preset filled a node.
 type filled struct {
 	pods int
-	// cpu is the share that is requested.
+	// cpu is the requested share.
 	cpu float64
 }
 
@@ -133,7 +133,7 @@ const (
 	width                              = left + 20*column + 10
 )
 
-// picture draws a row of bars for each preset: the height of a bar is the share of the node's CPU that is requested, and the
+// picture draws a row of bars for each preset: the height of a bar is the requested share of the node's CPU, and the
 // number above it is that of pods. Spot nodes are hatched.
 func picture(nodes []cluster.NodeSpec, presets []v1alpha1.ScorePreset, by map[v1alpha1.ScorePreset][]filled) string {
 	var b strings.Builder

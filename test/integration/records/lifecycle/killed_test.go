@@ -18,7 +18,7 @@ import (
 )
 
 // The controller is killed after some of its writes, again and again, while
-// records come, change and go, and once the API server stands still beside.
+// records come, change and go, and once the API server stalls as well.
 func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 	const (
 		records = 8
@@ -91,7 +91,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 	assert.Equal(t, newImage, s.image(name(1)+"-fn-0"))
 }
 
-// atRest reports whether all records that are not leaving report it of their last change.
+// atRest reports whether all records that are not being deleted have reported their last change.
 func (s *scene) atRest(most int) bool {
 	s.T.Helper()
 	list := testenv.List(s.World, &v1alpha1.DeploymentRecordList{}).Items

@@ -67,7 +67,7 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 	}
 	for kind := range ofKind {
 		// Knative is seen after a while.
-		testenv.WaitFor(s.World, "taken-"+kind, "the object of somebody else is not taken over", func(r *v1alpha1.DeploymentRecord) bool {
+		testenv.WaitFor(s.World, "taken-"+kind, "the object of another owner is not taken over", func(r *v1alpha1.DeploymentRecord) bool {
 			return condition(r, v1alpha1.ConditionDegraded).Reason == v1alpha1.ReasonNameTaken
 		})
 		testenv.WaitFor(s.World, "free-"+kind, "one is made", func(r *v1alpha1.DeploymentRecord) bool { return len(r.Status.ResourceRefs) == 1 })
@@ -121,7 +121,7 @@ func (s *scene) knativeAnnotations(name string) map[string]string {
 	return annotations
 }
 
-// The availability that is requested is a mix that the scheduler keeps.
+// The scheduler keeps the mix that a required availability is rendered to.
 func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	s := share(t)
 	r := record("cart", "add")
@@ -142,7 +142,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	assert.Equal(t, "100m", testenv.Read(s.World, "cart", &v1alpha1.ResourceLimit{}).Spec.CPU.String())
 }
 
-// A requested template that cannot be used is replaced, as in the original, and the record says why until it can be used.
+// A requested template that cannot be used is replaced, as in the original, and the record's condition has the reason until it can be used.
 func TestARequestedTemplateThatCannotBeUsedIsReplaced(t *testing.T) {
 	s := start(t)
 	r := s.create(hinted("cart", "kn"))
@@ -170,7 +170,7 @@ func TestARequestedTemplateThatCannotBeUsedIsReplaced(t *testing.T) {
 	s.restart(func(d *controller.Records) { d.Features.Knative = new(false) })
 	says("the feature is off", "template knative needs API group serving.knative.dev, and records.features.knative is off; template edge is used instead")
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.TemplateHint = "" })
-	says("no template is requested", "")
+	says("no templateHint", "")
 	s.delete("cart")
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package records_test has DeploymentRecords rendered, tracked and removed by
+// Package lifecycle_test has DeploymentRecords rendered, tracked and removed by
 // the companion controller on a real control plane.
 package lifecycle_test
 
@@ -110,7 +110,7 @@ func (s *scene) create(r *v1alpha1.DeploymentRecord) *v1alpha1.DeploymentRecord 
 	return s.settled(r.Name, v1alpha1.PhaseAvailable)
 }
 
-// degraded waits until a record is Degraded, and returns the condition that says why.
+// degraded waits until a record is Degraded, and returns the condition with the reason.
 func (s *scene) degraded(name string) metav1.Condition {
 	s.T.Helper()
 	return condition(s.settled(name, v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)

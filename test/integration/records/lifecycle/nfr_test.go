@@ -31,7 +31,7 @@ func enforced(name string, functions ...string) *v1alpha1.DeploymentRecord {
 	return r
 }
 
-// no one is where no Prometheus is.
+// nobody is a configuration whose Prometheus does not exist.
 func nobody(d *controller.Records) {
 	d.Prometheus.URL, d.NFR.IntervalSeconds = "http://127.0.0.1:1", 5
 }
@@ -49,7 +49,7 @@ func TestEnforcedReplicasSurviveAChange(t *testing.T) {
 		testenv.Becomes(s.World, "the change is there", image, func() string { return s.image("cart") })
 		assert.Equal(t, int32(4), *s.deployment("cart").Spec.Replicas)
 	}
-	// Where it is not enforced any more, the record says how many there are.
+	// Where it is not enforced any more, the record has how many there are.
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.Enforcement.Mode = v1alpha1.EnforcementObserve })
 	testenv.Becomes(s.World, "the record's replicas are back", int32(1), func() int32 { return *s.deployment("cart").Spec.Replicas })
 }
@@ -86,10 +86,10 @@ func TestWithoutPrometheusNothingHappens(t *testing.T) {
 }
 
 // measured starts a Prometheus server that sees records of the namespace use 1.75
-// cores each, which is worth 4 replicas, and a controller that asks it.
+// cores each, which is worth 4 replicas, and a controller that queries it.
 func measured(t *testing.T, records []string, changes ...func(*controller.Records)) *scene {
 	t.Helper()
-	// The ten minutes that are requested, and the five before them, are there from the start: points with times of their own.
+	// The ten minutes of the range query, and the five before them, are there from the start: points with times of their own.
 	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
 	began := next
 	var namespace string
@@ -124,14 +124,14 @@ func (s *scene) applied(name string, value int64) v1alpha1.AppliedRecommendation
 	}).Status.LastApplied[0]
 }
 
-// Recommendations stand in the status of every record, and are applied, step by
+// Recommendations are in the status of every record, and are applied, step by
 // step, to those that request it.
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
 	observed := record("observed", "add")
 	s.Create(enforced("enforced", "add"), observed)
 	s.settled("observed", v1alpha1.PhaseAvailable)
-	testenv.WaitFor(s.World, "observed", "the recommendation stands in the status", func(r *v1alpha1.DeploymentRecord) bool {
+	testenv.WaitFor(s.World, "observed", "the recommendation is in the status", func(r *v1alpha1.DeploymentRecord) bool {
 		i := slices.IndexFunc(r.Status.NFRRecommendations, func(n v1alpha1.NFRRecommendation) bool { return n.Dimension == v1alpha1.DimensionReplicas })
 		return i >= 0 && r.Status.NFRRecommendations[i].Target == 4 && condition(r, v1alpha1.ConditionNFRObserved).Reason == "PrometheusQueryOK"
 	})
@@ -154,7 +154,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	testenv.Becomes(s.World, "the image is there", newImage, func() string { return s.image("enforced") })
 	assert.Equal(t, int32(3), *s.deployment("enforced").Spec.Replicas)
 
-	// Who only observes writes to no workload.
+	// The mode Observe writes to no workload.
 	assert.Equal(t, int32(1), *s.deployment("observed").Spec.Replicas)
 	assert.Empty(t, s.Audit(func(r testenv.Request) bool {
 		return r.Write() && r.Name == "observed" && r.Resource == "deployments" && r.User == cluster.BerthRecordsUser && r.Verb == "patch" &&
@@ -184,7 +184,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// How long a recommendation has stood outlives the controller.
+// The time since when a recommendation holds outlives the controller.
 func TestARestartSkipsNoWindow(t *testing.T) {
 	const stability = 15 * time.Second
 	slow := func(d *controller.Records) {

@@ -44,7 +44,7 @@ func TestARecordBecomesAvailable(t *testing.T) {
 	assert.Equal(t, []string{v1alpha1.RecordFinalizer}, r.Finalizers)
 
 	assert.Equal(t, "Available", r.Status.Message)
-	assert.Equal(t, "edge", r.Status.Template, "nothing is said of the place: the first of equal ones")
+	assert.Equal(t, "edge", r.Status.Template, "no rule for the place: the first of equal ones")
 	for name, is := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse,
 	} {
@@ -164,7 +164,7 @@ func TestTheODGMIsOffByProfile(t *testing.T) {
 	assert.Equal(t, []string{"cart"}, s.deployments())
 }
 
-func TestWhatOthersAddStays(t *testing.T) {
+func TestFieldsThatOthersAddStay(t *testing.T) {
 	s := share(t)
 	s.create(record("cart", "add"))
 	d := s.deployment("cart")
@@ -196,7 +196,7 @@ func TestWhatOthersAddStays(t *testing.T) {
 }
 
 // A controller that starts again finds everything as it should be, and writes nothing.
-func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
+func TestASettledRecordIsNotWritten(t *testing.T) {
 	s := start(t)
 	for i := range 5 {
 		r := record(fmt.Sprint("cart-", i), "add", "remove")

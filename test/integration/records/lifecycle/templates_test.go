@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
+func TestTemplatesReportValidityAndTheirRecords(t *testing.T) {
 	s := start(t)
 	s.template("mine", serviceManifest)
 	s.template("secret", "{apiVersion: v1, kind: Secret, metadata: {name: \"${name}\"}}")
@@ -82,7 +82,7 @@ func TestFunctionsConnectToTheConfiguredZenohRouter(t *testing.T) {
 // serviceManifest is a manifest of a template.
 const serviceManifest = `{apiVersion: v1, kind: Service, metadata: {name: "${name}"}, spec: {ports: [{port: 80}]}}`
 
-// onRequest is a template that is used only where it is requested.
+// onRequest is a template that only a record's templateHint selects.
 func onRequest(name string, manifests ...string) *v1alpha1.DeploymentTemplate {
 	t := &v1alpha1.DeploymentTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	t.Spec.Selection.Base = []v1alpha1.BaseScore{{Score: -1000}}
@@ -174,7 +174,7 @@ func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
 	assert.Equal(t, before.Generation, s.deployment("cart").Generation)
 }
 
-func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
+func TestAnObjectOfAnotherOwnerIsNotTakenOver(t *testing.T) {
 	s := share(t)
 	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	s.Create(record("cart", "add"))

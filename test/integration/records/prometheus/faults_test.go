@@ -43,7 +43,7 @@ func answer(body string) fault {
 
 var empty = answer(`{"status":"success","data":{"resultType":"vector","result":[]}}`)
 
-// front stands before Prometheus, and answers itself where it is told to.
+// front is a proxy of Prometheus, and answers itself where it is configured to.
 type front struct {
 	URL string
 
@@ -77,7 +77,7 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// set has it answer itself from now on, and forgets what it was requested.
+// set has it answer itself from now on, and forgets the requests that it got.
 func (f *front) set(past, now fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,8 +105,8 @@ func exposeOthers(s *source) {
 
 var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory.Expression
 
-// First the range, and its mean; the instant only if that says nothing or 0.
-func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
+// First the range, and its mean; the instant only if that is empty or 0.
+func TestTheInstantIsQueriedOnlyWithoutTheRange(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
 	c := newClient(t, f.URL)
@@ -154,7 +154,7 @@ func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	}
 }
 
-// A server that is slower than five seconds. What does not answer is requested once, not once for each figure.
+// A server that is slower than five seconds is queried once, not once for each figure.
 func TestASlowServer(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
@@ -223,7 +223,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	assert.NotEqual(t, v1alpha1.ReasonPrometheusUnreachable, outcome.Reason, outcome.Message)
 }
 
-// Without requests there is no latency: Prometheus says NaN.
+// Without requests there is no latency: Prometheus returns NaN.
 func TestWithoutRequestsTheLatencyIsUnknown(t *testing.T) {
 	c := scraped(t)
 	observed, outcome := c.Observe(t.Context(), nfr.Component{Namespace: "idle", Record: "cart", Workload: "cart"}, shared.source.end)
@@ -234,7 +234,7 @@ func TestWithoutRequestsTheLatencyIsUnknown(t *testing.T) {
 }
 
 // A name is text to the real parser too, whatever is in it.
-func TestANameDoesNotGetOutOfTheQuery(t *testing.T) {
+func TestANameCannotEscapeTheQuery(t *testing.T) {
 	c := scraped(t)
 	for _, name := range []string{
 		`"}) or vector(1) or sum(last{x="`, `\"}) or vector(1) #`, `\`, "a\nb", "a\x00b", "é☃", "`", `{{.}}`, `.*`, `cart.fn.0`, `cart|.*`, `(`, `\Q`,

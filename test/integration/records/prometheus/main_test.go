@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus_test asks a real Prometheus server, which scrapes a source of
-// this package, what internal/records/prometheus asks it. It needs no control plane.
+// Package prometheus_test queries a real Prometheus server, which scrapes a source of
+// this package, as internal/records/prometheus does. It needs no control plane.
 package prometheus_test
 
 import (
@@ -18,7 +18,7 @@ import (
 // startTimeout covers a cold build of Prometheus.
 const startTimeout = 15 * time.Minute
 
-// shared is the server that all tests ask, and what it scrapes.
+// shared is the server that all tests query, and what it scrapes.
 var shared struct {
 	server *cluster.Prometheus
 	source *source

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// row is a load, what is requested of it, and what is recommended; 0 is no recommendation.
+// row is a load, its requirements, and what is recommended; 0 is no recommendation.
 type row struct {
 	load
 	asked                             int32

@@ -60,7 +60,7 @@ func (s *scene) every() map[string]call {
 	}
 }
 
-func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
+func TestACallIsFoundByItsCorrelation(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	assert.NotContains(t, s.stored("known").Annotations, v1alpha1.CorrelationIDAnnotation)
@@ -103,7 +103,7 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	assert.NotContains(t, s.stored("every").Annotations, v1alpha1.CorrelationIDAnnotation, "that of another call")
 }
 
-// rawCall makes a call that has no deadline of its own: only the header that tells the server has one. It returns the status
+// rawCall makes a call that has no deadline of its own: only the header for the server has one. It returns the status
 // and how long it took.
 func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Code, time.Duration) {
 	s.T.Helper()
@@ -131,7 +131,7 @@ func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Co
 	return codes.Code(code), took
 }
 
-func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
+func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
 	require.NoError(t, s.deploy(headUnit("known")))
 	require.NoError(t, servicetest.Err(s.runtime("known")))
@@ -166,7 +166,7 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
 }
 
-func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
+func TestAnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	require.NoError(t, s.Cluster.StopComponent(cluster.APIServer))
@@ -186,7 +186,7 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
+func TestAnUndeployableUnitIsRefused(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Records.TemplateNamespace = "berth-system" })
 	u := headUnit("x")
 	u.SelectedTemplate = new("mine")
@@ -215,7 +215,7 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	assert.Equal(t, "of-all", s.stored("x").Spec.TemplateHint)
 }
 
-func TestCR10WhatTheCRDRefusesIsRefusedByItsNameInTheProto(t *testing.T) {
+func TestRefusalsOfTheCRDHaveTheNamesOfTheProto(t *testing.T) {
 	s := serve(t)
 	for field, change := range map[string]func(*oaashead.DeploymentUnit){
 		"deployment_unit.id":                        func(u *oaashead.DeploymentUnit) { u.Id = "x" + strings.Repeat("ä", 2000) },
@@ -279,7 +279,7 @@ func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
 	assert.Equal(t, "plan", s.stored("x").Annotations[v1alpha1.WireRevisionAnnotation])
 }
 
-func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
+func TestTheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	s := serve(t)
 	other := testenv.New(t)
 	require.NoError(t, s.deploy(headUnit("x")))
@@ -297,8 +297,8 @@ func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	servicetest.Refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
 }
 
-// Who may not, or is not known, changes nothing, and nothing is even asked of the API server.
-func TestWhoMayNotChangesNothing(t *testing.T) {
+// A caller without the right, or an unknown one, changes nothing and causes no request to the API server.
+func TestUnauthorizedCallersChangeNothing(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	before := s.stored("known")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploymentwire_test calls the services of DeploymentRecords of a running controller as their clients do: with the
+// Package wire_test calls the services of DeploymentRecords of a running controller as their clients do: with the
 // messages of either published revision. What becomes of a record is not looked at here: where it matters, the test writes
 // a record's status itself.
 package wire_test

@@ -52,7 +52,7 @@ func TestThePublishedExamples(t *testing.T) {
 }
 
 // requireRendered demands what the published images read: functions listen where the unit configures it, and the ODGM has its number and
-// knows where each method is called.
+// has where each method is called.
 func (s *scene) requireRendered(u *oaashead.DeploymentUnit) {
 	s.T.Helper()
 	var list appsv1.DeploymentList

@@ -36,7 +36,7 @@ func (s *scene) gone(id string) {
 	})
 }
 
-func TestCR01AClientOfThePlansRevision(t *testing.T) {
+func TestAClientOfThePlansRevision(t *testing.T) {
 	s := serve(t)
 	c := s.plan()
 	deployed, err := c.Deploy(s.As(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
@@ -75,7 +75,7 @@ func TestCR01AClientOfThePlansRevision(t *testing.T) {
 	servicetest.Refused(t, err, codes.NotFound, "", "Shop.Cart")
 }
 
-func TestCR02AClientOfTheLatestRevision(t *testing.T) {
+func TestAClientOfTheLatestRevision(t *testing.T) {
 	s := serve(t)
 	s.AddNodes(cluster.Nodes("", 3)...)
 	c := s.head()
@@ -157,7 +157,7 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	servicetest.Refused(t, err, codes.NotFound, "")
 }
 
-func TestCR02HealthOfTheEnvironment(t *testing.T) {
+func TestHealthOfTheEnvironment(t *testing.T) {
 	s := serve(t)
 	crm := oaashead.NewCrmInfoServiceClient(s.Conn())
 	ask := func() *oaashead.CrmEnvHealth {
@@ -191,7 +191,7 @@ func TestCR02HealthOfTheEnvironment(t *testing.T) {
 }
 
 // Whatever client a record is of, or none, the clients of all revisions that have these names can decode it.
-func TestCR02TheFormerNamesOfTheLists(t *testing.T) {
+func TestTheFormerNamesOfTheListsAreServed(t *testing.T) {
 	s := serve(t)
 	head := headUnit("a-head")
 	head.OdgmConfig = &oaashead.OdgmConfig{Collections: []string{"carts"}}
@@ -239,7 +239,7 @@ func TestCR02TheFormerNamesOfTheLists(t *testing.T) {
 	servicetest.Refused(t, err, codes.NotFound, "")
 }
 
-// A unit from which nothing tells the revision of its client has a status that clients of either can decode.
+// A unit in which nothing shows the revision of its client has a status that clients of either can decode.
 func TestAStatusThatEveryRevisionDecodes(t *testing.T) {
 	s := serve(t)
 	seed := &oaasplan.DeploymentUnit{
@@ -259,7 +259,7 @@ func TestAStatusThatEveryRevisionDecodes(t *testing.T) {
 }
 
 // Clients of both revisions see each other's deployments.
-func TestCR03BothRevisionsAtOneServer(t *testing.T) {
+func TestOneServerServesBothRevisions(t *testing.T) {
 	s := serve(t)
 	conn := s.Conn()
 	plan, head := oaasplan.NewDeploymentServiceClient(conn), oaashead.NewDeploymentServiceClient(conn)
@@ -282,7 +282,7 @@ func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 	assert.Equal(t, "0.9995", *s.stored("old").Spec.NFRRequirements.Availability)
 }
 
-func TestCR04TheAliasHealthAndReflection(t *testing.T) {
+func TestTheAliasHealthAndReflectionAreServed(t *testing.T) {
 	s := serve(t)
 	alias := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: renamed{s.Dial(nil)}})
 	require.NoError(t, servicetest.Err(alias.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})))
@@ -344,8 +344,8 @@ func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	assert.Equal(t, oaashead.HealthCheckResponse_NOT_SERVING, r.Status)
 }
 
-// Names that neither client knows are kept and shown.
-func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
+// Names that neither client has are kept and shown.
+func TestFieldsForAnotherClusterAreKept(t *testing.T) {
 	s := serve(t)
 	u := planUnit("x")
 	u.TargetCluster, u.TargetEnv = "no such cluster", "no such environment"
@@ -392,7 +392,7 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 		return got == "registry.example/add:2", got
 	})
 
-	// An ODGM is requested, and the profile has none.
+	// The unit requires an ODGM, and the profile has none.
 	asks := unit("registry.example/add:1", 0)
 	asks.DeploymentUnit.Id, asks.DeploymentUnit.Functions[0].ProvisionConfig.WasmModuleUrl = "wasm", new("https://registry.example/a.wasm")
 	_, err := s.head().Deploy(s.As(s.Editor), asks)

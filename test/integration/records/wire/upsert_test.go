@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/test/wire/oaashead"
 )
 
-func TestCR05IDsAndNames(t *testing.T) {
+func TestIDsAreKeptAndNamesAreDerived(t *testing.T) {
 	s := serve(t)
 	for id, name := range map[string]string{
 		"My_Deployment.ID@Prod":        "my-deployment-id-prod",
@@ -77,7 +77,7 @@ func colliding(i int) (first, second, name string) {
 	return first, second, name
 }
 
-func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
+func TestTheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	s := serve(t)
 	var calls errgroup.Group
 	calls.SetLimit(4)
@@ -107,7 +107,7 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	require.NoError(t, calls.Wait())
 	assert.Equal(t, 100, s.count())
 
-	// No one's record is not taken over.
+	// A record without an id is not taken over.
 	s.Create(&v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}})
 	servicetest.Refused(t, s.deploy(headUnit("by-hand")), codes.AlreadyExists, "", "by-hand")
 	got, err := s.status("by-hand")
@@ -115,7 +115,7 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	assert.Equal(t, "by-hand", got.Deployment.Id)
 }
 
-func TestCR07DeployIsAnUpsert(t *testing.T) {
+func TestDeployIsAnUpsert(t *testing.T) {
 	s := serve(t)
 	u := headUnit("x")
 	require.NoError(t, s.deploy(u))
@@ -128,7 +128,7 @@ func TestCR07DeployIsAnUpsert(t *testing.T) {
 	assert.Equal(t, first.Generation, s.stored("x").Generation)
 	assert.Equal(t, first.ResourceVersion, s.stored("x").ResourceVersion, "not a write")
 
-	// What people and the controller added stays; what the unit says changes.
+	// What users and the controller added stays; what the unit has changes.
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) {
 		r.Labels["team"], r.Finalizers = "ml", []string{"test.berth.dev/hold"}
 		r.Spec.Addons = &[]v1alpha1.Addon{}
@@ -169,7 +169,7 @@ func TestCR07DeployIsAnUpsert(t *testing.T) {
 	assert.Equal(t, strings.TrimPrefix(spec.ClassKey, "class "), strings.TrimPrefix(spec.Functions[0].Image, "image:"))
 }
 
-// Two that create the same at the same time have one record, and both are told that it is accepted.
+// Two that create the same at the same time have one record, and both get the answer that it is accepted.
 func TestTwoFirstDeploysAreOne(t *testing.T) {
 	s := serve(t)
 	var calls errgroup.Group
@@ -180,7 +180,7 @@ func TestTwoFirstDeploysAreOne(t *testing.T) {
 	assert.EqualValues(t, 1, s.stored("x").Generation)
 }
 
-func TestCR11DeleteIsIdempotentWhileItIsOnItsWay(t *testing.T) {
+func TestDeleteIsIdempotentWhileItRuns(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("x")))
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) { r.Finalizers = []string{v1alpha1.RecordFinalizer} })

@@ -44,7 +44,7 @@ type descriptor struct {
 	Platform    map[string]string `json:"platform,omitempty"`
 }
 
-// epoch stands for every time stamp, so that digests depend on content alone.
+// epoch replaces every time stamp, so that digests depend on content alone.
 var epoch = time.Unix(0, 0).UTC()
 
 func main() {

@@ -104,7 +104,7 @@ func run(ctx context.Context, self, podSubnet, endpoint string) error {
 		if err == nil {
 			err = apply(list, self, subnet)
 		}
-		// Say a failure once, not at each attempt.
+		// Print a failure once, not at each attempt.
 		if err != nil && err.Error() != last {
 			log.Print(err)
 			last = err.Error()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command proxystart stands at /usr/local/bin/kube-proxy in the kube-proxy
+// Command proxystart is installed as /usr/local/bin/kube-proxy in the kube-proxy
 // image. The image carries both iptables flavours; which one a node uses is
 // seen from the rules already in its network namespace (kubelet and the
 // container engine put some there), so this picks the flavour that holds more,
