@@ -23,7 +23,7 @@ func (c *Controller) closed(
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
-		return nil, false, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return nil, false, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	gone, others := append(c.evicted(w), v.Pod.UID), []types.UID(nil)
 	for _, h := range w.Placeholders {
