@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes every generated file of apis/, manifests/, docs/reference/ and test/wire/, and the table of docs/architecture.md. The generators are pinned in hack/tools/go.mod and built by
+# Writes every generated file of apis/, manifests/, docs/reference/ and test/wire/, and the tables in docs/architecture.md,
+# docs/rebalancing.md and docs/monitoring.md. The generators are pinned in hack/tools/go.mod and built by
 # the go command, so this works offline once the modules are cached, and gives the same bytes every time.
 # Old output needs no removal first: the generators skip it by its build tag and write over it.
 set -euo pipefail

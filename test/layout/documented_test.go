@@ -4,7 +4,6 @@ package layout_test
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"berth.dev/berth/hack/codegen/metricsource"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 var (
@@ -33,33 +32,22 @@ func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
 	assert.Equal(t, inCode, inPage, "docs/labels.md and the constants below AnnotationPrefix differ")
 }
 
-// A verdict of the rebalancer is explained on the page that users read: a reason that the table does not have is no help.
+// A user looks up the reason of a status on the first page, and the operator finds on the second one what to do about it.
 func TestEveryReasonOfTheRebalancerIsDocumented(t *testing.T) {
-	var rows strings.Builder
-	for line := range strings.Lines(read(t, "docs/rebalancing.md")) {
-		if strings.HasPrefix(line, "| `") {
-			rows.WriteString(strings.SplitN(line, "|", 3)[1])
+	for _, page := range []string{"docs/rebalancing.md", "docs/monitoring.md"} {
+		var rows strings.Builder
+		for line := range strings.Lines(read(t, page)) {
+			if strings.HasPrefix(line, "| `") {
+				rows.WriteString(strings.SplitN(line, "|", 3)[1])
+			}
 		}
-	}
-	reasons := slices.Concat(reasonsOf(t, "../../internal/mix/rebalance"), reasonsOf(t, "../../controllers/mix/rebalance"))
-	require.Greater(t, len(reasons), 30)
-	for _, r := range reasons {
-		if r != "Move" { // nothing is in the way
-			assert.Contains(t, rows.String(), "`"+r+"`", "docs/rebalancing.md has no row for it")
+		reasons := rebalance.Reasons()
+		require.Greater(t, len(reasons), 40)
+		for _, r := range reasons {
+			if page == "docs/rebalancing.md" && r.Meaning != "" || page == "docs/monitoring.md" && r.Action != "" {
+				assert.Contains(t, rows.String(), "`"+r.Name+"`", "%s has no row for it: run make generate", page)
+			}
 		}
+		assert.NotContains(t, rows.String(), "`NoSuchReason`", "it can fail")
 	}
-	assert.NotContains(t, rows.String(), "`NoSuchReason`", "it can fail")
-}
-
-// reasonsOf are the values of a package's constants whose names begin with Reason.
-func reasonsOf(t *testing.T, dir string) (values []string) {
-	t.Helper()
-	s, err := metricsource.Read(dir)
-	require.NoError(t, err)
-	for name, value := range s.Constants {
-		if strings.HasPrefix(name, "Reason") {
-			values = append(values, value)
-		}
-	}
-	return values
 }

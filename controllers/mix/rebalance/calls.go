@@ -95,7 +95,7 @@ func (c *Controller) replica(ctx context.Context, w *evaluation, v rebalance.Ver
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
 		return nil, w.changed(v)
 	case err != nil:
-		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
 	}
 	return pod, nil
 }
@@ -141,11 +141,11 @@ func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.V
 		return err
 	})
 	if err != nil {
-		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+		return w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
 	}
 	w.crowded = rebalance.Crowded(next, quotas.Items)
-	if ok, reason, message := rebalance.Creatable(next, pod, quotas.Items, ranges.Items); !ok {
-		return w.hold(v, reason, holdRefused, "%s", message)
+	if refusal := rebalance.Creatable(next, pod, quotas.Items, ranges.Items); refusal.Reason != nil {
+		return w.hold(v, refusal.Reason, holdRefused, "%s", refusal.Message)
 	}
 	return nil
 }

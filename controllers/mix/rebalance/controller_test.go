@@ -197,7 +197,7 @@ func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
 	p.State.SetPod(podOfSet("a", "on-demand"))
 	p.reconcile(t, "shop")
 	e, _ := p.Workloads.Get(keyOfSet)
-	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
+	assert.Equal(t, rebalance.ReasonInvalidWindow, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
 
 	p.State.SetPod(podOfSet("a", "spot"))
@@ -299,17 +299,17 @@ func TestRefusal(t *testing.T) {
 	tests := map[string]struct {
 		err     error
 		budgets int // that select the pod
-		want    rebalance.Reason
+		want    *rebalance.Reason
 		hold    time.Duration
 	}{
 		"a budget allows no disruption":  {budgetRefusal(), 0, rebalance.ReasonPDB, holdRefused},
-		"the API server has too much":    {apierrors.NewTooManyRequests("not now", 0), 1, ReasonRefused, holdRefused},
+		"the API server has too much":    {apierrors.NewTooManyRequests("not now", 0), 1, rebalance.ReasonRefused, holdRefused},
 		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("no")), 2, rebalance.ReasonOverlappingPDBs, holdRefused},
-		"a webhook cannot be called":     {apierrors.NewInternalError(errors.New("no")), 1, ReasonEvictionFailed, holdRefused},
-		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), 0, ReasonChanged, holdChanged},
-		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), 0, ReasonChanged, holdChanged},
-		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), 0, ReasonRefused, holdRefused},
-		"the API server cannot be found": {errors.New("connection refused"), 0, ReasonRefused, holdRefused},
+		"a webhook cannot be called":     {apierrors.NewInternalError(errors.New("no")), 1, rebalance.ReasonEvictionFailed, holdRefused},
+		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), 0, rebalance.ReasonChanged, holdChanged},
+		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), 0, rebalance.ReasonChanged, holdChanged},
+		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), 0, rebalance.ReasonRefused, holdRefused},
+		"the API server cannot be found": {errors.New("connection refused"), 0, rebalance.ReasonRefused, holdRefused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	p := testController(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
 	e := &workloads.Entry{Group: group(od)}
-	say := func(r rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
+	say := func(r *rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonMixBudget)

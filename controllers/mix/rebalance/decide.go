@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,20 +24,6 @@ const (
 	holdInsufficientCapacity = time.Minute
 	holdRefused              = 30 * time.Second
 	holdChanged              = 200 * time.Millisecond
-)
-
-// Reasons of holds that internal/mix/rebalance does not have: they come from I/O.
-const (
-	// ReasonCapacityUnproven: it could not be found out whether there is capacity.
-	ReasonCapacityUnproven rebalance.Reason = "CapacityUnproven"
-	// ReasonChanged: the pod has changed since the decision.
-	ReasonChanged rebalance.Reason = "PodChanged"
-	// ReasonRefused: the API server refused the eviction for a reason of its own.
-	ReasonRefused rebalance.Reason = "EvictionRefused"
-	// ReasonEvictionFailed: the API server could not carry the eviction out, as where an admission webhook cannot be called.
-	ReasonEvictionFailed rebalance.Reason = "EvictionFailed"
-	// ReasonInvalidWindow: spec.rebalance.windows, or a window in annotations, is invalid, so nothing is moved.
-	ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
 )
 
 // decide moves what may be moved, one replica after the other, and leaves the verdict about the workload.
@@ -60,7 +45,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 
 // decideNothing is for a workload whose settings cannot be read. Where nothing has to move, nothing is blocked.
 func (c *Controller) decideNothing(ctx context.Context, w *evaluation) {
-	w.Verdict = rebalance.Verdict{Reason: ReasonInvalidWindow, Message: w.invalid.Error()}
+	w.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInvalidWindow, Message: w.invalid.Error()}
 	if w.WrongSince.IsZero() {
 		w.Verdict = rebalance.Verdict{Reason: rebalance.ReasonOnTarget}
 	}
@@ -141,7 +126,7 @@ func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Po
 }
 
 // hold is a verdict that holds for a while.
-func (w *evaluation) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
+func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
 	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 	v.RetryAt = w.now.Add(d)
 	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
@@ -149,11 +134,8 @@ func (w *evaluation) hold(v rebalance.Verdict, r rebalance.Reason, d time.Durati
 
 // changed holds a replica that is not what was decided about.
 func (w *evaluation) changed(v rebalance.Verdict) *workloads.Hold {
-	return w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+	return w.hold(v, rebalance.ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 }
-
-// ofOneReplica are the reasons of holds that do not hold for the other replicas of a workload.
-var ofOneReplica = []rebalance.Reason{rebalance.ReasonInsufficientCapacity, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
 
 // holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
 // one replica it would for the next: then all are left alone.
@@ -166,7 +148,7 @@ func (w *evaluation) holdBack(hold *workloads.Hold) {
 		held = map[string]workloads.Hold{}
 	}
 	held[string(hold.Verdict.Pod.UID)] = *hold
-	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) && !w.differ(hold.Verdict.Reason) {
+	if hold.Verdict.Reason.Holds(&w.Group) {
 		for _, s := range w.Group.Assignments {
 			held[string(s.Pod.UID)] = *hold
 		}
@@ -211,20 +193,13 @@ func (w *evaluation) dueAt(at time.Time) {
 	}
 }
 
-// quietReasons pass by themselves within moments, or are the desired state: no event is recorded for them.
-var quietReasons = []rebalance.Reason{
-	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
-	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, rebalance.ReasonStaleView,
-	ReasonChanged,
-}
-
 // report records an event when what blocks a workload has changed.
 func (c *Controller) report(e *workloads.Entry) {
 	r := e.Verdict.Reason
 	if r == e.Reported {
 		return
 	}
-	if slices.Contains(quietReasons, r) {
+	if r.Quiet {
 		if r == rebalance.ReasonOnTarget {
 			e.Reported = r
 		}

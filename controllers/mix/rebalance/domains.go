@@ -18,7 +18,7 @@ func (c *Controller) domains(
 ) (simulation.Domains, *workloads.Hold) {
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
-		return simulation.Domains{}, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return simulation.Domains{}, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	var others []simulation.Holder
 	for _, h := range w.Placeholders {

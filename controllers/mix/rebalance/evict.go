@@ -42,14 +42,14 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
-		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return "", w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := c.snapshot.Fits(ctx, simulation.Question{
 		Pod: pod, Next: next.admitted, Gone: slices.Concat(c.evicted(w), others,
 			[]types.UID{pod.UID}), Nodes: c.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
 	})
 	if err != nil {
-		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return "", w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	if !answer.Fits {
 		return "", w.hold(v, rebalance.ReasonInsufficientCapacity, holdInsufficientCapacity,
@@ -165,7 +165,7 @@ func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Ver
 	}
 	live, err := c.livePods(ctx, &w.Group)
 	if err != nil {
-		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read the pods of the workload: %v", err)
+		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read the pods of the workload: %v", err)
 	}
 	if what := rebalance.Differs(&w.Group, moved(w.Moves), live); what != "" {
 		return nil, w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)

@@ -118,7 +118,7 @@ func (s *server) client() *fake.Clientset {
 	return c
 }
 
-func (p *fixture) reasonOf(t *testing.T, pod string) rebalance.Reason {
+func (p *fixture) reasonOf(t *testing.T, pod string) *rebalance.Reason {
 	t.Helper()
 	e, known := p.Workloads.Get(strayKey)
 	require.True(t, known)

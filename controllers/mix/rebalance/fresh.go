@@ -50,7 +50,7 @@ func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Ve
 	}
 	switch {
 	case err != nil:
-		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the mix: %v", err)
+		return w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read the mix: %v", err)
 	case what != "":
 		return w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)
 	}

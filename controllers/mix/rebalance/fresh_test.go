@@ -38,21 +38,21 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 		mix    string
 		now    *metav1.PartialObjectMetadata
 		err    error
-		want   rebalance.Reason // "" for no hold
+		want   *rebalance.Reason // nil for no hold
 		words  string
 	}{
-		"a CapacityMix is as it was":         {named, "web", object("mix", 3, "0"), nil, "", ""},
+		"a CapacityMix is as it was":         {named, "web", object("mix", 3, "0"), nil, nil, ""},
 		"a CapacityMix was changed":          {named, "web", object("mix", 4, "0"), nil, rebalance.ReasonStaleView, "CapacityMix web was changed"},
 		"a CapacityMix is another one":       {named, "web", object("other", 3, "0"), nil, rebalance.ReasonStaleView, "CapacityMix web was changed"},
 		"a CapacityMix is gone":              {named, "web", nil, nil, rebalance.ReasonStaleView, "CapacityMix web is gone"},
-		"a CapacityMix cannot be read":       {named, "web", nil, errors.New("away"), ReasonCapacityUnproven, "away"},
-		"annotations are as they were":       {half, "", object("db", 9, "50"), nil, "", ""},
+		"a CapacityMix cannot be read":       {named, "web", nil, errors.New("away"), rebalance.ReasonCapacityUnproven, "away"},
+		"annotations are as they were":       {half, "", object("db", 9, "50"), nil, nil, ""},
 		"annotations were changed":           {half, "", object("db", 9, "51"), nil, rebalance.ReasonStaleView, "annotations of StatefulSet db was changed"},
 		"annotations are invalid":            {half, "", object("db", 9, "most"), nil, rebalance.ReasonStaleView, "annotations of StatefulSet db was changed"},
 		"their object is gone":               {half, "", nil, nil, rebalance.ReasonStaleView, "StatefulSet db is gone"},
 		"their object is another one":        {half, "", object("other", 9, "50"), nil, rebalance.ReasonStaleView, "StatefulSet db is gone"},
-		"their object cannot be read":        {half, "", nil, errors.New("away"), ReasonCapacityUnproven, "away"},
-		"the default is in no object at all": {&policy.Policy{Source: policy.SourceDefault}, "", nil, errors.New("not read"), "", ""},
+		"their object cannot be read":        {half, "", nil, errors.New("away"), rebalance.ReasonCapacityUnproven, "away"},
+		"the default is in no object at all": {&policy.Policy{Source: policy.SourceDefault}, "", nil, errors.New("not read"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
@@ -65,7 +65,7 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 			w.Group.Key, w.Group.Policy = keyOfSet, c.policy
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "db-0", UID: "a"}}
 			hold := p.checkMix(t.Context(), w, v, podOfSet("a", "spot"))
-			if c.want == "" {
+			if c.want == nil {
 				require.Nil(t, hold)
 				return
 			}

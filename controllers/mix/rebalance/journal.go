@@ -26,9 +26,6 @@ import (
 )
 
 const (
-	// ReasonUnrecorded means that the move could not be recorded for the next leader, so it is not begun.
-	ReasonUnrecorded rebalance.Reason = "MoveUnrecorded"
-
 	journalKey   = "moves"
 	writerKey    = "writer"
 	journalOwner = "berth-controller-moves"
@@ -194,7 +191,7 @@ func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.
 	c.journal.note(&with, w.now)
 	if err := c.writeJournal(ctx); err != nil {
 		c.journal.note(&w.Entry, w.now)
-		return w.hold(v, ReasonUnrecorded, holdRefused, "%v", err)
+		return w.hold(v, rebalance.ReasonUnrecorded, holdRefused, "%v", err)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 			k.refuse = refuse
 			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
-			assert.Equal(t, ReasonUnrecorded, p.reasonOf(t, ""))
+			assert.Equal(t, rebalance.ReasonUnrecorded, p.reasonOf(t, ""))
 			e, _ := p.Workloads.Get(strayKey)
 			for _, h := range e.Held {
 				assert.Contains(t, h.Verdict.Message, "journal of moves")

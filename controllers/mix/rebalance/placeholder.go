@@ -165,7 +165,7 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 			return hold
 		}
 		if !c.end(ctx, w, h, holderUsed) {
-			return w.hold(v, ReasonCapacityUnproven, holdAssignment, "placeholder %s could not be deleted", h.Name)
+			return w.hold(v, rebalance.ReasonCapacityUnproven, holdAssignment, "placeholder %s could not be deleted", h.Name)
 		}
 	}
 	if hold = c.evict(ctx, w, v, node, again); hold != nil {

@@ -165,7 +165,7 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 
 func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
 	list := []workloads.Placeholder{{UID: "a"}, {UID: "b"}}
-	about := func(reason rebalance.Reason, message string) func(workloads.Placeholder) rebalance.Verdict {
+	about := func(reason *rebalance.Reason, message string) func(workloads.Placeholder) rebalance.Verdict {
 		return func(h workloads.Placeholder) rebalance.Verdict {
 			if h.UID == "b" {
 				return rebalance.Verdict{Reason: reason, Message: message}

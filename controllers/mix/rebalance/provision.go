@@ -20,9 +20,6 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// ReasonNoPlaceholder means that no node has free capacity, and a placeholder could not be created either.
-const ReasonNoPlaceholder rebalance.Reason = "PlaceholderRefused"
-
 // provision requests the capacity that the replacement of a replica needs, by a placeholder pod. Either there is one then,
 // or the replica is held back.
 func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.Verdict) {
@@ -65,7 +62,7 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	var volumes []*corev1.NodeSelector
 	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, next.admitted); return err })
 	if err != nil {
-		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	size := c.Placeholders.SizeOf(next.admitted)
 	domains, hold := c.domains(ctx, w, v, next.admitted, simulation.Holder{Replica: v.Pod.UID, Labels: placeholder.Labels(v.Pod.UID, size)})
@@ -103,5 +100,6 @@ func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verd
 // refused holds a workload back that would need a placeholder and gets none.
 func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
-	return w.hold(v, ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
+	return w.hold(v, rebalance.ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message,
+		fmt.Sprintf(format, args...))
 }

@@ -35,10 +35,10 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 		return w.hold(v, rebalance.ReasonOverlappingPDBs, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
 	case apierrors.IsInternalError(err):
 		w.count(resultError)
-		return w.hold(v, ReasonEvictionFailed, holdRefused, "the API server could not carry out the eviction of pod %s: %v", v.Pod.Name, err)
+		return w.hold(v, rebalance.ReasonEvictionFailed, holdRefused, "the API server could not carry out the eviction of pod %s: %v", v.Pod.Name, err)
 	}
 	w.count(resultError)
-	return w.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
+	return w.hold(v, rebalance.ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
 }
 
 // refused has a workload back off after an eviction that was refused, as after a move that failed: the attempt alone may have
@@ -46,7 +46,7 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 // again with the shortest pause.
 func (c *Controller) refused(w *evaluation, hold *workloads.Hold) {
 	v := hold.Verdict
-	if v.Reason == ReasonChanged {
+	if v.Reason == rebalance.ReasonChanged {
 		return
 	}
 	r := workloads.Refusal{Reason: v.Reason, Message: v.Message, Labels: v.Pod.Labels}
@@ -78,7 +78,7 @@ func (w *evaluation) forgetRefusal() {
 // refusedBy identifies what refuses an eviction: the reason with the budgets of the pod. How many disruptions a budget allows
 // counts only where it was what refused: for others it changes with every pod that restarts.
 func refusedBy(r *workloads.Refusal, budgets []rebalance.DisruptionBudget) string {
-	text := []string{string(r.Reason)}
+	text := []string{r.Reason.Name}
 	for _, b := range rebalance.Selecting(budgets, r.Labels) {
 		one := fmt.Sprintf("%s/%d", b.UID, b.Generation)
 		if r.Reason == rebalance.ReasonPDB {

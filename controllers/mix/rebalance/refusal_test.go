@@ -32,7 +32,7 @@ func TestARefusedEvictionBacksOffLikeAMoveThatFailed(t *testing.T) {
 	assert.LessOrEqual(t, attempts, int(6*time.Hour/p.MaxBackoff)+10)
 	assert.GreaterOrEqual(t, attempts, 3)
 	e, _ := p.Workloads.Get(strayKey)
-	assert.Equal(t, ReasonEvictionFailed, e.Verdict.Reason)
+	assert.Equal(t, rebalance.ReasonEvictionFailed, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "failed calling webhook")
 	assert.Equal(t, int32(attempts), e.Failures)
 
@@ -43,7 +43,7 @@ func TestARefusedEvictionBacksOffLikeAMoveThatFailed(t *testing.T) {
 	p.Clock.(*clocktesting.FakeClock).Step(p.MaxBackoff)
 	p.reconcile(t, "shop")
 	e, _ = p.Workloads.Get(strayKey)
-	assert.Equal(t, ReasonRefused, e.Verdict.Reason)
+	assert.Equal(t, rebalance.ReasonRefused, e.Verdict.Reason)
 	assert.Equal(t, int32(1), e.Failures, "another cause")
 
 	delete(s.on, "evict")
@@ -57,14 +57,14 @@ func TestARefusedEvictionBacksOffLikeAMoveThatFailed(t *testing.T) {
 func TestAPauseAfterARefusalEndsWithTheBudgetThatRefused(t *testing.T) {
 	budget := rebalance.DisruptionBudget{Name: "b", UID: "b", Generation: 1, Selector: labels.Everything(), Allowed: 1}
 	for name, tc := range map[string]struct {
-		reason rebalance.Reason
+		reason *rebalance.Reason
 		change func(*rebalance.DisruptionBudget)
 		ends   bool
 	}{
 		"nothing changed":                        {rebalance.ReasonPDB, func(*rebalance.DisruptionBudget) {}, false},
 		"the budget was changed":                 {rebalance.ReasonPDB, func(b *rebalance.DisruptionBudget) { b.Generation++ }, true},
 		"the budget allows another number":       {rebalance.ReasonPDB, func(b *rebalance.DisruptionBudget) { b.Allowed = 0 }, true},
-		"a webhook refused, not the budget":      {ReasonRefused, func(b *rebalance.DisruptionBudget) { b.Allowed = 0 }, false},
+		"a webhook refused, not the budget":      {rebalance.ReasonRefused, func(b *rebalance.DisruptionBudget) { b.Allowed = 0 }, false},
 		"the budget does not select it any more": {rebalance.ReasonOverlappingPDBs, func(b *rebalance.DisruptionBudget) { b.Selector = labels.Nothing() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

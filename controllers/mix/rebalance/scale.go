@@ -200,7 +200,7 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	case !ok:
 		return w.hold(v, rebalance.ReasonStaleView, holdUnread, "the scale of %s has not been read yet", w.Group.Workload)
 	case err != nil:
-		return w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	case w.Group.MinReady < s.minReady: // it is decided again with it
 		w.MinReady, w.Group.MinReady = s.minReady, s.minReady
 	}

@@ -64,7 +64,7 @@ func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
 	})
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
-	assert.Equal(t, ReasonCapacityUnproven, p.reasonOf(t, ""))
+	assert.Equal(t, rebalance.ReasonCapacityUnproven, p.reasonOf(t, ""))
 }
 
 // The scale tells how many pods have to be back once it has been the number of pods: an owner may count something else.
@@ -112,7 +112,7 @@ func TestAScaleThatIsNotAnsweredHoldsItsWorkloadOnly(t *testing.T) {
 	close(released)
 	assert.Eventually(t, func() bool {
 		p.again(t, holdUnread)
-		return p.reasonOf(t, "") == ReasonCapacityUnproven
+		return p.reasonOf(t, "") == rebalance.ReasonCapacityUnproven
 	}, 10*time.Second, time.Millisecond)
 	assert.Empty(t, s.evicted)
 	assert.Zero(t, p.clusterNow().GraceUntil)

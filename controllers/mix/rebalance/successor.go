@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +61,9 @@ func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.V
 	if next.admitted, hold = c.admit(ctx, w, v, pod, &next); hold != nil {
 		return next, hold
 	}
-	reason, message := rebalance.Steered(next.admitted, next.from, c.Profile.SchedulerNames, c.State.Classifier.Pins)
-	if reason != "" {
-		return next, w.unproven(v, reason, "%s", message)
+	steered := rebalance.Steered(next.admitted, next.from, c.Profile.SchedulerNames, c.State.Classifier.Pins)
+	if steered.Reason != nil {
+		return next, w.unproven(v, steered.Reason, "%s", steered.Message)
 	}
 	w.Unproven, w.admitted = 0, next
 	return next, nil
@@ -79,7 +78,7 @@ func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Ver
 		return nextPod{}, w.unproven(v, rebalance.ReasonReplacementUnknown, "the replacement of pod %s is unknown: %v", v.Pod.Name, err)
 	case err != nil:
 		c.noteOutage(err)
-		return nextPod{}, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
+		return nextPod{}, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return nextPod{created: t.Replacement(pod), from: t.Field + " of " + t.Owner}, nil
 }
@@ -102,8 +101,8 @@ func (c *Controller) admit(
 		// In the place of the replica the quota allows it, as creatable has shown.
 		return replacement.AsAdmitted(p, old), nil
 	case unanswered(err):
-		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "the API server did not admit the pod that is created from %s: %v",
-			next.from, err)
+		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused,
+			"the API server did not admit the pod that is created from %s: %v", next.from, err)
 	}
 	return nil, w.unproven(v, rebalance.ReasonReplacementRefused,
 		"the API server refuses the pod that is created from %s: %v", next.from, err)
@@ -120,7 +119,7 @@ func forbiddenWithoutCause(err error) bool {
 }
 
 // unproven holds a replica whose replacement is not proven, for longer each time in a row.
-func (w *evaluation) unproven(v rebalance.Verdict, r rebalance.Reason, format string, args ...any) *workloads.Hold {
+func (w *evaluation) unproven(v rebalance.Verdict, r *rebalance.Reason, format string, args ...any) *workloads.Hold {
 	w.Unproven = w.before.Unproven + 1 // one evaluation may hold several replicas
 	return w.hold(v, r, rebalance.Backoff(holdReplacement, maxHoldReplacement, w.Unproven), "%s", fmt.Sprintf(format, args...))
 }
@@ -133,22 +132,10 @@ func (c *Controller) recreated(ctx context.Context, w *evaluation, v rebalance.V
 	}
 	next, hold := c.created(ctx, w, v, pod)
 	if hold == nil && !sameCreated(next.created, w.proven.created) {
-		hold = w.hold(v, ReasonChanged, holdChanged, "%s has changed", next.from)
+		hold = w.hold(v, rebalance.ReasonChanged, holdChanged, "%s has changed", next.from)
 	}
 	return hold
 }
 
 // sameCreated reports whether an owner creates the same pod.
 func sameCreated(a, b *corev1.Pod) bool { return equality.Semantic.DeepEqual(a, b) }
-
-// ofReplacement are the reasons of holds that depend on what a replica is created from.
-var ofReplacement = []rebalance.Reason{
-	rebalance.ReasonReplacementUnknown, rebalance.ReasonReplacementRefused, rebalance.ReasonOtherScheduler, rebalance.ReasonPinned,
-	rebalance.ReasonFixedNode, rebalance.ReasonPodGroupMember,
-}
-
-// differ reports whether a reason may hold for one replica and not for another one: those of a StatefulSet may be of two
-// revisions.
-func (w *evaluation) differ(r rebalance.Reason) bool {
-	return w.Group.Identity && slices.Contains(ofReplacement, r)
-}

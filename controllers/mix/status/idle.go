@@ -23,7 +23,7 @@ func idle(mine []workloads.Entry) (reason, message string) {
 	}
 	switch {
 	case incomplete == 0:
-		return string(rebalance.ReasonOnTarget), "no replica has to move"
+		return rebalance.ReasonOnTarget.Name, "no replica has to move"
 	case pending > 0:
 		return v1alpha1.ReasonPodsPending, fmt.Sprintf("no replica is being moved; replicas without a node: %d", pending)
 	}

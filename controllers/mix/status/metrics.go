@@ -173,6 +173,6 @@ func (c *Collector) add(s *sums, e *workloads.Entry) {
 		if s.blocked == nil {
 			s.blocked = map[string]int{}
 		}
-		s.blocked[string(reason)]++
+		s.blocked[reason]++
 	}
 }

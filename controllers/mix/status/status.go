@@ -111,7 +111,7 @@ func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 		MixNotSatisfiedSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
 	}
 	if reason, message := blocked(e); reason != "" {
-		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: applyset.Shorten(message, maxMessage)}
+		w.Blocked = &v1alpha1.BlockedMove{Reason: reason, Message: applyset.Shorten(message, maxMessage)}
 	}
 	return w
 }
@@ -135,14 +135,14 @@ func some(names []string) string {
 func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // blocked is what keeps a workload from its mix, "" if nothing does.
-func blocked(e *workloads.Entry) (rebalance.Reason, string) {
+func blocked(e *workloads.Entry) (reason, message string) {
 	switch {
-	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove || e.Verdict.Reason == "":
+	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove:
 		return "", ""
 	case moving(e)+len(e.Placeholders) > 0:
 		return "", "" // it is not blocked, it is at work
 	}
-	return e.Verdict.Reason, e.Verdict.Message
+	return e.Verdict.Reason.String(), e.Verdict.Message
 }
 
 // moving counts the replicas of a workload that were evicted and are about to be
@@ -271,7 +271,7 @@ func rebalancing(mine []workloads.Entry) metav1.Condition {
 	}
 	for i := range mine {
 		if reason, message := blocked(&mine[i]); reason != "" {
-			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", shortened(mine[i].Group.Workload), message)
+			c.Reason, c.Message = reason, fmt.Sprintf("%s: %s", shortened(mine[i].Group.Workload), message)
 			return c
 		}
 	}

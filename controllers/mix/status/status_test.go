@@ -179,7 +179,7 @@ func TestAMoveUnderWayIsNotBlocked(t *testing.T) {
 	e := outOfMix("web")
 	e.Moves = []workloads.Move{{Name: "web-2"}}
 	assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
-	for _, r := range []rebalance.Reason{"", rebalance.ReasonMove, rebalance.ReasonOnTarget} {
+	for _, r := range []*rebalance.Reason{nil, rebalance.ReasonMove, rebalance.ReasonOnTarget} {
 		e = outOfMix("web")
 		e.Verdict.Reason = r
 		assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
@@ -208,7 +208,7 @@ func drawEntry(t *rapid.T, i int) workloads.Entry {
 	if rapid.Bool().Draw(t, "wrong") {
 		e.WrongSince = noon.Add(-time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "since")))
 		e.RetryAt = noon.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "retry")))
-		e.Verdict = rebalance.Verdict{Reason: "InsufficientCapacity", Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
+		e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "moves") {
 		e.Moves = append(e.Moves, workloads.Move{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "moved")})

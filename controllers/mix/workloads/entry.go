@@ -99,7 +99,7 @@ type Entry struct {
 	// Unproven is how many evaluations in a row found no replacement that the owner would create and the API server admit.
 	Unproven int32
 	// Reported is the reason that the last event about it named.
-	Reported rebalance.Reason
+	Reported *rebalance.Reason
 }
 
 // InFlight is how many places in the budgets the workload takes.
@@ -162,7 +162,7 @@ func (d *Decision) Add(o *Decision) {
 
 // Refusal is an eviction that the API server refused. It counts as a move that failed.
 type Refusal struct {
-	Reason  rebalance.Reason
+	Reason  *rebalance.Reason
 	Message string
 	// Labels are those of the pod, and By identifies what refused, with the budgets of such a pod.
 	Labels map[string]string

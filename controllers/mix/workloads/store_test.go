@@ -30,7 +30,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				e.Mix, e.Moves = text("mix", mixes), make([]workloads.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
 				e.Placeholders = make([]workloads.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
-				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady), string(rebalance.ReasonClusterBudget)}))
+				e.Verdict.Reason = rapid.SampledFrom([]*rebalance.Reason{rebalance.ReasonOnTarget, rebalance.ReasonNotReady, rebalance.ReasonClusterBudget}).Draw(t, "reason")
 				for i := range e.Moves {
 					e.Moves[i].Slow = rapid.Bool().Draw(t, "slow")
 				}
@@ -158,7 +158,7 @@ func TestASettledEntryChangesOnlyWithItsInputs(t *testing.T) {
 	}{
 		"it satisfies its mix":               {func(*workloads.Entry) {}, true},
 		"a replica has to move":              {func(e *workloads.Entry) { e.Verdict.Reason = rebalance.ReasonInsufficientCapacity }, false},
-		"nothing was decided":                {func(e *workloads.Entry) { e.Verdict.Reason = "" }, false},
+		"nothing was decided":                {func(e *workloads.Entry) { e.Verdict.Reason = nil }, false},
 		"a replica is being moved":           {func(e *workloads.Entry) { e.Moves = make([]workloads.Move, 1) }, false},
 		"a placeholder requests room":        {func(e *workloads.Entry) { e.Placeholders = make([]workloads.Placeholder, 1) }, false},
 		"a replica is held back for a while": {func(e *workloads.Entry) { e.Held = map[string]workloads.Hold{"uid": {}} }, false},

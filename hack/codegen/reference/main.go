@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command reference writes the pages of docs/reference that are generated from the source: the events that Berth records, its metrics,
-// the help of its commands, the picture of the slots, and the table of imports in docs/architecture.md. crd-ref-docs writes
-// docs/reference/api.md (../generate.sh).
+// the help of its commands, the picture of the slots, and tables in other pages: of imports in docs/architecture.md, of reasons
+// in docs/rebalancing.md and docs/monitoring.md. crd-ref-docs writes docs/reference/api.md (../generate.sh).
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	if err := errors.Join(run("docs/reference"), importtable.Write(".")); err != nil {
+	if err := errors.Join(run("docs/reference"), writeReasons("docs"), importtable.Write(".")); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}

@@ -139,8 +139,8 @@ func (p *patient) budgets(r *Report) {
 		for _, g := range p.cluster.State.Groups(namespace) {
 			for _, s := range g.Assignments {
 				budgets := p.cluster.Budgets[namespace]
-				if _, reason, message := rebalance.Disruptable(budgets, s.Pod.Labels, true); reason == rebalance.ReasonOverlappingPDBs {
-					overlapping["namespace "+namespace+", "+live.WorkloadText(g.Workload)] = message
+				if v := rebalance.Disruptable(budgets, s.Pod.Labels, true); v.Reason == rebalance.ReasonOverlappingPDBs {
+					overlapping["namespace "+namespace+", "+live.WorkloadText(g.Workload)] = v.Message
 				}
 				for _, b := range budgets {
 					if b.Never() && b.Selects(s.Pod.Labels) {

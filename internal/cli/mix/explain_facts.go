@@ -236,7 +236,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	in := plan.Input(*g, settings, e.cluster.Budgets[e.pod.Namespace], e.cluster.Profile.SchedulerNames, e.now)
 	remember(&in.History, overview.Report(m, g))
 	whole := rebalance.Choose(in)
-	out := &MoveFacts{WorkloadReason: string(whole.Reason), WorkloadMessage: whole.Message}
+	out := &MoveFacts{WorkloadReason: whole.Reason.String(), WorkloadMessage: whole.Message}
 	if m != nil {
 		out.Controller = live.ReportOf(m)
 	}
@@ -248,7 +248,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	case out.WrongSide:
 		v = plan.About(in, assignment)
 	default:
-		out.Reason = string(rebalance.ReasonOnTarget)
+		out.Reason = rebalance.ReasonOnTarget.Name
 		return out, nil
 	}
 	if v.Reason == rebalance.ReasonMove {
@@ -257,7 +257,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 		}
 	}
 	v = in.Effect(v)
-	out.Reason, out.Message = string(v.Reason), v.Message
+	out.Reason, out.Message = v.Reason.String(), v.Message
 	if next && (v.Reason == rebalance.ReasonInsufficientCapacity || v.Reason == rebalance.ReasonProvisioning) {
 		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Choose does not request capacity
 	}

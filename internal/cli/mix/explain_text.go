@@ -135,8 +135,8 @@ func (b *BorrowFacts) describe(d *printers.Description, now time.Time) {
 
 func (m *MoveFacts) describe(d *printers.Description) {
 	switch {
-	case m == nil, m.Reason == string(rebalance.ReasonOnTarget):
-	case m.Reason == string(rebalance.ReasonMove):
+	case m == nil, m.Reason == rebalance.ReasonOnTarget.Name:
+	case m.Reason == rebalance.ReasonMove.Name:
 		text := m.Message
 		if m.Node != "" {
 			text += ", node " + m.Node + " has capacity"
@@ -152,12 +152,12 @@ func (m *MoveFacts) reason(satisfied bool) []string {
 	switch {
 	case satisfied:
 		return []string{"The pod stays on its node because its workload satisfies its mix."}
-	case m.Reason == string(rebalance.ReasonOnTarget) && m.WorkloadReason == string(rebalance.ReasonOnTarget):
+	case m.Reason == rebalance.ReasonOnTarget.Name && m.WorkloadReason == rebalance.ReasonOnTarget.Name:
 		return []string{"The pod stays on its node because no replica of its workload has to be moved."}
-	case m.Reason == string(rebalance.ReasonOnTarget):
+	case m.Reason == rebalance.ReasonOnTarget.Name:
 		return []string{fmt.Sprintf("The pod stays on its node because other replicas of its workload are moved first (%s: %s).",
 			m.WorkloadReason, m.WorkloadMessage)}
-	case m.Reason == string(rebalance.ReasonMove):
+	case m.Reason == rebalance.ReasonMove.Name:
 		out = append(out, "The controller would move the pod.")
 	default:
 		out = append(out, fmt.Sprintf("The pod should be moved, but it is not: %s.", strings.TrimSuffix(m.Message, ".")))

@@ -136,7 +136,7 @@ func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
 	}
 	for _, b := range o.Blocked {
 		p.Blocked = append(p.Blocked, BlockedPod{
-			Namespace: w.Namespace, Workload: workload, Pod: b.Pod.Name, On: b.On.String(), Reason: string(b.Reason), Message: b.Message,
+			Namespace: w.Namespace, Workload: workload, Pod: b.Pod.Name, On: b.On.String(), Reason: b.Reason.Name, Message: b.Message,
 		})
 	}
 }

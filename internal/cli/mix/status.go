@@ -279,7 +279,7 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 		return ""
 	}
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionRebalancing)
-	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != string(rebalance.ReasonOnTarget) { // an older status
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != rebalance.ReasonOnTarget.Name { // an older status
 		return c.Reason
 	}
 	for _, w := range m.Status.Workloads {

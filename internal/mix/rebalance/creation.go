@@ -14,33 +14,25 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// Reasons why the API server would not admit the replacement of a replica.
-const (
-	// ReasonQuota: more is used than a ResourceQuota allows, so nothing is created even in the place of what goes.
-	ReasonQuota Reason = "QuotaExceeded"
-	// ReasonLimitRange: a LimitRange forbids pods like it.
-	ReasonLimitRange Reason = "LimitRange"
-)
-
 // limitRangerAnnotation is written by the API server where it set resources from a LimitRange.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// Creatable reports whether the quotas and limit ranges of a namespace allow a pod in the place of another one, which goes. If
-// not, message names the object, the resource and its figures.
-func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (ok bool, reason Reason, message string) {
+// Creatable returns why the quotas and limit ranges of a namespace forbid a pod in the place of another one, which goes: the
+// message names the object, the resource and its figures. It has no reason if they allow it.
+func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (v Verdict) {
 	for i := range quotas {
 		if text := exceeded(next, old, &quotas[i]); text != "" {
-			return false, ReasonQuota, text
+			return ReasonQuota.because("%s", text)
 		}
 	}
 	for i := range ranges {
 		for j := range ranges[i].Spec.Limits {
 			if text := outside(next, &ranges[i].Spec.Limits[j]); text != "" {
-				return false, ReasonLimitRange, fmt.Sprintf("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, old.Name, text)
+				return ReasonLimitRange.because("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, old.Name, text)
 			}
 		}
 	}
-	return true, "", ""
+	return v
 }
 
 // Crowded names a quota that does not allow a pod beside all those that are there, "" if each does.

@@ -74,7 +74,7 @@ func TestCreatable(t *testing.T) {
 		pod    *corev1.Pod
 		quotas []corev1.ResourceQuota
 		ranges []corev1.LimitRange
-		want   Reason
+		want   *Reason
 	}{
 		"no bounds":                          {pod: pod},
 		"a quota that is used up":            {pod: pod, quotas: quota(amount{"pods": "4", "cpu": "4"}, amount{"pods": "4", "cpu": "4"})},
@@ -113,14 +113,13 @@ func TestCreatable(t *testing.T) {
 		"a pod within":                       {pod: pod, ranges: limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(amount{"memory": "1Gi"})})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ok, reason, message := Creatable(tc.pod, tc.pod, tc.quotas, tc.ranges)
-			assert.Equal(t, tc.want == "", ok)
-			assert.Equal(t, tc.want, reason, message)
+			v := Creatable(tc.pod, tc.pod, tc.quotas, tc.ranges)
+			assert.Equal(t, tc.want, v.Reason, v.Message)
 		})
 	}
-	_, _, message := Creatable(pod, pod, over("pods"), nil)
+	message := Creatable(pod, pod, over("pods"), nil).Message
 	assert.Equal(t, `ResourceQuota "q" allows 3 of pods, and 4 is used: a replacement of pod p would be refused`, message)
-	_, _, message = Creatable(pod, pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})}))
+	message = Creatable(pod, pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})})).Message
 	assert.Equal(t, `LimitRange "l" forbids a pod like p: container c: its limit of cpu is 2, and the maximum is 1500m`, message)
 }
 
@@ -149,9 +148,12 @@ func TestAQuotaCountsTheReplacementInThePlaceOfItsReplica(t *testing.T) {
 		"more is used than allowed": {next: old, hard: "3", used: "4", crowded: "q"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ok, reason, message := Creatable(c.next, old, quota(c.hard, c.used), nil)
-			assert.Equal(t, c.allowed, ok, message)
-			assert.Equal(t, !c.allowed, reason == ReasonQuota)
+			want := ReasonQuota
+			if c.allowed {
+				want = nil
+			}
+			v := Creatable(c.next, old, quota(c.hard, c.used), nil)
+			assert.Equal(t, want, v.Reason, v.Message)
 			assert.Equal(t, c.crowded, Crowded(c.next, quota(c.hard, c.used)))
 		})
 	}

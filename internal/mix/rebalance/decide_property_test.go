@@ -329,7 +329,7 @@ func FuzzChoose(f *testing.F) {
 		slices.SortFunc(in.Group.Assignments, func(a, b clusterstate.Assignment) int { return a.Slot - b.Slot })
 		in.Group.Replicas = len(in.Group.Assignments) + int(percent%3)
 		v := rebalance.Choose(in)
-		if v.Reason == "" || v.Reason == rebalance.ReasonMove && (v.Pod == nil || v.Target == capacity.Unknown) {
+		if v.Reason == nil || v.Reason == rebalance.ReasonMove && (v.Pod == nil || v.Target == capacity.Unknown) {
 			t.Fatalf("%+v", v)
 		}
 	})

@@ -22,6 +22,9 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
+// reasonHeld is a reason that callers give.
+var reasonHeld = &rebalance.Reason{Name: "Held"}
+
 // noon is when these decisions are made.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
@@ -78,11 +81,11 @@ func budgetOf(allowed int32) []rebalance.DisruptionBudget {
 type cause struct {
 	name    string
 	spoil   func(*rebalance.Input)
-	want    rebalance.Reason
+	want    *rebalance.Reason
 	message string
 	retryAt time.Time
-	// then is the reason from that time on; "" for ReasonMove.
-	then rebalance.Reason
+	// then is the reason from that time on; nil for ReasonMove.
+	then *rebalance.Reason
 	// effect: it is what is done about the verdict that the chain gives.
 	effect bool
 }
@@ -93,6 +96,14 @@ func ofPods(change func(*clusterstate.Pod)) func(*rebalance.Input) {
 			change(s.Pod)
 		}
 	}
+}
+
+// annotate keeps the annotations that a pod has: causes are combined.
+func annotate(p *clusterstate.Pod, key, value string) {
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[key] = value
 }
 
 // causes are in the order of the chain.
@@ -148,7 +159,7 @@ var causes = []cause{
 		name: "the pods are members of a PodGroup", spoil: ofPods(func(p *clusterstate.Pod) { p.Grouped = true }),
 		want: rebalance.ReasonPodGroupMember, message: "pod web-4 is a member of a PodGroup, which may need all of its members",
 	}, {
-		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { p.Annotations = map[string]string{disruption.DoNotDisrupt: "true"} }),
+		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { annotate(p, disruption.DoNotDisrupt, "true") }),
 		want: rebalance.ReasonDoNotDisrupt, message: "pod web-4 has the annotation karpenter.sh/do-not-disrupt",
 	}, {
 		name: "the pods have data on their nodes", spoil: ofPods(func(p *clusterstate.Pod) { p.LocalData = "scratch" }),
@@ -165,10 +176,8 @@ var causes = []cause{
 			in.MayFit = nowhere
 			for i := range in.Group.Assignments {
 				p := in.Group.Assignments[i].Pod
-				if p.Annotations == nil {
-					p.Annotations = map[string]string{}
-				}
-				p.Annotations[v1alpha1.ClaimAnnotation], p.Annotations[v1alpha1.FallbackAnnotation] = string(p.UID)+"/on-demand", "3/2026-06-01T12:20:00Z"
+				annotate(p, v1alpha1.ClaimAnnotation, string(p.UID)+"/on-demand")
+				annotate(p, v1alpha1.FallbackAnnotation, "3/2026-06-01T12:20:00Z")
 			}
 		},
 		want: rebalance.ReasonSpotUnavailable, message: "spot nodes did not come; spot is tried again at 12:20:00Z", retryAt: noon.Add(20 * time.Minute),
@@ -188,10 +197,10 @@ var causes = []cause{
 		name: "the replicas are held", spoil: func(in *rebalance.Input) {
 			in.Skip = map[string]rebalance.Verdict{}
 			for _, s := range in.Group.Assignments {
-				in.Skip[s.ID] = rebalance.Verdict{Reason: "Held", Message: "as I said", Pod: s.Pod, RetryAt: noon.Add(time.Second)}
+				in.Skip[s.ID] = rebalance.Verdict{Reason: reasonHeld, Message: "as I said", Pod: s.Pod, RetryAt: noon.Add(time.Second)}
 			}
 		},
-		want: "Held", message: "as I said", retryAt: noon.Add(time.Second),
+		want: reasonHeld, message: "as I said", retryAt: noon.Add(time.Second),
 	}, {
 		name: "no node has room", spoil: func(in *rebalance.Input) { in.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return false } },
 		want: rebalance.ReasonInsufficientCapacity, message: "no spot node has free capacity for the replacement of pod web-4",
@@ -299,7 +308,7 @@ func TestTheFirstCauseOfTheChainWins(t *testing.T) {
 
 func TestTimeAloneEndsWhatNamesATime(t *testing.T) {
 	for _, c := range causes {
-		if c.retryAt.IsZero() || c.want == "Held" { // holds are dropped by who keeps them
+		if c.retryAt.IsZero() || c.want == reasonHeld { // holds are dropped by who keeps them
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -384,7 +393,7 @@ func TestAReplicaOnANodeOfUnknownTypeGoesToTheTypeOfItsSlot(t *testing.T) {
 func TestNothingIsEvictedFromARolloutAtItsMaxUnavailable(t *testing.T) {
 	for _, tc := range []struct {
 		rollout clusterstate.Rollout
-		want    rebalance.Reason
+		want    *rebalance.Reason
 	}{
 		{clusterstate.Rollout{Rolling: true, Stuck: true, Unavailable: 1, MaxUnavailable: 1}, rebalance.ReasonMaxUnavailable},
 		{clusterstate.Rollout{Rolling: true, Stuck: true, Unavailable: 1}, rebalance.ReasonMaxUnavailable},

@@ -13,14 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	// ReasonPDB means that the one PodDisruptionBudget of the pod does not allow its eviction now.
-	ReasonPDB = "DisruptionBudget"
-	// ReasonOverlappingPDBs means that more than one PodDisruptionBudget selects the pod. The eviction API answers such
-	// an eviction with an error, so the pod cannot be moved until the budgets are changed.
-	ReasonOverlappingPDBs = "OverlappingDisruptionBudgets"
-)
-
 // maxNames is how many budgets a message names; a message ends up in a status, which is bounded.
 const maxNames = 3
 
@@ -77,25 +69,20 @@ func Selecting(budgets []DisruptionBudget, podLabels map[string]string) (matchin
 	return matching
 }
 
-// Disruptable tells whether the budgets of a pod's namespace allow its eviction now: by the rules of the eviction API
-// for a running pod, and never where that would refuse. If not, reason is one of the Reason constants, and message
-// names the budgets and their figures.
+// Disruptable returns why the budgets of a pod's namespace forbid its eviction now, by the rules of the eviction API for a
+// running pod; the message names the budgets and their figures. It has no reason only if the eviction API allows the eviction.
 //
 // The verdict is about one pod. Another one needs budgets that were read after the first was evicted.
-func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (ok bool, reason, message string) {
-	matching := Selecting(budgets, podLabels)
-	switch {
+func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (v Verdict) {
+	switch matching := Selecting(budgets, podLabels); {
 	case len(matching) == 0:
-		return true, "", ""
 	case len(matching) > 1:
-		return false, ReasonOverlappingPDBs, fmt.Sprintf(
-			"%d PodDisruptionBudgets select the pod (%s), and the eviction API refuses pods of more than one",
+		v = ReasonOverlappingPDBs.because("%d PodDisruptionBudgets select the pod (%s), and the eviction API refuses pods of more than one",
 			len(matching), namesOf(matching))
-	case matching[0].allows(ready):
-		return true, "", ""
-	default:
-		return false, ReasonPDB, matching[0].refusal()
+	case !matching[0].allows(ready):
+		v = ReasonPDB.because("%s", matching[0].refusal())
 	}
+	return v
 }
 
 func (b DisruptionBudget) allows(ready bool) bool {

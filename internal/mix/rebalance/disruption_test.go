@@ -61,14 +61,14 @@ func TestDisruptable(t *testing.T) {
 		pdbs        pdbs
 		labels      map[string]string
 		notReady    bool
-		wantReason  string // "" for a pod that may go
+		wantReason  *rebalance.Reason // nil for a pod that may go
 		wantMessage string
 	}{
-		"no budgets":                         {nil, web, false, "", ""},
-		"a budget that allows one":           {pdbs{pdb()}, web, false, "", ""},
-		"a budget of other pods":             {pdbs{pdb(figures(0, 3, 3, 4))}, map[string]string{"app": "db"}, false, "", ""},
-		"no selector selects nothing":        {pdbs{pdb(figures(0, 3, 3, 4), selector(nil))}, web, false, "", ""},
-		"no selector, no labels":             {pdbs{pdb(figures(0, 3, 3, 4), selector(nil))}, none, false, "", ""},
+		"no budgets":                         {nil, web, false, nil, ""},
+		"a budget that allows one":           {pdbs{pdb()}, web, false, nil, ""},
+		"a budget of other pods":             {pdbs{pdb(figures(0, 3, 3, 4))}, map[string]string{"app": "db"}, false, nil, ""},
+		"no selector selects nothing":        {pdbs{pdb(figures(0, 3, 3, 4), selector(nil))}, web, false, nil, ""},
+		"no selector, no labels":             {pdbs{pdb(figures(0, 3, 3, 4), selector(nil))}, none, false, nil, ""},
 		"an empty selector selects the pod":  {pdbs{pdb(figures(0, 3, 3, 4), selector(&metav1.LabelSelector{}))}, web, false, rebalance.ReasonPDB, `PodDisruptionBudget "web" allows 0 disruptions: 3 of 4 pods are healthy and it needs 3`},
 		"even without labels":                {pdbs{pdb(figures(0, 3, 3, 4), selector(&metav1.LabelSelector{}))}, none, false, rebalance.ReasonPDB, `"web" allows 0`},
 		"a budget that allows none":          {pdbs{pdb(figures(0, 3, 3, 4))}, web, false, rebalance.ReasonPDB, `PodDisruptionBudget "web" allows 0 disruptions: 3 of 4 pods are healthy and it needs 3`},
@@ -78,12 +78,12 @@ func TestDisruptable(t *testing.T) {
 		"two budgets":                        {pdbs{pdb(named("b")), pdb(named("a"))}, web, false, rebalance.ReasonOverlappingPDBs, "2 PodDisruptionBudgets select the pod (a, b), and the eviction API refuses pods of more than one"},
 		"two budgets, pod not ready":         {pdbs{pdb(always), pdb(named("a"), always)}, web, true, rebalance.ReasonOverlappingPDBs, "(a, web)"},
 		"five budgets":                       {pdbs{pdb(named("e")), pdb(named("d")), pdb(named("c")), pdb(named("b")), pdb(named("a"))}, web, false, rebalance.ReasonOverlappingPDBs, "5 PodDisruptionBudgets select the pod (a, b, c and 2 more)"},
-		"a second budget of other pods":      {pdbs{pdb(), pdb(selector(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}))}, web, false, "", ""},
-		"not ready, AlwaysAllow":             {pdbs{pdb(figures(0, 1, 3, 4), always)}, web, true, "", ""},
-		"not ready, AlwaysAllow, unseen":     {pdbs{pdb(figures(0, 1, 3, 4), always, unobserved)}, web, true, "", ""},
+		"a second budget of other pods":      {pdbs{pdb(), pdb(selector(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}))}, web, false, nil, ""},
+		"not ready, AlwaysAllow":             {pdbs{pdb(figures(0, 1, 3, 4), always)}, web, true, nil, ""},
+		"not ready, AlwaysAllow, unseen":     {pdbs{pdb(figures(0, 1, 3, 4), always, unobserved)}, web, true, nil, ""},
 		"ready, AlwaysAllow":                 {pdbs{pdb(figures(0, 3, 3, 4), always)}, web, false, rebalance.ReasonPDB, "allows 0"},
-		"not ready, enough others":           {pdbs{pdb(figures(0, 3, 3, 4))}, web, true, "", ""},
-		"not ready, enough others, explicit": {pdbs{pdb(figures(0, 3, 3, 4), ifHealthy)}, web, true, "", ""},
+		"not ready, enough others":           {pdbs{pdb(figures(0, 3, 3, 4))}, web, true, nil, ""},
+		"not ready, enough others, explicit": {pdbs{pdb(figures(0, 3, 3, 4), ifHealthy)}, web, true, nil, ""},
 		"not ready, too few others":          {pdbs{pdb(figures(0, 2, 3, 4), ifHealthy)}, web, true, rebalance.ReasonPDB, "2 of 4 pods are healthy and it needs 3"},
 		"not ready, nothing known":           {pdbs{pdb(figures(0, 0, 0, 0))}, web, true, rebalance.ReasonPDB, `PodDisruptionBudget "web" allows 0 disruptions`},
 		"not ready, unseen":                  {pdbs{pdb(figures(0, 3, 3, 4), unobserved)}, web, true, rebalance.ReasonPDB, "has not seen the change"},
@@ -96,18 +96,16 @@ func TestDisruptable(t *testing.T) {
 				require.NoError(t, err)
 				budgets = append(budgets, b)
 			}
-			ok, reason, message := rebalance.Disruptable(budgets, tc.labels, !tc.notReady)
-			assert.Equal(t, tc.wantReason == "", ok)
-			assert.Equal(t, tc.wantReason, reason)
-			assert.Contains(t, message, tc.wantMessage)
-			assert.Equal(t, ok, message == "")
+			v := rebalance.Disruptable(budgets, tc.labels, !tc.notReady)
+			assert.Equal(t, tc.wantReason, v.Reason)
+			assert.Contains(t, v.Message, tc.wantMessage)
+			assert.Equal(t, v.Reason == nil, v.Message == "")
 		})
 	}
 }
 
 func TestDisruptableWithoutASelector(t *testing.T) {
-	ok, _, _ := rebalance.Disruptable([]rebalance.DisruptionBudget{{Name: "zero", Observed: true}}, map[string]string{"a": "b"}, true)
-	assert.True(t, ok)
+	assert.Zero(t, rebalance.Disruptable([]rebalance.DisruptionBudget{{Name: "zero", Observed: true}}, map[string]string{"a": "b"}, true))
 }
 
 func TestFromPDB(t *testing.T) {
@@ -184,14 +182,15 @@ func TestDisruptableAgreesWithTheEvictionAPI(t *testing.T) {
 			pdbs, budgets = append(pdbs, p), append(budgets, b)
 		}
 		podLabels, ready := labelSets.Draw(t, "labels"), rapid.Bool().Draw(t, "ready")
-		ok, reason, message := rebalance.Disruptable(budgets, podLabels, ready)
+		v := rebalance.Disruptable(budgets, podLabels, ready)
+		ok := v.Reason == nil
 		code := evictionAPI(pdbs, podLabels, ready)
 		if ok || ready || !anyStale {
 			assert.Equal(t, code == 200, ok, "the API answers %d", code)
 		}
-		assert.Equal(t, code == 500, reason == rebalance.ReasonOverlappingPDBs)
+		assert.Equal(t, code == 500, v.Reason == rebalance.ReasonOverlappingPDBs)
 		if !ok {
-			assert.True(t, strings.Contains(message, "pdb-"), "the message names the budget")
+			assert.True(t, strings.Contains(v.Message, "pdb-"), "the message names the budget")
 		}
 	})
 }

@@ -16,9 +16,6 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// ReasonStaleView means that the API server has other pods of the workload, or another mix, than the watch has shown yet.
-const ReasonStaleView Reason = "StaleView"
-
 // maxRequirements bounds a selector, which is part of a URL.
 const maxRequirements = 8
 

@@ -10,21 +10,6 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// ReasonReplicasMissing means that pods that the workload had before its last moves are not back, and its owner does not tell how
-// many it wants.
-const ReasonReplicasMissing Reason = "ReplicasMissing"
-
-// ReasonOwnerEnded means that the owner finished, failed, was suspended or deleted, or wants no pods: it makes no replacement.
-const ReasonOwnerEnded Reason = "OwnerEnded"
-
-func ownerEnded(in *Input) (Verdict, bool) {
-	if in.Group.Ended {
-		return stop(ReasonOwnerEnded, time.Time{},
-			"the owner creates no more pods: it finished, failed, was suspended or deleted, or requests no replicas")
-	}
-	return Verdict{}, false
-}
-
 // Available counts the replicas that are available at a time, on nodes that stay.
 func Available(g *clusterstate.Group, now time.Time) (n int) {
 	for i := range g.Assignments {
@@ -66,14 +51,14 @@ func FollowScale(had int, follows bool, n int) (back int, follow bool) {
 	return had, n == had
 }
 
-// replicasMissing holds a workload whose owner does not tell its replicas: its group shrinks with every eviction, so only
-// what it had before tells that pods are missing. Every one that is has to be one of those that are being moved now.
-func replicasMissing(in *Input) (Verdict, bool) {
-	had, available := in.History.Had, Available(&in.Group, in.Cluster.Now)
-	if in.Group.Counted || had-available <= in.History.Moving {
-		return Verdict{}, false
+// replicasMissing is for an owner that does not report its replicas: its group shrinks with every eviction, so only the number
+// of pods before the moves shows that pods are missing. No more may be missing than are being moved now.
+func replicasMissing(s *subject) (v Verdict) {
+	had, available := s.History.Had, Available(&s.Group, s.Cluster.Now)
+	if !s.Group.Counted && had-available > s.History.Moving {
+		v = ReasonReplicasMissing.because(
+			"%d of %d pods that it had before the last move are available, and its owner does not report how many it requests (annotation %s on a pod accepts fewer)",
+			available, had, v1alpha1.AcceptedReplicasAnnotation)
 	}
-	return stop(ReasonReplicasMissing, time.Time{},
-		"%d of %d pods that it had before the last move are available, and its owner does not report how many it requests (annotation %s on a pod accepts fewer)",
-		available, had, v1alpha1.AcceptedReplicasAnnotation)
+	return v
 }

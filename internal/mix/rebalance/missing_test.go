@@ -52,13 +52,11 @@ func TestMustBeBack(t *testing.T) {
 
 func TestReplicasMissing(t *testing.T) {
 	in := Input{Group: pods(7, 7), History: History{Had: 10}}
-	v, stops := replicasMissing(&in)
-	require.True(t, stops)
+	v := replicasMissing(&subject{Input: &in})
 	assert.Equal(t, ReasonReplicasMissing, v.Reason)
 	assert.Contains(t, v.Message, "7 of 10 pods that it had before the last move are available")
 	in.Group.Counted = true
-	_, stops = replicasMissing(&in)
-	assert.False(t, stops, "the owner's number decides")
+	assert.Zero(t, replicasMissing(&subject{Input: &in}), "the owner's number decides")
 }
 
 // An operator replaces pods whenever it likes, or never. As long as moves are chosen by the check and at most k are on the
@@ -70,7 +68,7 @@ func TestNeverMoreThanTheBudgetIsMissing(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"a move begins": func(t *rapid.T) {
 				in := Input{Group: pods(live, live), History: History{Had: had, Moving: moving}}
-				if _, stops := replicasMissing(&in); stops || moving >= k || live == 0 {
+				if v := replicasMissing(&subject{Input: &in}); v.Reason != nil || moving >= k || live == 0 {
 					t.Skip("not now")
 				}
 				if had == 0 {

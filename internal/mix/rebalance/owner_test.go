@@ -11,18 +11,14 @@ import (
 )
 
 func TestNothingIsEvictedThatItsOwnerCountsAsFailed(t *testing.T) {
-	v, stops := countsAsFailure(&Input{Group: clusterstate.Group{CountsFailures: true}})
-	assert.True(t, stops)
+	v := countsAsFailure(&subject{Input: &Input{Group: clusterstate.Group{CountsFailures: true}}})
 	assert.Equal(t, ReasonCountsAsFailure, v.Reason)
-	_, stops = countsAsFailure(&Input{})
-	assert.False(t, stops)
+	assert.Zero(t, countsAsFailure(&subject{Input: &Input{}}))
 }
 
 func TestNothingIsEvictedWhoseTemplateNamesItsNode(t *testing.T) {
-	v, stops := fixedNode(&Input{Group: clusterstate.Group{FixedNode: "node-1"}})
-	assert.True(t, stops)
+	v := fixedNode(&subject{Input: &Input{Group: clusterstate.Group{FixedNode: "node-1"}}})
 	assert.Equal(t, ReasonFixedNode, v.Reason)
 	assert.Contains(t, v.Message, "node-1")
-	_, stops = fixedNode(&Input{})
-	assert.False(t, stops)
+	assert.Zero(t, fixedNode(&subject{Input: &Input{}}))
 }

@@ -101,22 +101,13 @@ const (
 	StepFail Step = "Fail"
 )
 
-// noUse are reasons that do not pass within moments: a node that runs for them
-// in the meantime is paid for nothing.
-var noUse = []Reason{
-	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler,
-	ReasonRollingOut, ReasonOutsideWindow,
-	ReasonPinned, ReasonPodGroupMember, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
-	ReasonReplacementUnknown, ReasonReplacementRefused,
-}
-
 // Next returns what is done about the placeholder of a replica, and the verdict
 // about that replica: every check is made again, but for the budgets, in which
 // it has its place already, and for capacity by plain numbers, which it takes itself.
 func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step, Verdict) {
 	v := in.about(replica)
 	switch {
-	case !in.Provisions(), !in.settled(replica), slices.Contains(noUse, v.Reason), v.Pod != nil && v.Target != h.Target:
+	case !in.Provisions(), !in.settled(replica), v.Reason.DropsPlaceholder, v.Pod != nil && v.Target != h.Target:
 		return StepDrop, v
 	case h.Lost:
 		return StepFail, v

@@ -177,13 +177,6 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 	}
 }
 
-// dropping are the causes for which no free capacity is held; for the others it is.
-var dropping = map[rebalance.Reason]bool{
-	rebalance.ReasonOff: true, rebalance.ReasonNoController: true, rebalance.ReasonOtherScheduler: true, rebalance.ReasonRollingOut: true,
-	rebalance.ReasonOutsideWindow: true, rebalance.ReasonPinned: true, rebalance.ReasonDoNotDisrupt: true, rebalance.ReasonLocalStorage: true,
-	rebalance.ReasonPodGroupMember: true, rebalance.ReasonNoGain: true, rebalance.ReasonSpotUnavailable: true, rebalance.ReasonReport: true, rebalance.ReasonDryRun: true,
-}
-
 func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
 	for _, c := range causes {
 		in := roomless()
@@ -202,7 +195,7 @@ func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
 		case rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget, rebalance.ReasonInsufficientCapacity:
 			want = rebalance.StepMove
 		default:
-			if dropping[c.want] {
+			if c.want.DropsPlaceholder || c.effect {
 				want = rebalance.StepDrop
 			}
 		}
@@ -218,7 +211,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 		changed := false
 		for i := range causes {
 			c := &causes[i]
-			if c.want == "Held" || c.want == rebalance.ReasonInsufficientCapacity || changed && changesGroup(*c) || rapid.IntRange(0, 9).Draw(t, c.name) > 0 {
+			if c.want == reasonHeld || c.want == rebalance.ReasonInsufficientCapacity || changed && changesGroup(*c) || rapid.IntRange(0, 9).Draw(t, c.name) > 0 {
 				continue
 			}
 			changed = changed || changesGroup(*c)
@@ -242,7 +235,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 		in.History.InFlight, in.Cluster.InFlight = 0, 0
 		for _, s := range in.Group.Assignments { // all others are left alone
 			if s.Pod.UID != replica {
-				in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: "Held"}
+				in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: reasonHeld}
 			}
 		}
 		alone := decide(in)

@@ -3,7 +3,6 @@
 package rebalance
 
 import (
-	"fmt"
 	"time"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -32,21 +31,24 @@ func (in *Input) hasPlace(p *clusterstate.Pod) bool {
 	return !in.placeless && in.MayFit(capacity.Spot, p) && in.Skip[string(p.UID)].Reason != ReasonInsufficientCapacity
 }
 
-// spotUnavailable keeps replicas from spot nodes that have to be launched while spot is not tried, and has them try it as the circuit
-// breaker of the scheduler lets them: one, and one more for each that came to run there since. The others would fall back again.
-func spotUnavailable(in *Input) (r Reason, retryAt time.Time, message string) {
-	mark, replicas := FellBack(&in.Group)
+// spotUnavailable keeps replicas from spot nodes that have to be launched while spot is not tried. Then it has them try as the
+// circuit breaker of the scheduler does: one, and one more for each that has come to run on spot since. The others would fall
+// back again.
+func spotUnavailable(s *subject) (v Verdict) {
+	if s.target != capacity.Spot || s.hasPlace(s.Pod) {
+		return v
+	}
+	mark, replicas := FellBack(&s.Group)
 	if replicas == 0 {
-		return "", time.Time{}, ""
+		return v
 	}
-	switch allowed := 1 + returned(&in.Group, mark.RetryAt); {
-	case in.Cluster.Now.Before(mark.RetryAt):
-		return ReasonSpotUnavailable, mark.RetryAt, "spot nodes did not come; spot is tried again at " + clockTime(mark.RetryAt)
-	case mark.Failures >= fallback.Threshold && in.History.InFlight >= allowed:
-		return ReasonMixBudget, time.Time{}, fmt.Sprintf("spot nodes did not come before: %d of at most %d replicas try them again",
-			in.History.InFlight, allowed)
+	switch allowed := 1 + returned(&s.Group, mark.RetryAt); {
+	case s.Cluster.Now.Before(mark.RetryAt):
+		v = ReasonSpotUnavailable.until(mark.RetryAt, "spot nodes did not come; spot is tried again at %s", clockTime(mark.RetryAt))
+	case mark.Failures >= fallback.Threshold && s.History.InFlight >= allowed:
+		v = ReasonMixBudget.because("spot nodes did not come before: %d of at most %d replicas try them again", s.History.InFlight, allowed)
 	}
-	return "", time.Time{}, ""
+	return v
 }
 
 // returned counts the replicas on spot nodes that were made since a time.

@@ -6,11 +6,8 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -45,7 +42,7 @@ type Move struct {
 type Blocked struct {
 	Pod     *clusterstate.Pod
 	On      capacity.Type
-	Reason  rebalance.Reason
+	Reason  *rebalance.Reason
 	Message string
 }
 
@@ -59,16 +56,6 @@ type Outcome struct {
 	// Waits are the things that delay the moves and pass by themselves.
 	Waits []rebalance.Verdict
 	After clusterstate.Group
-}
-
-// passing are reasons that hold a workload up for a time only. What comes after
-// them is what a plan is about.
-var passing = map[rebalance.Reason]func(*rebalance.Input){
-	rebalance.ReasonRollingOut:    func(in *rebalance.Input) { in.Group.Rollout = clusterstate.Rollout{} },
-	rebalance.ReasonOutsideWindow: func(in *rebalance.Input) { in.Settings.Windows = rebalance.Windows{} },
-	rebalance.ReasonNotReady:      func(in *rebalance.Input) { in.Group = allReady(in.Group) },
-	rebalance.ReasonStabilizing:   func(in *rebalance.Input) { in.Settings.Stabilization = 0 },
-	rebalance.ReasonBackingOff:    func(in *rebalance.Input) { in.History.RetryAt = in.Cluster.Now },
 }
 
 // Input is a rebalance.Input for a plan: no move is under way, no budget spent,
@@ -108,19 +95,16 @@ func Simulate(ctx context.Context, given *rebalance.Input, room Room) (Outcome, 
 	return out, nil
 }
 
-// pass takes what passes by itself out of the way, and returns it.
-func pass(in *rebalance.Input) []rebalance.Verdict {
-	var waits []rebalance.Verdict
-	for range len(passing) {
+// pass removes the causes that only delay moves, and returns their verdicts.
+func pass(in *rebalance.Input) (waits []rebalance.Verdict) {
+	for {
 		v := rebalance.Choose(in)
-		remove, ok := passing[v.Reason]
-		if !ok || slices.ContainsFunc(waits, func(w rebalance.Verdict) bool { return w.Reason == v.Reason }) {
-			break
+		if v.Reason.Lift == nil || slices.ContainsFunc(waits, func(w rebalance.Verdict) bool { return w.Reason == v.Reason }) {
+			return waits
 		}
 		waits = append(waits, v)
-		remove(in)
+		v.Reason.Lift(in)
 	}
-	return waits
 }
 
 // step makes the next move, as the rebalancer chooses it. Where there is none,
@@ -196,7 +180,7 @@ func other(t capacity.Type) capacity.Type {
 // replace puts the replacement of a replica on its slot: a Ready one on the
 // type it was proven to have free capacity on.
 func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
-	taken := takenBy(g)
+	slot := rebalance.SlotOfReplacement(g, v.Pod.UID)
 	var gone clusterstate.Assignment
 	assignments := make([]clusterstate.Assignment, 0, len(g.Assignments))
 	for _, s := range g.Assignments {
@@ -204,12 +188,7 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 			gone = s
 			continue
 		}
-		taken.Take(s.Slot)
 		assignments = append(assignments, s)
-	}
-	slot := taken.Lowest()
-	if g.Identity {
-		slot = gone.Slot
 	}
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
@@ -232,41 +211,6 @@ func unplaced(annotations map[string]string) map[string]string {
 		}
 	}
 	return out
-}
-
-// takenBy are the slots that pods of the same owner hold, which the mix does not govern.
-func takenBy(g *clusterstate.Group) (taken split.Slots) {
-	for _, slot := range g.Taken {
-		taken.Take(slot)
-	}
-	return taken
-}
-
-// mostMissing is how many replicas without a pod a plan counts on. Where more are missing, it plans no move.
-const mostMissing = 10_000
-
-// allReady is the group once all its replicas are there and available, which moves wait for.
-func allReady(given clusterstate.Group) clusterstate.Group {
-	g, taken := given, takenBy(&given)
-	g.MinReady = 0
-	g.Assignments = slices.Clone(g.Assignments)
-	for i := range g.Assignments {
-		p := *g.Assignments[i].Pod
-		p.Ready = true
-		g.Assignments[i].Pod = &p
-		taken.Take(g.Assignments[i].Slot)
-	}
-	for g.Replicas-len(given.Assignments) <= mostMissing && len(g.Assignments) < g.Replicas {
-		slot := taken.Lowest()
-		taken.Take(slot)
-		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
-		g.Assignments = append(g.Assignments, clusterstate.Assignment{
-			Place: clusterstate.Pending, Pod: &clusterstate.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
-			Assignment: split.Assignment{Wants: t, Pod: split.Pod{ID: id, Slot: slot, On: t}},
-		})
-	}
-	slices.SortFunc(g.Assignments, func(a, b clusterstate.Assignment) int { return a.Slot - b.Slot })
-	return g
 }
 
 // Ample is a Room that never ends; for what-if without a look at the nodes.

@@ -186,7 +186,7 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*rebalance.Input)
 		moves   int
-		reasons []rebalance.Reason
+		reasons []*rebalance.Reason
 	}{
 		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, disruption.DoNotDisrupt, "true") }, 4, nil},
 		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
@@ -211,7 +211,7 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 			tc.change(in)
 			out := simulate(t, in, plan.Ample{})
 			assert.Len(t, out.Moves, tc.moves)
-			var reasons []rebalance.Reason
+			var reasons []*rebalance.Reason
 			for _, b := range out.Blocked {
 				reasons = append(reasons, b.Reason)
 			}
@@ -220,8 +220,8 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 	}
 }
 
-func repeat(r rebalance.Reason, n int) []rebalance.Reason {
-	return slices.Repeat([]rebalance.Reason{r}, n)
+func repeat(r *rebalance.Reason, n int) []*rebalance.Reason {
+	return slices.Repeat([]*rebalance.Reason{r}, n)
 }
 
 func annotate(in *rebalance.Input, slot int, key, value string) {
@@ -234,11 +234,11 @@ func TestATemporaryReasonOnlyDelays(t *testing.T) {
 	g.Assignments[0].Pod.Ready = false
 	out := simulate(t, input(g), plan.Ample{})
 	assert.Len(t, out.Moves, 4)
-	var waits []rebalance.Reason
+	var waits []*rebalance.Reason
 	for _, v := range out.Waits {
 		waits = append(waits, v.Reason)
 	}
-	assert.Equal(t, []rebalance.Reason{rebalance.ReasonRollingOut, rebalance.ReasonNotReady}, waits)
+	assert.Equal(t, []*rebalance.Reason{rebalance.ReasonRollingOut, rebalance.ReasonNotReady}, waits)
 	assert.False(t, g.Assignments[0].Pod.Ready, "the pods that were given have not changed")
 }
 

@@ -140,7 +140,7 @@ func explainOne(t *testing.T, p *corev1.Pod, e *mix.Explanation, text string) {
 	case !e.Node.Type.Is(e.Slot.Type):
 		require.NotNil(t, e.Borrowed)
 		assert.Equal(t, "Event", e.Borrowed.By)
-		assert.Equal(t, string(rebalance.ReasonInsufficientCapacity), e.Move.Reason, "spot is full, so nothing moves")
+		assert.Equal(t, rebalance.ReasonInsufficientCapacity.Name, e.Move.Reason, "spot is full, so nothing moves")
 		assert.Contains(t, e.Move.Message, "Insufficient cpu")
 	default:
 		assert.Nil(t, e.Borrowed)
@@ -182,7 +182,7 @@ func TestPlanShowsTheMovesAndWritesNothing(t *testing.T) {
 	require.Len(t, p.Moves, 1)
 	assert.Equal(t, "on-demand-0", p.Moves[0].Node)
 	require.Len(t, p.Blocked, 3)
-	assert.Equal(t, string(rebalance.ReasonInsufficientCapacity), p.Blocked[0].Reason)
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity.Name, p.Blocked[0].Reason)
 	assert.Contains(t, p.Blocked[0].Message, "Insufficient cpu")
 	assert.True(t, p.Mixes[0].Validated)
 
@@ -289,7 +289,7 @@ func TestThePlanPredictsTheController(t *testing.T) {
 	for _, b := range p.Blocked {
 		reasons[b.Reason] = true
 	}
-	assert.Contains(t, reasons, string(rebalance.ReasonInsufficientCapacity))
+	assert.Contains(t, reasons, rebalance.ReasonInsufficientCapacity.Name)
 
 	w.Controller(testenv.Impatient)
 	cm := w.Mix("web")
