@@ -297,7 +297,7 @@ var (
 // Reasons that a call to the API server gives. Each holds the replica for a while.
 var (
 	ReasonNoPlaceholder = define(Reason{
-		Name:    "PlaceholderRefused",
+		Name: "PlaceholderRefused",
 		Meaning: "no free capacity and no placeholder; the message has the cause: a quota, missing rights, a device by claim, " +
 			"[pod affinity](#request-capacity-from-an-autoscaler)",
 		Ends: "the next evaluation",
