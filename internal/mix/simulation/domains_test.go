@@ -228,7 +228,7 @@ func namespaces() (list []kruntime.Object) {
 }
 
 // A placeholder that is placed on a node implies that the replacement fits there once the replica is gone. On a node that comes, it is
-// not excluded where the replacement would fit. Both are asked of the scheduler's own filters.
+// not excluded where the replacement would fit. The scheduler's own filters decide both.
 func TestAPlaceholderFitsWhereTheFiltersAllowItsReplacement(t *testing.T) {
 	placed, came, unable := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
