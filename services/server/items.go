@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -49,6 +50,22 @@ func (c *container) items() int {
 	return c.tokens
 }
 
+// add takes over a token, and returns how a list, an object or a key exceeds its bound, "" if none does. Raw is the text of the token
+// and what is before it.
+func (c *container) add(token json.Token, raw []byte) string {
+	c.tokens++
+	if key, is := token.(string); is && c.object && c.tokens%2 == 1 {
+		if len(bytes.TrimLeft(raw, " \t\r\n,"))-len(`""`) > maxKey {
+			return fmt.Sprintf("has a key of more than %d bytes", maxKey)
+		}
+		c.key = key
+	}
+	if c.items() > maxItems {
+		return tooMany
+	}
+	return ""
+}
+
 // exceeding returns the first list, object or key of JSON that exceeds its bound, nil if none does. Text that is not JSON, or nested
 // too deep, is for the decoder to refuse.
 func exceeding(b []byte) *Violation {
@@ -67,16 +84,8 @@ func exceeding(b []byte) *Violation {
 			continue
 		}
 		if n := len(open); n > 0 {
-			c := &open[n-1]
-			c.tokens++
-			if key, is := token.(string); is && c.object && c.tokens%2 == 1 {
-				if raw := bytes.TrimLeft(b[begin:d.InputOffset()], " \t\r\n,"); len(raw)-len(`""`) > maxKey {
-					return &Violation{Description: fmt.Sprintf("has a key of more than %d bytes", maxKey)}
-				}
-				c.key = key
-			}
-			if c.items() > maxItems {
-				return &Violation{Field: keysOf(open[:n-1]), Description: tooMany}
+			if problem := open[n-1].add(token, b[begin:d.InputOffset()]); problem != "" {
+				return &Violation{Field: keysOf(open[:n-1]), Description: problem}
 			}
 		}
 		if isDelim {
@@ -87,11 +96,12 @@ func exceeding(b []byte) *Violation {
 }
 
 // keysOf returns the keys that lead into containers.
-func keysOf(open []container) (path string) {
+func keysOf(open []container) string {
+	var keys []string
 	for i := range open {
-		if open[i].object {
-			path = join(path, open[i].key)
+		if open[i].key != "" {
+			keys = append(keys, open[i].key)
 		}
 	}
-	return path
+	return strings.Join(keys, ".")
 }
