@@ -4,9 +4,13 @@ package cluster
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 func TestTheProcessesOfFeatures(t *testing.T) {
@@ -29,5 +33,28 @@ func TestTheProcessesOfFeatures(t *testing.T) {
 			got = append(got, fmt.Sprint(p.name, " ", p.controllers, " ", p.serve))
 		}
 		assert.Equal(t, c.want, got)
+	}
+}
+
+// W9: the default configuration names no image, and a record with an object data grid would not be rendered.
+func TestTheLocalClusterHasAnImageOfTheODGM(t *testing.T) {
+	for file, want := range map[string]string{
+		"../../manifests/records/config.yaml": odgmStandIn, // it is not configured there
+		"own.yaml":                            "registry.example/odgm:1",
+	} {
+		c := &Cluster{dir: t.TempDir()}
+		if file == "own.yaml" {
+			file = filepath.Join(c.dir, file)
+			require.NoError(t, os.WriteFile(file, []byte("records: {odgmImage: "+want+"}"), 0o600))
+		}
+		written, err := c.controllerConfig(&process{name: "berth-records", config: file, controllers: []any{Records}})
+		require.NoError(t, err)
+		text, err := os.ReadFile(filepath.Clean(written))
+		require.NoError(t, err)
+		var config struct {
+			Records struct{ ODGMImage string }
+		}
+		require.NoError(t, yaml.Unmarshal(text, &config))
+		assert.Equal(t, want, config.Records.ODGMImage)
 	}
 }

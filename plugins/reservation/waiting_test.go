@@ -4,7 +4,6 @@ package reservation
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
 )
 
@@ -101,15 +102,8 @@ func TestPodsThatNoChangeHelpsAreNotWoken(t *testing.T) {
 // and those of other namespaces are not delayed by that.
 func TestReservationsThatChangeAllTheTimeWakePodsRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		woken := map[string]int{}
-		w := newWaiting(func(pods map[string]*corev1.Pod) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, p := range pods {
-				woken[p.Namespace]++
-			}
-		}, func(*corev1.Pod) bool { return false })
+		woken := &plugintest.Activated{}
+		w := newWaiting(func(pods map[string]*corev1.Pod) { woken.Activate(klog.Logger{}, pods) }, func(*corev1.Pod) bool { return false })
 		lacked := &atomic.Bool{}
 		lacked.Store(true)
 		put := func(namespace string, n int) {
@@ -126,9 +120,7 @@ func TestReservationsThatChangeAllTheTimeWakePodsRarely(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
-		mu.Lock()
-		many, few := woken["many"], woken["few"]
-		mu.Unlock()
+		many, few := woken.In("many"), woken.In("few")
 		assert.LessOrEqual(t, many, 7*1000)
 		assert.GreaterOrEqual(t, many, 6*1000)
 		assert.Equal(t, 600, few, "one pod is tried again at each change")

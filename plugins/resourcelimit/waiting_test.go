@@ -4,7 +4,7 @@ package resourcelimit
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -122,21 +123,12 @@ func TestLimitsThatChangeAllTheTimeWakePodsRarely(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var generation int64
-				woken := map[string]int{}
+				var generation atomic.Int64
+				woken := &plugintest.Activated{}
 				now := func(*corev1.Pod) registry.Resolution {
-					mu.Lock()
-					defer mu.Unlock()
-					return registry.Resolution{Missing: fmt.Sprint(generation)}
+					return registry.Resolution{Missing: fmt.Sprint(generation.Load())}
 				}
-				w := newWaiting(func(pods map[string]*corev1.Pod) {
-					mu.Lock()
-					defer mu.Unlock()
-					for _, p := range pods {
-						woken[p.Namespace]++
-					}
-				}, now)
+				w := newWaiting(func(pods map[string]*corev1.Pod) { woken.Activate(klog.Logger{}, pods) }, now)
 				var pods []*corev1.Pod
 				for namespace, n := range map[string]int{"many": 1000, "few": 1} {
 					for i := range n {
@@ -149,16 +141,12 @@ func TestLimitsThatChangeAllTheTimeWakePodsRarely(t *testing.T) {
 					for _, p := range pods {
 						w.put(p, now(p))
 					}
-					mu.Lock()
-					generation++
-					mu.Unlock()
+					generation.Add(1)
 					changes(w, pods)
 					time.Sleep(100 * time.Millisecond)
 				}
 				synctest.Wait()
-				mu.Lock()
-				many, few := woken["many"], woken["few"]
-				mu.Unlock()
+				many, few := woken.In("many"), woken.In("few")
 				assert.LessOrEqual(t, many, 7*1000)
 				assert.GreaterOrEqual(t, many, 5*1000)
 				assert.Equal(t, 600, few, "one pod is tried again at each change")

@@ -171,8 +171,8 @@ func (pl *SchedulingPolicy) prepare(ctx context.Context, c *cycle, state fwk.Cyc
 		}
 		c.prepared = name
 	}
-	// It is confirmed at once, so that nobody waits for it in vain, and with all others when the group is committed: some wait for a
-	// volume long after others were prepared. All of the group is tried again if one is not confirmed.
+	// It is confirmed at once, so that no other member waits for a pod that fails, and with all others when the group is committed:
+	// some wait for a volume long after others were prepared. All of the group is tried again if one is not confirmed.
 	confirm := func() error { return mixstate.Confirm(state, pod) }
 	if err := confirm(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -344,10 +345,16 @@ func TestAMemberThatCannotBePreparedAbortsItsGroup(t *testing.T) {
 }
 
 // slot is one that is lost when the pod's mix changes.
-type slot struct{ lost *error }
+type slot struct{ lost *atomic.Bool }
 
-func (s slot) Clone() fwk.StateData        { return s }
-func (s slot) Confirm(_ *corev1.Pod) error { return *s.lost }
+func (s slot) Clone() fwk.StateData { return s }
+
+func (s slot) Confirm(*corev1.Pod) error {
+	if s.lost.Load() {
+		return errors.New("its mix changed")
+	}
+	return nil
+}
 
 // A mix changes, or comes, while a member that is prepared waits for another one: none of the group is bound, and what was prepared
 // is canceled.
@@ -355,11 +362,11 @@ func TestAGroupIsNotCommittedByAMixThatChanged(t *testing.T) {
 	t.Parallel()
 	f, p := grouped(t, 2)
 	a, b := f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
-	lost := new(error)
+	lost := new(atomic.Bool)
 	a.state.Write(mixstate.Key, slot{lost})
 	first := a.bind(t)
 	require.Eventually(t, func() bool { return len(p.pods()) == 1 }, 10*time.Second, time.Millisecond)
-	*lost = errors.New("its mix changed")
+	lost.Store(true)
 	assert.Equal(t, "its mix changed", b.bind(t)().Message())
 	assert.Equal(t, "its mix changed", first().Message())
 	a.unreserve()
@@ -367,7 +374,7 @@ func TestAGroupIsNotCommittedByAMixThatChanged(t *testing.T) {
 	assert.ElementsMatch(t, []string{"shop/prepared-a", "shop/prepared-b"}, p.canceled)
 	assert.False(t, mixstate.Committed(a.state) || mixstate.Committed(b.state))
 
-	*lost = nil
+	lost.Store(false)
 	a, b = f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
 	first = a.bind(t)
 	require.True(t, b.bind(t)().IsSkip())

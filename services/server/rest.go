@@ -3,7 +3,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -119,45 +118,16 @@ func ReadJSON(r *http.Request, into any) error {
 	case escapedNUL.Match(b):
 		return InvalidField("body", "has the character U+0000")
 	}
-	if path, is := crowded(b); is {
-		return InvalidField(cmp.Or(path, "body"), tooMany)
-	}
 	return Unmarshal("", b, into)
 }
 
 // escapedNUL is U+0000 in JSON, which has it only as an escape. A backslash before it may be escaped itself.
 var escapedNUL = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\u0000`)
 
-// maxKey is the maximum length of a key of a JSON object, in bytes. The longest that a CRD accepts is that of a label, of 317.
-const maxKey = 1024
-
-// longKey reports whether JSON has a key that is too long. The JSON library writes the path of each unknown and duplicate field, with the
-// keys above it: 500 KB of them below a key of 500 KB take minutes.
-func longKey(b []byte) bool {
-	for {
-		begin := bytes.IndexByte(b, '"')
-		if begin < 0 {
-			return false
-		}
-		b = b[begin+1:]
-		size := 0
-		for size < len(b) && b[size] != '"' {
-			if b[size] == '\\' {
-				size++
-			}
-			size++
-		}
-		b = b[min(size+1, len(b)):]
-		if size > maxKey && bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte(":")) {
-			return true
-		}
-	}
-}
-
 // Unmarshal decodes JSON as ReadJSON does. Its errors name the fields, below a field of the caller unless it is empty.
 func Unmarshal(below string, b []byte, into any) error {
-	if longKey(b) {
-		return InvalidField(cmp.Or(below, "body"), fmt.Sprintf("has a key of more than %d bytes", maxKey))
+	if v := exceeding(b); v != nil {
+		return InvalidField(cmp.Or(join(below, v.Field), "body"), v.Description)
 	}
 	strict, err := kjson.UnmarshalStrict(b, into)
 	if err != nil {

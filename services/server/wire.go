@@ -43,7 +43,7 @@ type walk struct{ left int }
 // broken finds the first field that cannot be decoded or is one too many, nil if all can. A field without a name has the name of its
 // message.
 func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
-	items := items{}
+	counted := items{}
 	for len(b) > 0 {
 		number, have, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -69,7 +69,7 @@ func (w *walk) broken(path string, of protoreflect.MessageDescriptor, b []byte) 
 		switch {
 		case size < 0:
 			return at(name, "is truncated")
-		case items.add(field) > maxItems:
+		case counted.add(field) > maxItems:
 			return at(name, tooMany)
 		}
 		if v := w.brokenValue(name, field, b[:size]); v != nil {

@@ -36,13 +36,13 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal.
+// Options configure the controller. Every field is required, but for the Journal and the Client.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
 	Reader    client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
-	Client    kubernetes.Interface
 	Config    *rest.Config
+	Client    kubernetes.Interface // of tests without a Config
 	Profile   *simulation.Profile
 	Recorder  record.EventRecorder
 	Clock     clock.WithTicker
@@ -127,8 +127,13 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 func New(o Options) (*Controller, error) {
 	config, scales, metadata, owned := o.Config, scales(nil), metadata(nil), (*owners)(nil)
 	if config != nil { // tests of decisions have none
+		// No call waits for an API server that stands still: its late answer would look like any other one, and begin no grace.
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
+		var err error
+		if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+			return nil, fmt.Errorf("make a client: %w", err)
+		}
 		live, err := client.New(config, client.Options{}) // kinds are discovered when the first object of theirs is read
 		if err != nil {
 			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)

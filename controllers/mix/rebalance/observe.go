@@ -274,7 +274,7 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 	}
 	for _, end := range ended {
 		if end.outcome == failed || end.outcome == timedOut {
-			l.fail(&e, now)
+			l.failed(&e, end.move, now)
 		}
 	}
 	if len(e.Moves) == 0 && available >= want {
@@ -317,4 +317,14 @@ type limits struct {
 func (l limits) fail(e *workloads.Entry, now time.Time) {
 	e.Failures++
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
+}
+
+// failed makes a workload rest after a move that failed. Moves that began before the first of them failed were decided with the same
+// knowledge: together they count as one.
+func (l limits) failed(e *workloads.Entry, m workloads.Move, now time.Time) {
+	if e.Failures > 0 && m.Started.Before(e.RetryAt) {
+		e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
+		return
+	}
+	l.fail(e, now)
 }

@@ -169,18 +169,36 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
 
-	e.Moves = []workloads.Move{moveOf("b", 0)}
+	e.Moves = []workloads.Move{moveOf("b", -time.Minute)}
 	wrong.Assignments[0].Pod.Ready = false
-	e, ended = advance(e, wrong, noon.Add(6*time.Minute), testLimits)
+	e, ended = advance(e, wrong, noon.Add(7*time.Minute), testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, int32(2), e.Failures)
-	assert.Equal(t, noon.Add(8*time.Minute), e.RetryAt, "twice as long")
+	assert.Equal(t, noon.Add(9*time.Minute), e.RetryAt, "twice as long")
 
-	e.Moves = []workloads.Move{moveOf("c", 0)}
-	e, ended = advance(e, group(od, od, sp, sp, sp), noon.Add(9*time.Minute), testLimits)
+	e.Moves = []workloads.Move{moveOf("c", -9*time.Minute)}
+	e, ended = advance(e, group(od, od, sp, sp, sp), noon.Add(10*time.Minute), testLimits)
 	assert.Equal(t, []outcome{succeeded}, outcomes(ended))
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.RetryAt)
+}
+
+// Four replicas move together, and a spot node is gone meanwhile: the workload rests as after one failure.
+func TestMovesThatFailTogetherCountAsOne(t *testing.T) {
+	old := workloads.Entry{Moves: []workloads.Move{
+		moveOf("a", time.Minute), moveOf("b", time.Minute), moveOf("c", time.Minute), moveOf("d", time.Minute),
+	}}
+	e, ended := advance(old, group(od, od, od, od, od), noon, testLimits)
+	require.Len(t, ended, 4)
+	assert.Equal(t, int32(1), e.Failures)
+	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
+
+	e.Moves = []workloads.Move{moveOf("e", time.Second)} // it began before the others failed
+	late := noon.Add(20 * time.Minute)
+	e, ended = advance(e, group(od, od, od, od, od), late, testLimits)
+	require.Len(t, ended, 1)
+	assert.Equal(t, int32(1), e.Failures)
+	assert.Equal(t, late.Add(time.Minute), e.RetryAt, "it rests again")
 }
 
 func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {

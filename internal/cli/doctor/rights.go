@@ -150,17 +150,12 @@ func usesPlaceholders(ctx context.Context, c client.Client) bool {
 // accountRights checks the service accounts of manifests/rbac. If Berth runs under another identity, the result is about these all the
 // same.
 func (p *patient) accountRights(ctx context.Context, r *Report) {
-	p.rightsOf(ctx, r, "berth-scheduler", "", schedulerNeeds, Fail, rbacFiles)
-	p.rightsOf(ctx, r, controllerAccount, "", controllerNeeds, Warn, rbacFiles)
+	p.rightsOf(ctx, r, "", schedulerNeeds, Fail, rbacFiles, "berth-scheduler")
+	p.rightsOf(ctx, r, "", controllerNeeds, Warn, rbacFiles, controllerAccount)
 	for _, f := range features {
-		if !f.inUse(ctx, p.client) {
-			continue
+		if f.inUse(ctx, p.client) {
+			p.rightsOf(ctx, r, " for "+f.name, f.needs, Warn, f.files, f.account, controllerAccount)
 		}
-		account := f.account
-		if missing, err := p.deniedTo(ctx, controllerAccount, f.needs); err == nil && len(missing) == 0 {
-			account = controllerAccount
-		}
-		p.rightsOf(ctx, r, account, " for "+f.name, f.needs, Warn, f.files)
 	}
 }
 
@@ -176,10 +171,20 @@ func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (
 	})
 }
 
-// rightsOf checks whether a service account may do what it needs, and names the files that grant it.
-func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose string, needs []right, level Level, files string) {
-	check := "rights of " + account + purpose
+// rightsOf checks whether a service account, or another one in its place, may do what it needs, and names the files that grant it.
+func (p *patient) rightsOf(
+	ctx context.Context, r *Report, purpose string, needs []right, level Level, files, account string, instead ...string,
+) {
 	missing, err := p.deniedTo(ctx, account, needs)
+	for _, other := range instead {
+		if err != nil || len(missing) == 0 {
+			break
+		}
+		if lacking, err := p.deniedTo(ctx, other, needs); err == nil && len(lacking) == 0 {
+			account, missing = other, nil
+		}
+	}
+	check := "rights of " + account + purpose
 	switch {
 	case apierrors.IsForbidden(err):
 		r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",

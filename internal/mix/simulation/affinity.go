@@ -136,8 +136,9 @@ func (r *rule) add(node *corev1.Node) {
 func (v *vacancy) existing() {
 	closed := closedTo(v.after, v.next, v.namespaces(v.next.Namespace))
 	holder := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.next.Namespace, Labels: v.own.Labels}}
-	for key, r := range closedTo(v.now, holder, v.namespaces(holder.Namespace)) {
-		for value := range r.values {
+	excluding := closedTo(v.now, holder, v.namespaces(holder.Namespace))
+	for _, key := range slices.Sorted(maps.Keys(excluding)) { // the first of them is in the message, which must not change by chance
+		for _, value := range slices.Sorted(maps.Keys(excluding[key].values)) {
 			if key != corev1.LabelHostname && (closed[key] == nil || !closed[key].values[value]) {
 				v.unable("the required pod anti-affinity of a pod in %s %s excludes it, but not the replacement", key, value)
 			}

@@ -75,7 +75,9 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 			v.held = append(v.held, p.node)
 		}
 	}
-	v.spread(s.base.without(gone))
+	if constraints := hard(v.next); len(constraints) > 0 {
+		v.spread(constraints, s.base.without(gone))
+	}
 	if s.profile.replays[v.next.Spec.SchedulerName].filtersAffinity() {
 		v.affinity()
 		v.antiAffinity()
@@ -126,12 +128,12 @@ func (d *Domains) unable(format string, args ...any) {
 }
 
 // spread adds the domains that the hard spread constraints close. A domain without a node is not closed.
-func (v *vacancy) spread(after *state) {
+func (v *vacancy) spread(constraints []*corev1.TopologySpreadConstraint, after *state) {
 	held := make([]int, len(after.nodes))
 	for _, node := range v.held {
 		held[node]++
 	}
-	for _, c := range hard(v.next) {
+	for _, c := range constraints {
 		v.rules = append(v.rules, rule{key: c.TopologyKey, values: closedBy(c, v.next, after.nodes, held)})
 	}
 }

@@ -4,11 +4,13 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -20,18 +22,24 @@ const unsupported = `{"kind":"Status","apiVersion":"v1","status":"Failure","reas
 	`"code":422,"message":"sendInitialEvents is not supported"}`
 
 // listOnce limits the clients of a configuration to lists. A watch is answered here, by a stream without events, so an
-// informer fills its store with one list and requires no other permission.
+// informer fills its store with one list and requires no other permission. The timeout of the configuration bounds how long the
+// API server may send nothing while it answers a list. The whole of a long list may take longer.
 func listOnce(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// One list per kind, bounded by the context: the API server's priority and fairness limits the rate.
+	silence := cfg.Timeout
+	// One list per kind: the API server's priority and fairness limits the rate.
 	cfg.QPS, cfg.RateLimiter, cfg.Timeout = -1, nil, 0
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &lister{next: next} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &lister{next: next, silence: silence} })
 	return cfg
 }
 
-type lister struct{ next http.RoundTripper }
+type lister struct {
+	next http.RoundTripper
+	// silence is how long the API server may send nothing, 0 for any time.
+	silence time.Duration
+}
 
 // RoundTrip forwards lists and answers everything else itself.
 func (l *lister) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -51,7 +59,62 @@ func (l *lister) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.URL.RawQuery = query.Encode()
 	}
-	return l.next.RoundTrip(req)
+	if l.silence == 0 {
+		return l.next.RoundTrip(req)
+	}
+	return l.attend(req)
+}
+
+// errSilent is an API server that began to answer a request, or did not, and stands still.
+var errSilent = fmt.Errorf("the API server stands still: %w", context.DeadlineExceeded)
+
+// attend ends a request during which the API server sends nothing for too long. An API server that stands still would otherwise
+// hold the caller until it goes on, and its late answer would look like any other one.
+func (l *lister) attend(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	a := &attended{ctx: ctx, cancel: cancel, silence: l.silence, timer: time.AfterFunc(l.silence, func() { cancel(errSilent) })}
+	resp, err := l.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		a.end()
+		return nil, a.explain(err)
+	}
+	a.ReadCloser, resp.Body = resp.Body, a
+	return resp, nil
+}
+
+// attended is the body of a response that has to go on.
+type attended struct {
+	io.ReadCloser
+	ctx     context.Context //nolint:containedctx // that of the request, which lasts as long as its response
+	cancel  context.CancelCauseFunc
+	silence time.Duration
+	timer   *time.Timer
+}
+
+// Read reads what has arrived.
+func (a *attended) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	a.timer.Reset(a.silence)
+	return n, a.explain(err)
+}
+
+// Close ends the request.
+func (a *attended) Close() error {
+	a.end()
+	return a.ReadCloser.Close()
+}
+
+func (a *attended) end() {
+	a.timer.Stop()
+	a.cancel(nil)
+}
+
+// explain returns the cause of an error that the silence of the API server is the cause of.
+func (a *attended) explain(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(a.ctx), errSilent) {
+		return errSilent
+	}
+	return err
 }
 
 func respond(req *http.Request, code int, body io.ReadCloser) *http.Response {

@@ -5,13 +5,17 @@ package ungate
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
@@ -157,6 +161,44 @@ func TestSmallAndLargePodsDoNotCountForEachOther(t *testing.T) {
 	assert.Equal(t, fallback.Threshold, f.markOf().Failures)
 }
 
+// The rebalancer evicts a pod once its replacement fits on a spot node, which may have come a moment after the last pod fell back.
+func TestAPlaceThatCameSinceTheLastViewIsUsed(t *testing.T) {
+	f := newFallbackFixture(t)
+	f.failsIn(0)
+	require.Equal(t, capacity.OnDemand, f.next(10))
+	f.spotNode("a", 1)
+	f.clock.SetTime(f.clock.Now().Add(placesAge / 10))
+	assert.Equal(t, capacity.Spot, f.next(11))
+}
+
+// slowPods are pods that take some time to list.
+type slowPods struct {
+	corelisters.PodLister
+	clock *testingclock.FakePassiveClock
+	takes time.Duration
+	lists int
+}
+
+func (s *slowPods) List(selector labels.Selector) ([]*corev1.Pod, error) {
+	s.lists++
+	s.clock.SetTime(s.clock.Now().Add(s.takes))
+	return s.PodLister.List(selector)
+}
+
+// Pods that fall back one after the other do not have all pods of the cluster read each time.
+func TestTheSearchesForPlacesTakeATenthOfTheTime(t *testing.T) {
+	f := newFallbackFixture(t)
+	f.failsIn(0)
+	f.spotNode("a", 0)
+	slow := &slowPods{PodLister: f.fallback().places.pods, clock: f.clock, takes: 10 * time.Millisecond}
+	f.fallback().places.pods = slow
+	for i := range 1000 {
+		require.Equal(t, capacity.OnDemand, f.next(10+i))
+		f.clock.SetTime(f.clock.Now().Add(time.Millisecond))
+	}
+	assert.InDelta(t, 10, slow.lists, 2, "in 1.1 s")
+}
+
 // A place is kept for the pod that was limited to spot for it, until that is bound.
 func TestAPlaceIsForOnePod(t *testing.T) {
 	f := newFallbackFixture(t)
@@ -166,7 +208,7 @@ func TestAPlaceIsForOnePod(t *testing.T) {
 	place := func(name string) bool {
 		pod := mixtest.GatedPod("web", 0)
 		pod.Name, pod.UID = name, types.UID(name)
-		return pl.find(f.clock.Now(), pod, name, true)
+		return pl.find(pod, name, true)
 	}
 	assert.True(t, place("one"))
 	assert.True(t, place("one"), "asked again")
@@ -189,7 +231,7 @@ func TestTheSearchesForPlacesAreBoundedForANamespace(t *testing.T) {
 	find := func(namespace, kind string) {
 		pod := mixtest.GatedPod("web", 0)
 		pod.Namespace = namespace
-		pl.find(f.clock.Now(), pod, kind, true)
+		pl.find(pod, kind, true)
 	}
 	for i := range 10 * maxSearches {
 		find("shop", strconv.Itoa(i))

@@ -124,7 +124,10 @@ func newSpotFallback(
 		State:    s,
 		label:    label,
 		nodes:    s.Nodes,
-		places:   places{pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, admission: check, held: map[types.UID]place{}},
+		places: places{
+			clock: clock.RealClock{}, pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, admission: check,
+			held: map[types.UID]place{},
+		},
 		client:   client,
 		policyOf: policyOf,
 		clock:    clock.RealClock{},
@@ -228,7 +231,7 @@ func (f *spotFallback) newWaitingPod(pod *corev1.Pod, group policy.GroupKey, p *
 func (f *spotFallback) hasPlace(pod *corev1.Pod, w *waitingPod, hold bool) bool {
 	f.placesMu.Lock()
 	defer f.placesMu.Unlock()
-	return f.places.find(f.clock.Now(), pod, w.group+" "+w.scope.key, hold)
+	return f.places.find(pod, w.group+" "+w.scope.key, hold)
 }
 
 func (f *spotFallback) releasePlace(uid types.UID) {

@@ -48,7 +48,7 @@ func newFallbackFixture(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *f
 		cm.Spec.SpotWaitSeconds = new(int32(spotWait / time.Second))
 	}}, changes...)...))
 	fb := f.fallback()
-	fb.clock, fb.leadsSince = f.clock, mixtest.Noon
+	fb.clock, fb.places.clock, fb.leadsSince = f.clock, f.clock, mixtest.Noon
 	f.cluster.Client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		f.deleted = append(f.deleted, a.(clienttesting.DeleteActionImpl).DeleteOptions)
 		return true, nil, f.answer

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/internal/kube/podphase"
 	"berth.dev/berth/internal/mix/capacity"
@@ -18,21 +19,27 @@ import (
 )
 
 const (
-	// placesAge is how old a view of the free places may be.
+	// placesAge is the maximum age of a view of the free places.
 	placesAge = time.Second
+	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that it took: searches take at most a
+	// tenth of the time. An older view may not have the place that the rebalancer made for a pod, or that came since.
+	placesShare = 10
 	// maxSearches bounds the searches without a result for pods of one namespace in one view: each tries all spot nodes.
 	maxSearches = 16
 )
 
-// places finds spot nodes with room for a pod. It is used only where spot was not available lately, and reads the caches at most once
-// a second: the scheduler's own snapshot belongs to its cycles. It is not safe for concurrent use.
+// places finds spot nodes with room for a pod. It is used only where spot was not available lately, and reads the caches by itself: the
+// scheduler's own snapshot belongs to its cycles. It is not safe for concurrent use.
 type places struct {
+	clock      clock.PassiveClock
 	pods       corelisters.PodLister
 	nodes      corelisters.NodeLister
 	classifier *capacity.Classifier
 	admission  admission.Check
 
+	// at is when the view was read, took how long that and the searches in it took.
 	at    time.Time
+	took  time.Duration
 	infos []fwk.NodeInfo
 	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
 	// the searches without a result were for pods of a namespace.
@@ -50,13 +57,27 @@ type place struct {
 
 // find reports whether a spot node has room for a pod that is limited to spot; kind is the same for pods that are alike. hold keeps the
 // place for the pod for a while.
-func (p *places) find(now time.Time, pod *corev1.Pod, kind string, hold bool) bool {
-	if now.Sub(p.at) >= placesAge || now.Before(p.at) {
-		p.read(now)
+func (p *places) find(pod *corev1.Pod, kind string, hold bool) bool {
+	began := p.clock.Now()
+	defer func() { p.took += p.clock.Since(began) }()
+	if began.Before(p.at) || began.Sub(p.at) >= placesAge {
+		p.read(began)
 	}
 	if _, has := p.held[pod.UID]; has {
 		return true
 	}
+	if p.search(began, pod, kind, hold) {
+		return true
+	}
+	if began.Sub(p.at) <= placesShare*p.took {
+		return false
+	}
+	p.read(began)
+	return p.search(began, pod, kind, hold)
+}
+
+// search is find in the view.
+func (p *places) search(now time.Time, pod *corev1.Pod, kind string, hold bool) bool {
 	if p.none[kind] || p.tried[pod.Namespace] >= maxSearches {
 		return false
 	}
@@ -79,7 +100,7 @@ func (p *places) release(uid types.UID) { delete(p.held, uid) }
 
 // read reads nodes and pods from the caches.
 func (p *places) read(now time.Time) {
-	p.at, p.infos, p.none, p.tried = now, nil, map[string]bool{}, map[string]int{}
+	p.at, p.took, p.infos, p.none, p.tried = now, 0, nil, map[string]bool{}, map[string]int{}
 	byName := map[string]fwk.NodeInfo{}
 	nodes, _ := p.nodes.List(labels.Everything()) // a cache does not fail
 	for _, node := range nodes {

@@ -75,8 +75,8 @@ func TestAnInformerKeepsWhatPluginsRead(t *testing.T) {
 	assert.Zero(t, mix.Status)
 }
 
-// By its group the scheduler tells what it prepared for a pod that has a node from what a user made: without the group, the pod and
-// its Reservation count together, and the Reservation is released.
+// The group distinguishes what the scheduler prepared for a pod that has a node from what a user created: without the group, the pod
+// and its Reservation count together, and the Reservation is released.
 func TestAnInformerKeepsTheGroupOfAReservation(t *testing.T) {
 	r := kept(t, Resource{Name: "reservations", Object: &v1alpha1.Reservation{}}, &v1alpha1.ReservationList{
 		TypeMeta: typeOf("ReservationList"), ListMeta: metav1.ListMeta{ResourceVersion: "1"},

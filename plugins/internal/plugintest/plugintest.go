@@ -9,6 +9,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,6 +140,16 @@ func (a *Activated) Pods() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.pods)
+}
+
+// In returns how often pods of a namespace were activated.
+func (a *Activated) In(namespace string) (times int) {
+	for name, n := range a.Pods() {
+		if strings.HasPrefix(name, namespace+"/") {
+			times += n
+		}
+	}
+	return times
 }
 
 // Take returns the counts since the last Take.

@@ -16,11 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 )
@@ -133,6 +136,16 @@ func (s *scene) try(t *testing.T, methods func() []method) {
 func TestEnvironmentsAreWrittenByOneCallerAtATime(t *testing.T) {
 	s := serve(t, "environments", controller.ControllerEnvironments)
 	s.try(t, s.environments)
+	s.releaseEnvironments()
+}
+
+func TestBackupsAreWrittenByOneCallerAtATime(t *testing.T) {
+	s := serve(t, "environments", controller.ControllerEnvironments)
+	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: operator}})
+	s.Create(builders.Grant(operator, builders.ServiceAccount(s.Namespace, operator),
+		builders.Rule("", []string{"secrets"}, "get"),
+		builders.Rule("berth.dev", []string{"databasebackups", "databaserestores"}, "create", "delete", "get"))...)
+	s.try(t, s.backups)
 	s.releaseEnvironments()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -71,6 +72,39 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 			})
 			requireOpened(w, w.RequireExact(name, m, 8))
 		})
+	}
+}
+
+// M22: by default a hard spread counts the nodes of one type only. Of the nodes that it allows, Berth's scheduler prefers those in
+// zones with few replicas of the whole workload.
+func TestAHardSpreadIsEvenForBothTypesTogether(t *testing.T) {
+	var nodes []cluster.NodeSpec
+	for _, zone := range []string{"zone-a", "zone-b"} {
+		for _, capacityType := range []string{"spot", "on-demand"} {
+			nodes = append(nodes, cluster.Nodes(capacityType, 2, func(o *cluster.NodeSpec) { o.Name, o.Zone = zone+"-"+o.Name, zone })...)
+		}
+	}
+	w := testenv.New(t, nodes...)
+	zones := map[string]string{}
+	for _, n := range nodes {
+		zones[n.Name] = n.Zone
+	}
+	for i := range 6 {
+		app := fmt.Sprint("w", i)
+		w.Create(builders.CapacityMix(app, 50, 0), builders.Deployment(app, 6, builders.Gated, func(t *corev1.PodTemplateSpec) {
+			t.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: builders.Labels(app)},
+			}}
+		}))
+	}
+	for i := range 6 {
+		app := fmt.Sprint("w", i)
+		in := map[string]int{}
+		for _, p := range w.RequireExact(app, split.New(50, 0), 6) {
+			in[zones[p.Spec.NodeName]]++
+		}
+		assert.Equal(t, map[string]int{"zone-a": 3, "zone-b": 3}, in, "%s, with 3 spot and 3 on-demand replicas", app)
 	}
 }
 

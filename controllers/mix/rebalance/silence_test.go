@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// An API server stands still and goes on much later: its late answer would look like any other one, and begin no grace.
+func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStandsStill(t *testing.T) {
+	owner := func(kind string) func(*Controller) error {
+		return func(c *Controller) error {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: kind, Name: "web", UID: "1", Controller: new(true),
+			}}}}
+			_, err := c.owners.template(t.Context(), pod, &clusterstate.Group{})
+			return err
+		}
+	}
+	for name, read := range map[string]func(*Controller) error{
+		"the template of a ReplicaSet":  owner("ReplicaSet"),
+		"the template of a StatefulSet": owner("StatefulSet"),
+		"a snapshot":                    func(c *Controller) error { return c.takeSnapshot(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+			t.Cleanup(server.Close)
+			t.Cleanup(func() { close(end) })
+			c, err := New(Options{Config: &rest.Config{Host: server.URL}, Clock: clock.RealClock{}, Profile: simulation.DefaultProfile()})
+			require.NoError(t, err)
+			err = read(c)
+			require.Error(t, err)
+			assert.True(t, unanswered(err), "%v", err)
+		})
+	}
+}
