@@ -127,7 +127,7 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 func New(o Options) (*Controller, error) {
 	config, scales, metadata, owned := o.Config, scales(nil), metadata(nil), (*owners)(nil)
 	if config != nil { // tests of decisions have none
-		// No call waits for an API server that stands still: its late answer would look like any other one, and begin no grace.
+		// No call waits for an API server that stalls: its late answer would look like any other one, and begin no grace.
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
 		var err error

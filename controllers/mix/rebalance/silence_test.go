@@ -18,8 +18,8 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// An API server stands still and goes on much later: its late answer would look like any other one, and begin no grace.
-func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStandsStill(t *testing.T) {
+// An API server stalls and goes on much later: its late answer would look like any other one, and begin no grace.
+func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStalls(t *testing.T) {
 	owner := func(kind string) func(*Controller) error {
 		return func(c *Controller) error {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", OwnerReferences: []metav1.OwnerReference{{

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// still is an API server that stands still at one list, before its answer or in the middle of it, until the test ends.
+// still is an API server that stalls at one list, before its answer or in the middle of it, until the test ends.
 type still struct {
 	at     string
 	before bool
@@ -41,8 +41,8 @@ func (s *still) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, `"items":[]}`)
 }
 
-// The answer of an API server that stood still is no snapshot of this moment, however it goes on.
-func TestNoSnapshotWaitsForAnAPIServerThatStandsStill(t *testing.T) {
+// The answer of an API server that stalled is no snapshot of this moment, however it goes on.
+func TestNoSnapshotWaitsForAnAPIServerThatStalls(t *testing.T) {
 	for name, s := range map[string]*still{
 		"before the nodes":     {at: "/nodes", before: true},
 		"within the pods":      {at: "/pods"},
