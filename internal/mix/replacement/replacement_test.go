@@ -166,7 +166,7 @@ func TestAnUnknownKindHasATemplateOnlyIfItIsOneOfPods(t *testing.T) {
 		"none":                {spec: map[string]any{}, want: "Set web has no spec.template"},
 		"a text":              {spec: map[string]any{"template": "pod"}, want: "no spec.template"},
 		"something else":      {spec: map[string]any{"template": map[string]any{"spec": map[string]any{"steps": int64(3)}}}, want: "no spec.containers"},
-		"containers of texts": {spec: map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{"main"}}}}, want: "not a pod template"},
+		"containers of texts": {spec: map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{"main"}}}}, want: "is no template of a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec}}
