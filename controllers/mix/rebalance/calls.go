@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -86,7 +85,7 @@ func isCutOff(err error) bool {
 }
 
 // replica reads the replica of a verdict. It returns a hold if that cannot be read, or is not what was decided about.
-func (c *Controller) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *workloads.Hold) {
+func (c *Controller) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *rebalance.Hold) {
 	err := c.bounded(ctx, func(ctx context.Context) (err error) {
 		pod, err = c.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
 		return err
@@ -129,7 +128,7 @@ func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine 
 }
 
 // creatable returns a hold if the quotas or limit ranges of a namespace do not allow a pod in the place of another one.
-func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *workloads.Hold {
+func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *rebalance.Hold {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
 	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}

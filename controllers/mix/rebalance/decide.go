@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -73,7 +72,7 @@ func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) 
 		hold = c.evict(ctx, w, v, node, func() rebalance.Verdict { return c.input(w).Of(v.Pod.UID) })
 	default:
 		// It holds for a while: capacity is not proven again and again for a move that is not made.
-		hold = &workloads.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
+		hold = &rebalance.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
 	}
 	w.holdBack(hold)
 	return true
@@ -126,26 +125,26 @@ func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Po
 }
 
 // hold is a verdict that holds for a while.
-func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
+func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *rebalance.Hold {
 	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 	v.RetryAt = w.now.Add(d)
-	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
+	return &rebalance.Hold{Verdict: v, Until: v.RetryAt}
 }
 
 // changed holds a replica that is not what was decided about.
-func (w *evaluation) changed(v rebalance.Verdict) *workloads.Hold {
+func (w *evaluation) changed(v rebalance.Verdict) *rebalance.Hold {
 	return w.hold(v, rebalance.ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 }
 
 // holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
 // one replica it would for the next: then all are left alone.
-func (w *evaluation) holdBack(hold *workloads.Hold) {
+func (w *evaluation) holdBack(hold *rebalance.Hold) {
 	if hold == nil {
 		return
 	}
 	held := maps.Clone(w.Held)
 	if held == nil {
-		held = map[string]workloads.Hold{}
+		held = map[string]rebalance.Hold{}
 	}
 	held[string(hold.Verdict.Pod.UID)] = *hold
 	if hold.Verdict.Reason.Holds(&w.Group) {
@@ -194,7 +193,7 @@ func (w *evaluation) dueAt(at time.Time) {
 }
 
 // report records an event when what blocks a workload has changed.
-func (c *Controller) report(e *workloads.Entry) {
+func (c *Controller) report(e *rebalance.Entry) {
 	r := e.Verdict.Reason
 	if r == e.Reported {
 		return
@@ -210,7 +209,7 @@ func (c *Controller) report(e *workloads.Entry) {
 }
 
 // ended reports a move that is over.
-func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) {
+func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end ending) {
 	moves.WithLabelValues(string(end.outcome)).Inc()
 	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
 	what := ""

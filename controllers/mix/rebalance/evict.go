@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -29,7 +28,7 @@ const snapshotAge = 5 * time.Second
 // once some other pods are gone, too? It returns the node, or a hold.
 func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
 	others ...types.UID,
-) (node string, hold *workloads.Hold) {
+) (node string, hold *rebalance.Hold) {
 	began := c.Clock.Now()
 	defer func() { replaySeconds.Observe(c.Clock.Since(began).Seconds()) }()
 	pod, hold := c.replica(ctx, w, v)
@@ -103,7 +102,7 @@ func (c *Controller) evicted(w *evaluation) (uids []types.UID) {
 // server agreed, else a hold.
 func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdict, node string,
 	again func() rebalance.Verdict,
-) *workloads.Hold {
+) *rebalance.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
 	m := newMove(&w.Group, v, c.Clock.Now())
 	if hold := c.recordMove(ctx, w, v, m); hold != nil {
@@ -134,7 +133,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return hold
 	}
 	w.count(resultEvicted)
-	w.Refusal = workloads.Refusal{}
+	w.Refusal = rebalance.Refusal{}
 	c.moveBegan(w, m)
 	c.snapshot.Assume(w.proven.admitted, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "provenNode", node,
@@ -145,7 +144,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 }
 
 // moveBegan notes that a replica is being moved.
-func (c *Controller) moveBegan(w *evaluation, m workloads.Move) {
+func (c *Controller) moveBegan(w *evaluation, m rebalance.Move) {
 	if w.Had == 0 {
 		w.Had = len(w.Group.Assignments)
 	}
@@ -159,7 +158,7 @@ func (c *Controller) moveBegan(w *evaluation, m workloads.Move) {
 // replica as it is now, or a hold.
 func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict,
 	again func() rebalance.Verdict,
-) (*corev1.Pod, *workloads.Hold) {
+) (*corev1.Pod, *rebalance.Hold) {
 	if hold := c.checkScale(ctx, w, v); hold != nil {
 		return nil, hold
 	}

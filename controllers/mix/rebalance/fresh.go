@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -37,7 +36,7 @@ func readMetadata(c client.Reader) metadata {
 
 // checkMix returns a hold if the mix is not the one any more that was decided by. A watch that broke may be behind by half a minute,
 // in which replicas would move that have to stay.
-func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *rebalance.Hold {
 	if c.metadata == nil {
 		return nil
 	}
@@ -65,7 +64,7 @@ func (c *Controller) mixChanged(ctx context.Context, w *evaluation) (what string
 		return "", err
 	case now == nil:
 		return "CapacityMix " + w.Mix + " is gone", nil
-	case (workloads.Version{UID: now.UID, Generation: now.Generation}) != w.Spec:
+	case (rebalance.Version{UID: now.UID, Generation: now.Generation}) != w.Spec:
 		return "CapacityMix " + w.Mix + " was changed", nil
 	}
 	return "", nil

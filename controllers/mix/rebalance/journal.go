@@ -18,7 +18,6 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -59,7 +58,7 @@ func newJournal() *journal {
 }
 
 // recordOf is what is to be recorded of a workload.
-func recordOf(e *workloads.Entry, now time.Time) rebalance.Record {
+func recordOf(e *rebalance.Entry, now time.Time) rebalance.Record {
 	w := e.Group.Workload
 	r := rebalance.Record{
 		Namespace: e.Group.Key.Namespace, ID: e.Group.Key.ID, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Mix: e.Mix,
@@ -78,7 +77,7 @@ func recordOf(e *workloads.Entry, now time.Time) rebalance.Record {
 
 // recall adds to an entry what is recorded of its workload. Whether the API
 // server carried out what was recorded is not known.
-func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entry {
+func recall(e rebalance.Entry, r rebalance.Record, now time.Time) rebalance.Entry {
 	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
 	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
 		e.RetryAt = at
@@ -87,7 +86,7 @@ func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entr
 	for _, m := range r.Moves {
 		if uid := types.UID(m.UID); !known[uid] {
 			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
-			e.Moves = append(e.Moves, workloads.Move{
+			e.Moves = append(e.Moves, rebalance.Move{
 				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
 				Newest: m.Newest, DoubtUntil: now.Add(unseen),
 			})
@@ -102,7 +101,7 @@ func (j *journal) isAnothers(content map[string]string) bool {
 }
 
 // note keeps the record of a workload up to date.
-func (j *journal) note(e *workloads.Entry, now time.Time) {
+func (j *journal) note(e *rebalance.Entry, now time.Time) {
 	key, r := e.Group.Key, recordOf(e, now)
 	old, there := j.records[key]
 	switch {
@@ -171,7 +170,7 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
 	e, known := c.Workloads.Get(key)
 	if !known {
-		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
+		e = rebalance.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{
 				Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
 				Revision: r.Revision, UID: types.UID(r.ID),
@@ -184,10 +183,10 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 }
 
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
+func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m rebalance.Move) *rebalance.Hold {
 	with := w.Entry
 	with.Had = cmp.Or(w.Had, len(w.Group.Assignments))
-	with.Moves = append(append([]workloads.Move{}, w.Moves...), m)
+	with.Moves = append(append([]rebalance.Move{}, w.Moves...), m)
 	c.journal.note(&with, w.now)
 	if err := c.writeJournal(ctx); err != nil {
 		c.journal.note(&w.Entry, w.now)

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -33,8 +32,8 @@ const (
 )
 
 // newMove is the move of a replica that is about to be evicted.
-func newMove(g *clusterstate.Group, v rebalance.Verdict, now time.Time) workloads.Move {
-	m := workloads.Move{
+func newMove(g *clusterstate.Group, v rebalance.Verdict, now time.Time) rebalance.Move {
+	m := rebalance.Move{
 		UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: now, Target: v.Target,
 		Slot: rebalance.SlotOfReplacement(g, v.Pod.UID), Before: &g.Assignments,
 	}
@@ -48,7 +47,7 @@ func newMove(g *clusterstate.Group, v rebalance.Verdict, now time.Time) workload
 func createdAt(p *clusterstate.Pod) int64 { return time.Unix(0, p.Created).Unix() }
 
 // deadline is when a move that has not ended fails. A replacement becomes Ready in the time for a move, and available after it.
-func deadline(m workloads.Move, g *clusterstate.Group, timeout time.Duration) time.Time {
+func deadline(m rebalance.Move, g *clusterstate.Group, timeout time.Duration) time.Time {
 	return m.Started.Add(timeout + g.MinReady)
 }
 
@@ -62,7 +61,7 @@ type judgement struct {
 // group and the group is whole again: as many replicas as wanted, all available. Pods that still terminate do not count: their
 // replacements do. It is good if its own replacement is on its side, whatever other replicas do meanwhile: a changed mix, a
 // lost node or a scale-up that borrows changes the totals as well.
-func judge(moves []workloads.Move, g *clusterstate.Group, want int, now time.Time, l limits) []judgement {
+func judge(moves []rebalance.Move, g *clusterstate.Group, want int, now time.Time, l limits) []judgement {
 	whole := len(g.Assignments) >= want && rebalance.Available(g, now) == len(g.Assignments)
 	list := make([]judgement, len(moves))
 	claimed := map[types.UID]bool{}
@@ -87,7 +86,7 @@ func judge(moves []workloads.Move, g *clusterstate.Group, want int, now time.Tim
 // judgeReplacement judges a move by its replacement, which it claims. Replicas of one owner that are as new are alike: the
 // move is good if any of them that no other move claims is on its side. It is good as well if there is none: the owner has
 // fewer replicas by now.
-func judgeReplacement(m *workloads.Move, g *clusterstate.Group, claimed map[types.UID]bool) judgement {
+func judgeReplacement(m *rebalance.Move, g *clusterstate.Group, claimed map[types.UID]bool) judgement {
 	var wrong *clusterstate.Assignment
 	for _, s := range arrivals(m, g) {
 		if claimed[s.Pod.UID] {
@@ -108,7 +107,7 @@ func judgeReplacement(m *workloads.Move, g *clusterstate.Group, claimed map[type
 
 // onItsSide reports whether a replica runs on the type that a move was for, or on the one that its slot has since the mix was
 // changed.
-func onItsSide(m *workloads.Move, g *clusterstate.Group, s *clusterstate.Assignment) bool {
+func onItsSide(m *rebalance.Move, g *clusterstate.Group, s *clusterstate.Assignment) bool {
 	if m.Target == capacity.Unknown {
 		return s.On == s.Wants
 	}
@@ -117,7 +116,7 @@ func onItsSide(m *workloads.Move, g *clusterstate.Group, s *clusterstate.Assignm
 
 // arrivals are the replicas that may be the replacement of a move: the one with its name, if there is one, else all that were
 // not there before.
-func arrivals(m *workloads.Move, g *clusterstate.Group) (list []*clusterstate.Assignment) {
+func arrivals(m *rebalance.Move, g *clusterstate.Group) (list []*clusterstate.Assignment) {
 	var before map[types.UID]bool
 	if m.Before != nil {
 		before = make(map[types.UID]bool, len(*m.Before))

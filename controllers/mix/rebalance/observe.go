@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -22,12 +21,12 @@ import (
 
 // evaluation is one reconcile of a workload. The entry is what comes of it.
 type evaluation struct {
-	workloads.Entry
+	rebalance.Entry
 	now time.Time
 	// before is the entry of the last reconcile, or what an earlier leader left; stored is what the store has. They are not
 	// changed.
-	before workloads.Entry
-	stored *workloads.Entry
+	before rebalance.Entry
+	stored *rebalance.Entry
 	// invalid is why the settings cannot be read: then nothing is decided.
 	invalid error
 	// budgets are those of the namespace, holders its placeholders.
@@ -86,7 +85,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 }
 
 // vanished is the evaluation of a workload that has no pods, or no mix, any more.
-func (c *Controller) vanished(e workloads.Entry) *evaluation {
+func (c *Controller) vanished(e rebalance.Entry) *evaluation {
 	w := &evaluation{Entry: e, now: c.Clock.Now(), before: e, stored: &e, gone: true}
 	w.Selecting = nil
 	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
@@ -150,11 +149,11 @@ func (c *Controller) budgets(ctx context.Context, namespace string) (list []reba
 	return list, nil
 }
 
-func versionOf(cm *v1alpha1.CapacityMix) workloads.Version {
+func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 	if cm == nil {
-		return workloads.Version{}
+		return rebalance.Version{}
 	}
-	return workloads.Version{UID: cm.UID, Generation: cm.Generation}
+	return rebalance.Version{UID: cm.UID, Generation: cm.Generation}
 }
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.
@@ -167,14 +166,14 @@ func mixOf(g *clusterstate.Group) string {
 }
 
 // going is a group without the pods that were evicted already.
-func going(g *clusterstate.Group, moves []workloads.Move) clusterstate.Group {
+func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
 	if len(moves) == 0 {
 		return *g
 	}
 	return g.Going(moved(moves))
 }
 
-func moved(moves []workloads.Move) map[types.UID]bool {
+func moved(moves []rebalance.Move) map[types.UID]bool {
 	uids := make(map[types.UID]bool, len(moves))
 	for _, m := range moves {
 		uids[m.UID] = true
@@ -183,7 +182,7 @@ func moved(moves []workloads.Move) map[types.UID]bool {
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
-func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (names []string) {
+func (c *Controller) selecting(before *rebalance.Entry, g *clusterstate.Group) (names []string) {
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
@@ -198,10 +197,10 @@ func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (
 
 // remembered is what a new leader knows of a workload: from the store, if the journal was read, from the record of one that
 // had no pods meanwhile, and from the status of its mix.
-func (c *Controller) remembered(e workloads.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix, now time.Time) workloads.Entry {
+func (c *Controller) remembered(e rebalance.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix, now time.Time) rebalance.Entry {
 	status := fromStatus(g.Workload, cm, now, c.MaxBackoff)
 	if !e.Restored {
-		e = workloads.Entry{}
+		e = rebalance.Entry{}
 		if r, recorded := c.journal.records[g.Key]; recorded {
 			e = recall(e, r, now)
 		}
@@ -216,7 +215,7 @@ func (c *Controller) remembered(e workloads.Entry, g *clusterstate.Group, cm *v1
 
 // fromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
 // it: no time holds the workload for longer than this controller would.
-func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e workloads.Entry) {
+func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e rebalance.Entry) {
 	if cm == nil {
 		return e
 	}
@@ -237,7 +236,7 @@ func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time
 
 // ending is a move that is over.
 type ending struct {
-	move    workloads.Move
+	move    rebalance.Move
 	outcome outcome
 	// on is the type that the replacement runs on, of a move that failed.
 	on capacity.Type
@@ -247,14 +246,14 @@ type ending struct {
 
 // advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
 // with the old one that changes.
-func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
+func advance(old rebalance.Entry, g clusterstate.Group, now time.Time, l limits) (e rebalance.Entry, ended []ending) {
 	e = old
 	e.Group = g
 	wrong := len(g.WrongSide())
 	e.WrongSince = since(old.WrongSince, wrong > 0, now)
 	e.RollingSince = since(old.RollingSince, g.Rollout.Rolling, now)
 	if wrong == 0 && len(old.Moves) == 0 {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
+		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, rebalance.Refusal{}
 	}
 	e.Had = rebalance.MustBeBack(&g, old.Had)
 	want, available := max(g.Replicas, e.Had), rebalance.Available(&g, now)
@@ -270,7 +269,7 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 	}
 	// Of moves that end together, a failure counts whatever the others did.
 	if slices.ContainsFunc(ended, func(e ending) bool { return e.outcome == succeeded }) {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
+		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, rebalance.Refusal{}
 	}
 	for _, end := range ended {
 		if end.outcome == failed || end.outcome == timedOut {
@@ -285,11 +284,11 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 }
 
 // stillHeld are the holds that are not over, nil for none.
-func stillHeld(old map[string]workloads.Hold, now time.Time) (held map[string]workloads.Hold) {
+func stillHeld(old map[string]rebalance.Hold, now time.Time) (held map[string]rebalance.Hold) {
 	for uid, h := range old {
 		if now.Before(h.Until) {
 			if held == nil {
-				held = map[string]workloads.Hold{}
+				held = map[string]rebalance.Hold{}
 			}
 			held[uid] = h
 		}
@@ -314,7 +313,7 @@ type limits struct {
 }
 
 // fail makes a workload rest after a move that failed.
-func (l limits) fail(e *workloads.Entry, now time.Time) {
+func (l limits) fail(e *rebalance.Entry, now time.Time) {
 	e.Failures++
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 }

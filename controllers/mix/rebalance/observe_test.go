@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -45,12 +44,12 @@ func group(on ...capacity.Type) clusterstate.Group {
 }
 
 // moveOf is a move to spot that began when there were web-0 to web-3: of group, web-4 may be the replacement.
-func moveOf(uid types.UID, ago time.Duration) workloads.Move {
-	return workloads.Move{UID: uid, Namespace: "shop", Name: string(uid), Started: noon.Add(-ago), Target: sp, Slot: 4, Before: fourBefore}
+func moveOf(uid types.UID, ago time.Duration) rebalance.Move {
+	return rebalance.Move{UID: uid, Namespace: "shop", Name: string(uid), Started: noon.Add(-ago), Target: sp, Slot: 4, Before: fourBefore}
 }
 
 // movedTo is a move to another type, and to a slot.
-func movedTo(m workloads.Move, t capacity.Type, slot int) workloads.Move {
+func movedTo(m rebalance.Move, t capacity.Type, slot int) rebalance.Move {
 	m.Target, m.Slot = t, slot
 	return m
 }
@@ -61,7 +60,7 @@ var fourBefore = func() *[]clusterstate.Assignment {
 }()
 
 // doubted is a move of which it is not known for so long whether the pod was evicted.
-func doubted(m workloads.Move, left time.Duration) workloads.Move {
+func doubted(m rebalance.Move, left time.Duration) rebalance.Move {
 	m.DoubtUntil = noon.Add(left)
 	return m
 }
@@ -93,7 +92,7 @@ func TestJudge(t *testing.T) {
 		return g
 	}
 	tests := map[string]struct {
-		move  workloads.Move
+		move  rebalance.Move
 		group clusterstate.Group
 		want  outcome
 	}{
@@ -123,7 +122,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tc.want, judge([]workloads.Move{tc.move}, &tc.group, tc.group.Replicas, noon, testLimits)[0].outcome)
+			assert.Equal(t, tc.want, judge([]rebalance.Move{tc.move}, &tc.group, tc.group.Replicas, noon, testLimits)[0].outcome)
 		})
 	}
 }
@@ -133,7 +132,7 @@ func TestAMoveEndsWhenItsReplacementIsAvailable(t *testing.T) {
 	g := group(od, od, sp, sp, sp)
 	g.MinReady = 10 * time.Minute
 	g.Assignments[4].Pod.ReadySince = noon.Unix()
-	old := workloads.Entry{Moves: []workloads.Move{moveOf("gone", time.Second)}}
+	old := rebalance.Entry{Moves: []rebalance.Move{moveOf("gone", time.Second)}}
 	for after, want := range map[time.Duration][]outcome{
 		0: nil, 10*time.Minute - 1: nil, // longer than the time for a move, in which it became Ready
 		10 * time.Minute: {succeeded},
@@ -147,7 +146,7 @@ func TestAMoveEndsWhenItsReplacementIsAvailable(t *testing.T) {
 }
 
 func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
-	e, _ := advance(workloads.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
+	e, _ := advance(rebalance.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
 	assert.Equal(t, noon, e.WrongSince)
 	e, _ = advance(e, group(od, od, sp, sp, od), noon.Add(time.Minute), testLimits)
 	assert.Equal(t, noon, e.WrongSince, "not again and again")
@@ -161,7 +160,7 @@ func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
 }
 
 func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
-	e := workloads.Entry{Moves: []workloads.Move{moveOf("a", time.Minute)}}
+	e := rebalance.Entry{Moves: []rebalance.Move{moveOf("a", time.Minute)}}
 	wrong := group(od, od, sp, sp, od)
 	e, ended := advance(e, wrong, noon, testLimits)
 	assert.Equal(t, []outcome{failed}, outcomes(ended))
@@ -169,14 +168,14 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
 
-	e.Moves = []workloads.Move{moveOf("b", 0)}
+	e.Moves = []rebalance.Move{moveOf("b", 0)}
 	wrong.Assignments[0].Pod.Ready = false
 	e, ended = advance(e, wrong, noon.Add(6*time.Minute), testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, int32(2), e.Failures)
 	assert.Equal(t, noon.Add(8*time.Minute), e.RetryAt, "twice as long")
 
-	e.Moves = []workloads.Move{moveOf("c", 0)}
+	e.Moves = []rebalance.Move{moveOf("c", 0)}
 	e, ended = advance(e, group(od, od, sp, sp, sp), noon.Add(9*time.Minute), testLimits)
 	assert.Equal(t, []outcome{succeeded}, outcomes(ended))
 	assert.Zero(t, e.Failures)
@@ -184,19 +183,19 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 }
 
 func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {
-	old := workloads.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
+	old := rebalance.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
 	e, ended := advance(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Empty(t, ended)
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.RetryAt)
-	old.Moves = []workloads.Move{moveOf("web-4", time.Minute)}
+	old.Moves = []rebalance.Move{moveOf("web-4", time.Minute)}
 	e, _ = advance(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Equal(t, int32(3), e.Failures, "not while the move is under way")
 }
 
 func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 	// Two were evicted, and one of the two came back to the wrong type.
-	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", time.Minute), moveOf("b", time.Minute)}}
+	old := rebalance.Entry{Moves: []rebalance.Move{moveOf("a", time.Minute), moveOf("b", time.Minute)}}
 	e, ended := advance(old, group(od, od, sp, sp, sp, od), noon, testLimits)
 	assert.ElementsMatch(t, []outcome{succeeded, failed}, outcomes(ended))
 	assert.Equal(t, int32(1), e.Failures)
@@ -213,21 +212,21 @@ func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 		{group(od, od, sp, sp, od, sp), []outcome{failed, succeeded}},
 		{group(od, od, sp, sp, sp, od), []outcome{succeeded, failed}},
 	} {
-		_, ended = advance(workloads.Entry{Moves: []workloads.Move{first, second}}, tc.group, noon, testLimits)
+		_, ended = advance(rebalance.Entry{Moves: []rebalance.Move{first, second}}, tc.group, noon, testLimits)
 		assert.Equal(t, tc.want, outcomes(ended))
 	}
 
 	// One has no replacement yet, one has run out of time.
 	g := group(od, od, od, sp, od)
 	g.Replicas = 6
-	e, ended = advance(workloads.Entry{Moves: []workloads.Move{moveOf("a", 10*time.Minute), moveOf("b", time.Minute)}}, g, noon, testLimits)
+	e, ended = advance(rebalance.Entry{Moves: []rebalance.Move{moveOf("a", 10*time.Minute), moveOf("b", time.Minute)}}, g, noon, testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
-	assert.Equal(t, []workloads.Move{moveOf("b", time.Minute)}, e.Moves)
+	assert.Equal(t, []rebalance.Move{moveOf("b", time.Minute)}, e.Moves)
 }
 
 // A careful migration: each step begins while replicas of the one before are on their way.
 func TestSmallStepsOfAMixBeginNoBackOff(t *testing.T) {
-	e := workloads.Entry{Moves: []workloads.Move{movedTo(moveOf("a", time.Second), od, 3), movedTo(moveOf("b", time.Second), od, 4)}}
+	e := rebalance.Entry{Moves: []rebalance.Move{movedTo(moveOf("a", time.Second), od, 3), movedTo(moveOf("b", time.Second), od, 4)}}
 	for percent := int32(100); percent >= 0; percent -= 20 { // more are on the wrong side with each step
 		g := withMix(group(sp, sp, sp, sp, od, od), split.New(percent, 0))
 		after, ended := advance(e, g, noon, testLimits)
@@ -246,12 +245,12 @@ func TestAMoveOfAnEarlierLeaderIsJudgedByItsReplacement(t *testing.T) {
 	m := newMove(&before, rebalance.Verdict{Pod: before.Assignments[3].Pod, Target: sp}, noon.Add(time.Minute))
 	assert.Equal(t, 3, m.Slot)
 	now := noon.Add(2 * time.Minute)
-	record := recordOf(&workloads.Entry{Group: before, Moves: []workloads.Move{m}}, now)
+	record := recordOf(&rebalance.Entry{Group: before, Moves: []rebalance.Move{m}}, now)
 	text, err := rebalance.EncodeJournal([]rebalance.Record{record})
 	require.NoError(t, err)
 	read, err := rebalance.DecodeJournal(text, now, time.Hour)
 	require.NoError(t, err)
-	restored := recall(workloads.Entry{}, read[0], now)
+	restored := recall(rebalance.Entry{}, read[0], now)
 
 	for on, want := range map[capacity.Type]outcome{sp: succeeded, od: failed} {
 		g := group(od, od, sp, on) // one of the old ones is on spot meanwhile
@@ -265,9 +264,9 @@ func TestAMoveOfAnEarlierLeaderIsJudgedByItsReplacement(t *testing.T) {
 }
 
 func TestObserveDropsHoldsThatAreOver(t *testing.T) {
-	old := workloads.Entry{Held: map[string]workloads.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}}
+	old := rebalance.Entry{Held: map[string]rebalance.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}}
 	e, _ := advance(old, group(od), noon, testLimits)
-	assert.Equal(t, map[string]workloads.Hold{"b": old.Held["b"]}, e.Held)
+	assert.Equal(t, map[string]rebalance.Hold{"b": old.Held["b"]}, e.Held)
 	assert.Len(t, old.Held, 2)
 	e, _ = advance(e, group(od), noon.Add(time.Minute), testLimits)
 	assert.Nil(t, e.Held)
@@ -276,7 +275,7 @@ func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 // An operator of a kind that no one knows replaces pods late: its group shrinks with each of them.
 func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 	five := group(od, od, sp, sp, od)
-	old := workloads.Entry{Moves: []workloads.Move{moveOf("gone", time.Minute)}, Had: 6}
+	old := rebalance.Entry{Moves: []rebalance.Move{moveOf("gone", time.Minute)}, Had: 6}
 	e, ended := advance(old, five, noon, testLimits)
 	assert.Empty(t, ended, "one of six is missing")
 	assert.Equal(t, 6, e.Had)
@@ -299,7 +298,7 @@ func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 func TestAMoveOfAnOwnerThatEndedIsNoFailure(t *testing.T) {
 	g := group(od, od, sp)
 	g.Ended = true
-	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", time.Minute), moveOf("b", time.Hour)}, Had: 9}
+	old := rebalance.Entry{Moves: []rebalance.Move{moveOf("a", time.Minute), moveOf("b", time.Hour)}, Had: 9}
 	e, ended := advance(old, g, noon, testLimits)
 	assert.Equal(t, []outcome{abandoned, abandoned}, outcomes(ended))
 	assert.Zero(t, e.Failures)
@@ -314,19 +313,19 @@ func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 		"A placeholder was created, and was not scheduled in time. ":                     {outcome: notProvisioned},
 	} {
 		p := testController(t)
-		p.ended(t.Context(), &workloads.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
+		p.ended(t.Context(), &rebalance.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
 		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
 	}
 	for _, o := range []outcome{succeeded, abandoned, notEvicted} {
 		p := testController(t)
-		p.ended(t.Context(), &workloads.Entry{Group: group(od)}, ending{outcome: o})
+		p.ended(t.Context(), &rebalance.Entry{Group: group(od)}, ending{outcome: o})
 		assert.Empty(t, p.Recorder.(*record.FakeRecorder).Events, "%s is no failure", o)
 	}
 }
 
 func TestObserveLosesNoMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var old workloads.Entry
+		var old rebalance.Entry
 		for range rapid.IntRange(0, 4).Draw(t, "moves") {
 			old.Moves = append(old.Moves, moveOf(types.UID(fmt.Sprintf("web-%d", rapid.IntRange(0, 9).Draw(t, "uid"))), time.Duration(rapid.IntRange(0, 10).Draw(t, "minutes"))*time.Minute))
 		}

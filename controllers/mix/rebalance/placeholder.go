@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
@@ -54,7 +53,7 @@ func replicaOf(h *clusterstate.Pod) types.UID { return types.UID(h.Labels[v1alph
 
 // adopt brings the placeholders of a workload up to what is there, and finds
 // those that an earlier leader created. It is a pure function.
-func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workloads.Placeholder {
+func adopt(e *rebalance.Entry, there []*clusterstate.Pod, now time.Time) []rebalance.Placeholder {
 	if len(e.Placeholders) == 0 && len(there) == 0 {
 		return nil
 	}
@@ -63,7 +62,7 @@ func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workl
 		byUID[h.UID] = h
 	}
 	known := moved(e.Moves)
-	var list []workloads.Placeholder
+	var list []rebalance.Placeholder
 	for _, h := range e.Placeholders {
 		if o := byUID[h.UID]; o != nil {
 			h.Seen, h.Running, h.Lost = true, o.Running, !o.Live()
@@ -86,7 +85,7 @@ func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workl
 		}
 		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
 		created := time.Unix(0, h.Created)
-		list = append(list, workloads.Placeholder{
+		list = append(list, rebalance.Placeholder{
 			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true,
 			Slow:   now.Sub(created) >= rebalance.SlowAfter,
 			Holder: rebalance.Holder{Target: target, Created: created, Running: h.Running, Lost: !h.Live()},
@@ -115,7 +114,7 @@ func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
 }
 
 // stepOf is the next step with a placeholder, and the verdict about its replica.
-func (c *Controller) stepOf(w *evaluation, h workloads.Placeholder) (rebalance.Step, rebalance.Verdict) {
+func (c *Controller) stepOf(w *evaluation, h rebalance.Placeholder) (rebalance.Step, rebalance.Verdict) {
 	in := c.input(w)
 	if held, there := w.Held[string(h.Replica)]; there {
 		in.Skip[string(h.Replica)] = held.Verdict
@@ -126,14 +125,14 @@ func (c *Controller) stepOf(w *evaluation, h workloads.Placeholder) (rebalance.S
 // explain notes what keeps the replicas of the placeholders of a workload. It comes last: what this reconcile held back
 // counts, for there may be no other one before the hold is over.
 func (c *Controller) explain(w *evaluation) {
-	w.Placeholders = waiting(w.Placeholders, func(h workloads.Placeholder) rebalance.Verdict {
+	w.Placeholders = waiting(w.Placeholders, func(h rebalance.Placeholder) rebalance.Verdict {
 		_, v := c.stepOf(w, h)
 		return v
 	})
 }
 
 // waiting notes what keeps the replicas of placeholders.
-func waiting(list []workloads.Placeholder, verdict func(workloads.Placeholder) rebalance.Verdict) []workloads.Placeholder {
+func waiting(list []rebalance.Placeholder, verdict func(rebalance.Placeholder) rebalance.Verdict) []rebalance.Placeholder {
 	list = slices.Clone(list)
 	for i := range list {
 		v := verdict(list[i])
@@ -146,7 +145,7 @@ func waiting(list []workloads.Placeholder, verdict func(workloads.Placeholder) r
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
 // place of the placeholder. It returns nil if it is on its way, else a hold.
-func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h workloads.Placeholder) *workloads.Hold {
+func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) *rebalance.Hold {
 	node, hold := c.prove(ctx, w, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
@@ -184,14 +183,14 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 }
 
 // end takes a placeholder away, and reports whether it is gone.
-func (c *Controller) end(ctx context.Context, w *evaluation, h workloads.Placeholder, result string) bool {
+func (c *Controller) end(ctx context.Context, w *evaluation, h rebalance.Placeholder, result string) bool {
 	w.Placeholders = without(w.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
 	return c.release(ctx, h.Namespace, h.Name, h.UID, result)
 }
 
-func without(list []workloads.Placeholder, h workloads.Placeholder) []workloads.Placeholder {
-	return slices.DeleteFunc(slices.Clone(list), func(o workloads.Placeholder) bool { return o.UID == h.UID })
+func without(list []rebalance.Placeholder, h rebalance.Placeholder) []rebalance.Placeholder {
+	return slices.DeleteFunc(slices.Clone(list), func(o rebalance.Placeholder) bool { return o.UID == h.UID })
 }
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -30,7 +29,7 @@ func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.V
 		w.holdBack(hold)
 		return
 	}
-	w.Placeholders = append(slices.Clone(w.Placeholders), workloads.Placeholder{
+	w.Placeholders = append(slices.Clone(w.Placeholders), rebalance.Placeholder{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Replica: v.Pod.UID, ReplicaName: v.Pod.Name,
 		Holder: rebalance.Holder{Target: v.Target, Created: w.now},
 	})
@@ -43,7 +42,7 @@ func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.V
 }
 
 // placeholder makes the pod that is to be created.
-func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
+func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *rebalance.Hold) {
 	if c.Profile.Label.Key == "" {
 		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
@@ -75,7 +74,7 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
-func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *workloads.Hold) {
+func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *rebalance.Hold) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
@@ -92,7 +91,7 @@ func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verd
 }
 
 // refused holds a workload back that would need a placeholder and gets none.
-func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
+func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *rebalance.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
 	return w.hold(v, rebalance.ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message,
 		fmt.Sprintf(format, args...))

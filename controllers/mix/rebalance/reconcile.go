@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Reconcile implements reconcile.TypedReconciler. It observes a workload, decides, and records the outcome. For a key without
@@ -193,7 +194,7 @@ func (c *Controller) record(w *evaluation) {
 	}
 	// What is held back in this reconcile may change the verdict about the other replicas.
 	again = again || !maps.EqualFunc(before.Held, e.Held,
-		func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
+		func(a, b rebalance.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
 	was := c.contention(key.Namespace)
 	if w.gone {
 		c.Workloads.Delete(key)
@@ -222,7 +223,7 @@ func (c *Controller) record(w *evaluation) {
 }
 
 // decisionOf names the mixes that have another status after a reconcile of a workload.
-func decisionOf(before, after *workloads.Entry) *workloads.Decision {
+func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
 	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []policy.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
 	names := []string{before.Mix, after.Mix}
 	if before.Mix != after.Mix || !slices.Equal(before.Selecting, after.Selecting) {
@@ -268,16 +269,16 @@ func (c *Controller) contention(namespace string) contention {
 
 // requeueContended queues the workloads to which it matters that a move of one began or ended: those of the mix; and all
 // where the limit of the cluster is, or was, reached, or where namespaces wait for their turn.
-func (c *Controller) requeueContended(before, after *workloads.Entry, was contention) {
+func (c *Controller) requeueContended(before, after *rebalance.Entry, was contention) {
 	is := c.contention(after.Group.Key.Namespace)
 	if sameInFlight(before, after) && was.waitHere == is.waitHere {
 		return
 	}
 	namespaces := []string{after.Group.Key.Namespace}
-	concerned := func(e *workloads.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
+	concerned := func(e *rebalance.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
 	if max(was.inFlight, is.inFlight) >= c.ClusterMaxConcurrent || was.wait || is.wait {
 		namespaces = c.Workloads.Namespaces()
-		concerned = func(*workloads.Entry) bool { return true }
+		concerned = func(*rebalance.Entry) bool { return true }
 	}
 	for _, n := range namespaces {
 		for _, e := range c.Workloads.Unsettled(n) {
@@ -288,8 +289,8 @@ func (c *Controller) requeueContended(before, after *workloads.Entry, was conten
 	}
 }
 
-func sameInFlight(a, b *workloads.Entry) bool {
+func sameInFlight(a, b *rebalance.Entry) bool {
 	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders,
-		func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
+		func(x, y rebalance.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }

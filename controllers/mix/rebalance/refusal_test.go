@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -69,12 +68,12 @@ func TestAPauseAfterARefusalEndsWithTheBudgetThatRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
-			w := p.evaluationOf(workloads.Entry{})
+			w := p.evaluationOf(rebalance.Entry{})
 			w.budgets = []rebalance.DisruptionBudget{budget}
-			r := workloads.Refusal{Reason: tc.reason}
+			r := rebalance.Refusal{Reason: tc.reason}
 			r.By = refusedBy(&r, w.budgets)
 			w.Refusal, w.Failures, w.RetryAt = r, 3, noon.Add(time.Hour)
-			w.Held = map[string]workloads.Hold{"a": {Verdict: rebalance.Verdict{Reason: tc.reason}}, "b": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonReport}}}
+			w.Held = map[string]rebalance.Hold{"a": {Verdict: rebalance.Verdict{Reason: tc.reason}}, "b": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonReport}}}
 			changed := budget
 			tc.change(&changed)
 			w.budgets = []rebalance.DisruptionBudget{changed}

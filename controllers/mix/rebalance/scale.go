@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -174,7 +173,7 @@ func (r *scaleReader) forget() {
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
-func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
+func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clusterstate.Group) rebalance.Entry {
 	if g.Ended || e.Had == 0 && e.WrongSince.IsZero() {
 		e.Scaled = e.Scaled && !g.Ended
 		return e
@@ -190,7 +189,7 @@ func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clus
 // checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
 // were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
 // scale from here on.
-func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *workloads.Hold {
+func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *rebalance.Hold {
 	if !c.readsScale(&w.Group) {
 		return nil
 	}

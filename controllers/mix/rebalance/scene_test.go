@@ -275,7 +275,7 @@ func (w *scene) reconcile(t *rapid.T) {
 // reconcileAll has the one that reconciles everything do so until nothing changes any more.
 func (w *scene) reconcileAll(t *rapid.T) {
 	const enough = 50
-	for n, before := 0, []workloads.Entry(nil); ; n++ {
+	for n, before := 0, []rebalance.Entry(nil); ; n++ {
 		if n > enough {
 			t.Fatal("everything is never done")
 		}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -17,7 +16,7 @@ import (
 // placeholders are gone, as requirements that exclude them, and whether a placeholder runs in such a domain.
 func (c *Controller) closed(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, next *corev1.Pod, holder types.UID,
-) (requirements []corev1.NodeSelectorRequirement, within bool, hold *workloads.Hold) {
+) (requirements []corev1.NodeSelectorRequirement, within bool, hold *rebalance.Hold) {
 	if !simulation.Spreads(next) {
 		return nil, false, nil
 	}
@@ -39,7 +38,7 @@ func (c *Controller) closed(
 
 // misplaced reports whether a placeholder runs where the spread constraints of the replacement do not allow it by now: pods of
 // the workload came or went since it was created. Another placeholder then waits for another node.
-func (c *Controller) misplaced(ctx context.Context, w *evaluation, v rebalance.Verdict, h workloads.Placeholder) bool {
+func (c *Controller) misplaced(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) bool {
 	if w.admitted.admitted == nil { // it was not proven
 		return false
 	}

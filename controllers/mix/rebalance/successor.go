@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -43,7 +42,7 @@ func (s *nextPod) origin() string {
 
 // successor returns the pod that the owner of a replica will create in its place, or a hold: it cannot be known, it would not
 // follow the mix, or the API server would not admit it.
-func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *workloads.Hold) {
+func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *rebalance.Hold) {
 	if c.owners == nil {
 		return nextPod{created: pod, admitted: pod}, c.creatable(ctx, w, v, pod, pod)
 	}
@@ -70,7 +69,7 @@ func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.V
 }
 
 // created reads the owner of a replica.
-func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *workloads.Hold) {
+func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *rebalance.Hold) {
 	t, err := c.owners.template(ctx, pod)
 	var unknown unknownTemplate
 	switch {
@@ -88,7 +87,7 @@ func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Ver
 // does not begin the grace.
 func (c *Controller) admit(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, old *corev1.Pod, next *nextPod,
-) (*corev1.Pod, *workloads.Hold) {
+) (*corev1.Pod, *rebalance.Hold) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	p := next.created
@@ -119,14 +118,14 @@ func forbiddenWithoutCause(err error) bool {
 }
 
 // unproven holds a replica whose replacement is not proven, for longer each time in a row.
-func (w *evaluation) unproven(v rebalance.Verdict, r *rebalance.Reason, format string, args ...any) *workloads.Hold {
+func (w *evaluation) unproven(v rebalance.Verdict, r *rebalance.Reason, format string, args ...any) *rebalance.Hold {
 	w.Unproven = w.before.Unproven + 1 // one evaluation may hold several replicas
 	return w.hold(v, r, rebalance.Backoff(holdReplacement, maxHoldReplacement, w.Unproven), "%s", fmt.Sprintf(format, args...))
 }
 
 // recreated returns a hold if the owner of a replica would create another pod by now than the one that was proven: the proof
 // may have taken long.
-func (c *Controller) recreated(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+func (c *Controller) recreated(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *rebalance.Hold {
 	if c.owners == nil {
 		return nil
 	}

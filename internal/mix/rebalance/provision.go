@@ -18,10 +18,10 @@ type Provisioning string
 
 // Where capacity comes from, as in CapacityMix.
 const (
-	// Wait for a node that is there to have it.
+	// Wait is for a node that is there to have it.
 	Wait Provisioning = "Wait"
-	// Placeholder: a pod of low priority requests it and holds it until the replica is evicted.
-	Placeholder Provisioning = "Placeholder"
+	// WithPlaceholder is for a pod of low priority, which requests it and holds it until the replica is evicted.
+	WithPlaceholder Provisioning = "Placeholder"
 )
 
 // Provision returns the replica for whose replacement a placeholder may be
@@ -73,7 +73,7 @@ func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
 
 // Provisions reports whether placeholders are created for the workload at all.
 func (in *Input) Provisions() bool {
-	return in.Settings.Provisioning == Placeholder && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove
+	return in.Settings.Provisioning == WithPlaceholder && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove
 }
 
 // Holder is how the placeholder of a replica stands.

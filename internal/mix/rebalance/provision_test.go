@@ -24,7 +24,7 @@ const patience = 10 * time.Minute
 // roomless is outOfMix where no node has free capacity, and it may be requested.
 func roomless() *rebalance.Input {
 	in := outOfMix()
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	in.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return false }
 	return in
 }

@@ -43,7 +43,7 @@ func TestAReplicaReturnsToAFreeSpotPlaceAtOnce(t *testing.T) {
 		in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Pod: s.Pod, Target: sp}
 	}
 	assert.Equal(t, rebalance.ReasonSpotUnavailable, decide(in).Reason, "the filters of the scheduler do not admit it there")
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	_, ok := rebalance.Provision(in)
 	assert.False(t, ok, "nor is a node requested before spot is tried again")
 }

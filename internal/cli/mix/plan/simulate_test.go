@@ -164,7 +164,7 @@ func TestCapacityIsTakenByTheMovesBefore(t *testing.T) {
 
 func TestThePlanReportsPlaceholders(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	out := simulate(t, in, &little{left: 3})
 	assert.Len(t, out.Moves, 3)
 	require.Len(t, out.Blocked, 1)
@@ -172,7 +172,7 @@ func TestThePlanReportsPlaceholders(t *testing.T) {
 	assert.Equal(t, "no on-demand node has free capacity for web-4; a placeholder pod first makes an autoscaler provide it", out.Blocked[0].Message)
 
 	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
+	in.Settings.Provisioning, in.Settings.Mode = rebalance.WithPlaceholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "nothing is requested where nothing moves")

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workloads holds in memory, for each workload revision, how it has satisfied its mix over time and what the
-// rebalancer decided about it. The controllers of CapacityMixes share it. A new leader starts with an empty one.
-package workloads
+package rebalance
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Move is a replica being moved: evicted, and its replacement not available yet.
@@ -56,7 +50,7 @@ type Placeholder struct {
 	Seen bool
 	// Slow is that of a Move.
 	Slow bool
-	rebalance.Holder
+	Holder
 }
 
 // Entry is what is remembered of one workload revision.
@@ -90,23 +84,23 @@ type Entry struct {
 	// Placeholders hold capacity for replicas that are to move next.
 	Placeholders []Placeholder
 	// Verdict is the last decision.
-	Verdict rebalance.Verdict
+	Verdict Verdict
 	// Settings are what applied to it.
-	Settings rebalance.Settings
+	Settings Settings
 	// Held are the replicas for which capacity was not proven or whose eviction was
 	// refused, by UID, with the time until which they are left alone.
 	Held map[string]Hold
 	// Unproven is how many evaluations in a row found no replacement that the owner would create and the API server admit.
 	Unproven int32
 	// Reported is the reason that the last event about it named.
-	Reported *rebalance.Reason
+	Reported *Reason
 }
 
 // InFlight is how many places in the budgets the workload takes.
 func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
 
-// standing counts what the workload takes of the budget of the cluster.
-func (e *Entry) standing() (s rebalance.Standing) {
+// Standing counts what the workload takes of the budget of the cluster.
+func (e *Entry) Standing() (s Standing) {
 	for i := range e.Moves {
 		add(&s, e.Moves[i].Slow)
 	}
@@ -116,7 +110,7 @@ func (e *Entry) standing() (s rebalance.Standing) {
 	return s
 }
 
-func add(s *rebalance.Standing, slow bool) {
+func add(s *Standing, slow bool) {
 	if slow {
 		s.Slow++
 	} else {
@@ -128,7 +122,7 @@ func add(s *rebalance.Standing, slow bool) {
 // group and its mix do not: not by time, nor by what happens to other workloads
 // or to nodes that it does not run on.
 func (e *Entry) Settled() bool {
-	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
+	return e.Verdict.Reason == ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
 }
 
 // Version tells a CapacityMix from others, and its spec from former ones.
@@ -137,32 +131,9 @@ type Version struct {
 	Generation int64
 }
 
-// Decision is what was reconciled in a namespace.
-type Decision struct {
-	Namespace string
-	// All are all CapacityMixes of the namespace, nil where only some of it was reconciled. They are the cache's.
-	All map[string]*v1alpha1.CapacityMix
-	// Mixes are the CapacityMixes whose status may be another one.
-	Mixes map[string]bool
-	// Groups are the workloads that were reconciled.
-	Groups []policy.GroupKey
-}
-
-// Add adds another decision about the same namespace.
-func (d *Decision) Add(o *Decision) {
-	if o.All != nil {
-		d.All = o.All
-	}
-	if d.Mixes == nil {
-		d.Mixes = map[string]bool{}
-	}
-	maps.Copy(d.Mixes, o.Mixes)
-	d.Groups = append(d.Groups, o.Groups...)
-}
-
 // Refusal is an eviction that the API server refused. It counts as a move that failed.
 type Refusal struct {
-	Reason  *rebalance.Reason
+	Reason  *Reason
 	Message string
 	// Labels are those of the pod, and By identifies what refused, with the budgets of such a pod.
 	Labels map[string]string
@@ -171,6 +142,6 @@ type Refusal struct {
 
 // Hold is a verdict that stands for a while.
 type Hold struct {
-	Verdict rebalance.Verdict
+	Verdict Verdict
 	Until   time.Time
 }
