@@ -216,7 +216,9 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 	w := group().Workload
-	of := func(cm *v1alpha1.CapacityMix) rebalance.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
+	of := func(cm *v1alpha1.CapacityMix) rebalance.Entry {
+		return rebalance.FromStatus(w, cm, noon, 10*time.Minute)
+	}
 	assert.Equal(t, rebalance.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
 	w.Revision = "web-old"
 	assert.Equal(t, rebalance.Entry{}, of(cm))
@@ -232,7 +234,7 @@ func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
 		cm := capacityMix(func(cm *v1alpha1.CapacityMix) {
 			cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "Deployment", Name: "web", Revision: "web-7d", MixNotSatisfiedSince: &future, RetryTime: &future, FailedMoves: forged}}
 		})
-		e := fromStatus(group().Workload, cm, noon, 10*time.Minute)
+		e := rebalance.FromStatus(group().Workload, cm, noon, 10*time.Minute)
 		assert.Equal(t, noon, e.WrongSince)
 		assert.Equal(t, noon.Add(10*time.Minute), e.RetryAt)
 		assert.LessOrEqual(t, e.Failures, int32(1000))

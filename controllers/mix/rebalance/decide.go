@@ -5,7 +5,6 @@ package rebalance
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +38,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 		c.explain(w)
 	}
 	c.report(&w.Entry)
-	w.schedule(c.MoveTimeout)
+	w.dueAt(w.Due(w.now, c.MoveTimeout))
 }
 
 // decideNothing is for a workload whose settings cannot be read. Where nothing has to move, nothing is blocked.
@@ -74,7 +73,7 @@ func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) 
 		// It holds for a while: capacity is not proven again and again for a move that is not made.
 		hold = &rebalance.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
 	}
-	w.holdBack(hold)
+	w.HoldBack(hold)
 	return true
 }
 
@@ -136,56 +135,6 @@ func (w *evaluation) changed(v rebalance.Verdict) *rebalance.Hold {
 	return w.hold(v, rebalance.ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 }
 
-// holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
-// one replica it would for the next: then all are left alone.
-func (w *evaluation) holdBack(hold *rebalance.Hold) {
-	if hold == nil {
-		return
-	}
-	held := maps.Clone(w.Held)
-	if held == nil {
-		held = map[string]rebalance.Hold{}
-	}
-	held[string(hold.Verdict.Pod.UID)] = *hold
-	if hold.Verdict.Reason.Holds(&w.Group) {
-		for _, s := range w.Group.Assignments {
-			held[string(s.Pod.UID)] = *hold
-		}
-	}
-	w.Held = held
-}
-
-// schedule notes when time alone will have changed something about the workload.
-func (w *evaluation) schedule(moveTimeout time.Duration) {
-	w.dueAt(w.Verdict.RetryAt)
-	for _, h := range w.Held {
-		w.dueAt(h.Until)
-	}
-	w.scheduleMoves(moveTimeout)
-	if !w.WrongSince.IsZero() || w.Had > 0 {
-		w.dueAt(w.Group.NextAvailable(w.now))
-	}
-	for _, h := range w.Placeholders {
-		if !h.Seen {
-			w.dueAt(h.Created.Add(unseen))
-		}
-		if !h.Slow {
-			w.dueAt(h.Created.Add(rebalance.SlowAfter))
-		}
-		w.dueAt(h.Created.Add(moveTimeout))
-	}
-}
-
-func (w *evaluation) scheduleMoves(moveTimeout time.Duration) {
-	for _, m := range w.Moves {
-		for _, at := range []time.Time{deadline(m, &w.Group, moveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
-			if at.After(w.now) {
-				w.dueAt(at)
-			}
-		}
-	}
-}
-
 func (w *evaluation) dueAt(at time.Time) {
 	if !at.IsZero() && (w.next.IsZero() || at.Before(w.next)) {
 		w.next = at
@@ -209,23 +158,23 @@ func (c *Controller) report(e *rebalance.Entry) {
 }
 
 // ended reports a move that is over.
-func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end ending) {
-	moves.WithLabelValues(string(end.outcome)).Inc()
-	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
+func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end rebalance.Ending) {
+	moves.WithLabelValues(string(end.Outcome)).Inc()
+	logger := log.FromContext(ctx).WithValues("pod", end.Move.Name)
 	what := ""
-	switch end.outcome {
-	case failed:
-		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.move.Name, end.move.Target, end.on)
-	case timedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name,
-			c.MoveTimeout+e.Group.MinReady, end.available, end.want)
-	case notProvisioned:
+	switch end.Outcome {
+	case rebalance.Failed:
+		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.Move.Name, end.Move.Target, end.On)
+	case rebalance.TimedOut:
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.Move.Name,
+			c.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
+	case rebalance.NotProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"
 	default:
-		logger.Info("A move is over", "outcome", string(end.outcome))
+		logger.Info("A move is over", "outcome", string(end.Outcome))
 		return
 	}
-	logger.Info("A move failed", "outcome", string(end.outcome), "failures", e.Failures, "retryAt", e.RetryAt)
+	logger.Info("A move failed", "outcome", string(end.Outcome), "failures", e.Failures, "retryAt", e.RetryAt)
 	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }

@@ -104,7 +104,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	again func() rebalance.Verdict,
 ) *rebalance.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	m := newMove(&w.Group, v, c.Clock.Now())
+	m := rebalance.NewMove(&w.Group, v, c.Clock.Now())
 	if hold := c.recordMove(ctx, w, v, m); hold != nil {
 		return hold
 	}
@@ -125,9 +125,9 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	})
 	if hold := w.refusal(v, err); hold != nil {
 		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
-		c.refused(w, hold)
+		w.Refuse(hold, w.budgets, w.now, c.limits())
 		if unanswered(err) {
-			m.DoubtUntil = c.Clock.Now().Add(unseen)
+			m.DoubtUntil = c.Clock.Now().Add(rebalance.Unseen)
 			c.moveBegan(w, m)
 		}
 		return hold
@@ -150,7 +150,7 @@ func (c *Controller) moveBegan(w *evaluation, m rebalance.Move) {
 	}
 	c.Workloads.MoveBegan(w.Group.Key.Namespace)
 	w.Moves = append(slices.Clone(w.Moves), m)
-	w.Group = w.Group.Going(moved(w.Moves))
+	w.Group = w.Group.Going(rebalance.Moved(w.Moves))
 }
 
 // confirm decides again right before the eviction: with the pods and the mix of the workload that the API server has now, and
@@ -166,7 +166,7 @@ func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Ver
 	if err != nil {
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read the pods of the workload: %v", err)
 	}
-	if what := rebalance.Differs(&w.Group, moved(w.Moves), live); what != "" {
+	if what := rebalance.Differs(&w.Group, rebalance.Moved(w.Moves), live); what != "" {
 		return nil, w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)
 	}
 	if now := again(); now.Reason != rebalance.ReasonMove {

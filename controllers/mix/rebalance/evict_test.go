@@ -252,9 +252,9 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	e, _ := p.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, 4, e.Had)
-	assert.Equal(t, noon.Add(unseen), p.queue.At(strayKey))
+	assert.Equal(t, noon.Add(rebalance.Unseen), p.queue.At(strayKey))
 
-	p.Clock.(*clocktesting.FakeClock).Step(unseen)
+	p.Clock.(*clocktesting.FakeClock).Step(rebalance.Unseen)
 	p.reconcile(t, "shop")
 	p.drain(t) // which it has requested
 	e, _ = p.Workloads.Get(strayKey)

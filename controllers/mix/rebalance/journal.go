@@ -18,7 +18,6 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -57,44 +56,6 @@ func newJournal() *journal {
 	return &journal{records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
 }
 
-// recordOf is what is to be recorded of a workload.
-func recordOf(e *rebalance.Entry, now time.Time) rebalance.Record {
-	w := e.Group.Workload
-	r := rebalance.Record{
-		Namespace: e.Group.Key.Namespace, ID: e.Group.Key.ID, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Mix: e.Mix,
-		Had: e.Had, Failures: e.Failures, Updated: now.Unix(),
-	}
-	if !e.RetryAt.IsZero() {
-		r.RetryAt = e.RetryAt.Unix()
-	}
-	for _, m := range e.Moves {
-		r.Moves = append(r.Moves, rebalance.RecordedMove{
-			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
-		})
-	}
-	return r
-}
-
-// recall adds to an entry what is recorded of its workload. Whether the API
-// server carried out what was recorded is not known.
-func recall(e rebalance.Entry, r rebalance.Record, now time.Time) rebalance.Entry {
-	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
-	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
-		e.RetryAt = at
-	}
-	known := moved(e.Moves)
-	for _, m := range r.Moves {
-		if uid := types.UID(m.UID); !known[uid] {
-			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
-			e.Moves = append(e.Moves, rebalance.Move{
-				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
-				Newest: m.Newest, DoubtUntil: now.Add(unseen),
-			})
-		}
-	}
-	return e
-}
-
 // isAnothers reports whether another leader has written a content since this one restored what was there before.
 func (j *journal) isAnothers(content map[string]string) bool {
 	return j.restored && content[writerKey] != j.writer && !maps.Equal(content, j.seen)
@@ -102,7 +63,7 @@ func (j *journal) isAnothers(content map[string]string) bool {
 
 // note keeps the record of a workload up to date.
 func (j *journal) note(e *rebalance.Entry, now time.Time) {
-	key, r := e.Group.Key, recordOf(e, now)
+	key, r := e.Group.Key, rebalance.RecordOf(e, now)
 	old, there := j.records[key]
 	switch {
 	case !r.Worth() && !there, there && old.Same(&r):
@@ -112,6 +73,14 @@ func (j *journal) note(e *rebalance.Entry, now time.Time) {
 		j.records[key] = r
 		j.dirty = true
 	}
+}
+
+// recorded returns the record of a workload, nil if there is none.
+func (j *journal) recorded(key policy.GroupKey) *rebalance.Record {
+	if r, there := j.records[key]; there {
+		return &r
+	}
+	return nil
 }
 
 // forget drops the record of a workload.
@@ -178,7 +147,7 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 		}}
 	}
 	c.journal.records[key] = r
-	c.Workloads.Put(recall(e, r, now))
+	c.Workloads.Put(rebalance.Recall(e, r, now))
 	c.Changed(key)
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -33,7 +32,7 @@ type evaluation struct {
 	budgets []rebalance.DisruptionBudget
 	holders []*clusterstate.Pod
 	// ended are the moves that are over.
-	ended []ending
+	ended []rebalance.Ending
 	// next is when time alone will have changed something, zero for never.
 	next time.Time
 	// lacks are the types that had no capacity for a replica, with the version of their capacity.
@@ -59,12 +58,13 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	w.stored = &w.before
 	if !known || w.before.Restored {
 		stored := w.before
-		w.stored, w.before = &stored, c.remembered(stored, g, cm, w.now)
+		status := rebalance.FromStatus(g.Workload, cm, w.now, c.MaxBackoff)
+		w.stored, w.before = &stored, rebalance.Remembered(stored, c.journal.recorded(g.Key), status, w.now)
 	}
 	w.before = c.followScale(ctx, w.before, g)
 	now := going(g, w.before.Moves)
 	now.MinReady = max(now.MinReady, w.before.MinReady)
-	w.Entry, w.ended = advance(w.before, now, w.now, c.limits())
+	w.Entry, w.ended = rebalance.Advance(w.before, now, w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
 	w.Selecting = c.selecting(&w.before, g)
 	if w.WrongSince.IsZero() {
@@ -74,11 +74,11 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	if c.DryRun {
 		w.Placeholders = nil // those of before it are left alone, and not treated as lost
 	} else {
-		w.Placeholders = adopt(&w.Entry, w.holders, w.now)
+		w.Placeholders = rebalance.Adopt(&w.Entry, w.holders, w.now)
 	}
 	if !w.WrongSince.IsZero() {
 		if w.budgets, err = c.budgets(ctx, g.Key.Namespace); err == nil {
-			w.forgetRefusal()
+			w.ForgetRefusal(w.budgets)
 		}
 	}
 	return w, err
@@ -96,9 +96,9 @@ func (c *Controller) vanished(e rebalance.Entry) *evaluation {
 		for i := range w.Moves {
 			m := &w.Moves[i]
 			m.Slow = w.now.Sub(m.Started) >= rebalance.SlowAfter
-			w.gone = w.gone && !w.now.Before(deadline(*m, &w.Group, c.MoveTimeout))
+			w.gone = w.gone && !w.now.Before(m.Deadline(&w.Group, c.MoveTimeout))
 		}
-		w.scheduleMoves(c.MoveTimeout)
+		w.dueAt(w.MovesDue(w.now, c.MoveTimeout))
 	}
 	if w.gone && (e.Group.Counted || e.Group.Ended) && !c.State.Follows(e.Group.Key) {
 		c.journal.forget(e.Group.Key) // its owner requests no more pods; another one may yet replace them
@@ -170,15 +170,7 @@ func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
 	if len(moves) == 0 {
 		return *g
 	}
-	return g.Going(moved(moves))
-}
-
-func moved(moves []rebalance.Move) map[types.UID]bool {
-	uids := make(map[types.UID]bool, len(moves))
-	for _, m := range moves {
-		uids[m.UID] = true
-	}
-	return uids
+	return g.Going(rebalance.Moved(moves))
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
@@ -193,127 +185,4 @@ func (c *Controller) selecting(before *rebalance.Entry, g *clusterstate.Group) (
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// remembered is what a new leader knows of a workload: from the store, if the journal was read, from the record of one that
-// had no pods meanwhile, and from the status of its mix.
-func (c *Controller) remembered(e rebalance.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix, now time.Time) rebalance.Entry {
-	status := fromStatus(g.Workload, cm, now, c.MaxBackoff)
-	if !e.Restored {
-		e = rebalance.Entry{}
-		if r, recorded := c.journal.records[g.Key]; recorded {
-			e = recall(e, r, now)
-		}
-	}
-	e.Restored = false
-	e.WrongSince, e.Failures = status.WrongSince, max(e.Failures, status.Failures)
-	if status.RetryAt.After(e.RetryAt) {
-		e.RetryAt = status.RetryAt
-	}
-	return e
-}
-
-// fromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
-// it: no time holds the workload for longer than this controller would.
-func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e rebalance.Entry) {
-	if cm == nil {
-		return e
-	}
-	for _, s := range cm.Status.Workloads {
-		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
-			continue
-		}
-		if s.MixNotSatisfiedSince != nil {
-			e.WrongSince = rebalance.Clamp(s.MixNotSatisfiedSince.Time, now)
-		}
-		if s.RetryTime != nil {
-			e.RetryAt = rebalance.Clamp(s.RetryTime.Time, now.Add(maxBackoff))
-		}
-		e.Failures = rebalance.ClampFailures(s.FailedMoves)
-	}
-	return e
-}
-
-// ending is a move that is over.
-type ending struct {
-	move    rebalance.Move
-	outcome outcome
-	// on is the type that the replacement runs on, of a move that failed.
-	on capacity.Type
-	// available of want replicas were so then.
-	available, want int
-}
-
-// advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
-// with the old one that changes.
-func advance(old rebalance.Entry, g clusterstate.Group, now time.Time, l limits) (e rebalance.Entry, ended []ending) {
-	e = old
-	e.Group = g
-	wrong := len(g.WrongSide())
-	e.WrongSince = since(old.WrongSince, wrong > 0, now)
-	e.RollingSince = since(old.RollingSince, g.Rollout.Rolling, now)
-	if wrong == 0 && len(old.Moves) == 0 {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, rebalance.Refusal{}
-	}
-	e.Had = rebalance.MustBeBack(&g, old.Had)
-	want, available := max(g.Replicas, e.Had), rebalance.Available(&g, now)
-	e.Moves = nil
-	for i, o := range judge(old.Moves, &g, want, now, l) {
-		m := old.Moves[i]
-		if o.outcome == moving {
-			m.Slow = now.Sub(m.Started) >= rebalance.SlowAfter
-			e.Moves = append(e.Moves, m)
-			continue
-		}
-		ended = append(ended, ending{m, o.outcome, o.on, available, want})
-	}
-	// Of moves that end together, a failure counts whatever the others did.
-	if slices.ContainsFunc(ended, func(e ending) bool { return e.outcome == succeeded }) {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, rebalance.Refusal{}
-	}
-	for _, end := range ended {
-		if end.outcome == failed || end.outcome == timedOut {
-			l.fail(&e, now)
-		}
-	}
-	if len(e.Moves) == 0 && available >= want {
-		e.Had = 0
-	}
-	e.Held = stillHeld(old.Held, now)
-	return e, ended
-}
-
-// stillHeld are the holds that are not over, nil for none.
-func stillHeld(old map[string]rebalance.Hold, now time.Time) (held map[string]rebalance.Hold) {
-	for uid, h := range old {
-		if now.Before(h.Until) {
-			if held == nil {
-				held = map[string]rebalance.Hold{}
-			}
-			held[uid] = h
-		}
-	}
-	return held
-}
-
-// since keeps the time at which something began.
-func since(began time.Time, is bool, now time.Time) time.Time {
-	switch {
-	case !is:
-		return time.Time{}
-	case began.IsZero():
-		return now
-	}
-	return began
-}
-
-// limits are the times of a move.
-type limits struct {
-	backoff, maxBackoff, timeout time.Duration
-}
-
-// fail makes a workload rest after a move that failed.
-func (l limits) fail(e *rebalance.Entry, now time.Time) {
-	e.Failures++
-	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 }

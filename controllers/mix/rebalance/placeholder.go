@@ -4,7 +4,6 @@ package rebalance
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
@@ -26,8 +23,6 @@ const (
 	// holdAssignment is how long a replica waits whose placeholder runs where the
 	// replacement does not fit: other pods on the node may go.
 	holdAssignment = 10 * time.Second
-	// unseen is how long the watch may take to show a placeholder.
-	unseen = 30 * time.Second
 )
 
 // placeholdersIn returns the placeholders of a namespace, but for those that were deleted and whose end the watch has not
@@ -39,59 +34,13 @@ func (c *Controller) placeholdersIn(namespace string) []*clusterstate.Pod {
 	}
 	return slices.DeleteFunc(c.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
 		_, deleted := c.released[h.UID]
-		return deleted || h.Name != placeholder.Name(replicaOf(h))
+		return deleted || h.Name != placeholder.Name(rebalance.ReplicaOf(h))
 	})
 }
 
 // forgetReleased forgets the placeholders that the watch must have shown to be gone.
 func (c *Controller) forgetReleased(now time.Time) {
-	maps.DeleteFunc(c.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= unseen })
-}
-
-// replicaOf is the UID of the replica that a placeholder was created for.
-func replicaOf(h *clusterstate.Pod) types.UID { return types.UID(h.Labels[v1alpha1.PlaceholderLabel]) }
-
-// adopt brings the placeholders of a workload up to what is there, and finds
-// those that an earlier leader created. It is a pure function.
-func adopt(e *rebalance.Entry, there []*clusterstate.Pod, now time.Time) []rebalance.Placeholder {
-	if len(e.Placeholders) == 0 && len(there) == 0 {
-		return nil
-	}
-	byUID := make(map[types.UID]*clusterstate.Pod, len(there))
-	for _, h := range there {
-		byUID[h.UID] = h
-	}
-	known := moved(e.Moves)
-	var list []rebalance.Placeholder
-	for _, h := range e.Placeholders {
-		if o := byUID[h.UID]; o != nil {
-			h.Seen, h.Running, h.Lost = true, o.Running, !o.Live()
-		} else {
-			h.Lost = h.Seen || now.Sub(h.Created) >= unseen
-		}
-		h.Slow = now.Sub(h.Created) >= rebalance.SlowAfter
-		known[h.Replica] = true
-		list = append(list, h)
-	}
-	names := make(map[types.UID]string, len(e.Group.Assignments))
-	for _, s := range e.Group.Assignments {
-		names[s.Pod.UID] = s.Pod.Name
-	}
-	for _, h := range there {
-		replica := replicaOf(h)
-		name, mine := names[replica]
-		if !mine || known[replica] || h.Terminating {
-			continue
-		}
-		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
-		created := time.Unix(0, h.Created)
-		list = append(list, rebalance.Placeholder{
-			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true,
-			Slow:   now.Sub(created) >= rebalance.SlowAfter,
-			Holder: rebalance.Holder{Target: target, Created: created, Running: h.Running, Lost: !h.Live()},
-		})
-	}
-	return list
+	maps.DeleteFunc(c.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
 }
 
 // nextSteps takes the next step with each placeholder of a workload.
@@ -100,13 +49,13 @@ func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
 		step, v := c.stepOf(w, h)
 		switch step {
 		case rebalance.StepMove:
-			w.holdBack(c.moveTo(ctx, w, v, h))
+			w.HoldBack(c.moveTo(ctx, w, v, h))
 		case rebalance.StepDrop:
 			c.end(ctx, w, h, holderDropped)
 		case rebalance.StepFail:
 			c.end(ctx, w, h, holderExpired)
-			c.limits().fail(&w.Entry, w.now)
-			c.ended(ctx, &w.Entry, ending{outcome: notProvisioned})
+			c.limits().Fail(&w.Entry, w.now)
+			c.ended(ctx, &w.Entry, rebalance.Ending{Outcome: rebalance.NotProvisioned})
 		case rebalance.StepWait:
 		}
 		w.dueAt(v.RetryAt)
@@ -125,22 +74,10 @@ func (c *Controller) stepOf(w *evaluation, h rebalance.Placeholder) (rebalance.S
 // explain notes what keeps the replicas of the placeholders of a workload. It comes last: what this reconcile held back
 // counts, for there may be no other one before the hold is over.
 func (c *Controller) explain(w *evaluation) {
-	w.Placeholders = waiting(w.Placeholders, func(h rebalance.Placeholder) rebalance.Verdict {
+	w.Placeholders = rebalance.Waiting(w.Placeholders, func(h rebalance.Placeholder) rebalance.Verdict {
 		_, v := c.stepOf(w, h)
 		return v
 	})
-}
-
-// waiting notes what keeps the replicas of placeholders.
-func waiting(list []rebalance.Placeholder, verdict func(rebalance.Placeholder) rebalance.Verdict) []rebalance.Placeholder {
-	list = slices.Clone(list)
-	for i := range list {
-		v := verdict(list[i])
-		if list[i].Waits = ""; v.Reason != rebalance.ReasonMove {
-			list[i].Waits = fmt.Sprintf("%s: %s", v.Reason, v.Message)
-		}
-	}
-	return list
 }
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
@@ -176,7 +113,7 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 		c.end(ctx, w, h, holderUsed)
 	case rebalance.OnceGone:
 		w.Moves[len(w.Moves)-1].Placeholder = h.UID // evict has made this slice
-		w.Placeholders = without(w.Placeholders, h)
+		w.Placeholders = rebalance.Without(w.Placeholders, h)
 		placeholders.WithLabelValues(holderUsed).Inc()
 	}
 	return nil
@@ -184,13 +121,9 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 
 // end takes a placeholder away, and reports whether it is gone.
 func (c *Controller) end(ctx context.Context, w *evaluation, h rebalance.Placeholder, result string) bool {
-	w.Placeholders = without(w.Placeholders, h)
+	w.Placeholders = rebalance.Without(w.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
 	return c.release(ctx, h.Namespace, h.Name, h.UID, result)
-}
-
-func without(list []rebalance.Placeholder, h rebalance.Placeholder) []rebalance.Placeholder {
-	return slices.DeleteFunc(slices.Clone(list), func(o rebalance.Placeholder) bool { return o.UID == h.UID })
 }
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.
@@ -204,7 +137,7 @@ func (c *Controller) release(ctx context.Context, namespace, name string, uid ty
 		return false
 	}
 	c.released[uid] = c.Clock.Now()
-	c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, unseen) // if it is still there, it is deleted again
+	c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
 }
@@ -222,8 +155,8 @@ func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
 		deleted, gone := c.released[h.UID]
 		switch {
 		case gone: // the reconcile after a later deletion may have been queued already
-			c.queue.AddAfter(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(unseen).Sub(c.Clock.Now()))
-		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(replicaOf(h)):
+			c.queue.AddAfter(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(c.Clock.Now()))
+		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(rebalance.ReplicaOf(h)):
 		case used[h.UID]:
 			c.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
 		case c.ofAnother(h, key):
@@ -254,7 +187,7 @@ func (c *Controller) claimed(namespace string) (needed, used map[types.UID]bool)
 // ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.
 func (c *Controller) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
 	return slices.ContainsFunc(c.State.Current(key.Namespace),
-		func(g *clusterstate.Group) bool { return g.Key != key && has(g, replicaOf(h)) })
+		func(g *clusterstate.Group) bool { return g.Key != key && has(g, rebalance.ReplicaOf(h)) })
 }
 
 // has reports whether a pod is a replica of a group.
@@ -263,6 +196,6 @@ func has(g *clusterstate.Group, pod types.UID) bool {
 }
 
 // limits are the times of moves.
-func (c *Controller) limits() limits {
-	return limits{backoff: c.Backoff, maxBackoff: c.MaxBackoff, timeout: c.MoveTimeout}
+func (c *Controller) limits() rebalance.Limits {
+	return rebalance.Limits{Backoff: c.Backoff, MaxBackoff: c.MaxBackoff, Timeout: c.MoveTimeout}
 }

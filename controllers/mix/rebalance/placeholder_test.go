@@ -47,7 +47,7 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
 	known := rebalance.Placeholder{
 		UID: "holder-of-web-2", Namespace: "shop", Name: placeholder.Name("web-2"), Replica: "web-2", ReplicaName: "web-2",
-		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-unseen)},
+		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-rebalance.Unseen)},
 	}
 	changed := func(change func(*rebalance.Placeholder)) rebalance.Placeholder {
 		h := known
@@ -83,8 +83,8 @@ func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
 			want:  []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
 		},
 		"the watch has not shown it yet": {
-			known: new(changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-unseen + 1) })),
-			want:  []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-unseen + 1) })},
+			known: new(changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-rebalance.Unseen + 1) })),
+			want:  []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-rebalance.Unseen + 1) })},
 		},
 		"the watch never showed it": {known: &known, want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Lost = true })}},
 		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []rebalance.Placeholder{found}},
@@ -104,7 +104,7 @@ func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
 			if tc.known != nil {
 				e.Placeholders = []rebalance.Placeholder{*tc.known}
 			}
-			got := adopt(&e, shown(t, tc.there...), noon)
+			got := rebalance.Adopt(&e, shown(t, tc.there...), noon)
 			for i := range got {
 				got[i].Created = got[i].Created.UTC()
 			}
@@ -127,9 +127,9 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	p.State.SetPod(held)
 	require.Len(t, p.placeholdersIn("shop"), 1)
 	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
-	p.forgetReleased(noon.Add(unseen - 1))
+	p.forgetReleased(noon.Add(rebalance.Unseen - 1))
 	assert.Empty(t, p.placeholdersIn("shop"))
-	p.forgetReleased(noon.Add(unseen))
+	p.forgetReleased(noon.Add(rebalance.Unseen))
 	assert.Len(t, p.placeholdersIn("shop"), 1, "the memory has an end")
 }
 
@@ -160,22 +160,6 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 		names = append(names, held.Name)
 	}
 	assert.ElementsMatch(t, []string{placeholder.Name("web-2"), placeholder.Name("evicted")}, names)
-}
-
-func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
-	list := []rebalance.Placeholder{{UID: "a"}, {UID: "b"}}
-	about := func(reason *rebalance.Reason, message string) func(rebalance.Placeholder) rebalance.Verdict {
-		return func(h rebalance.Placeholder) rebalance.Verdict {
-			if h.UID == "b" {
-				return rebalance.Verdict{Reason: reason, Message: message}
-			}
-			return rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod a moves"}
-		}
-	}
-	noted := waiting(list, about(rebalance.ReasonPDB, "none allowed"))
-	assert.Equal(t, []rebalance.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
-	assert.Equal(t, []rebalance.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is in the store does not change")
-	assert.Equal(t, list, waiting(noted, about(rebalance.ReasonMove, "pod b moves")))
 }
 
 func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {

@@ -26,7 +26,7 @@ func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.V
 		pod, hold = c.create(ctx, w, v, pod)
 	}
 	if hold != nil {
-		w.holdBack(hold)
+		w.HoldBack(hold)
 		return
 	}
 	w.Placeholders = append(slices.Clone(w.Placeholders), rebalance.Placeholder{

@@ -92,7 +92,7 @@ func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.Ca
 		if there {
 			known++
 		}
-		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, replicaOf(h)) }) {
+		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, rebalance.ReplicaOf(h)) }) {
 			c.enqueue(g.Key)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // spotScene has one controller, a node of each type, and in namespace a a mix
@@ -88,7 +89,7 @@ func TestEachPlaceholderThatIsStillShownIsDeletedAgain(t *testing.T) {
 	w.removePod(first)
 	s.drain(t)
 
-	w.clock.SetTime(noon.Add(unseen))
+	w.clock.SetTime(noon.Add(rebalance.Unseen))
 	s.drain(t)
 	require.Len(t, s.asked, 2)
 	next := s.queue.At(policy.GroupKey{Namespace: "a"})

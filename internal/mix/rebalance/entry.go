@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -144,4 +145,42 @@ type Refusal struct {
 type Hold struct {
 	Verdict Verdict
 	Until   time.Time
+}
+
+// Remembered returns what a new leader has of a workload: what the store has if the journal was read, else what was recorded of
+// a workload that had no pods meanwhile, nil for nothing, and what the status of its mix has.
+func Remembered(e Entry, recorded *Record, status Entry, now time.Time) Entry {
+	if !e.Restored {
+		e = Entry{}
+		if recorded != nil {
+			e = Recall(e, *recorded, now)
+		}
+	}
+	e.Restored = false
+	e.WrongSince, e.Failures = status.WrongSince, max(e.Failures, status.Failures)
+	if status.RetryAt.After(e.RetryAt) {
+		e.RetryAt = status.RetryAt
+	}
+	return e
+}
+
+// FromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
+// it: no time holds the workload for longer than this controller would.
+func FromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e Entry) {
+	if cm == nil {
+		return e
+	}
+	for _, s := range cm.Status.Workloads {
+		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
+			continue
+		}
+		if s.MixNotSatisfiedSince != nil {
+			e.WrongSince = Clamp(s.MixNotSatisfiedSince.Time, now)
+		}
+		if s.RetryTime != nil {
+			e.RetryAt = Clamp(s.RetryTime.Time, now.Add(maxBackoff))
+		}
+		e.Failures = ClampFailures(s.FailedMoves)
+	}
+	return e
 }
