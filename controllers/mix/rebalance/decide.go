@@ -64,7 +64,7 @@ func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) 
 		w.Verdict = v
 		return false
 	}
-	node, hold := c.prove(ctx, w, v)
+	node, hold := c.proof.prove(ctx, w, v)
 	switch effect := in.Effect(v); {
 	case hold != nil:
 	case effect.Reason == rebalance.ReasonMove:

@@ -67,7 +67,7 @@ func strayController(t *testing.T, pods int) (*fixture, *server) {
 	}))
 	s := &server{pods: map[string]*corev1.Pod{}, on: map[string]func() error{}}
 	p.Client, p.Grace = s.client(), 30*time.Second
-	p.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
+	p.proof.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
 	spot := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "spot", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}}
 	spot.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu("100"), corev1.ResourceMemory: cpu("100Gi"), corev1.ResourcePods: cpu("100")}
 	p.State.SetNode(spot)

@@ -99,7 +99,7 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 		return
 	}
 	var object *corev1.ConfigMap
-	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+	err := c.api.bounded(ctx, func(ctx context.Context) (err error) {
 		object, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get(ctx, c.Journal.Name, metav1.GetOptions{})
 		return err
 	})
@@ -188,7 +188,7 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 		object.WithResourceVersion(j.version)
 	}
 	var written *corev1.ConfigMap
-	err = c.bounded(ctx, func(ctx context.Context) (err error) {
+	err = c.api.bounded(ctx, func(ctx context.Context) (err error) {
 		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object,
 			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
 		return err

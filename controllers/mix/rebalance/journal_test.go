@@ -78,7 +78,7 @@ func successor(t *testing.T, of *fixture) *fixture {
 	o.Workloads = workloads.NewStore()
 	c, err := New(o)
 	require.NoError(t, err)
-	c.take, c.storm = of.take, of.storm
+	c.proof.take, c.storm = of.proof.take, of.storm
 	o.State.Changed = c.Changed
 	return fixtureOf(c)
 }

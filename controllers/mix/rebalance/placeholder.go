@@ -33,14 +33,14 @@ func (c *Controller) placeholdersIn(namespace string) []*clusterstate.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(c.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
-		_, deleted := c.released[h.UID]
+		_, deleted := c.proof.released[h.UID]
 		return deleted || h.Name != placeholder.Name(rebalance.ReplicaOf(h))
 	})
 }
 
 // forgetReleased forgets the placeholders that the watch must have shown to be gone.
 func (c *Controller) forgetReleased(now time.Time) {
-	maps.DeleteFunc(c.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
+	maps.DeleteFunc(c.proof.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
 }
 
 // nextSteps takes the next step with each placeholder of a workload.
@@ -83,12 +83,12 @@ func (c *Controller) explain(w *evaluation) {
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
 // place of the placeholder. It returns nil if it is on its way, else a hold.
 func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) *rebalance.Hold {
-	node, hold := c.prove(ctx, w, v, h.UID)
+	node, hold := c.proof.prove(ctx, w, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
 			hold.Until = w.now.Add(holdAssignment)
 			hold.Verdict.RetryAt = hold.Until
-			if c.misplaced(ctx, w, v, h) {
+			if c.proof.misplaced(ctx, w, v, h) {
 				c.end(ctx, w, h, holderDropped)
 			}
 		}
@@ -128,7 +128,7 @@ func (c *Controller) end(ctx context.Context, w *evaluation, h rebalance.Placeho
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.
 func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
-	err := c.write(ctx, func(ctx context.Context) error {
+	err := c.api.write(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -136,7 +136,7 @@ func (c *Controller) release(ctx context.Context, namespace, name string, uid ty
 		c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, holdAssignment)
 		return false
 	}
-	c.released[uid] = c.Clock.Now()
+	c.proof.released[uid] = c.Clock.Now()
 	c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
@@ -152,7 +152,7 @@ func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
 	needed, used := c.claimed(key.Namespace)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("namespace", key.Namespace))
 	for _, h := range there {
-		deleted, gone := c.released[h.UID]
+		deleted, gone := c.proof.released[h.UID]
 		switch {
 		case gone: // the reconcile after a later deletion may have been queued already
 			c.queue.AddAfter(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(c.Clock.Now()))

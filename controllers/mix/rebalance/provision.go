@@ -46,11 +46,11 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if c.Profile.Label.Key == "" {
 		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, hold := c.replica(ctx, w, v)
+	replica, hold := c.api.replica(ctx, w, v)
 	if hold != nil {
 		return nil, hold
 	}
-	next, hold := c.successor(ctx, w, v, replica)
+	next, hold := c.proof.successor(ctx, w, v, replica)
 	if hold != nil {
 		return nil, hold
 	}
@@ -58,11 +58,11 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, next.admitted); return err })
+	err := c.api.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.api.volumesOf(ctx, next.admitted); return err })
 	if err != nil {
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	closed, _, hold := c.closed(ctx, w, v, next.admitted, "")
+	closed, _, hold := c.proof.closed(ctx, w, v, next.admitted, "")
 	if hold != nil {
 		return nil, hold
 	}

@@ -45,7 +45,7 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 	}
 	c.finish(key, began)
 	if c.queue.Len() == 0 {
-		c.closeSnapshot()
+		c.proof.closeSnapshot()
 		_ = c.writeJournal(ctx) // it is logged, and tried again before the next move
 	}
 	return reconcile.Result{}, err

@@ -162,7 +162,7 @@ func (w *scene) newSide(limit int) *side {
 	}
 	s.controller, s.queue = c, mixtest.NewQueue(c.Order(), w.clock)
 	c.Use(s.queue)
-	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
+	s.controller.proof.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Mixes: w.mixes, Clock: w.clock})
 	return s
 }

@@ -14,23 +14,23 @@ import (
 
 // closed returns the domains that the spread constraints of a replacement forbid once its replica and those of the other
 // placeholders are gone, as requirements that exclude them, and whether a placeholder runs in such a domain.
-func (c *Controller) closed(
+func (p *prover) closed(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, next *corev1.Pod, holder types.UID,
 ) (requirements []corev1.NodeSelectorRequirement, within bool, hold *rebalance.Hold) {
 	if !simulation.Spreads(next) {
 		return nil, false, nil
 	}
-	if err := c.takeSnapshot(ctx); err != nil {
-		c.noteOutage(err)
+	if err := p.takeSnapshot(ctx); err != nil {
+		p.api.noteOutage(err)
 		return nil, false, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	gone, others := append(c.evicted(w), v.Pod.UID), []types.UID(nil)
+	gone, others := append(p.evicted(w), v.Pod.UID), []types.UID(nil)
 	for _, h := range w.Placeholders {
 		if h.UID != holder {
 			gone, others = append(gone, h.Replica), append(others, h.UID)
 		}
 	}
-	requirements, within = c.snapshot.Closed(simulation.Question{
+	requirements, within = p.snapshot.Closed(simulation.Question{
 		Pod: next, Gone: gone, Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
 	}, others, holder)
 	return requirements, within, nil
@@ -38,10 +38,10 @@ func (c *Controller) closed(
 
 // misplaced reports whether a placeholder runs where the spread constraints of the replacement do not allow it by now: pods of
 // the workload came or went since it was created. Another placeholder then waits for another node.
-func (c *Controller) misplaced(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) bool {
+func (p *prover) misplaced(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) bool {
 	if w.admitted.admitted == nil { // it was not proven
 		return false
 	}
-	_, within, hold := c.closed(ctx, w, v, w.admitted.admitted, h.UID)
+	_, within, hold := p.closed(ctx, w, v, w.admitted.admitted, h.UID)
 	return hold == nil && within
 }
