@@ -85,13 +85,12 @@ type Placeholders struct {
 type Controller struct {
 	Options
 	// The worker alone uses these.
-	api   *calls
-	proof *prover
-	// lacking are the workloads with a replica that would move if a type had capacity. versions are those of the capacity
-	// of a type when the first of these workloads was decided.
-	lacking  map[policy.GroupKey]map[capacity.Type]uint64
-	versions map[capacity.Type]uint64
-	journal  *journal
+	api     *calls
+	proof   *prover
+	holders *holders
+	out     *reporter
+	lacking lacking
+	journal *journal
 	// round is set while the workloads of a reconcile of everything are in the queue, first has the decisions of the first one.
 	round *round
 	first map[string]*workloads.Decision
@@ -120,13 +119,19 @@ func New(o Options) (*Controller, error) {
 		scales, metadata, owned = readScales(live), readMetadata(live), newOwners(o.Client, live, o.Clock)
 	}
 	c := &Controller{
-		Options: o, journal: newJournal(), first: map[string]*workloads.Decision{},
-		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
-		storm: rebalance.NewStorm(o.Storm),
+		Options: o, first: map[string]*workloads.Decision{},
+		lacking: lacking{workloads: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{}},
+		storm:   rebalance.NewStorm(o.Storm),
 	}
 	c.api = &calls{Options: &c.Options, outage: c.Outage, metadata: metadata}
+	c.journal = newJournal(&c.Options, c.api, c.Changed)
+	c.out = &reporter{&c.Options}
+	c.holders = &holders{
+		Options: &c.Options, api: c.api, released: map[types.UID]time.Time{},
+		again: func(key policy.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
+	}
 	c.proof = &prover{
-		Options: &c.Options, api: c.api, owners: owned, released: map[types.UID]time.Time{},
+		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
 		take: func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
 	}
 	if scales != nil {
@@ -185,13 +190,13 @@ func (c *Controller) Changed(key policy.GroupKey) {
 	c.mu.Lock()
 	queue := c.queue
 	c.mu.Unlock()
-	if queue != nil && (key == everything || c.reconciles(key.Namespace)) {
+	if queue != nil && (key == everything || c.Options.reconciles(key.Namespace)) {
 		queue.AddAfter(key, c.Debounce)
 	}
 }
 
-func (c *Controller) reconciles(namespace string) bool {
-	return len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
+func (o *Options) reconciles(namespace string) bool {
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
 // NodeLeft counts a spot node that was lost. What autoscalers and administrators take away is no sign of more to come.

@@ -367,7 +367,7 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	p := testController(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
 	e := &rebalance.Entry{Group: group(od)}
-	say := func(r *rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
+	say := func(r *rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.out.report(e) }
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonMixBudget)
@@ -396,7 +396,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 				continue
 			}
 			all = true
-			mixes, err := p.mixes(t.Context(), "")
+			mixes, err := mixesIn(t.Context(), p.Reader, "")
 			require.NoError(t, err)
 			list = append(list, p.namespaces(mixes)...)
 		}

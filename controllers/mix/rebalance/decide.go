@@ -27,7 +27,7 @@ const (
 // decide moves what may be moved, one replica after the other, and leaves the verdict about the workload.
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
 	for _, end := range w.ended {
-		c.ended(ctx, &w.Entry, end)
+		c.out.ended(ctx, &w.Entry, end)
 	}
 	if w.invalid != nil {
 		c.decideNothing(ctx, w)
@@ -37,7 +37,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 		}
 		c.explain(w)
 	}
-	c.report(&w.Entry)
+	c.out.report(&w.Entry)
 	w.dueAt(w.Due(w.now, c.MoveTimeout))
 }
 
@@ -141,8 +141,11 @@ func (w *evaluation) dueAt(at time.Time) {
 	}
 }
 
+// reporter records what happens to workloads, as events, metrics and log.
+type reporter struct{ *Options }
+
 // report records an event when what blocks a workload has changed.
-func (c *Controller) report(e *rebalance.Entry) {
+func (o *reporter) report(e *rebalance.Entry) {
 	r := e.Verdict.Reason
 	if r == e.Reported {
 		return
@@ -154,11 +157,11 @@ func (c *Controller) report(e *rebalance.Entry) {
 		return
 	}
 	e.Reported = r
-	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
 }
 
 // ended reports a move that is over.
-func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end rebalance.Ending) {
+func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.Ending) {
 	moves.WithLabelValues(string(end.Outcome)).Inc()
 	logger := log.FromContext(ctx).WithValues("pod", end.Move.Name)
 	what := ""
@@ -167,7 +170,7 @@ func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end rebalanc
 		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.Move.Name, end.Move.Target, end.On)
 	case rebalance.TimedOut:
 		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.Move.Name,
-			c.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
+			o.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
 	case rebalance.NotProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"
 	default:
@@ -175,6 +178,6 @@ func (c *Controller) ended(ctx context.Context, e *rebalance.Entry, end rebalanc
 		return
 	}
 	logger.Info("A move failed", "outcome", string(end.Outcome), "failures", e.Failures, "retryAt", e.RetryAt)
-	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
+	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }

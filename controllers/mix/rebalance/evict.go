@@ -34,7 +34,7 @@ type prover struct {
 	take     func(context.Context) (snapshot, error)
 	snapshot snapshot
 	taken    time.Time
-	// released are the placeholders that were deleted lately, and when: a snapshot may still show them.
+	// released is the map of holders: a snapshot may still show these placeholders.
 	released map[types.UID]time.Time
 }
 
@@ -127,7 +127,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 ) *rebalance.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
 	m := rebalance.NewMove(&w.Group, v, c.Clock.Now())
-	if hold := c.recordMove(ctx, w, v, m); hold != nil {
+	if hold := c.journal.recordMove(ctx, w, v, m); hold != nil {
 		return hold
 	}
 	pod, hold := c.confirm(ctx, w, v, again)

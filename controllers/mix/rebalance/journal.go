@@ -36,6 +36,10 @@ const (
 // that was read: a leader that another one has followed cannot write it, and so
 // does not evict.
 type journal struct {
+	*Options
+	api *calls
+	// changed queues a workload whose moves were read.
+	changed func(policy.GroupKey)
 	records map[policy.GroupKey]rebalance.Record
 	// version is the resource version of the ConfigMap, "" while there is none.
 	version string
@@ -52,8 +56,8 @@ type journal struct {
 	failed string
 }
 
-func newJournal() *journal {
-	return &journal{records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
+func newJournal(o *Options, api *calls, changed func(policy.GroupKey)) *journal {
+	return &journal{Options: o, api: api, changed: changed, records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
 }
 
 // isAnothers reports whether another leader has written a content since this one restored what was there before.
@@ -91,16 +95,15 @@ func (j *journal) forget(key policy.GroupKey) {
 	}
 }
 
-// loadJournal reads the journal once, and adds the moves that an earlier leader began to the store, so that the budgets
+// load reads the journal once, and adds the moves that an earlier leader began to the store, so that the budgets
 // count them from the first decision on.
-func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
-	j := c.journal
-	if j.loaded || c.Journal.Name == "" || now.Before(j.retryAt) {
+func (j *journal) load(ctx context.Context, now time.Time) {
+	if j.loaded || j.Journal.Name == "" || now.Before(j.retryAt) {
 		return
 	}
 	var object *corev1.ConfigMap
-	err := c.api.bounded(ctx, func(ctx context.Context) (err error) {
-		object, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get(ctx, c.Journal.Name, metav1.GetOptions{})
+	err := j.api.bounded(ctx, func(ctx context.Context) (err error) {
+		object, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Get(ctx, j.Journal.Name, metav1.GetOptions{})
 		return err
 	})
 	j.retryAt = now.Add(callTimeout) // if it fails: a reconcile must not wait for what the one before it waited for
@@ -108,10 +111,10 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	case apierrors.IsNotFound(err):
 		j.version = ""
 	case err != nil:
-		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", c.Journal, err))
+		j.fail(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", j.Journal, err))
 		return
 	case j.isAnothers(object.Data):
-		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", c.Journal))
+		j.fail(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", j.Journal))
 		return
 	default:
 		j.version, j.seen = object.ResourceVersion, object.Data
@@ -125,19 +128,19 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	if object == nil {
 		return
 	}
-	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, c.MaxBackoff)
+	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, j.MaxBackoff)
 	if err != nil {
-		c.journalFailed(ctx, err) // it is written over
+		j.fail(ctx, err) // it is written over
 	}
 	for _, r := range records {
-		c.restore(r, now)
+		j.restore(r, now)
 	}
 }
 
 // restore adds what is recorded of a workload to the store, before the workload is reconciled.
-func (c *Controller) restore(r rebalance.Record, now time.Time) {
+func (j *journal) restore(r rebalance.Record, now time.Time) {
 	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
-	e, known := c.Workloads.Get(key)
+	e, known := j.Workloads.Get(key)
 	if !known {
 		e = rebalance.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{
@@ -146,34 +149,33 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 			},
 		}}
 	}
-	c.journal.records[key] = r
-	c.Workloads.Put(rebalance.Recall(e, r, now))
-	c.Changed(key)
+	j.records[key] = r
+	j.Workloads.Put(rebalance.Recall(e, r, now))
+	j.changed(key)
 }
 
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m rebalance.Move) *rebalance.Hold {
+func (j *journal) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m rebalance.Move) *rebalance.Hold {
 	with := w.Entry
 	with.Had = cmp.Or(w.Had, len(w.Group.Assignments))
 	with.Moves = append(append([]rebalance.Move{}, w.Moves...), m)
-	c.journal.note(&with, w.now)
-	if err := c.writeJournal(ctx); err != nil {
-		c.journal.note(&w.Entry, w.now)
+	j.note(&with, w.now)
+	if err := j.write(ctx); err != nil {
+		j.note(&w.Entry, w.now)
 		return w.hold(v, rebalance.ReasonUnrecorded, holdRefused, "%v", err)
 	}
 	return nil
 }
 
-// writeJournal writes what has changed.
-func (c *Controller) writeJournal(ctx context.Context) error {
-	j := c.journal
+// write writes what has changed.
+func (j *journal) write(ctx context.Context) error {
 	switch {
-	case c.Journal.Name == "" || j.loaded && !j.dirty:
+	case j.Journal.Name == "" || j.loaded && !j.dirty:
 		return nil
 	case !j.loaded:
 		return errors.New(j.failed)
 	}
-	c.pruneJournal()
+	j.prune()
 	records := make([]rebalance.Record, 0, len(j.records))
 	for _, r := range j.records {
 		records = append(records, r)
@@ -182,14 +184,14 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := corev1apply.ConfigMap(c.Journal.Name, c.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
+	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
 		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
 	if j.version != "" {
 		object.WithResourceVersion(j.version)
 	}
 	var written *corev1.ConfigMap
-	err = c.api.bounded(ctx, func(ctx context.Context) (err error) {
-		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object,
+	err = j.api.bounded(ctx, func(ctx context.Context) (err error) {
+		written, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Apply(ctx, object,
 			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
 		return err
 	})
@@ -197,29 +199,29 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 		// Another version, or none, or one of which the answer was lost: it is read again.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {
 			j.loaded = false
-			c.Changed(everything)
+			j.changed(everything)
 		}
-		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", c.Journal, err)
-		c.journalFailed(ctx, err)
+		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", j.Journal, err)
+		j.fail(ctx, err)
 		return err
 	}
 	j.version, j.seen, j.dirty, j.failed = written.ResourceVersion, written.Data, false, ""
 	return nil
 }
 
-// pruneJournal forgets workloads that have had no pods for long.
-func (c *Controller) pruneJournal() {
-	for key, r := range c.journal.records {
-		if _, known := c.Workloads.Get(key); !known && c.Clock.Since(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*c.MaxBackoff) {
-			delete(c.journal.records, key)
+// prune forgets workloads that have had no pods for long.
+func (j *journal) prune() {
+	for key, r := range j.records {
+		if _, known := j.Workloads.Get(key); !known && j.Clock.Since(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*j.MaxBackoff) {
+			delete(j.records, key)
 		}
 	}
 }
 
-// journalFailed logs an error once.
-func (c *Controller) journalFailed(ctx context.Context, err error) {
-	if text := err.Error(); text != c.journal.failed {
-		c.journal.failed = text
+// fail logs an error once.
+func (j *journal) fail(ctx context.Context, err error) {
+	if text := err.Error(); text != j.failed {
+		j.failed = text
 		log.FromContext(ctx).Error(err, "Cannot keep the journal of moves: nothing is moved without it")
 	}
 }

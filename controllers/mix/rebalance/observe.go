@@ -48,11 +48,11 @@ type evaluation struct {
 // observe gathers what a decision about a workload depends on.
 func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evaluation, error) {
 	name := mixOf(g)
-	cm, err := c.mix(ctx, g.Key.Namespace, name)
+	cm, err := mixNamed(ctx, c.Reader, g.Key.Namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	w := &evaluation{now: c.Clock.Now(), holders: c.placeholdersIn(g.Key.Namespace)}
+	w := &evaluation{now: c.Clock.Now(), holders: c.holders.placeholdersIn(g.Key.Namespace)}
 	known := false
 	w.before, known = c.Workloads.Get(g.Key)
 	w.stored = &w.before
@@ -66,7 +66,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	now.MinReady = max(now.MinReady, w.before.MinReady)
 	w.Entry, w.ended = rebalance.Advance(w.before, now, w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
-	w.Selecting = c.selecting(&w.before, g)
+	w.Selecting = selecting(c.State.Mixes, &w.before, g)
 	if w.WrongSince.IsZero() {
 		w.Unproven = 0
 	}
@@ -77,7 +77,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 		w.Placeholders = rebalance.Adopt(&w.Entry, w.holders, w.now)
 	}
 	if !w.WrongSince.IsZero() {
-		if w.budgets, err = c.budgets(ctx, g.Key.Namespace); err == nil {
+		if w.budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
 			w.ForgetRefusal(w.budgets)
 		}
 	}
@@ -107,9 +107,9 @@ func (c *Controller) vanished(e rebalance.Entry) *evaluation {
 }
 
 // mixes returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
-func (c *Controller) mixes(ctx context.Context, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
+func mixesIn(ctx context.Context, reader client.Reader, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
 	var list v1alpha1.CapacityMixList
-	if err := c.Reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	by := map[string]map[string]*v1alpha1.CapacityMix{}
@@ -124,21 +124,21 @@ func (c *Controller) mixes(ctx context.Context, namespace string) (map[string]ma
 }
 
 // mix returns a mix, nil if there is none of that name.
-func (c *Controller) mix(ctx context.Context, namespace, name string) (*v1alpha1.CapacityMix, error) {
+func mixNamed(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.CapacityMix, error) {
 	if name == "" {
 		return nil, nil
 	}
 	cm := &v1alpha1.CapacityMix{}
-	if err := c.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cm, nil
 }
 
 // budgets returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
-func (c *Controller) budgets(ctx context.Context, namespace string) (list []rebalance.DisruptionBudget, err error) {
+func budgetsIn(ctx context.Context, reader client.Reader, namespace string) (list []rebalance.DisruptionBudget, err error) {
 	var all policyv1.PodDisruptionBudgetList
-	if err := c.Reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
@@ -174,13 +174,13 @@ func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
-func (c *Controller) selecting(before *rebalance.Entry, g *clusterstate.Group) (names []string) {
+func selecting(mixes *policy.Store, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
 	for i, s := range g.Assignments {
 		if i == 0 || !s.Pod.SameLabels(g.Assignments[i-1].Pod) {
-			names = c.State.Mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
+			names = mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
 		}
 	}
 	slices.Sort(names)

@@ -58,12 +58,12 @@ func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 		"A placeholder was created, and was not scheduled in time. ":                     {Outcome: rebalance.NotProvisioned},
 	} {
 		p := testController(t)
-		p.ended(t.Context(), &rebalance.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
+		p.out.ended(t.Context(), &rebalance.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
 		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
 	}
 	for _, o := range []rebalance.Outcome{rebalance.Succeeded, rebalance.Abandoned, rebalance.NotEvicted} {
 		p := testController(t)
-		p.ended(t.Context(), &rebalance.Entry{Group: group(od)}, rebalance.Ending{Outcome: o})
+		p.out.ended(t.Context(), &rebalance.Entry{Group: group(od)}, rebalance.Ending{Outcome: o})
 		assert.Empty(t, p.Recorder.(*record.FakeRecorder).Events, "%s is no failure", o)
 	}
 }

@@ -25,22 +25,32 @@ const (
 	holdAssignment = 10 * time.Second
 )
 
+// holders creates and deletes placeholders.
+type holders struct {
+	*Options
+	api *calls
+	// again reconciles a namespace after a time.
+	again func(key policy.GroupKey, after time.Duration)
+	// released are the placeholders that were deleted lately, and when.
+	released map[types.UID]time.Time
+}
+
 // placeholdersIn returns the placeholders of a namespace, but for those that were deleted and whose end the watch has not
 // shown yet. A pod that another user gave the label is none. With --dry-run there are none: those of an earlier run are left
 // alone.
-func (c *Controller) placeholdersIn(namespace string) []*clusterstate.Pod {
-	if c.DryRun {
+func (hs *holders) placeholdersIn(namespace string) []*clusterstate.Pod {
+	if hs.DryRun {
 		return nil
 	}
-	return slices.DeleteFunc(c.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
-		_, deleted := c.proof.released[h.UID]
+	return slices.DeleteFunc(hs.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
+		_, deleted := hs.released[h.UID]
 		return deleted || h.Name != placeholder.Name(rebalance.ReplicaOf(h))
 	})
 }
 
 // forgetReleased forgets the placeholders that the watch must have shown to be gone.
-func (c *Controller) forgetReleased(now time.Time) {
-	maps.DeleteFunc(c.proof.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
+func (hs *holders) forgetReleased(now time.Time) {
+	maps.DeleteFunc(hs.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
 }
 
 // nextSteps takes the next step with each placeholder of a workload.
@@ -55,7 +65,7 @@ func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
 		case rebalance.StepFail:
 			c.end(ctx, w, h, holderExpired)
 			c.limits().Fail(&w.Entry, w.now)
-			c.ended(ctx, &w.Entry, rebalance.Ending{Outcome: rebalance.NotProvisioned})
+			c.out.ended(ctx, &w.Entry, rebalance.Ending{Outcome: rebalance.NotProvisioned})
 		case rebalance.StepWait:
 		}
 		w.dueAt(v.RetryAt)
@@ -123,60 +133,60 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 func (c *Controller) end(ctx context.Context, w *evaluation, h rebalance.Placeholder, result string) bool {
 	w.Placeholders = rebalance.Without(w.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
-	return c.release(ctx, h.Namespace, h.Name, h.UID, result)
+	return c.holders.release(ctx, h.Namespace, h.Name, h.UID, result)
 }
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.
-func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
-	err := c.api.write(ctx, func(ctx context.Context) error {
-		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+func (hs *holders) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
+	err := hs.api.write(ctx, func(ctx context.Context) error {
+		return hs.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, holdAssignment)
+		hs.again(policy.GroupKey{Namespace: namespace}, holdAssignment)
 		return false
 	}
-	c.proof.released[uid] = c.Clock.Now()
-	c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
+	hs.released[uid] = hs.Clock.Now()
+	hs.again(policy.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
 }
 
 // sweep deletes the placeholders of a namespace that no one needs: those of replicas that are gone, and those that an earlier
 // leader left. One whose replica is there is left to the reconcile of the replica's workload, which may take it over.
-func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
-	there := c.State.Placeholders(key.Namespace)
-	if len(there) == 0 || c.DryRun {
+func (hs *holders) sweep(ctx context.Context, key policy.GroupKey) {
+	there := hs.State.Placeholders(key.Namespace)
+	if len(there) == 0 || hs.DryRun {
 		return
 	}
-	needed, used := c.claimed(key.Namespace)
+	needed, used := hs.claimed(key.Namespace)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("namespace", key.Namespace))
 	for _, h := range there {
-		deleted, gone := c.proof.released[h.UID]
+		deleted, gone := hs.released[h.UID]
 		switch {
 		case gone: // the reconcile after a later deletion may have been queued already
-			c.queue.AddAfter(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(c.Clock.Now()))
+			hs.again(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(hs.Clock.Now()))
 		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(rebalance.ReplicaOf(h)):
 		case used[h.UID]:
-			c.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
-		case c.ofAnother(h, key):
+			hs.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
+		case hs.ofAnother(h, key):
 		default:
 			placeholders.WithLabelValues(holderDropped).Inc()
-			c.release(ctx, h.Namespace, h.Name, h.UID, holderDropped)
+			hs.release(ctx, h.Namespace, h.Name, h.UID, holderDropped)
 		}
 	}
 }
 
 // claimed returns the placeholders that the workloads of a namespace need, and those that a move has used.
-func (c *Controller) claimed(namespace string) (needed, used map[types.UID]bool) {
+func (hs *holders) claimed(namespace string) (needed, used map[types.UID]bool) {
 	needed, used = map[types.UID]bool{}, map[types.UID]bool{}
-	for _, e := range c.Workloads.Namespace(namespace) {
+	for _, e := range hs.Workloads.Namespace(namespace) {
 		for _, h := range e.Placeholders {
 			needed[h.UID] = true
 		}
 		for _, m := range e.Moves {
 			used[m.Placeholder] = true
-			if old := c.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
+			if old := hs.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
 				needed[m.Placeholder] = true
 			}
 		}
@@ -185,8 +195,8 @@ func (c *Controller) claimed(namespace string) (needed, used map[types.UID]bool)
 }
 
 // ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.
-func (c *Controller) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
-	return slices.ContainsFunc(c.State.Current(key.Namespace),
+func (hs *holders) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
+	return slices.ContainsFunc(hs.State.Current(key.Namespace),
 		func(g *clusterstate.Group) bool { return g.Key != key && has(g, rebalance.ReplicaOf(h)) })
 }
 
@@ -196,6 +206,6 @@ func has(g *clusterstate.Group, pod types.UID) bool {
 }
 
 // limits are the times of moves.
-func (c *Controller) limits() rebalance.Limits {
-	return rebalance.Limits{Backoff: c.Backoff, MaxBackoff: c.MaxBackoff, Timeout: c.MoveTimeout}
+func (t *Tuning) limits() rebalance.Limits {
+	return rebalance.Limits{Backoff: t.Backoff, MaxBackoff: t.MaxBackoff, Timeout: t.MoveTimeout}
 }

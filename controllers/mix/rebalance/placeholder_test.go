@@ -41,7 +41,7 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 	for _, o := range pods {
 		p.State.SetPod(o)
 	}
-	return p.placeholdersIn("shop")
+	return p.holders.placeholdersIn("shop")
 }
 
 func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
@@ -125,12 +125,12 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	held := holderFor("web-2", runs)
 	p.Client = fake.NewClientset(held)
 	p.State.SetPod(held)
-	require.Len(t, p.placeholdersIn("shop"), 1)
-	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
-	p.forgetReleased(noon.Add(rebalance.Unseen - 1))
-	assert.Empty(t, p.placeholdersIn("shop"))
-	p.forgetReleased(noon.Add(rebalance.Unseen))
-	assert.Len(t, p.placeholdersIn("shop"), 1, "the memory has an end")
+	require.Len(t, p.holders.placeholdersIn("shop"), 1)
+	require.True(t, p.holders.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
+	p.holders.forgetReleased(noon.Add(rebalance.Unseen - 1))
+	assert.Empty(t, p.holders.placeholdersIn("shop"))
+	p.holders.forgetReleased(noon.Add(rebalance.Unseen))
+	assert.Len(t, p.holders.placeholdersIn("shop"), 1, "the memory has an end")
 }
 
 func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
@@ -152,7 +152,7 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
 		},
 	})
-	p.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
+	p.holders.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
 	left, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	var names []string
@@ -166,5 +166,5 @@ func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {
 	p := testController(t)
 	p.State.SetPod(holderFor("left-behind"))
 	p.DryRun = true
-	assert.Empty(t, p.placeholdersIn("shop"))
+	assert.Empty(t, p.holders.placeholdersIn("shop"))
 }

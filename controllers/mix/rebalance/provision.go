@@ -21,9 +21,9 @@ import (
 // provision requests the capacity that the replacement of a replica needs, by a placeholder pod. Either there is one then,
 // or the replica is held back.
 func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.Verdict) {
-	pod, hold := c.placeholder(ctx, w, v)
+	pod, hold := c.proof.placeholder(ctx, w, v)
 	if hold == nil {
-		pod, hold = c.create(ctx, w, v, pod)
+		pod, hold = c.holders.create(ctx, w, v, pod)
 	}
 	if hold != nil {
 		w.HoldBack(hold)
@@ -42,15 +42,15 @@ func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.V
 }
 
 // placeholder makes the pod that is to be created.
-func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *rebalance.Hold) {
-	if c.Profile.Label.Key == "" {
+func (p *prover) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *rebalance.Hold) {
+	if p.Profile.Label.Key == "" {
 		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, hold := c.api.replica(ctx, w, v)
+	replica, hold := p.api.replica(ctx, w, v)
 	if hold != nil {
 		return nil, hold
 	}
-	next, hold := c.proof.successor(ctx, w, v, replica)
+	next, hold := p.successor(ctx, w, v, replica)
 	if hold != nil {
 		return nil, hold
 	}
@@ -58,28 +58,28 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err := c.api.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.api.volumesOf(ctx, next.admitted); return err })
+	err := p.api.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = p.api.volumesOf(ctx, next.admitted); return err })
 	if err != nil {
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	closed, _, hold := c.proof.closed(ctx, w, v, next.admitted, "")
+	closed, _, hold := p.closed(ctx, w, v, next.admitted, "")
 	if hold != nil {
 		return nil, hold
 	}
 	return placeholder.Pod(placeholder.Assignment{
-		Replica: replica, Next: next.admitted, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
-		Size: c.Placeholders.SizeOf(next.admitted), Volumes: volumes, Closed: closed,
-	}, c.Placeholders.Image), nil
+		Replica: replica, Next: next.admitted, Type: v.Target, Label: p.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Size: p.Placeholders.SizeOf(next.admitted), Volumes: volumes, Closed: closed,
+	}, p.Placeholders.Image), nil
 }
 
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
-func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *rebalance.Hold) {
+func (hs *holders) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *rebalance.Hold) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
+	created, err := hs.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		created, err = c.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
+		created, err = hs.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
 		if err == nil && (created.DeletionTimestamp != nil || created.Labels[v1alpha1.PlaceholderLabel] != string(v.Pod.UID)) {
 			err = fmt.Errorf("there is another pod %s", pod.Name)
 		}

@@ -178,7 +178,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if s, ok, err := c.scaleOf(ctx, g); ok && err == nil {
+	if s, ok, err := c.scales.of(ctx, g); ok && err == nil {
 		if e.MinReady = s.minReady; s.known && e.Had > 0 {
 			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.replicas)
 		}
@@ -190,10 +190,10 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 // were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
 // scale from here on.
 func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *rebalance.Hold {
-	if !c.readsScale(&w.Group) {
+	if !c.scales.reads(&w.Group) {
 		return nil
 	}
-	s, ok, err := c.scaleOf(ctx, &w.Group)
+	s, ok, err := c.scales.of(ctx, &w.Group)
 	have := len(w.Group.Assignments) + len(w.Group.Taken)
 	switch {
 	case !ok:
@@ -215,15 +215,15 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 
 // readsScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
 // Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
-func (c *Controller) readsScale(g *clusterstate.Group) bool {
-	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID &&
+func (r *scaleReader) reads(g *clusterstate.Group) bool {
+	return !g.Counted && r != nil && string(g.Workload.UID) == g.Key.ID &&
 		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
 // scaleOf is the scale of a group's owner; ok is false where there is no answer yet.
-func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
-	if !c.readsScale(g) {
+func (r *scaleReader) of(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
+	if !r.reads(g) {
 		return scale{}, false, nil
 	}
-	return c.scales.get(ctx, g)
+	return r.get(ctx, g)
 }
