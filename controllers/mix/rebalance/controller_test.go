@@ -363,7 +363,7 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	assert.Equal(t, []int{1, 4}, []int{in.History.InFlight, in.Cluster.InFlight}, "a workload without a CapacityMix counts for itself")
 }
 
-func TestEventsTellOnceWhatBlocks(t *testing.T) {
+func TestABlockIsReportedByOneEvent(t *testing.T) {
 	p := testController(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
 	e := &rebalance.Entry{Group: group(od)}

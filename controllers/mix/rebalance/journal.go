@@ -31,7 +31,7 @@ const (
 	forgetAfter = time.Hour
 )
 
-// journal is what a new leader has to know of moves, in memory and in a
+// journal is what a new leader must have of moves, in memory and in a
 // ConfigMap. It is written before an eviction, by server-side apply to the version
 // that was read: a leader that another one has followed cannot write it, and so
 // does not evict.
@@ -43,7 +43,7 @@ type journal struct {
 	records map[policy.GroupKey]rebalance.Record
 	// version is the resource version of the ConfigMap, "" while there is none.
 	version string
-	// writer tells this process from others.
+	// writer identifies this process.
 	writer string
 	// seen is the content, with its writer, that was read or written last: what has another one was written by another leader.
 	seen map[string]string

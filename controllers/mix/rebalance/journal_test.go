@@ -156,7 +156,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A leader that another one has followed, and that does not know it.
+// A leader that another one has followed without its notice.
 func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 	p, s, k := journaled(t, 4)
 	p.reconcile(t, "shop") // it has written

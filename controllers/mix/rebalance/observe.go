@@ -106,7 +106,7 @@ func (c *Controller) vanished(e rebalance.Entry) *evaluation {
 	return w
 }
 
-// mixes returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
+// mixesIn returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
 func mixesIn(ctx context.Context, reader client.Reader, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
 	var list v1alpha1.CapacityMixList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +123,7 @@ func mixesIn(ctx context.Context, reader client.Reader, namespace string) (map[s
 	return by, nil
 }
 
-// mix returns a mix, nil if there is none of that name.
+// mixNamed returns a mix, nil if there is none of that name.
 func mixNamed(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.CapacityMix, error) {
 	if name == "" {
 		return nil, nil
@@ -135,7 +135,7 @@ func mixNamed(ctx context.Context, reader client.Reader, namespace, name string)
 	return cm, nil
 }
 
-// budgets returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
+// budgetsIn returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
 func budgetsIn(ctx context.Context, reader client.Reader, namespace string) (list []rebalance.DisruptionBudget, err error) {
 	var all policyv1.PodDisruptionBudgetList
 	if err := reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -51,7 +51,7 @@ var fourBefore = func() *[]clusterstate.Assignment {
 	return &g.Assignments
 }()
 
-func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
+func TestEventsDescribeAFailedMove(t *testing.T) {
 	for want, end := range map[string]rebalance.Ending{
 		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are available. ":         {moveOf("web-4", time.Hour), rebalance.TimedOut, 0, 9, 10},
 		"Pod web-4 was evicted to move to spot, and its replacement runs on on-demand. ": {moveOf("web-4", time.Minute), rebalance.Failed, od, 10, 10},

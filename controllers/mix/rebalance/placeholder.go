@@ -36,7 +36,7 @@ type holders struct {
 }
 
 // placeholdersIn returns the placeholders of a namespace, but for those that were deleted and whose end the watch has not
-// shown yet. A pod that another user gave the label is none. With --dry-run there are none: those of an earlier run are left
+// shown yet. A pod that only has the label is none. With --dry-run there are none: those of an earlier run are left
 // alone.
 func (hs *holders) placeholdersIn(namespace string) []*clusterstate.Pod {
 	if hs.DryRun {
@@ -152,7 +152,7 @@ func (hs *holders) release(ctx context.Context, namespace, name string, uid type
 	return true
 }
 
-// sweep deletes the placeholders of a namespace that no one needs: those of replicas that are gone, and those that an earlier
+// sweep deletes the placeholders of a namespace that no replica needs: those of replicas that are gone, and those that an earlier
 // leader left. One whose replica is there is left to the reconcile of the replica's workload, which may take it over.
 func (hs *holders) sweep(ctx context.Context, key policy.GroupKey) {
 	there := hs.State.Placeholders(key.Namespace)

@@ -133,7 +133,7 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	assert.Len(t, p.holders.placeholdersIn("shop"), 1, "the memory has an end")
 }
 
-func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
+func TestSweepDeletesPlaceholdersThatNoReplicaNeeds(t *testing.T) {
 	p := testController(t)
 	client := fake.NewClientset()
 	p.Client = client

@@ -30,7 +30,7 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 	c.holders.forgetReleased(began)
 	c.journal.load(ctx, began)
 	if c.lacking.requeue(c.State.CapacityVersion, c.queue) {
-		c.queue.Add(key) // one of them may have its turn before this one: the queue knows the order
+		c.queue.Add(key) // one of them may have its turn before this one: the queue has the order
 		return reconcile.Result{}, nil
 	}
 	var err error

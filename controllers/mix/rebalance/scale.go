@@ -187,7 +187,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 }
 
 // checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
-// were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
+// were missing before are recorded nowhere else. For the moves after it, Had is the number: the entry notes whether it follows the
 // scale from here on.
 func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *rebalance.Hold {
 	if !c.scales.reads(&w.Group) {
@@ -213,14 +213,14 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	return nil
 }
 
-// readsScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
+// reads reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
 // Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
 func (r *scaleReader) reads(g *clusterstate.Group) bool {
 	return !g.Counted && r != nil && string(g.Workload.UID) == g.Key.ID &&
 		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
-// scaleOf is the scale of a group's owner; ok is false where there is no answer yet.
+// of returns the scale of a group's owner; ok is false where there is no answer yet.
 func (r *scaleReader) of(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
 	if !r.reads(g) {
 		return scale{}, false, nil

@@ -67,7 +67,7 @@ type side struct {
 	queue      *mixtest.Queue
 	// statuses are those to be written.
 	statuses map[reconcile.Request]bool
-	// asked are the requests to the API server that change something, evicted and created those pods that no event has told of.
+	// asked are the requests to the API server that change something, evicted and created those pods that no event has shown.
 	asked   []string
 	evicted []types.NamespacedName
 	created map[string]*corev1.Pod

@@ -21,7 +21,7 @@ import (
 )
 
 // spotScene has one controller, a node of each type, and in namespace a a mix
-// that wants all on spot and requests capacity.
+// whose mix is all spot and requests capacity.
 func spotScene() (*scene, *side) {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
@@ -49,7 +49,7 @@ func (s *side) drain(t *testing.T) {
 	s.queue.Drain(t.Context(), s.controller)
 }
 
-func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
+func TestAPlaceholderReportsAtOnceThatItsReplicaIsHeld(t *testing.T) {
 	w, s := spotScene()
 	p := podOf("a", sceneOwners[1], 0, 0)
 	for i := 0; chance(p.UID, 3) != 0; i++ { // the filters find no room for it

@@ -22,7 +22,7 @@ type Move struct {
 	Target capacity.Type
 	Slot   int
 	// Newest is when the newest of the replicas was created that there were then, a Unix time in seconds, and Before are
-	// those, nil where an earlier leader began the move. They tell its replacement from replicas that were there.
+	// those, nil where an earlier leader began the move. They distinguish its replacement from replicas that were there.
 	Newest int64
 	Before *[]clusterstate.Assignment
 	// DoubtUntil is set where it is not known whether the API server carried the eviction out: its answer was lost, or an
@@ -37,8 +37,8 @@ type Move struct {
 // Doubtful reports whether it is not known that the pod was evicted.
 func (m *Move) Doubtful() bool { return !m.DoubtUntil.IsZero() }
 
-// Placeholder is a pod that holds capacity for the replacement of a replica, or asks
-// for it. The replica is being moved, but not evicted yet.
+// Placeholder is a pod that holds capacity for the replacement of a replica, or requests
+// it. The replica is being moved, but not evicted yet.
 type Placeholder struct {
 	UID             types.UID
 	Namespace, Name string
@@ -74,7 +74,7 @@ type Entry struct {
 	// Moves are the replicas being moved.
 	Moves []Move
 	// Had is how many live pods there were before the first of the moves since when not all of them have been available, 0 if
-	// all are. Where the owner does not tell its replicas, nothing more moves until so many are available again.
+	// all are. Where the owner does not report its replicas, nothing more moves until so many are available again.
 	Had int
 	// MinReady is that of an owner that the cluster state does not watch.
 	MinReady time.Duration
@@ -126,7 +126,7 @@ func (e *Entry) Settled() bool {
 	return e.Verdict.Reason == ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
 }
 
-// Version tells a CapacityMix from others, and its spec from former ones.
+// Version identifies the spec of a CapacityMix.
 type Version struct {
 	UID        types.UID
 	Generation int64
@@ -141,7 +141,7 @@ type Refusal struct {
 	By     string
 }
 
-// Hold is a verdict that stands for a while.
+// Hold is a verdict that is kept for a while.
 type Hold struct {
 	Verdict Verdict
 	Until   time.Time
@@ -164,7 +164,7 @@ func Remembered(e Entry, recorded *Record, status Entry, now time.Time) Entry {
 	return e
 }
 
-// FromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
+// FromStatus is what the status of a mix has about a workload. The clock of its writer may be wrong, or a user wrote
 // it: no time holds the workload for longer than this controller would.
 func FromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e Entry) {
 	if cm == nil {

@@ -51,7 +51,7 @@ func Adopt(e *Entry, there []*clusterstate.Pod, now time.Time) []Placeholder {
 		if !mine || known[replica] || h.Terminating {
 			continue
 		}
-		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
+		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // no slot has the type Unknown
 		created := time.Unix(0, h.Created)
 		list = append(list, Placeholder{
 			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true,

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
+func TestWaitingNotesWhatHoldsAReplica(t *testing.T) {
 	list := []rebalance.Placeholder{{UID: "a"}, {UID: "b"}}
 	about := func(reason *rebalance.Reason, message string) func(rebalance.Placeholder) rebalance.Verdict {
 		return func(h rebalance.Placeholder) rebalance.Verdict {

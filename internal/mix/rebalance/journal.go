@@ -26,7 +26,7 @@ const (
 	maxReplicas     = 1 << 20
 )
 
-// Record is what a new leader has to know of a workload so that it hurts it no more than this one would: the moves that are
+// Record is what a new leader must have of a workload so that it disrupts it no more than this one would: the moves that are
 // under way, how many pods must be back, and when the next move may be tried.
 type Record struct {
 	Namespace string `json:"namespace"`
@@ -94,10 +94,10 @@ func Recall(e Entry, r Record, now time.Time) Entry {
 	return e
 }
 
-// Worth reports whether a record says anything.
+// Worth reports whether a record has anything to keep.
 func (r *Record) Worth() bool { return r.Had > 0 || r.Failures > 0 || len(r.Moves) > 0 }
 
-// Same reports whether two records say the same, whenever they were written.
+// Same reports whether two records are equal but for the time of writing.
 func (r *Record) Same(o *Record) bool {
 	return r.Kind == o.Kind && r.Name == o.Name && r.Revision == o.Revision && r.Mix == o.Mix && r.Had == o.Had &&
 		r.Failures == o.Failures && r.RetryAt == o.RetryAt && slices.Equal(r.Moves, o.Moves)

@@ -273,8 +273,8 @@ func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 	assert.Nil(t, e.Held)
 }
 
-// An operator of a kind that no one knows replaces pods late: its group shrinks with each of them.
-func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
+// An operator of a custom kind replaces pods late: its group shrinks with each of them.
+func TestAWorkloadWithoutACountKeepsItsFormerSize(t *testing.T) {
 	five := group(od, od, sp, sp, od)
 	old := rebalance.Entry{Moves: []rebalance.Move{moveOf("gone", time.Minute)}, Had: 6}
 	e, ended := rebalance.Advance(old, five, noon, testLimits)

@@ -96,7 +96,7 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 	return nil
 }
 
-// governed says which source governs each live pod, by UID.
+// governed returns the source that governs each live pod, by UID.
 func governed(c *live.Cluster) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, p := range c.LivePods() {
@@ -178,7 +178,7 @@ var placed = map[string]bool{
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
-// that fits takes its capacity, so that the next one is checked what is left.
+// that fits takes its capacity, so that the next one has what is left.
 type Replayed struct {
 	snapshot *simulation.Snapshot
 	cluster  *live.Cluster
@@ -191,7 +191,7 @@ func NewReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *Replayed
 	return &Replayed{snapshot: snapshot, cluster: cluster}
 }
 
-// Prove implements Room. It asks about a replacement by the pod that it stands for.
+// Prove implements Room. The pod is the one to be replaced.
 func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
 	original := r.cluster.Pod(p.Namespace, p.Name)
 	if original == nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan tells what a change of a mix would do, from values: it plays the
+// Package plan computes what a change of a mix would do, from values: it plays the
 // moves of the rebalancer one after the other until nothing is left to move.
 package plan
 
@@ -108,7 +108,7 @@ func pass(in *rebalance.Input) (waits []rebalance.Verdict) {
 }
 
 // step makes the next move, as the rebalancer chooses it. Where there is none,
-// it says what keeps the replicas on the wrong side.
+// it returns what keeps the replicas on the wrong side.
 func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked, error) {
 	noRoom := map[string]rebalance.Verdict{}
 	for {
@@ -141,7 +141,7 @@ func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) 
 	return v
 }
 
-// blocked says of each replica on the wrong side what keeps it there.
+// blocked returns what keeps each replica on the wrong side there.
 func blocked(in *rebalance.Input) []Blocked {
 	var out []Blocked
 	for _, assignment := range in.Group.WrongSide() {

@@ -178,7 +178,7 @@ func TestThePlanReportsPlaceholders(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "nothing is requested where nothing moves")
 }
 
-func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
+func TestThePlanReportsWhatBlocksEachReplica(t *testing.T) {
 	to30 := func() clusterstate.Group { return placedBy(split.New(70, 2), split.New(30, 2), 10) }
 	budget := func(name string) rebalance.DisruptionBudget {
 		return rebalance.DisruptionBudget{Name: name, Selector: labels.Everything(), Observed: true}
@@ -228,7 +228,7 @@ func annotate(in *rebalance.Input, slot int, key, value string) {
 	in.Group.Assignments[slot].Pod.Annotations = map[string]string{key: value}
 }
 
-func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
+func TestACauseThatOnlyDelaysEndsNoPlan(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
 	g.Rollout = clusterstate.Rollout{Rolling: true}
 	g.Assignments[0].Pod.Ready = false
