@@ -101,7 +101,7 @@ func ofController(t *testing.T) map[string]*metric {
 
 	// The collector that Add registers. A pedantic registry refuses what was not described.
 	b := workloads.NewStore()
-	b.Put(workloads.Entry{
+	b.Put(rebalance.Entry{
 		Group: clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: split.New(70, 2)}, Replicas: 10},
 		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity},
 	})

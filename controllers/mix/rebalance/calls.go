@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -30,36 +29,47 @@ const (
 	pageSize, maxPages = 500, 40
 )
 
+// calls read the API server as it is at this moment. Each call ends in time, because the worker decides for all tenants.
+type calls struct {
+	*Options
+	// outage is called where the API server did not answer, and once it answers again.
+	outage func(at time.Time)
+	// away is set while the last call had no answer.
+	away bool
+	// metadata is nil in tests of decisions: then no mix is read.
+	metadata metadata
+}
+
 // bounded makes a call that ends in time. Where the API server does not answer, the grace begins again: the cluster state may
 // be old.
-func (c *Controller) bounded(ctx context.Context, call func(context.Context) error) error {
+func (a *calls) bounded(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := call(ctx)
-	c.noteOutage(err)
+	a.noteOutage(err)
 	return err
 }
 
 // write makes a call that changes an object of a tenant, and ends in time. An admission webhook may hold it, or a tenant's
 // object may: only a connection that is cut off is an outage of the API server. If that does not answer, the next reading
 // fails.
-func (c *Controller) write(ctx context.Context, call func(context.Context) error) error {
+func (a *calls) write(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := call(ctx)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) && isCutOff(err) && !isTimeout(err) {
-		c.noteOutage(err)
+		a.noteOutage(err)
 	}
 	return err
 }
 
 // noteOutage notes a call without an answer, and the first one after it that has one.
-func (c *Controller) noteOutage(err error) {
+func (a *calls) noteOutage(err error) {
 	lost := unanswered(err)
-	if lost || c.away {
-		c.Outage(c.Clock.Now())
+	if lost || a.away {
+		a.outage(a.Clock.Now())
 	}
-	c.away = lost
+	a.away = lost
 }
 
 // unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.
@@ -86,9 +96,9 @@ func isCutOff(err error) bool {
 }
 
 // replica reads the replica of a verdict. It returns a hold if that cannot be read, or is not what was decided about.
-func (c *Controller) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *workloads.Hold) {
-	err := c.bounded(ctx, func(ctx context.Context) (err error) {
-		pod, err = c.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+func (a *calls) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *rebalance.Hold) {
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
+		pod, err = a.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
 		return err
 	})
 	switch {
@@ -106,11 +116,11 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 }
 
 // livePods lists the pods of a workload as the API server has them at this moment.
-func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
+func (a *calls) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
 	options := metav1.ListOptions{LabelSelector: rebalance.SelectorOf(g).String(), Limit: pageSize}
-	err = c.bounded(ctx, func(ctx context.Context) error {
+	err = a.bounded(ctx, func(ctx context.Context) error {
 		for range maxPages {
-			page, err := c.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
+			page, err := a.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
 			if err != nil {
 				return err
 			}
@@ -129,11 +139,11 @@ func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine 
 }
 
 // creatable returns a hold if the quotas or limit ranges of a namespace do not allow a pod in the place of another one.
-func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *workloads.Hold {
+func (a *calls) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *rebalance.Hold {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
-	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
-	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+	core, all := a.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
+	err := a.bounded(ctx, func(ctx context.Context) (err error) {
 		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
 			return err
 		}
@@ -152,8 +162,8 @@ func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.V
 
 // volumesOf returns the nodes that the volumes of a pod's claims can be attached
 // to. The controller may list claims and volumes, for the replay, so it lists one.
-func (c *Controller) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
-	core := c.Client.CoreV1()
+func (a *calls) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
+	core := a.Client.CoreV1()
 	named := func(name string) metav1.ListOptions {
 		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 	}

@@ -63,14 +63,14 @@ func TestAnEvictionThatIsHeldBeginsNoGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testController(t)
-			require.Error(t, c.write(t.Context(), func(context.Context) error { return err }))
+			require.Error(t, c.api.write(t.Context(), func(context.Context) error { return err }))
 			assert.Zero(t, c.clusterNow().GraceUntil)
 		})
 	}
 	c := testController(t)
-	require.Error(t, c.write(t.Context(), func(context.Context) error { return io.ErrUnexpectedEOF }))
+	require.Error(t, c.api.write(t.Context(), func(context.Context) error { return io.ErrUnexpectedEOF }))
 	assert.NotZero(t, c.clusterNow().GraceUntil, "the connection is gone")
 	c = testController(t)
-	require.Error(t, c.bounded(t.Context(), func(context.Context) error { return apierrors.NewServiceUnavailable("no") }))
+	require.Error(t, c.api.bounded(t.Context(), func(context.Context) error { return apierrors.NewServiceUnavailable("no") }))
 	assert.NotZero(t, c.clusterNow().GraceUntil, "what all decisions are made by could not be read")
 }

@@ -85,40 +85,23 @@ type Placeholders struct {
 type Controller struct {
 	Options
 	// The worker alone uses these.
-	// released are the placeholders that were deleted lately, and when.
-	released map[types.UID]time.Time
-	// lacking are the workloads with a replica that would move if a type had capacity. versions are those of the capacity
-	// of a type when the first of these workloads was decided.
-	lacking  map[policy.GroupKey]map[capacity.Type]uint64
-	versions map[capacity.Type]uint64
-	journal  *journal
+	api     *calls
+	proof   *prover
+	holders *holders
+	out     *reporter
+	lacking lacking
+	journal *journal
 	// round is set while the workloads of a reconcile of everything are in the queue, first has the decisions of the first one.
 	round *round
 	first map[string]*workloads.Decision
-	// away is set while the last call to the API server had no answer.
-	away bool
-	// take takes a snapshot to prove capacity by. snapshot is the last one, of the time taken; nil if there is none.
-	take     func(context.Context) (snapshot, error)
-	snapshot snapshot
-	taken    time.Time
-	// scales and metadata may be nil: then nothing is read by them. Without owners, a replica is its own replacement.
-	scales   *scaleReader
-	metadata metadata
-	owners   *owners
+	// scales is nil in tests of decisions: then no scale is read.
+	scales *scaleReader
 
 	mu       sync.Mutex // guards what follows
 	queue    workqueue.TypedRateLimitingInterface[policy.GroupKey]
 	graceEnd time.Time
 	retuned  *Tuning // nil if nothing was changed since the last reconcile of everything
 	storm    *rebalance.Storm
-}
-
-// snapshot answers where pods fit; internal/mix/simulation has the real ones.
-type snapshot interface {
-	Fits(context.Context, simulation.Question) (simulation.Answer, error)
-	Assume(pod *corev1.Pod, node string)
-	Domains(q simulation.Question, own simulation.Holder, others []simulation.Holder) simulation.Domains
-	Close()
 }
 
 var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
@@ -141,11 +124,20 @@ func New(o Options) (*Controller, error) {
 		scales, metadata, owned = readScales(live), readMetadata(live), newOwners(o.Client, live, o.Clock)
 	}
 	c := &Controller{
-		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
-		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
-		take:     func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
-		metadata: metadata, owners: owned,
-		storm: rebalance.NewStorm(o.Storm),
+		Options: o, first: map[string]*workloads.Decision{},
+		lacking: lacking{workloads: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{}},
+		storm:   rebalance.NewStorm(o.Storm),
+	}
+	c.api = &calls{Options: &c.Options, outage: c.Outage, metadata: metadata}
+	c.journal = newJournal(&c.Options, c.api, c.Changed)
+	c.out = &reporter{&c.Options}
+	c.holders = &holders{
+		Options: &c.Options, api: c.api, released: map[types.UID]time.Time{},
+		again: func(key policy.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
+	}
+	c.proof = &prover{
+		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
+		take: func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
 	}
 	if scales != nil {
 		c.scales = newScaleReader(scales, o.Clock, c.Changed)
@@ -208,8 +200,8 @@ func (c *Controller) Changed(key policy.GroupKey) {
 	}
 }
 
-func (c *Controller) reconciles(namespace string) bool {
-	return len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
+func (o *Options) reconciles(namespace string) bool {
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
 // NodeLeft counts a spot node that was lost. What autoscalers and administrators take away is no sign of more to come.

@@ -94,7 +94,7 @@ func (f *fixture) reconcile(t *testing.T, namespace string) {
 }
 
 // evaluationOf is that of an entry, at the time of the clock.
-func (f *fixture) evaluationOf(e workloads.Entry) *evaluation {
+func (f *fixture) evaluationOf(e rebalance.Entry) *evaluation {
 	return &evaluation{Entry: e, now: f.Clock.Now()}
 }
 
@@ -122,8 +122,8 @@ func podOfSet(uid types.UID, node string) *corev1.Pod {
 var keyOfSet = policy.GroupKey{Namespace: "shop", ID: "db"}
 
 // entryIn is a workload of a namespace that has no move.
-func entryIn(namespace string) *workloads.Entry {
-	return &workloads.Entry{Group: clusterstate.Group{Key: policy.GroupKey{Namespace: namespace}}}
+func entryIn(namespace string) *rebalance.Entry {
+	return &rebalance.Entry{Group: clusterstate.Group{Key: policy.GroupKey{Namespace: namespace}}}
 }
 
 func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	e, known := p.Workloads.Get(keyOfSet)
 	require.True(t, known)
 	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
-	e.Moves = []workloads.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Target: sp}}
+	e.Moves = []rebalance.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Target: sp}}
 	p.Workloads.Put(e)
 
 	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
@@ -180,7 +180,7 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 			p.State.SetPod(podOfSet("old", "on-demand"))
 			p.reconcile(t, "shop")
 			e, _ := p.Workloads.Get(keyOfSet)
-			e.Moves = []workloads.Move{{UID: "old", Started: noon}}
+			e.Moves = []rebalance.Move{{UID: "old", Started: noon}}
 			p.Workloads.Put(e)
 			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 			p = vanish(p)
@@ -216,13 +216,15 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 	w := group().Workload
-	of := func(cm *v1alpha1.CapacityMix) workloads.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
-	assert.Equal(t, workloads.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
+	of := func(cm *v1alpha1.CapacityMix) rebalance.Entry {
+		return rebalance.FromStatus(w, cm, noon, 10*time.Minute)
+	}
+	assert.Equal(t, rebalance.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
 	w.Revision = "web-old"
-	assert.Equal(t, workloads.Entry{}, of(cm))
+	assert.Equal(t, rebalance.Entry{}, of(cm))
 	w.Name = "other"
-	assert.Equal(t, workloads.Entry{}, of(cm))
-	assert.Equal(t, workloads.Entry{}, of(nil))
+	assert.Equal(t, rebalance.Entry{}, of(cm))
+	assert.Equal(t, rebalance.Entry{}, of(nil))
 }
 
 // D17: a leader whose clock is wrong wrote it, or someone forged it.
@@ -232,7 +234,7 @@ func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
 		cm := capacityMix(func(cm *v1alpha1.CapacityMix) {
 			cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "Deployment", Name: "web", Revision: "web-7d", MixNotSatisfiedSince: &future, RetryTime: &future, FailedMoves: forged}}
 		})
-		e := fromStatus(group().Workload, cm, noon, 10*time.Minute)
+		e := rebalance.FromStatus(group().Workload, cm, noon, 10*time.Minute)
 		assert.Equal(t, noon, e.WrongSince)
 		assert.Equal(t, noon.Add(10*time.Minute), e.RetryAt)
 		assert.LessOrEqual(t, e.Failures, int32(1000))
@@ -315,7 +317,7 @@ func TestRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
-			w := p.evaluationOf(workloads.Entry{})
+			w := p.evaluationOf(rebalance.Entry{})
 			for range tc.budgets {
 				w.budgets = append(w.budgets, rebalance.DisruptionBudget{Selector: labels.Everything()})
 			}
@@ -329,7 +331,7 @@ func TestRefusal(t *testing.T) {
 			assert.Equal(t, v.Pod, h.Verdict.Pod)
 		})
 	}
-	assert.Nil(t, testController(t).evaluationOf(workloads.Entry{}).refusal(rebalance.Verdict{}, nil))
+	assert.Nil(t, testController(t).evaluationOf(rebalance.Entry{}).refusal(rebalance.Verdict{}, nil))
 }
 
 func TestUnchanged(t *testing.T) {
@@ -344,8 +346,8 @@ func TestUnchanged(t *testing.T) {
 
 func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	p := testController(t)
-	put := func(id, mixName string, moves int) workloads.Entry {
-		e := workloads.Entry{Mix: mixName, Moves: make([]workloads.Move, moves)}
+	put := func(id, mixName string, moves int) rebalance.Entry {
+		e := rebalance.Entry{Mix: mixName, Moves: make([]rebalance.Move, moves)}
 		e.Group = group(od)
 		e.Group.Key.ID = id
 		p.Workloads.Put(e)
@@ -353,7 +355,7 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	}
 	a, b := put("a", "web", 2), put("b", "", 1)
 	put("c", "web", 1)
-	a.Held = map[string]workloads.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}
+	a.Held = map[string]rebalance.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}
 	in := p.input(p.evaluationOf(a))
 	assert.Equal(t, []int{3, 4}, []int{in.History.InFlight, in.Cluster.InFlight})
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, in.Skip["uid"].Reason)
@@ -361,11 +363,11 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	assert.Equal(t, []int{1, 4}, []int{in.History.InFlight, in.Cluster.InFlight}, "a workload without a CapacityMix counts for itself")
 }
 
-func TestEventsTellOnceWhatBlocks(t *testing.T) {
+func TestABlockIsReportedByOneEvent(t *testing.T) {
 	p := testController(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
-	e := &workloads.Entry{Group: group(od)}
-	say := func(r *rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
+	e := &rebalance.Entry{Group: group(od)}
+	say := func(r *rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.out.report(e) }
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonMixBudget)
@@ -384,7 +386,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p.State.SetPod(podOfSet("a", "spot"))
 	gone := group(od)
 	gone.Key.Namespace = "had-pods"
-	p.Workloads.Put(workloads.Entry{Group: gone})
+	p.Workloads.Put(rebalance.Entry{Group: gone})
 	// take is what is queued for what is in the queue.
 	take := func() (list []string, all bool) {
 		for p.queue.Busy() && p.queue.Len() > 0 {
@@ -394,7 +396,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 				continue
 			}
 			all = true
-			mixes, err := p.mixes(t.Context(), "")
+			mixes, err := mixesIn(t.Context(), p.Reader, "")
 			require.NoError(t, err)
 			list = append(list, p.namespaces(mixes)...)
 		}

@@ -5,14 +5,12 @@ package rebalance
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -29,7 +27,7 @@ const (
 // decide moves what may be moved, one replica after the other, and leaves the verdict about the workload.
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
 	for _, end := range w.ended {
-		c.ended(ctx, &w.Entry, end)
+		c.out.ended(ctx, &w.Entry, end)
 	}
 	if w.invalid != nil {
 		c.decideNothing(ctx, w)
@@ -39,8 +37,8 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 		}
 		c.explain(w)
 	}
-	c.report(&w.Entry)
-	w.schedule(c.MoveTimeout)
+	c.out.report(&w.Entry)
+	w.dueAt(w.Due(w.now, c.MoveTimeout))
 }
 
 // decideNothing is for a workload whose settings cannot be read. Where nothing has to move, nothing is blocked.
@@ -66,16 +64,16 @@ func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) 
 		w.Verdict = v
 		return false
 	}
-	node, hold := c.prove(ctx, w, v)
+	node, hold := c.proof.prove(ctx, w, v)
 	switch effect := in.Effect(v); {
 	case hold != nil:
 	case effect.Reason == rebalance.ReasonMove:
 		hold = c.evict(ctx, w, v, node, func() rebalance.Verdict { return c.input(w).Of(v.Pod.UID) })
 	default:
 		// It holds for a while: capacity is not proven again and again for a move that is not made.
-		hold = &workloads.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
+		hold = &rebalance.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
 	}
-	w.holdBack(hold)
+	w.HoldBack(hold)
 	return true
 }
 
@@ -126,65 +124,15 @@ func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Po
 }
 
 // hold is a verdict that holds for a while.
-func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
+func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *rebalance.Hold {
 	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 	v.RetryAt = w.now.Add(d)
-	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
+	return &rebalance.Hold{Verdict: v, Until: v.RetryAt}
 }
 
 // changed holds a replica that is not what was decided about.
-func (w *evaluation) changed(v rebalance.Verdict) *workloads.Hold {
+func (w *evaluation) changed(v rebalance.Verdict) *rebalance.Hold {
 	return w.hold(v, rebalance.ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
-}
-
-// holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
-// one replica it would for the next: then all are left alone.
-func (w *evaluation) holdBack(hold *workloads.Hold) {
-	if hold == nil {
-		return
-	}
-	held := maps.Clone(w.Held)
-	if held == nil {
-		held = map[string]workloads.Hold{}
-	}
-	held[string(hold.Verdict.Pod.UID)] = *hold
-	if hold.Verdict.Reason.Holds(&w.Group) {
-		for _, s := range w.Group.Assignments {
-			held[string(s.Pod.UID)] = *hold
-		}
-	}
-	w.Held = held
-}
-
-// schedule notes when time alone will have changed something about the workload.
-func (w *evaluation) schedule(moveTimeout time.Duration) {
-	w.dueAt(w.Verdict.RetryAt)
-	for _, h := range w.Held {
-		w.dueAt(h.Until)
-	}
-	w.scheduleMoves(moveTimeout)
-	if !w.WrongSince.IsZero() || w.Had > 0 {
-		w.dueAt(w.Group.NextAvailable(w.now))
-	}
-	for _, h := range w.Placeholders {
-		if !h.Seen {
-			w.dueAt(h.Created.Add(unseen))
-		}
-		if !h.Slow {
-			w.dueAt(h.Created.Add(rebalance.SlowAfter))
-		}
-		w.dueAt(h.Created.Add(moveTimeout))
-	}
-}
-
-func (w *evaluation) scheduleMoves(moveTimeout time.Duration) {
-	for _, m := range w.Moves {
-		for _, at := range []time.Time{deadline(m, &w.Group, moveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
-			if at.After(w.now) {
-				w.dueAt(at)
-			}
-		}
-	}
 }
 
 func (w *evaluation) dueAt(at time.Time) {
@@ -193,8 +141,11 @@ func (w *evaluation) dueAt(at time.Time) {
 	}
 }
 
+// reporter records what happens to workloads, as events, metrics and log.
+type reporter struct{ *Options }
+
 // report records an event when what blocks a workload has changed.
-func (c *Controller) report(e *workloads.Entry) {
+func (o *reporter) report(e *rebalance.Entry) {
 	r := e.Verdict.Reason
 	if r == e.Reported {
 		return
@@ -206,27 +157,27 @@ func (c *Controller) report(e *workloads.Entry) {
 		return
 	}
 	e.Reported = r
-	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
 }
 
 // ended reports a move that is over.
-func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) {
-	moves.WithLabelValues(string(end.outcome)).Inc()
-	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
+func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.Ending) {
+	moves.WithLabelValues(string(end.Outcome)).Inc()
+	logger := log.FromContext(ctx).WithValues("pod", end.Move.Name)
 	what := ""
-	switch end.outcome {
-	case failed:
-		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.move.Name, end.move.Target, end.on)
-	case timedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.move.Name,
-			c.MoveTimeout+e.Group.MinReady, end.available, end.want)
-	case notProvisioned:
+	switch end.Outcome {
+	case rebalance.Failed:
+		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.Move.Name, end.Move.Target, end.On)
+	case rebalance.TimedOut:
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.Move.Name,
+			o.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
+	case rebalance.NotProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"
 	default:
-		logger.Info("A move is over", "outcome", string(end.outcome))
+		logger.Info("A move is over", "outcome", string(end.Outcome))
 		return
 	}
-	logger.Info("A move failed", "outcome", string(end.outcome), "failures", e.Failures, "retryAt", e.RetryAt)
-	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
+	logger.Info("A move failed", "outcome", string(end.Outcome), "failures", e.Failures, "retryAt", e.RetryAt)
+	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }

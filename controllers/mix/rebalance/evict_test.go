@@ -66,7 +66,7 @@ func strayController(t *testing.T, pods int) (*fixture, *server) {
 	}))
 	s := &server{pods: map[string]*corev1.Pod{}, on: map[string]func() error{}}
 	p.Client, p.Grace = s.client(), 30*time.Second
-	p.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
+	p.proof.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
 	spot := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "spot", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}}
 	spot.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu("100"), corev1.ResourceMemory: cpu("100Gi"), corev1.ResourcePods: cpu("100")}
 	p.State.SetNode(spot)
@@ -251,9 +251,9 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	e, _ := p.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, 4, e.Had)
-	assert.Equal(t, noon.Add(unseen), p.queue.At(strayKey))
+	assert.Equal(t, noon.Add(rebalance.Unseen), p.queue.At(strayKey))
 
-	p.Clock.(*clocktesting.FakeClock).Step(unseen)
+	p.Clock.(*clocktesting.FakeClock).Step(rebalance.Unseen)
 	p.reconcile(t, "shop")
 	p.drain(t) // which it has requested
 	e, _ = p.Workloads.Get(strayKey)

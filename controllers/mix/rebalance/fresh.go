@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -37,16 +36,16 @@ func readMetadata(c client.Reader) metadata {
 
 // checkMix returns a hold if the mix is not the one any more that was decided by. A watch that broke may be behind by half a minute,
 // in which replicas would move that have to stay.
-func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
-	if c.metadata == nil {
+func (a *calls) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *rebalance.Hold {
+	if a.metadata == nil {
 		return nil
 	}
 	what, err := "", error(nil)
 	switch {
 	case w.Mix != "":
-		what, err = c.mixChanged(ctx, w)
+		what, err = a.mixChanged(ctx, w)
 	case w.Group.Policy.Source == policy.SourceController:
-		what, err = c.annotationsChanged(ctx, w, pod)
+		what, err = a.annotationsChanged(ctx, w, pod)
 	}
 	switch {
 	case err != nil:
@@ -58,21 +57,21 @@ func (c *Controller) checkMix(ctx context.Context, w *evaluation, v rebalance.Ve
 }
 
 // mixChanged is what has happened to the CapacityMix of a workload, "" for nothing.
-func (c *Controller) mixChanged(ctx context.Context, w *evaluation) (what string, err error) {
-	now, err := c.read(ctx, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), w.Group.Key.Namespace, w.Mix)
+func (a *calls) mixChanged(ctx context.Context, w *evaluation) (what string, err error) {
+	now, err := a.read(ctx, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), w.Group.Key.Namespace, w.Mix)
 	switch {
 	case err != nil:
 		return "", err
 	case now == nil:
 		return "CapacityMix " + w.Mix + " is gone", nil
-	case (workloads.Version{UID: now.UID, Generation: now.Generation}) != w.Spec:
+	case (rebalance.Version{UID: now.UID, Generation: now.Generation}) != w.Spec:
 		return "CapacityMix " + w.Mix + " was changed", nil
 	}
 	return "", nil
 }
 
 // annotationsChanged is what has happened to the mix in the annotations of a pod's controller, "" for nothing.
-func (c *Controller) annotationsChanged(ctx context.Context, w *evaluation, pod *corev1.Pod) (what string, err error) {
+func (a *calls) annotationsChanged(ctx context.Context, w *evaluation, pod *corev1.Pod) (what string, err error) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return "", nil
@@ -82,24 +81,24 @@ func (c *Controller) annotationsChanged(ctx context.Context, w *evaluation, pod 
 		// A tenant wrote the reference. The server of another group may be slow or gone, and would hold everyone's moves.
 		return fmt.Sprintf("pod %s names its controller as a %s", pod.Name, kind.GroupKind()), nil
 	}
-	now, err := c.read(ctx, kind, pod.Namespace, ref.Name)
+	now, err := a.read(ctx, kind, pod.Namespace, ref.Name)
 	switch {
 	case err != nil:
 		return "", err
 	case now == nil || now.UID != ref.UID:
 		return ref.Kind + " " + ref.Name + " is gone", nil
-	case !w.Group.Policy.Same(c.State.PolicyUnder(pod, now)):
+	case !w.Group.Policy.Same(a.State.PolicyUnder(pod, now)):
 		return "the mix in the annotations of " + ref.Kind + " " + ref.Name + " was changed", nil
 	}
 	return "", nil
 }
 
 // read is metadata that ends in time.
-func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (
+func (a *calls) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (
 	o *metav1.PartialObjectMetadata, err error,
 ) {
-	err = c.bounded(ctx, func(ctx context.Context) error {
-		o, err = c.metadata(ctx, kind, namespace, name)
+	err = a.bounded(ctx, func(ctx context.Context) error {
+		o, err = a.metadata(ctx, kind, namespace, name)
 		return err
 	})
 	return o, err

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -56,15 +55,15 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
-			p.metadata = func(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+			p.api.metadata = func(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 				want := map[string]string{"": "StatefulSet db", "web": "CapacityMix web"}[c.mix]
 				assert.Equal(t, "shop "+want, namespace+" "+kind.Kind+" "+name)
 				return c.now, c.err
 			}
-			w := p.evaluationOf(workloads.Entry{Mix: c.mix, Spec: workloads.Version{UID: "mix", Generation: 3}})
+			w := p.evaluationOf(rebalance.Entry{Mix: c.mix, Spec: rebalance.Version{UID: "mix", Generation: 3}})
 			w.Group.Key, w.Group.Policy = keyOfSet, c.policy
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "db-0", UID: "a"}}
-			hold := p.checkMix(t.Context(), w, v, podOfSet("a", "spot"))
+			hold := p.api.checkMix(t.Context(), w, v, podOfSet("a", "spot"))
 			if c.want == nil {
 				require.Nil(t, hold)
 				return

@@ -18,8 +18,6 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/controllers/mix/workloads"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -33,15 +31,19 @@ const (
 	forgetAfter = time.Hour
 )
 
-// journal is what a new leader has to know of moves, in memory and in a
+// journal is what a new leader must have of moves, in memory and in a
 // ConfigMap. It is written before an eviction, by server-side apply to the version
 // that was read: a leader that another one has followed cannot write it, and so
 // does not evict.
 type journal struct {
+	*Options
+	api *calls
+	// changed queues a workload whose moves were read.
+	changed func(policy.GroupKey)
 	records map[policy.GroupKey]rebalance.Record
 	// version is the resource version of the ConfigMap, "" while there is none.
 	version string
-	// writer tells this process from others.
+	// writer identifies this process.
 	writer string
 	// seen is the content, with its writer, that was read or written last: what has another one was written by another leader.
 	seen map[string]string
@@ -54,46 +56,8 @@ type journal struct {
 	failed string
 }
 
-func newJournal() *journal {
-	return &journal{records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
-}
-
-// recordOf is what is to be recorded of a workload.
-func recordOf(e *workloads.Entry, now time.Time) rebalance.Record {
-	w := e.Group.Workload
-	r := rebalance.Record{
-		Namespace: e.Group.Key.Namespace, ID: e.Group.Key.ID, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Mix: e.Mix,
-		Had: e.Had, Failures: e.Failures, Updated: now.Unix(),
-	}
-	if !e.RetryAt.IsZero() {
-		r.RetryAt = e.RetryAt.Unix()
-	}
-	for _, m := range e.Moves {
-		r.Moves = append(r.Moves, rebalance.RecordedMove{
-			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
-		})
-	}
-	return r
-}
-
-// recall adds to an entry what is recorded of its workload. Whether the API
-// server carried out what was recorded is not known.
-func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entry {
-	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
-	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
-		e.RetryAt = at
-	}
-	known := moved(e.Moves)
-	for _, m := range r.Moves {
-		if uid := types.UID(m.UID); !known[uid] {
-			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
-			e.Moves = append(e.Moves, workloads.Move{
-				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
-				Newest: m.Newest, DoubtUntil: now.Add(unseen),
-			})
-		}
-	}
-	return e
+func newJournal(o *Options, api *calls, changed func(policy.GroupKey)) *journal {
+	return &journal{Options: o, api: api, changed: changed, records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
 }
 
 // isAnothers reports whether another leader has written a content since this one restored what was there before.
@@ -102,8 +66,8 @@ func (j *journal) isAnothers(content map[string]string) bool {
 }
 
 // note keeps the record of a workload up to date.
-func (j *journal) note(e *workloads.Entry, now time.Time) {
-	key, r := e.Group.Key, recordOf(e, now)
+func (j *journal) note(e *rebalance.Entry, now time.Time) {
+	key, r := e.Group.Key, rebalance.RecordOf(e, now)
 	old, there := j.records[key]
 	switch {
 	case !r.Worth() && !there, there && old.Same(&r):
@@ -115,6 +79,14 @@ func (j *journal) note(e *workloads.Entry, now time.Time) {
 	}
 }
 
+// recorded returns the record of a workload, nil if there is none.
+func (j *journal) recorded(key policy.GroupKey) *rebalance.Record {
+	if r, there := j.records[key]; there {
+		return &r
+	}
+	return nil
+}
+
 // forget drops the record of a workload.
 func (j *journal) forget(key policy.GroupKey) {
 	if _, there := j.records[key]; there {
@@ -123,16 +95,15 @@ func (j *journal) forget(key policy.GroupKey) {
 	}
 }
 
-// loadJournal reads the journal once, and adds the moves that an earlier leader began to the store, so that the budgets
+// load reads the journal once, and adds the moves that an earlier leader began to the store, so that the budgets
 // count them from the first decision on.
-func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
-	j := c.journal
-	if j.loaded || c.Journal.Name == "" || now.Before(j.retryAt) {
+func (j *journal) load(ctx context.Context, now time.Time) {
+	if j.loaded || j.Journal.Name == "" || now.Before(j.retryAt) {
 		return
 	}
 	var object *corev1.ConfigMap
-	err := c.bounded(ctx, func(ctx context.Context) (err error) {
-		object, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get(ctx, c.Journal.Name, metav1.GetOptions{})
+	err := j.api.bounded(ctx, func(ctx context.Context) (err error) {
+		object, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Get(ctx, j.Journal.Name, metav1.GetOptions{})
 		return err
 	})
 	j.retryAt = now.Add(callTimeout) // if it fails: a reconcile must not wait for what the one before it waited for
@@ -140,10 +111,10 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	case apierrors.IsNotFound(err):
 		j.version = ""
 	case err != nil:
-		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", c.Journal, err))
+		j.fail(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", j.Journal, err))
 		return
 	case j.isAnothers(object.Data):
-		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", c.Journal))
+		j.fail(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", j.Journal))
 		return
 	default:
 		j.version, j.seen = object.ResourceVersion, object.Data
@@ -157,55 +128,54 @@ func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
 	if object == nil {
 		return
 	}
-	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, c.MaxBackoff)
+	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, j.MaxBackoff)
 	if err != nil {
-		c.journalFailed(ctx, err) // it is written over
+		j.fail(ctx, err) // it is written over
 	}
 	for _, r := range records {
-		c.restore(r, now)
+		j.restore(r, now)
 	}
 }
 
 // restore adds what is recorded of a workload to the store, before the workload is reconciled.
-func (c *Controller) restore(r rebalance.Record, now time.Time) {
+func (j *journal) restore(r rebalance.Record, now time.Time) {
 	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
-	e, known := c.Workloads.Get(key)
+	e, known := j.Workloads.Get(key)
 	if !known {
-		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
+		e = rebalance.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{
 				Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
 				Revision: r.Revision, UID: types.UID(r.ID),
 			},
 		}}
 	}
-	c.journal.records[key] = r
-	c.Workloads.Put(recall(e, r, now))
-	c.Changed(key)
+	j.records[key] = r
+	j.Workloads.Put(rebalance.Recall(e, r, now))
+	j.changed(key)
 }
 
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
+func (j *journal) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m rebalance.Move) *rebalance.Hold {
 	with := w.Entry
 	with.Had = cmp.Or(w.Had, len(w.Group.Assignments))
-	with.Moves = append(append([]workloads.Move{}, w.Moves...), m)
-	c.journal.note(&with, w.now)
-	if err := c.writeJournal(ctx); err != nil {
-		c.journal.note(&w.Entry, w.now)
+	with.Moves = append(append([]rebalance.Move{}, w.Moves...), m)
+	j.note(&with, w.now)
+	if err := j.write(ctx); err != nil {
+		j.note(&w.Entry, w.now)
 		return w.hold(v, rebalance.ReasonUnrecorded, holdRefused, "%v", err)
 	}
 	return nil
 }
 
-// writeJournal writes what has changed.
-func (c *Controller) writeJournal(ctx context.Context) error {
-	j := c.journal
+// write writes what has changed.
+func (j *journal) write(ctx context.Context) error {
 	switch {
-	case c.Journal.Name == "" || j.loaded && !j.dirty:
+	case j.Journal.Name == "" || j.loaded && !j.dirty:
 		return nil
 	case !j.loaded:
 		return errors.New(j.failed)
 	}
-	c.pruneJournal()
+	j.prune()
 	records := make([]rebalance.Record, 0, len(j.records))
 	for _, r := range j.records {
 		records = append(records, r)
@@ -214,14 +184,14 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := corev1apply.ConfigMap(c.Journal.Name, c.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
+	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
 		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
 	if j.version != "" {
 		object.WithResourceVersion(j.version)
 	}
 	var written *corev1.ConfigMap
-	err = c.bounded(ctx, func(ctx context.Context) (err error) {
-		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object,
+	err = j.api.bounded(ctx, func(ctx context.Context) (err error) {
+		written, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Apply(ctx, object,
 			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
 		return err
 	})
@@ -229,29 +199,29 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 		// Another version, or none, or one of which the answer was lost: it is read again.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {
 			j.loaded = false
-			c.Changed(everything)
+			j.changed(everything)
 		}
-		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", c.Journal, err)
-		c.journalFailed(ctx, err)
+		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", j.Journal, err)
+		j.fail(ctx, err)
 		return err
 	}
 	j.version, j.seen, j.dirty, j.failed = written.ResourceVersion, written.Data, false, ""
 	return nil
 }
 
-// pruneJournal forgets workloads that have had no pods for long.
-func (c *Controller) pruneJournal() {
-	for key, r := range c.journal.records {
-		if _, known := c.Workloads.Get(key); !known && c.Clock.Since(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*c.MaxBackoff) {
-			delete(c.journal.records, key)
+// prune forgets workloads that have had no pods for long.
+func (j *journal) prune() {
+	for key, r := range j.records {
+		if _, known := j.Workloads.Get(key); !known && j.Clock.Since(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*j.MaxBackoff) {
+			delete(j.records, key)
 		}
 	}
 }
 
-// journalFailed logs an error once.
-func (c *Controller) journalFailed(ctx context.Context, err error) {
-	if text := err.Error(); text != c.journal.failed {
-		c.journal.failed = text
+// fail logs an error once.
+func (j *journal) fail(ctx context.Context, err error) {
+	if text := err.Error(); text != j.failed {
+		j.failed = text
 		log.FromContext(ctx).Error(err, "Cannot keep the journal of moves: nothing is moved without it")
 	}
 }

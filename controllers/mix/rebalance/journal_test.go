@@ -78,7 +78,7 @@ func successor(t *testing.T, of *fixture) *fixture {
 	o.Workloads = workloads.NewStore()
 	c, err := New(o)
 	require.NoError(t, err)
-	c.take, c.storm = of.take, of.storm
+	c.proof.take, c.storm = of.proof.take, of.storm
 	o.State.Changed = c.Changed
 	return fixtureOf(c)
 }
@@ -156,7 +156,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A leader that another one has followed, and that does not know it.
+// A leader that another one has followed without its notice.
 func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 	p, s, k := journaled(t, 4)
 	p.reconcile(t, "shop") // it has written

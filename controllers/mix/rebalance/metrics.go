@@ -5,6 +5,8 @@ package rebalance
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Results of evictions.
@@ -57,7 +59,9 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, reconcileSeconds, replaySeconds)
-	for _, o := range []outcome{succeeded, failed, timedOut, abandoned, notEvicted, notProvisioned} {
+	for _, o := range []rebalance.Outcome{
+		rebalance.Succeeded, rebalance.Failed, rebalance.TimedOut, rebalance.Abandoned, rebalance.NotEvicted, rebalance.NotProvisioned,
+	} {
 		moves.WithLabelValues(string(o))
 	}
 	for _, r := range []string{holderCreated, holderRefused, holderUsed, holderDropped, holderExpired} {

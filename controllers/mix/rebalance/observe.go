@@ -9,11 +9,9 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -22,19 +20,19 @@ import (
 
 // evaluation is one reconcile of a workload. The entry is what comes of it.
 type evaluation struct {
-	workloads.Entry
+	rebalance.Entry
 	now time.Time
 	// before is the entry of the last reconcile, or what an earlier leader left; stored is what the store has. They are not
 	// changed.
-	before workloads.Entry
-	stored *workloads.Entry
+	before rebalance.Entry
+	stored *rebalance.Entry
 	// invalid is why the settings cannot be read: then nothing is decided.
 	invalid error
 	// budgets are those of the namespace, holders its placeholders.
 	budgets []rebalance.DisruptionBudget
 	holders []*clusterstate.Pod
 	// ended are the moves that are over.
-	ended []ending
+	ended []rebalance.Ending
 	// next is when time alone will have changed something, zero for never.
 	next time.Time
 	// lacks are the types that had no capacity for a replica, with the version of their capacity.
@@ -50,24 +48,25 @@ type evaluation struct {
 // observe gathers what a decision about a workload depends on.
 func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evaluation, error) {
 	name := mixOf(g)
-	cm, err := c.mix(ctx, g.Key.Namespace, name)
+	cm, err := mixNamed(ctx, c.Reader, g.Key.Namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	w := &evaluation{now: c.Clock.Now(), holders: c.placeholdersIn(g.Key.Namespace)}
+	w := &evaluation{now: c.Clock.Now(), holders: c.holders.placeholdersIn(g.Key.Namespace)}
 	known := false
 	w.before, known = c.Workloads.Get(g.Key)
 	w.stored = &w.before
 	if !known || w.before.Restored {
 		stored := w.before
-		w.stored, w.before = &stored, c.remembered(stored, g, cm, w.now)
+		status := rebalance.FromStatus(g.Workload, cm, w.now, c.MaxBackoff)
+		w.stored, w.before = &stored, rebalance.Remembered(stored, c.journal.recorded(g.Key), status, w.now)
 	}
 	w.before = c.followScale(ctx, w.before, g)
 	now := going(g, w.before.Moves)
 	now.MinReady = max(now.MinReady, w.before.MinReady)
-	w.Entry, w.ended = advance(w.before, now, w.now, c.limits())
+	w.Entry, w.ended = rebalance.Advance(w.before, now, w.now, c.limits())
 	w.Mix, w.Spec = name, versionOf(cm)
-	w.Selecting = c.selecting(&w.before, g)
+	w.Selecting = selecting(c.State.Mixes, &w.before, g)
 	if w.WrongSince.IsZero() {
 		w.Unproven = 0
 	}
@@ -75,18 +74,18 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	if c.DryRun {
 		w.Placeholders = nil // those of before it are left alone, and not treated as lost
 	} else {
-		w.Placeholders = adopt(&w.Entry, w.holders, w.now)
+		w.Placeholders = rebalance.Adopt(&w.Entry, w.holders, w.now)
 	}
 	if !w.WrongSince.IsZero() {
-		if w.budgets, err = c.budgets(ctx, g.Key.Namespace); err == nil {
-			w.forgetRefusal()
+		if w.budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
+			w.ForgetRefusal(w.budgets)
 		}
 	}
 	return w, err
 }
 
 // vanished is the evaluation of a workload that has no pods, or no mix, any more.
-func (c *Controller) vanished(e workloads.Entry) *evaluation {
+func (c *Controller) vanished(e rebalance.Entry) *evaluation {
 	w := &evaluation{Entry: e, now: c.Clock.Now(), before: e, stored: &e, gone: true}
 	w.Selecting = nil
 	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
@@ -97,9 +96,9 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 		for i := range w.Moves {
 			m := &w.Moves[i]
 			m.Slow = w.now.Sub(m.Started) >= rebalance.SlowAfter
-			w.gone = w.gone && !w.now.Before(deadline(*m, &w.Group, c.MoveTimeout))
+			w.gone = w.gone && !w.now.Before(m.Deadline(&w.Group, c.MoveTimeout))
 		}
-		w.scheduleMoves(c.MoveTimeout)
+		w.dueAt(w.MovesDue(w.now, c.MoveTimeout))
 	}
 	if w.gone && (e.Group.Counted || e.Group.Ended) && !c.State.Follows(e.Group.Key) {
 		c.journal.forget(e.Group.Key) // its owner requests no more pods; another one may yet replace them
@@ -107,10 +106,10 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 	return w
 }
 
-// mixes returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
-func (c *Controller) mixes(ctx context.Context, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
+// mixesIn returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
+func mixesIn(ctx context.Context, reader client.Reader, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
 	var list v1alpha1.CapacityMixList
-	if err := c.Reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	by := map[string]map[string]*v1alpha1.CapacityMix{}
@@ -124,22 +123,22 @@ func (c *Controller) mixes(ctx context.Context, namespace string) (map[string]ma
 	return by, nil
 }
 
-// mix returns a mix, nil if there is none of that name.
-func (c *Controller) mix(ctx context.Context, namespace, name string) (*v1alpha1.CapacityMix, error) {
+// mixNamed returns a mix, nil if there is none of that name.
+func mixNamed(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.CapacityMix, error) {
 	if name == "" {
 		return nil, nil
 	}
 	cm := &v1alpha1.CapacityMix{}
-	if err := c.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cm, nil
 }
 
-// budgets returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
-func (c *Controller) budgets(ctx context.Context, namespace string) (list []rebalance.DisruptionBudget, err error) {
+// budgetsIn returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
+func budgetsIn(ctx context.Context, reader client.Reader, namespace string) (list []rebalance.DisruptionBudget, err error) {
 	var all policyv1.PodDisruptionBudgetList
-	if err := c.Reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
@@ -150,11 +149,11 @@ func (c *Controller) budgets(ctx context.Context, namespace string) (list []reba
 	return list, nil
 }
 
-func versionOf(cm *v1alpha1.CapacityMix) workloads.Version {
+func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 	if cm == nil {
-		return workloads.Version{}
+		return rebalance.Version{}
 	}
-	return workloads.Version{UID: cm.UID, Generation: cm.Generation}
+	return rebalance.Version{UID: cm.UID, Generation: cm.Generation}
 }
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.
@@ -167,164 +166,23 @@ func mixOf(g *clusterstate.Group) string {
 }
 
 // going is a group without the pods that were evicted already.
-func going(g *clusterstate.Group, moves []workloads.Move) clusterstate.Group {
+func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
 	if len(moves) == 0 {
 		return *g
 	}
-	return g.Going(moved(moves))
-}
-
-func moved(moves []workloads.Move) map[types.UID]bool {
-	uids := make(map[types.UID]bool, len(moves))
-	for _, m := range moves {
-		uids[m.UID] = true
-	}
-	return uids
+	return g.Going(rebalance.Moved(moves))
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
-func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (names []string) {
+func selecting(mixes *policy.Store, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
 	for i, s := range g.Assignments {
 		if i == 0 || !s.Pod.SameLabels(g.Assignments[i-1].Pod) {
-			names = c.State.Mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
+			names = mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// remembered is what a new leader knows of a workload: from the store, if the journal was read, from the record of one that
-// had no pods meanwhile, and from the status of its mix.
-func (c *Controller) remembered(e workloads.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix, now time.Time) workloads.Entry {
-	status := fromStatus(g.Workload, cm, now, c.MaxBackoff)
-	if !e.Restored {
-		e = workloads.Entry{}
-		if r, recorded := c.journal.records[g.Key]; recorded {
-			e = recall(e, r, now)
-		}
-	}
-	e.Restored = false
-	e.WrongSince, e.Failures = status.WrongSince, max(e.Failures, status.Failures)
-	if status.RetryAt.After(e.RetryAt) {
-		e.RetryAt = status.RetryAt
-	}
-	return e
-}
-
-// fromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
-// it: no time holds the workload for longer than this controller would.
-func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e workloads.Entry) {
-	if cm == nil {
-		return e
-	}
-	for _, s := range cm.Status.Workloads {
-		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
-			continue
-		}
-		if s.MixNotSatisfiedSince != nil {
-			e.WrongSince = rebalance.Clamp(s.MixNotSatisfiedSince.Time, now)
-		}
-		if s.RetryTime != nil {
-			e.RetryAt = rebalance.Clamp(s.RetryTime.Time, now.Add(maxBackoff))
-		}
-		e.Failures = rebalance.ClampFailures(s.FailedMoves)
-	}
-	return e
-}
-
-// ending is a move that is over.
-type ending struct {
-	move    workloads.Move
-	outcome outcome
-	// on is the type that the replacement runs on, of a move that failed.
-	on capacity.Type
-	// available of want replicas were so then.
-	available, want int
-}
-
-// advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
-// with the old one that changes.
-func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
-	e = old
-	e.Group = g
-	wrong := len(g.WrongSide())
-	e.WrongSince = since(old.WrongSince, wrong > 0, now)
-	e.RollingSince = since(old.RollingSince, g.Rollout.Rolling, now)
-	if wrong == 0 && len(old.Moves) == 0 {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
-	}
-	e.Had = rebalance.MustBeBack(&g, old.Had)
-	want, available := max(g.Replicas, e.Had), rebalance.Available(&g, now)
-	e.Moves = nil
-	for i, o := range judge(old.Moves, &g, want, now, l) {
-		m := old.Moves[i]
-		if o.outcome == moving {
-			m.Slow = now.Sub(m.Started) >= rebalance.SlowAfter
-			e.Moves = append(e.Moves, m)
-			continue
-		}
-		ended = append(ended, ending{m, o.outcome, o.on, available, want})
-	}
-	// Of moves that end together, a failure counts whatever the others did.
-	if slices.ContainsFunc(ended, func(e ending) bool { return e.outcome == succeeded }) {
-		e.Failures, e.RetryAt, e.Refusal = 0, time.Time{}, workloads.Refusal{}
-	}
-	for _, end := range ended {
-		if end.outcome == failed || end.outcome == timedOut {
-			l.failed(&e, end.move, now)
-		}
-	}
-	if len(e.Moves) == 0 && available >= want {
-		e.Had = 0
-	}
-	e.Held = stillHeld(old.Held, now)
-	return e, ended
-}
-
-// stillHeld are the holds that are not over, nil for none.
-func stillHeld(old map[string]workloads.Hold, now time.Time) (held map[string]workloads.Hold) {
-	for uid, h := range old {
-		if now.Before(h.Until) {
-			if held == nil {
-				held = map[string]workloads.Hold{}
-			}
-			held[uid] = h
-		}
-	}
-	return held
-}
-
-// since keeps the time at which something began.
-func since(began time.Time, is bool, now time.Time) time.Time {
-	switch {
-	case !is:
-		return time.Time{}
-	case began.IsZero():
-		return now
-	}
-	return began
-}
-
-// limits are the times of a move.
-type limits struct {
-	backoff, maxBackoff, timeout time.Duration
-}
-
-// fail makes a workload rest after a move that failed.
-func (l limits) fail(e *workloads.Entry, now time.Time) {
-	e.Failures++
-	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
-}
-
-// failed makes a workload rest after a move that failed. Moves that began before the first of them failed were decided with the same
-// knowledge: together they count as one.
-func (l limits) failed(e *workloads.Entry, m workloads.Move, now time.Time) {
-	if e.Failures > 0 && m.Started.Before(e.RetryAt) {
-		e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
-		return
-	}
-	l.fail(e, now)
 }

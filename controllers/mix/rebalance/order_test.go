@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Any order of events gives the same verdicts. The controller reconciles what changed, in batches of events of any size, and
@@ -186,7 +186,7 @@ func (w *scene) compare(t *rapid.T) {
 }
 
 // entries are those in a store, by value.
-func (s *side) entries() []workloads.Entry {
+func (s *side) entries() []rebalance.Entry {
 	all := s.controller.Workloads.All()
 	for i := range all {
 		e := &all[i]
@@ -203,7 +203,7 @@ func (s *side) entries() []workloads.Entry {
 			e.Held = nil
 		}
 	}
-	slices.SortFunc(all, func(a, b workloads.Entry) int {
+	slices.SortFunc(all, func(a, b rebalance.Entry) int {
 		return cmp.Or(cmp.Compare(a.Group.Key.Namespace, b.Group.Key.Namespace), cmp.Compare(a.Group.Key.ID, b.Group.Key.ID))
 	})
 	return all

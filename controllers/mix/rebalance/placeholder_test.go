@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
@@ -42,70 +41,70 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 	for _, o := range pods {
 		p.State.SetPod(o)
 	}
-	return p.placeholdersIn("shop")
+	return p.holders.placeholdersIn("shop")
 }
 
 func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
-	known := workloads.Placeholder{
+	known := rebalance.Placeholder{
 		UID: "holder-of-web-2", Namespace: "shop", Name: placeholder.Name("web-2"), Replica: "web-2", ReplicaName: "web-2",
-		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-unseen)},
+		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-rebalance.Unseen)},
 	}
-	changed := func(change func(*workloads.Placeholder)) workloads.Placeholder {
+	changed := func(change func(*rebalance.Placeholder)) rebalance.Placeholder {
 		h := known
 		change(&h)
 		return h
 	}
-	found := changed(func(h *workloads.Placeholder) { h.Seen, h.Created = true, noon.Add(-time.Minute) })
+	found := changed(func(h *rebalance.Placeholder) { h.Seen, h.Created = true, noon.Add(-time.Minute) })
 	tests := map[string]struct {
-		known *workloads.Placeholder
-		moves []workloads.Move
+		known *rebalance.Placeholder
+		moves []rebalance.Move
 		there []*corev1.Pod
-		want  []workloads.Placeholder
+		want  []rebalance.Placeholder
 	}{
 		"none": {},
 		"it is pending": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2")},
-			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen = true })},
+			want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen = true })},
 		},
 		"it runs": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", runs)},
-			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Running = true, true })},
+			want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen, h.Running = true, true })},
 		},
 		"it failed": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
-			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Lost = true, true })},
+			want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen, h.Lost = true, true })},
 		},
 		"it is about to go": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", runs, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })},
-			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Running, h.Lost = true, true, true })},
+			want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen, h.Running, h.Lost = true, true, true })},
 		},
 		"it was seen, and is gone": {
-			known: new(changed(func(h *workloads.Placeholder) { h.Seen, h.Created = true, noon })),
-			want:  []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
+			known: new(changed(func(h *rebalance.Placeholder) { h.Seen, h.Created = true, noon })),
+			want:  []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
 		},
 		"the watch has not shown it yet": {
-			known: new(changed(func(h *workloads.Placeholder) { h.Created = noon.Add(-unseen + 1) })),
-			want:  []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Created = noon.Add(-unseen + 1) })},
+			known: new(changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-rebalance.Unseen + 1) })),
+			want:  []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Created = noon.Add(-rebalance.Unseen + 1) })},
 		},
-		"the watch never showed it": {known: &known, want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Lost = true })}},
-		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []workloads.Placeholder{found}},
+		"the watch never showed it": {known: &known, want: []rebalance.Placeholder{changed(func(h *rebalance.Placeholder) { h.Lost = true })}},
+		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []rebalance.Placeholder{found}},
 		"an earlier leader's runs": {
 			there: []*corev1.Pod{holderFor("web-2", runs)},
-			want:  []workloads.Placeholder{func() workloads.Placeholder { h := found; h.Running = true; return h }()},
+			want:  []rebalance.Placeholder{func() rebalance.Placeholder { h := found; h.Running = true; return h }()},
 		},
 		"an earlier leader's goes": {there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })}},
 		"another workload's":       {there: []*corev1.Pod{holderFor("db-0")}},
 		"that of a replica which was evicted": {
-			moves: []workloads.Move{moveOf("web-2", time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
+			moves: []rebalance.Move{moveOf("web-2", time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := workloads.Entry{Group: group(od, od, od, sp, sp), Moves: tc.moves}
+			e := rebalance.Entry{Group: group(od, od, od, sp, sp), Moves: tc.moves}
 			if tc.known != nil {
-				e.Placeholders = []workloads.Placeholder{*tc.known}
+				e.Placeholders = []rebalance.Placeholder{*tc.known}
 			}
-			got := adopt(&e, shown(t, tc.there...), noon)
+			got := rebalance.Adopt(&e, shown(t, tc.there...), noon)
 			for i := range got {
 				got[i].Created = got[i].Created.UTC()
 			}
@@ -126,15 +125,15 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	held := holderFor("web-2", runs)
 	p.Client = fake.NewClientset(held)
 	p.State.SetPod(held)
-	require.Len(t, p.placeholdersIn("shop"), 1)
-	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
-	p.forgetReleased(noon.Add(unseen - 1))
-	assert.Empty(t, p.placeholdersIn("shop"))
-	p.forgetReleased(noon.Add(unseen))
-	assert.Len(t, p.placeholdersIn("shop"), 1, "the memory has an end")
+	require.Len(t, p.holders.placeholdersIn("shop"), 1)
+	require.True(t, p.holders.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
+	p.holders.forgetReleased(noon.Add(rebalance.Unseen - 1))
+	assert.Empty(t, p.holders.placeholdersIn("shop"))
+	p.holders.forgetReleased(noon.Add(rebalance.Unseen))
+	assert.Len(t, p.holders.placeholdersIn("shop"), 1, "the memory has an end")
 }
 
-func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
+func TestSweepDeletesPlaceholdersThatNoReplicaNeeds(t *testing.T) {
 	p := testController(t)
 	client := fake.NewClientset()
 	p.Client = client
@@ -145,15 +144,15 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 	}
 	old := podOfSet("evicted", "on-demand") // still terminates
 	p.State.SetPod(old)
-	p.Workloads.Put(workloads.Entry{
+	p.Workloads.Put(rebalance.Entry{
 		Group:        group(od, od, od, sp, sp),
-		Placeholders: []workloads.Placeholder{{UID: "holder-of-web-2"}},
-		Moves: []workloads.Move{
+		Placeholders: []rebalance.Placeholder{{UID: "holder-of-web-2"}},
+		Moves: []rebalance.Move{
 			{UID: "evicted", Namespace: "shop", Name: old.Name, Placeholder: "holder-of-evicted"},
 			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
 		},
 	})
-	p.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
+	p.holders.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
 	left, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	var names []string
@@ -163,25 +162,9 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 	assert.ElementsMatch(t, []string{placeholder.Name("web-2"), placeholder.Name("evicted")}, names)
 }
 
-func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
-	list := []workloads.Placeholder{{UID: "a"}, {UID: "b"}}
-	about := func(reason *rebalance.Reason, message string) func(workloads.Placeholder) rebalance.Verdict {
-		return func(h workloads.Placeholder) rebalance.Verdict {
-			if h.UID == "b" {
-				return rebalance.Verdict{Reason: reason, Message: message}
-			}
-			return rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod a moves"}
-		}
-	}
-	noted := waiting(list, about(rebalance.ReasonPDB, "none allowed"))
-	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
-	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is in the store does not change")
-	assert.Equal(t, list, waiting(noted, about(rebalance.ReasonMove, "pod b moves")))
-}
-
 func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {
 	p := testController(t)
 	p.State.SetPod(holderFor("left-behind"))
 	p.DryRun = true
-	assert.Empty(t, p.placeholdersIn("shop"))
+	assert.Empty(t, p.holders.placeholdersIn("shop"))
 }

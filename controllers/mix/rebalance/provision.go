@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -23,15 +22,15 @@ import (
 // provision requests the capacity that the replacement of a replica needs, by a placeholder pod. Either there is one then,
 // or the replica is held back.
 func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.Verdict) {
-	pod, hold := c.placeholder(ctx, w, v)
+	pod, hold := c.proof.placeholder(ctx, w, v)
 	if hold == nil {
-		pod, hold = c.create(ctx, w, v, pod)
+		pod, hold = c.holders.create(ctx, w, v, pod)
 	}
 	if hold != nil {
-		w.holdBack(hold)
+		w.HoldBack(hold)
 		return
 	}
-	w.Placeholders = append(slices.Clone(w.Placeholders), workloads.Placeholder{
+	w.Placeholders = append(slices.Clone(w.Placeholders), rebalance.Placeholder{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Replica: v.Pod.UID, ReplicaName: v.Pod.Name,
 		Holder: rebalance.Holder{Target: v.Target, Created: w.now},
 	})
@@ -44,15 +43,15 @@ func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.V
 }
 
 // placeholder makes the pod that is to be created.
-func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
-	if c.Profile.Label.Key == "" {
+func (p *prover) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *rebalance.Hold) {
+	if p.Profile.Label.Key == "" {
 		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, hold := c.replica(ctx, w, v)
+	replica, hold := p.api.replica(ctx, w, v)
 	if hold != nil {
 		return nil, hold
 	}
-	next, hold := c.successor(ctx, w, v, replica)
+	next, hold := p.successor(ctx, w, v, replica)
 	if hold != nil {
 		return nil, hold
 	}
@@ -60,12 +59,12 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, next.admitted); return err })
+	err := p.api.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = p.api.volumesOf(ctx, next.admitted); return err })
 	if err != nil {
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	size := c.Placeholders.SizeOf(next.admitted)
-	domains, hold := c.domains(ctx, w, v, next.admitted, simulation.Holder{Replica: v.Pod.UID, Labels: placeholder.Labels(v.Pod.UID, size)})
+	size := p.Placeholders.SizeOf(next.admitted)
+	domains, hold := p.domains(ctx, w, v, next.admitted, simulation.Holder{Replica: v.Pod.UID, Labels: placeholder.Labels(v.Pod.UID, size)})
 	if hold != nil {
 		return nil, hold
 	}
@@ -73,20 +72,20 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 		return nil, w.refused(v, "%s", domains.Unable)
 	}
 	return placeholder.Pod(placeholder.Assignment{
-		Replica: replica, Next: next.admitted, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Replica: replica, Next: next.admitted, Type: v.Target, Label: p.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
 		Size: size, Volumes: volumes,
 		Domains: domains.Requirements, DropAffinity: domains.Affinity, DropAntiAffinity: domains.AntiAffinity,
-	}, c.Placeholders.Image), nil
+	}, p.Placeholders.Image), nil
 }
 
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
-func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *workloads.Hold) {
+func (hs *holders) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *rebalance.Hold) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
+	created, err := hs.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		created, err = c.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
+		created, err = hs.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
 		if err == nil && (created.DeletionTimestamp != nil || created.Labels[v1alpha1.PlaceholderLabel] != string(v.Pod.UID)) {
 			err = fmt.Errorf("there is another pod %s", pod.Name)
 		}
@@ -98,7 +97,7 @@ func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verd
 }
 
 // refused holds a workload back that would need a placeholder and gets none.
-func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
+func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *rebalance.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
 	return w.hold(v, rebalance.ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message,
 		fmt.Sprintf(format, args...))

@@ -11,23 +11,26 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Reconcile implements reconcile.TypedReconciler. It observes a workload, decides, and records the outcome. For a key without
 // an ID it queues the workloads of the namespace, or of all namespaces, for which the outcome may be another one.
 func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconcile.Result, error) {
 	began := c.Clock.Now()
-	c.forgetReleased(began)
-	c.loadJournal(ctx, began)
-	if c.requeueLacking() {
-		c.queue.Add(key) // one of them may have its turn before this one: the queue knows the order
+	c.holders.forgetReleased(began)
+	c.journal.load(ctx, began)
+	if c.lacking.requeue(c.State.CapacityVersion, c.queue) {
+		c.queue.Add(key) // one of them may have its turn before this one: the queue has the order
 		return reconcile.Result{}, nil
 	}
 	var err error
@@ -40,12 +43,12 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 		err = c.workload(ctx, key)
 	}
 	if err == nil && key != everything {
-		c.sweep(ctx, key)
+		c.holders.sweep(ctx, key)
 	}
 	c.finish(key, began)
 	if c.queue.Len() == 0 {
-		c.closeSnapshot()
-		_ = c.writeJournal(ctx) // it is logged, and tried again before the next move
+		c.proof.closeSnapshot()
+		_ = c.journal.write(ctx) // it is logged, and tried again before the next move
 	}
 	return reconcile.Result{}, err
 }
@@ -75,7 +78,7 @@ func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
 // namespace queues the workloads of a namespace: all, or only those for which the outcome may be another one. That is not so
 // for one that is settled, as long as it is the same group with the same mix, and no replica of it has a placeholder.
 func (c *Controller) namespace(ctx context.Context, name string) error {
-	mixes, err := c.mixes(ctx, name)
+	mixes, err := mixesIn(ctx, c.Reader, name)
 	if err != nil {
 		return fmt.Errorf("list the CapacityMixes of namespace %s: %w", name, err)
 	}
@@ -85,13 +88,13 @@ func (c *Controller) namespace(ctx context.Context, name string) error {
 
 func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.CapacityMix, all bool) {
 	all = all || !c.Workloads.Complete()
-	holders, known := c.placeholdersIn(name), 0
+	holders, known := c.holders.placeholdersIn(name), 0
 	for _, g := range c.State.Current(name) {
 		settled, there := c.Workloads.Settled(g, versionOf(mixes[mixOf(g)]))
 		if there {
 			known++
 		}
-		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, replicaOf(h)) }) {
+		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, rebalance.ReplicaOf(h)) }) {
 			c.enqueue(g.Key)
 		}
 	}
@@ -118,25 +121,25 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	}
 	all := c.applyTuning()
 	c.queue.AddAfter(everything, c.Resync)
-	mixes, err := c.mixes(ctx, metav1.NamespaceAll)
+	mixes, err := mixesIn(ctx, c.Reader, metav1.NamespaceAll)
 	if err != nil {
 		return fmt.Errorf("list the CapacityMixes of all namespaces: %w", err)
 	}
 	for _, name := range c.namespaces(mixes) {
 		c.enqueueNamespace(name, mixes[name], all)
-		c.sweep(ctx, policy.GroupKey{Namespace: name})
+		c.holders.sweep(ctx, policy.GroupKey{Namespace: name})
 	}
 	return nil
 }
 
 // namespaces returns every namespace that has pods, has had them, or has a mix, sorted. One that has nothing but a placeholder is
 // among them.
-func (c *Controller) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) []string {
-	names := sets.KeySet(mixes).Insert(c.State.Namespaces()...).Insert(c.Workloads.Namespaces()...)
-	for _, h := range c.State.Placeholders("") {
+func (o *Options) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) []string {
+	names := sets.KeySet(mixes).Insert(o.State.Namespaces()...).Insert(o.Workloads.Namespaces()...)
+	for _, h := range o.State.Placeholders("") {
 		names.Insert(h.Namespace)
 	}
-	return slices.DeleteFunc(sets.List(names), func(name string) bool { return !c.reconciles(name) })
+	return slices.DeleteFunc(sets.List(names), func(name string) bool { return !o.reconciles(name) })
 }
 
 // enqueue queues a workload at once.
@@ -193,8 +196,8 @@ func (c *Controller) record(w *evaluation) {
 	}
 	// What is held back in this reconcile may change the verdict about the other replicas.
 	again = again || !maps.EqualFunc(before.Held, e.Held,
-		func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
-	was := c.contention(key.Namespace)
+		func(a, b rebalance.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
+	was := contentionIn(c.Workloads, key.Namespace)
 	if w.gone {
 		c.Workloads.Delete(key)
 		e.Moves, e.Placeholders, again = nil, nil, false
@@ -208,21 +211,13 @@ func (c *Controller) record(w *evaluation) {
 	if !w.next.IsZero() {
 		c.queue.AddAfter(key, max(w.next.Sub(c.Clock.Now()), holdChanged))
 	}
-	delete(c.lacking, key)
-	if w.lacks != nil {
-		c.lacking[key] = w.lacks
-	}
-	for t, version := range w.lacks {
-		if _, known := c.versions[t]; !known {
-			c.versions[t] = version
-		}
-	}
+	c.lacking.note(key, w.lacks)
 	c.decided(decisionOf(before, e))
 	c.requeueContended(w.stored, e, was)
 }
 
 // decisionOf names the mixes that have another status after a reconcile of a workload.
-func decisionOf(before, after *workloads.Entry) *workloads.Decision {
+func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
 	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []policy.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
 	names := []string{before.Mix, after.Mix}
 	if before.Mix != after.Mix || !slices.Equal(before.Selecting, after.Selecting) {
@@ -236,17 +231,36 @@ func decisionOf(before, after *workloads.Entry) *workloads.Decision {
 	return d
 }
 
-// requeueLacking queues the workloads of which a replica would move if a type had capacity that it may have now. It reports
-// whether there is one.
-func (c *Controller) requeueLacking() (queued bool) {
-	for t, version := range c.versions {
-		if c.State.CapacityVersion(t) == version {
+// lacking has the workloads with a replica that would move if a type had capacity.
+type lacking struct {
+	workloads map[policy.GroupKey]map[capacity.Type]uint64
+	// versions are those of the capacity of a type when the first of these workloads was decided.
+	versions map[capacity.Type]uint64
+}
+
+// note replaces the types that a workload lacks, with the versions of their capacity.
+func (l *lacking) note(key policy.GroupKey, types map[capacity.Type]uint64) {
+	delete(l.workloads, key)
+	if types != nil {
+		l.workloads[key] = types
+	}
+	for t, version := range types {
+		if _, known := l.versions[t]; !known {
+			l.versions[t] = version
+		}
+	}
+}
+
+// requeue queues the workloads that lack a type which may have capacity now. It reports whether there is one.
+func (l *lacking) requeue(now func(capacity.Type) uint64, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) (queued bool) {
+	for t, version := range l.versions {
+		if now(t) == version {
 			continue
 		}
-		delete(c.versions, t)
-		for key, types := range c.lacking {
+		delete(l.versions, t)
+		for key, types := range l.workloads {
 			if _, lacks := types[t]; lacks {
-				c.queue.Add(key)
+				queue.Add(key)
 				queued = true
 			}
 		}
@@ -261,23 +275,23 @@ type contention struct {
 	waitHere, wait bool
 }
 
-func (c *Controller) contention(namespace string) contention {
-	inFlight, here, wait := c.Workloads.Contention(namespace)
+func contentionIn(store *workloads.Store, namespace string) contention {
+	inFlight, here, wait := store.Contention(namespace)
 	return contention{inFlight, here > 0, wait > 0}
 }
 
 // requeueContended queues the workloads to which it matters that a move of one began or ended: those of the mix; and all
 // where the limit of the cluster is, or was, reached, or where namespaces wait for their turn.
-func (c *Controller) requeueContended(before, after *workloads.Entry, was contention) {
-	is := c.contention(after.Group.Key.Namespace)
+func (c *Controller) requeueContended(before, after *rebalance.Entry, was contention) {
+	is := contentionIn(c.Workloads, after.Group.Key.Namespace)
 	if sameInFlight(before, after) && was.waitHere == is.waitHere {
 		return
 	}
 	namespaces := []string{after.Group.Key.Namespace}
-	concerned := func(e *workloads.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
+	concerned := func(e *rebalance.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
 	if max(was.inFlight, is.inFlight) >= c.ClusterMaxConcurrent || was.wait || is.wait {
 		namespaces = c.Workloads.Namespaces()
-		concerned = func(*workloads.Entry) bool { return true }
+		concerned = func(*rebalance.Entry) bool { return true }
 	}
 	for _, n := range namespaces {
 		for _, e := range c.Workloads.Unsettled(n) {
@@ -288,8 +302,8 @@ func (c *Controller) requeueContended(before, after *workloads.Entry, was conten
 	}
 }
 
-func sameInFlight(a, b *workloads.Entry) bool {
+func sameInFlight(a, b *rebalance.Entry) bool {
 	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders,
-		func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
+		func(x, y rebalance.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }

@@ -3,21 +3,14 @@
 package rebalance
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
-
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // refusal turns the API server's answer into a hold; nil means that it agreed.
-func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
+func (w *evaluation) refusal(v rebalance.Verdict, err error) *rebalance.Hold {
 	if err == nil {
 		return nil
 	}
@@ -39,53 +32,4 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 	}
 	w.count(resultError)
 	return w.hold(v, rebalance.ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
-}
-
-// refused has a workload back off after an eviction that was refused, as after a move that failed: the attempt alone may have
-// done something, such as that of an admission webhook which restarts the pods itself. Another cause than the last time begins
-// again with the shortest pause.
-func (c *Controller) refused(w *evaluation, hold *workloads.Hold) {
-	v := hold.Verdict
-	if v.Reason == rebalance.ReasonChanged {
-		return
-	}
-	r := workloads.Refusal{Reason: v.Reason, Message: v.Message, Labels: v.Pod.Labels}
-	r.By = refusedBy(&r, w.budgets)
-	if w.Refusal.By != "" && w.Refusal.By != r.By {
-		w.Failures = 0
-	}
-	w.Refusal = r
-	c.limits().fail(&w.Entry, w.now)
-	if w.RetryAt.Before(hold.Until) {
-		w.RetryAt = hold.Until
-	}
-	hold.Until, hold.Verdict.RetryAt = w.RetryAt, w.RetryAt
-}
-
-// forgetRefusal ends the pause after a refused eviction once the budgets of the pod are others: a user has repaired what
-// refused it.
-func (w *evaluation) forgetRefusal() {
-	if w.Refusal.By == "" || w.Refusal.By == refusedBy(&w.Refusal, w.budgets) {
-		return
-	}
-	reason := w.Refusal.Reason
-	w.Refusal, w.Failures = workloads.Refusal{}, 0
-	w.RetryAt = time.Time{}
-	w.Held = maps.Clone(w.Held)
-	maps.DeleteFunc(w.Held, func(_ string, h workloads.Hold) bool { return h.Verdict.Reason == reason })
-}
-
-// refusedBy identifies what refuses an eviction: the reason with the budgets of the pod. How many disruptions a budget allows
-// counts only where it was what refused: for others it changes with every pod that restarts.
-func refusedBy(r *workloads.Refusal, budgets []rebalance.DisruptionBudget) string {
-	text := []string{r.Reason.Name}
-	for _, b := range rebalance.Selecting(budgets, r.Labels) {
-		one := fmt.Sprintf("%s/%d", b.UID, b.Generation)
-		if r.Reason == rebalance.ReasonPDB {
-			one += fmt.Sprintf("/%d", b.Allowed)
-		}
-		text = append(text, one)
-	}
-	slices.Sort(text[1:])
-	return strings.Join(text, " ")
 }

@@ -8,13 +8,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -52,36 +49,4 @@ func TestARefusedEvictionBacksOffLikeAMoveThatFailed(t *testing.T) {
 	e, _ = p.Workloads.Get(strayKey)
 	assert.NotEmpty(t, s.evicted)
 	assert.Zero(t, e.Refusal)
-}
-
-func TestAPauseAfterARefusalEndsWithTheBudgetThatRefused(t *testing.T) {
-	budget := rebalance.DisruptionBudget{Name: "b", UID: "b", Generation: 1, Selector: labels.Everything(), Allowed: 1}
-	for name, tc := range map[string]struct {
-		reason *rebalance.Reason
-		change func(*rebalance.DisruptionBudget)
-		ends   bool
-	}{
-		"nothing changed":                        {rebalance.ReasonPDB, func(*rebalance.DisruptionBudget) {}, false},
-		"the budget was changed":                 {rebalance.ReasonPDB, func(b *rebalance.DisruptionBudget) { b.Generation++ }, true},
-		"the budget allows another number":       {rebalance.ReasonPDB, func(b *rebalance.DisruptionBudget) { b.Allowed = 0 }, true},
-		"a webhook refused, not the budget":      {rebalance.ReasonRefused, func(b *rebalance.DisruptionBudget) { b.Allowed = 0 }, false},
-		"the budget does not select it any more": {rebalance.ReasonOverlappingPDBs, func(b *rebalance.DisruptionBudget) { b.Selector = labels.Nothing() }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := testController(t)
-			w := p.evaluationOf(workloads.Entry{})
-			w.budgets = []rebalance.DisruptionBudget{budget}
-			r := workloads.Refusal{Reason: tc.reason}
-			r.By = refusedBy(&r, w.budgets)
-			w.Refusal, w.Failures, w.RetryAt = r, 3, noon.Add(time.Hour)
-			w.Held = map[string]workloads.Hold{"a": {Verdict: rebalance.Verdict{Reason: tc.reason}}, "b": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonReport}}}
-			changed := budget
-			tc.change(&changed)
-			w.budgets = []rebalance.DisruptionBudget{changed}
-			w.forgetRefusal()
-			assert.Equal(t, tc.ends, w.Failures == 0)
-			assert.Equal(t, tc.ends, w.RetryAt.IsZero())
-			require.Len(t, w.Held, map[bool]int{true: 1, false: 2}[tc.ends])
-		})
-	}
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -174,12 +173,12 @@ func (r *scaleReader) forget() {
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
-func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
+func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clusterstate.Group) rebalance.Entry {
 	if g.Ended || e.Had == 0 && e.WrongSince.IsZero() {
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if s, ok, err := c.scaleOf(ctx, g); ok && err == nil {
+	if s, ok, err := c.scales.of(ctx, g); ok && err == nil {
 		if e.MinReady = s.minReady; s.known && e.Had > 0 {
 			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.replicas)
 		}
@@ -188,13 +187,13 @@ func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clus
 }
 
 // checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
-// were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
+// were missing before are recorded nowhere else. For the moves after it, Had is the number: the entry notes whether it follows the
 // scale from here on.
-func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *workloads.Hold {
-	if !c.readsScale(&w.Group) {
+func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *rebalance.Hold {
+	if !c.scales.reads(&w.Group) {
 		return nil
 	}
-	s, ok, err := c.scaleOf(ctx, &w.Group)
+	s, ok, err := c.scales.of(ctx, &w.Group)
 	have := len(w.Group.Assignments) + len(w.Group.Taken)
 	switch {
 	case !ok:
@@ -214,17 +213,17 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	return nil
 }
 
-// readsScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
+// reads reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
 // Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
-func (c *Controller) readsScale(g *clusterstate.Group) bool {
-	return !g.Counted && c.scales != nil && string(g.Workload.UID) == g.Key.ID &&
+func (r *scaleReader) reads(g *clusterstate.Group) bool {
+	return !g.Counted && r != nil && string(g.Workload.UID) == g.Key.ID &&
 		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
-// scaleOf is the scale of a group's owner; ok is false where there is no answer yet.
-func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
-	if !c.readsScale(g) {
+// of returns the scale of a group's owner; ok is false where there is no answer yet.
+func (r *scaleReader) of(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
+	if !r.reads(g) {
 		return scale{}, false, nil
 	}
-	return c.scales.get(ctx, g)
+	return r.get(ctx, g)
 }

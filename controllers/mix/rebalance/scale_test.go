@@ -46,7 +46,7 @@ func (p *fixture) had() int {
 	return e.Had
 }
 
-func TestPodsThatTheScaleOfTheirOwnerMissesHoldAMove(t *testing.T) {
+func TestAMoveWaitsForPodsThatTheScaleRequests(t *testing.T) {
 	p, s, replicas := scaledController(t, 4)
 	*replicas = 5
 	p.reconcile(t, "shop")
@@ -67,8 +67,8 @@ func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonCapacityUnproven, p.reasonOf(t, ""))
 }
 
-// The scale tells how many pods have to be back once it has been the number of pods: an owner may count something else.
-func TestHowManyPodsMustBeBackFollowsTheScale(t *testing.T) {
+// The scale determines how many pods must be back once it has been the number of pods: an owner may count something else.
+func TestTheRequiredPodsFollowTheScale(t *testing.T) {
 	for name, c := range map[string]struct {
 		first int // the scale at the move
 		later []int

@@ -67,7 +67,7 @@ type side struct {
 	queue      *mixtest.Queue
 	// statuses are those to be written.
 	statuses map[reconcile.Request]bool
-	// asked are the requests to the API server that change something, evicted and created those pods that no event has told of.
+	// asked are the requests to the API server that change something, evicted and created those pods that no event has shown.
 	asked   []string
 	evicted []types.NamespacedName
 	created map[string]*corev1.Pod
@@ -162,7 +162,7 @@ func (w *scene) newSide(limit int) *side {
 	}
 	s.controller, s.queue = c, mixtest.NewQueue(c.Order(), w.clock)
 	c.Use(s.queue)
-	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
+	s.controller.proof.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Mixes: w.mixes, Clock: w.clock})
 	return s
 }
@@ -275,7 +275,7 @@ func (w *scene) reconcile(t *rapid.T) {
 // reconcileAll has the one that reconciles everything do so until nothing changes any more.
 func (w *scene) reconcileAll(t *rapid.T) {
 	const enough = 50
-	for n, before := 0, []workloads.Entry(nil); ; n++ {
+	for n, before := 0, []rebalance.Entry(nil); ; n++ {
 		if n > enough {
 			t.Fatal("everything is never done")
 		}

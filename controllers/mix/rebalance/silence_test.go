@@ -25,14 +25,14 @@ func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStalls(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "apps/v1", Kind: kind, Name: "web", UID: "1", Controller: new(true),
 			}}}}
-			_, err := c.owners.template(t.Context(), pod, &clusterstate.Group{})
+			_, err := c.proof.owners.template(t.Context(), pod, &clusterstate.Group{})
 			return err
 		}
 	}
 	for name, read := range map[string]func(*Controller) error{
 		"the template of a ReplicaSet":  owner("ReplicaSet"),
 		"the template of a StatefulSet": owner("StatefulSet"),
-		"a snapshot":                    func(c *Controller) error { return c.takeSnapshot(t.Context()) },
+		"a snapshot":                    func(c *Controller) error { return c.proof.takeSnapshot(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -43,11 +42,11 @@ func (s *nextPod) origin() string {
 
 // successor returns the pod that the owner of a replica will create in its place, or a hold: it cannot be known, it would not
 // follow the mix, or the API server would not admit it.
-func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *workloads.Hold) {
-	if c.owners == nil {
-		return nextPod{created: pod, admitted: pod}, c.creatable(ctx, w, v, pod, pod)
+func (p *prover) successor(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *rebalance.Hold) {
+	if p.owners == nil {
+		return nextPod{created: pod, admitted: pod}, p.api.creatable(ctx, w, v, pod, pod)
 	}
-	next, hold := c.created(ctx, w, v, pod)
+	next, hold := p.created(ctx, w, v, pod)
 	if hold != nil {
 		return next, hold
 	}
@@ -55,13 +54,13 @@ func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.V
 	if w.admitted.created != nil && sameCreated(w.admitted.created, next.created) {
 		return w.admitted, nil
 	}
-	if hold = c.creatable(ctx, w, v, pod, next.created); hold != nil {
+	if hold = p.api.creatable(ctx, w, v, pod, next.created); hold != nil {
 		return next, hold
 	}
-	if next.admitted, hold = c.admit(ctx, w, v, pod, &next); hold != nil {
+	if next.admitted, hold = p.admit(ctx, w, v, pod, &next); hold != nil {
 		return next, hold
 	}
-	steered := rebalance.Steered(next.admitted, next.from, c.Profile.SchedulerNames, c.State.Classifier.Pins)
+	steered := rebalance.Steered(next.admitted, next.from, p.Profile.SchedulerNames, p.State.Classifier.Pins)
 	if steered.Reason != nil {
 		return next, w.unproven(v, steered.Reason, "%s", steered.Message)
 	}
@@ -70,14 +69,14 @@ func (c *Controller) successor(ctx context.Context, w *evaluation, v rebalance.V
 }
 
 // created reads the owner of a replica.
-func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *workloads.Hold) {
-	t, err := c.owners.template(ctx, pod, &w.Group)
+func (p *prover) created(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (nextPod, *rebalance.Hold) {
+	t, err := p.owners.template(ctx, pod, &w.Group)
 	var unknown unknownTemplate
 	switch {
 	case errors.As(err, &unknown):
 		return nextPod{}, w.unproven(v, rebalance.ReasonReplacementUnknown, "the replacement of pod %s is unknown: %v", v.Pod.Name, err)
 	case err != nil:
-		c.noteOutage(err)
+		p.api.noteOutage(err)
 		return nextPod{}, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return nextPod{created: t.Replacement(pod), from: t.Field + " of " + t.Owner}, nil
@@ -86,20 +85,20 @@ func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Ver
 // admit has the API server admit the replacement without storing it: quotas, policies and webhooks decide as they will for
 // the owner, but for those that decide by the user. The webhooks may be those of a tenant, so a call that one of them holds up
 // does not begin the grace.
-func (c *Controller) admit(
+func (p *prover) admit(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, old *corev1.Pod, next *nextPod,
-) (*corev1.Pod, *workloads.Hold) {
+) (*corev1.Pod, *rebalance.Hold) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	p := next.created
-	admitted, err := c.Client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	created, dryRun := next.created, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	admitted, err := p.Client.CoreV1().Pods(created.Namespace).Create(ctx, created, dryRun)
 	switch {
 	case err == nil:
 		return admitted, nil
 	case w.crowded != "" && forbiddenWithoutCause(err):
 		// The replacement does not fit beside the replica, and the answer may be that of this quota, which is the last to decide.
 		// In the place of the replica the quota allows it, as creatable has shown.
-		return replacement.AsAdmitted(p, old), nil
+		return replacement.AsAdmitted(created, old), nil
 	case unanswered(err):
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused,
 			"the API server did not admit the pod that is created from %s: %v", next.from, err)
@@ -119,18 +118,18 @@ func forbiddenWithoutCause(err error) bool {
 }
 
 // unproven holds a replica whose replacement is not proven, for longer each time in a row.
-func (w *evaluation) unproven(v rebalance.Verdict, r *rebalance.Reason, format string, args ...any) *workloads.Hold {
+func (w *evaluation) unproven(v rebalance.Verdict, r *rebalance.Reason, format string, args ...any) *rebalance.Hold {
 	w.Unproven = w.before.Unproven + 1 // one evaluation may hold several replicas
 	return w.hold(v, r, rebalance.Backoff(holdReplacement, maxHoldReplacement, w.Unproven), "%s", fmt.Sprintf(format, args...))
 }
 
 // recreated returns a hold if the owner of a replica would create another pod by now than the one that was proven: the proof
 // may have taken long.
-func (c *Controller) recreated(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
-	if c.owners == nil {
+func (p *prover) recreated(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *rebalance.Hold {
+	if p.owners == nil {
 		return nil
 	}
-	next, hold := c.created(ctx, w, v, pod)
+	next, hold := p.created(ctx, w, v, pod)
 	if hold == nil && !sameCreated(next.created, w.proven.created) {
 		hold = w.hold(v, rebalance.ReasonChanged, holdChanged, "%s has changed", next.from)
 	}

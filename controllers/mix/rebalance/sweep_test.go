@@ -17,10 +17,11 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // spotScene has one controller, a node of each type, and in namespace a a mix
-// that wants all on spot and requests capacity.
+// whose mix is all spot and requests capacity.
 func spotScene() (*scene, *side) {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
@@ -48,7 +49,7 @@ func (s *side) drain(t *testing.T) {
 	s.queue.Drain(t.Context(), s.controller)
 }
 
-func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
+func TestAPlaceholderReportsAtOnceThatItsReplicaIsHeld(t *testing.T) {
 	w, s := spotScene()
 	p := podOf("a", sceneOwners[1], 0, 0)
 	for i := 0; chance(p.UID, 3) != 0; i++ { // the filters find no room for it
@@ -88,7 +89,7 @@ func TestEachPlaceholderThatIsStillShownIsDeletedAgain(t *testing.T) {
 	w.removePod(first)
 	s.drain(t)
 
-	w.clock.SetTime(noon.Add(unseen))
+	w.clock.SetTime(noon.Add(rebalance.Unseen))
 	s.drain(t)
 	require.Len(t, s.asked, 2)
 	next := s.queue.At(policy.GroupKey{Namespace: "a"})

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 const (
@@ -67,7 +67,7 @@ func (r *Controller) autoscalers() *autoscaler.Found {
 }
 
 // gatesConfigured reports whether autoscalers can evaluate the mix. ok is false where none was found.
-func gatesConfigured(found *autoscaler.Found, mine []workloads.Entry) (c metav1.Condition, ok bool) {
+func gatesConfigured(found *autoscaler.Found, mine []rebalance.Entry) (c metav1.Condition, ok bool) {
 	names := namesOf(mine, (*clusterstate.Group).Ungated)
 	if len(names) == 0 {
 		return condition(v1alpha1.ConditionGatesConfigured, metav1.ConditionTrue, v1alpha1.ReasonPodsGated,
@@ -80,7 +80,7 @@ func gatesConfigured(found *autoscaler.Found, mine []workloads.Entry) (c metav1.
 
 // deletionCostsIntact reports whether the deletion costs are those of the slots, or chosen by users. ok is false where no one
 // overwrites them. The message has no number of pods: Karpenter writes one after the other.
-func deletionCostsIntact(found *autoscaler.Found, mine []workloads.Entry) (c metav1.Condition, ok bool) {
+func deletionCostsIntact(found *autoscaler.Found, mine []rebalance.Entry) (c metav1.Condition, ok bool) {
 	names := namesOf(mine, func(g *clusterstate.Group) bool { return g.Overwritten() > 0 })
 	if len(names) == 0 {
 		return condition(v1alpha1.ConditionDeletionCostsIntact, metav1.ConditionTrue, v1alpha1.ReasonNotOverwritten,
@@ -92,7 +92,7 @@ func deletionCostsIntact(found *autoscaler.Found, mine []workloads.Entry) (c met
 }
 
 // namesOf names the workloads that match, sorted.
-func namesOf(mine []workloads.Entry, match func(*clusterstate.Group) bool) (names []string) {
+func namesOf(mine []rebalance.Entry, match func(*clusterstate.Group) bool) (names []string) {
 	for i := range mine {
 		if g := &mine[i].Group; match(g) {
 			names = append(names, shortened(g.Workload).String())

@@ -30,6 +30,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 var (
@@ -38,7 +39,7 @@ var (
 )
 
 // overwritten is a workload of which Karpenter has overwritten the deletion costs of two replicas.
-func overwritten(name string) workloads.Entry {
+func overwritten(name string) rebalance.Entry {
 	e := gatedEntry(name)
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	if err != nil {
@@ -62,7 +63,7 @@ func overwritten(name string) workloads.Entry {
 	return e
 }
 
-func gatedEntry(name string) workloads.Entry {
+func gatedEntry(name string) rebalance.Entry {
 	e := exact(name)
 	e.Group.Gated = true
 	return e
@@ -73,18 +74,18 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 	type want struct{ status, reason, message string }
 	for name, tc := range map[string]struct {
 		found *autoscaler.Found
-		mine  []workloads.Entry
+		mine  []rebalance.Entry
 		of    string
 		want  *want // nil: the condition is absent
 	}{
-		"no autoscaler":                       {&autoscaler.Found{}, []workloads.Entry{exact("a")}, gates, nil},
-		"pods without the gate":               {&karpenter, []workloads.Entry{gatedEntry("a"), outOfMix("c"), exact("b")}, gates, &want{"False", "PodsWithoutGate", "Karpenter cannot evaluate the mix, because pods have no scheduling gate; workloads: 2 of 3: Deployment b (b-7d), Deployment c (c-7d)"}},
-		"the same with cluster-autoscaler":    {&clusterAutoscaler, []workloads.Entry{exact("a")}, gates, &want{"False", "PodsWithoutGate", "cluster-autoscaler cannot evaluate the mix, because pods have no scheduling gate; workloads: 1 of 1: Deployment a (a-7d)"}},
-		"all pods have the gate":              {&karpenter, []workloads.Entry{gatedEntry("a")}, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
+		"no autoscaler":                       {&autoscaler.Found{}, []rebalance.Entry{exact("a")}, gates, nil},
+		"pods without the gate":               {&karpenter, []rebalance.Entry{gatedEntry("a"), outOfMix("c"), exact("b")}, gates, &want{"False", "PodsWithoutGate", "Karpenter cannot evaluate the mix, because pods have no scheduling gate; workloads: 2 of 3: Deployment b (b-7d), Deployment c (c-7d)"}},
+		"the same with cluster-autoscaler":    {&clusterAutoscaler, []rebalance.Entry{exact("a")}, gates, &want{"False", "PodsWithoutGate", "cluster-autoscaler cannot evaluate the mix, because pods have no scheduling gate; workloads: 1 of 1: Deployment a (a-7d)"}},
+		"all pods have the gate":              {&karpenter, []rebalance.Entry{gatedEntry("a")}, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
 		"no workload yet":                     {&karpenter, nil, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
-		"costs were overwritten":              {&karpenter, []workloads.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first; workloads: 1 of 2: Deployment b (b-7d)"}},
-		"no cost was overwritten":             {&karpenter, []workloads.Entry{gatedEntry("a")}, costs, &want{"True", "NotOverwritten", "no client has overwritten the deletion costs of the slots"}},
-		"without Karpenter they are a choice": {&clusterAutoscaler, []workloads.Entry{overwritten("a")}, costs, nil},
+		"costs were overwritten":              {&karpenter, []rebalance.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first; workloads: 1 of 2: Deployment b (b-7d)"}},
+		"no cost was overwritten":             {&karpenter, []rebalance.Entry{gatedEntry("a")}, costs, &want{"True", "NotOverwritten", "no client has overwritten the deletion costs of the slots"}},
+		"without Karpenter they are a choice": {&clusterAutoscaler, []rebalance.Entry{overwritten("a")}, costs, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cm := mixOf()
@@ -98,7 +99,7 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 			assert.Equal(t, int64(7), c.ObservedGeneration)
 
 			cm.Status = compose(cm, nil, tc.mine, nil, tc.found, noon)
-			later := compose(cm, nil, []workloads.Entry{overwritten("z"), exact("y")}, nil, nil, noon.Add(time.Hour))
+			later := compose(cm, nil, []rebalance.Entry{overwritten("z"), exact("y")}, nil, nil, noon.Add(time.Hour))
 			assert.Equal(t, c, meta.FindStatusCondition(later.Conditions, tc.of), "a new leader that has found nothing yet leaves it as it is")
 			cm.Status = compose(cm, nil, tc.mine, nil, &autoscaler.Found{}, noon)
 			assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, tc.of), "without an autoscaler it is removed")
@@ -108,9 +109,9 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 
 func TestTheOrderOfWorkloadsChangesNoCondition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var mine []workloads.Entry
+		var mine []rebalance.Entry
 		for i := range rapid.IntRange(0, 9).Draw(t, "workloads") {
-			draw := rapid.SampledFrom([]func(string) workloads.Entry{exact, gatedEntry, overwritten, outOfMix})
+			draw := rapid.SampledFrom([]func(string) rebalance.Entry{exact, gatedEntry, overwritten, outOfMix})
 			mine = append(mine, draw.Draw(t, "workload")(fmt.Sprint("w", i)))
 		}
 		found := &autoscaler.Found{Karpenter: rapid.Bool().Draw(t, "Karpenter"), ClusterAutoscaler: rapid.Bool().Draw(t, "cluster-autoscaler")}
@@ -171,7 +172,7 @@ func newScene() *scene {
 }
 
 // after reconciles the mix with one workload, some time later.
-func (s *scene) after(t require.TestingT, d time.Duration, e workloads.Entry) *v1alpha1.CapacityMix {
+func (s *scene) after(t require.TestingT, d time.Duration, e rebalance.Entry) *v1alpha1.CapacityMix {
 	s.clock.SetTime(s.clock.Now().Add(d))
 	s.Workloads.Put(e)
 	_, err := s.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}})

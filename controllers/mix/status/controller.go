@@ -32,6 +32,7 @@ import (
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // exceedsDelay is how long a mix whose namespace has too many waits until it is checked again.
@@ -81,7 +82,7 @@ type Controller struct {
 
 // spec is one version of a mix, and why it cannot be used, nil if it can.
 type spec struct {
-	workloads.Version
+	rebalance.Version
 	invalid error
 }
 
@@ -205,7 +206,7 @@ func (r *Controller) forget(name types.NamespacedName) {
 func (r *Controller) invalid(cm *v1alpha1.CapacityMix) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, version := client.ObjectKeyFromObject(cm), workloads.Version{UID: cm.UID, Generation: cm.Generation}
+	name, version := client.ObjectKeyFromObject(cm), rebalance.Version{UID: cm.UID, Generation: cm.Generation}
 	known, there := r.specs[name]
 	if !there || known.Version != version {
 		_, _, err := policy.FromCapacityMix(cm)

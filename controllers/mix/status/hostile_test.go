@@ -33,7 +33,7 @@ const (
 )
 
 // checkStatus composes the status of a mix, and shows the metrics, within the budgets.
-func checkStatus(t testing.TB, invalid error, mine []workloads.Entry, others []string) v1alpha1.CapacityMixStatus {
+func checkStatus(t testing.TB, invalid error, mine []rebalance.Entry, others []string) v1alpha1.CapacityMixStatus {
 	t.Helper()
 	b := workloads.NewStore()
 	for _, e := range mine {
@@ -74,7 +74,7 @@ func checkStatus(t testing.TB, invalid error, mine []workloads.Entry, others []s
 func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 	const kB256 = 256 << 10
 	long := strings.Repeat("é\"\x00", kB256/4)
-	many := func(n int, change func(i int, e *workloads.Entry)) (all []workloads.Entry) {
+	many := func(n int, change func(i int, e *rebalance.Entry)) (all []rebalance.Entry) {
 		for i := range n {
 			e := exact(fmt.Sprintf("w%d", i))
 			change(i, &e)
@@ -88,29 +88,29 @@ func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		invalid error
-		mine    []workloads.Entry
+		mine    []rebalance.Entry
 		others  []string
 	}{
-		"replicas 2147483647 without a pod": {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas, e.Group.Assignments = math.MaxInt32, nil })},
-		"replicas 2147483647 of each of 100 workloads": {mine: many(100, func(_ int, e *workloads.Entry) {
+		"replicas 2147483647 without a pod": {mine: many(1, func(_ int, e *rebalance.Entry) { e.Group.Replicas, e.Group.Assignments = math.MaxInt32, nil })},
+		"replicas 2147483647 of each of 100 workloads": {mine: many(100, func(_ int, e *rebalance.Entry) {
 			e.Group.Replicas, e.WrongSince, e.Verdict.Reason = math.MaxInt32, noon.Add(-time.Hour), rebalance.ReasonInsufficientCapacity
 		})},
-		"replicas -1":      {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas = -1 })},
-		"replicas 0":       {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas = 0 })},
-		"10,000 workloads": {mine: many(10_000, func(int, *workloads.Entry) {})},
-		"10,000 workloads out of their mix": {mine: many(10_000, func(_ int, e *workloads.Entry) {
+		"replicas -1":      {mine: many(1, func(_ int, e *rebalance.Entry) { e.Group.Replicas = -1 })},
+		"replicas 0":       {mine: many(1, func(_ int, e *rebalance.Entry) { e.Group.Replicas = 0 })},
+		"10,000 workloads": {mine: many(10_000, func(int, *rebalance.Entry) {})},
+		"10,000 workloads out of their mix": {mine: many(10_000, func(_ int, e *rebalance.Entry) {
 			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: strings.Repeat("x", 1000)}
 		})},
-		"names, kinds, revisions and messages of 256 kB": {mine: many(60, func(_ int, e *workloads.Entry) {
+		"names, kinds, revisions and messages of 256 kB": {mine: many(60, func(_ int, e *rebalance.Entry) {
 			e.Group.Workload = clusterstate.Workload{APIVersion: long, Kind: long, Name: long, Revision: long, UID: "uid"}
 			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: long}
 		})},
 		"an error of 256 kB": {invalid: errors.New(long)},
 		"10,000 older mixes": {others: names},
-		"10,000 moves and placeholders": {mine: many(1, func(_ int, e *workloads.Entry) {
-			e.Moves, e.Placeholders = make([]workloads.Move, 10_000), make([]workloads.Placeholder, 10_000)
+		"10,000 moves and placeholders": {mine: many(1, func(_ int, e *rebalance.Entry) {
+			e.Moves, e.Placeholders = make([]rebalance.Move, 10_000), make([]rebalance.Placeholder, 10_000)
 		})},
-		"times before and after all times": {mine: many(2, func(i int, e *workloads.Entry) {
+		"times before and after all times": {mine: many(2, func(i int, e *rebalance.Entry) {
 			e.WrongSince, e.RetryAt = time.Unix(0, 1), time.Unix(1<<40, 0)
 			e.Failures = math.MaxInt32
 		})},
@@ -121,9 +121,9 @@ func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 
 func TestMovesOfAnOwnerThatHasEndedAreOver(t *testing.T) {
 	e := outOfMix("job")
-	e.Moves = make([]workloads.Move, 9)
+	e.Moves = make([]rebalance.Move, 9)
 	e.Group.Ended, e.Group.Assignments, e.Group.Replicas = true, nil, 0
-	s := checkStatus(t, nil, []workloads.Entry{e}, nil)
+	s := checkStatus(t, nil, []rebalance.Entry{e}, nil)
 	for _, c := range s.Conditions {
 		assert.NotContains(t, c.Message, "being moved")
 		assert.NotEqual(t, v1alpha1.ReasonMoving, c.Reason)
@@ -135,7 +135,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add(strings.Repeat("k", 1<<18), "\xff\x00", "", strings.Repeat("é", 1<<17), int64(math.MaxInt32), int64(math.MaxInt64), uint8(7), uint8(200))
 	f.Add("", "", "", "", int64(-1), int64(math.MinInt64), uint8(255), uint8(1))
 	f.Fuzz(func(t *testing.T, kind, name, revision, message string, replicas, at int64, places, count uint8) {
-		var mine []workloads.Entry
+		var mine []rebalance.Entry
 		for i := range int(count) {
 			e := outOfMix(fmt.Sprint("w", i))
 			e.Group.Workload.Kind, e.Group.Workload.Name, e.Group.Workload.Revision = kind, name, revision
@@ -146,7 +146,7 @@ func FuzzStatus(f *testing.F) {
 				e.Group.Assignments[j].Place = clusterstate.Place(int(places>>(j%3)) % 3)
 			}
 			for range places % 5 {
-				e.Moves = append(e.Moves, workloads.Move{Name: name})
+				e.Moves = append(e.Moves, rebalance.Move{Name: name})
 			}
 			mine = append(mine, e)
 		}

@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // idle is why no replica is being moved where none is blocked. A mix that is not satisfied is not on target.
-func idle(mine []workloads.Entry) (reason, message string) {
+func idle(mine []rebalance.Entry) (reason, message string) {
 	incomplete, pending := 0, 0
 	for i := range mine {
 		g := &mine[i].Group

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 var (
@@ -156,7 +157,7 @@ func (g *gauge) Write(out *dto.Metric) error {
 
 func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
-func (c *Collector) add(s *sums, e *workloads.Entry) {
+func (c *Collector) add(s *sums, e *rebalance.Entry) {
 	g := &e.Group
 	a, m := g.Actual(), g.Policy.Mix
 	pending, departing, _ := g.Counts()

@@ -30,6 +30,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 )
@@ -159,7 +160,7 @@ func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
 	assert.Equal(t, []any{noon.Add(3 * time.Hour), 0}, []any{at, undone}, "that was another time")
 }
 
-func staleEntry() workloads.Entry {
+func staleEntry() rebalance.Entry {
 	e := exact("web")
 	for i, s := range e.Group.Assignments {
 		s.Pod.Annotations = map[string]string{slotKey: "9", typeKey: s.Wants.String(), mixKey: "capacitymix/web", costKey: "-9"}
@@ -316,8 +317,8 @@ berth_mix_spot_storm `
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(storm+"0\n")), "nothing else")
 
 	moving := outOfMix("moving")
-	moving.Moves = make([]workloads.Move, 2)
-	moving.Placeholders = make([]workloads.Placeholder, 1)
+	moving.Moves = make([]rebalance.Move, 2)
+	moving.Placeholders = make([]rebalance.Placeholder, 1)
 	other := entry("other", od, sp, capacity.Unknown)
 	other.Mix = ""
 	other.Group.Assignments[0].Place, other.Group.Assignments[1].Place = clusterstate.Departing, clusterstate.Pending

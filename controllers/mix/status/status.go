@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
@@ -36,7 +35,7 @@ const (
 // mixes that govern pods which it selects, and the autoscalers. Until these were looked for, the conditions about them stay.
 // It is a pure function; times are those at which things were first seen, so the same state gives the same status.
 func compose(
-	cm *v1alpha1.CapacityMix, invalid error, mine []workloads.Entry, others []string, found *autoscaler.Found, now time.Time,
+	cm *v1alpha1.CapacityMix, invalid error, mine []rebalance.Entry, others []string, found *autoscaler.Found, now time.Time,
 ) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
 	slices.SortFunc(mine, byNeed)
@@ -78,8 +77,8 @@ func compose(
 }
 
 // byNeed sorts those out of their mix first, then by name.
-func byNeed(a, b workloads.Entry) int {
-	needs := func(e *workloads.Entry) int {
+func byNeed(a, b rebalance.Entry) int {
+	needs := func(e *rebalance.Entry) int {
 		if e.Group.Satisfied() && e.WrongSince.IsZero() {
 			return 1
 		}
@@ -97,7 +96,7 @@ func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
 }
 
 // workload is the status of one workload.
-func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
+func workload(e *rebalance.Entry) v1alpha1.WorkloadMix {
 	g := &e.Group
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
@@ -135,7 +134,7 @@ func some(names []string) string {
 func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // blocked is what keeps a workload from its mix, "" if nothing does.
-func blocked(e *workloads.Entry) (reason, message string) {
+func blocked(e *rebalance.Entry) (reason, message string) {
 	switch {
 	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove:
 		return "", ""
@@ -147,7 +146,7 @@ func blocked(e *workloads.Entry) (reason, message string) {
 
 // moving counts the replicas of a workload that were evicted and are about to be
 // replaced: an owner that has ended replaces none.
-func moving(e *workloads.Entry) int {
+func moving(e *rebalance.Entry) int {
 	if e.Group.Ended {
 		return 0
 	}
@@ -186,7 +185,7 @@ func accepted(invalid error, others []string) metav1.Condition {
 }
 
 // satisfied reports whether all workloads have exactly their mix.
-func satisfied(mine []workloads.Entry) metav1.Condition {
+func satisfied(mine []rebalance.Entry) metav1.Condition {
 	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact,
 		"all %d workloads have exactly their mix", len(mine))
 	if len(mine) == 0 {
@@ -220,7 +219,7 @@ func satisfied(mine []workloads.Entry) metav1.Condition {
 
 // topologySpreadHeld names the workloads whose hard topology spread holds for each capacity type on its own: a pod selects the type
 // of its slot once its gate is removed. ok is false where there is none.
-func topologySpreadHeld(mine []workloads.Entry) (c metav1.Condition, ok bool) {
+func topologySpreadHeld(mine []rebalance.Entry) (c metav1.Condition, ok bool) {
 	names := namesOf(mine, (*clusterstate.Group).SpreadsByType)
 	return condition(v1alpha1.ConditionTopologySpreadHeld, metav1.ConditionFalse, v1alpha1.ReasonSpreadByCapacityType,
 		"a topology spread constraint holds for each capacity type on its own, because its nodeAffinityPolicy is not Ignore; "+
@@ -230,7 +229,7 @@ func topologySpreadHeld(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 
 // spotAvailable reports whether replicas run on on-demand since spot nodes did not
 // come. ok is false where that cannot be: without the gate they borrow.
-func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
+func spotAvailable(mine []rebalance.Entry) (c metav1.Condition, ok bool) {
 	newest, replicas := fallback.Mark{}, 0
 	for i := range mine {
 		m, n := rebalance.FellBack(&mine[i].Group)
@@ -250,7 +249,7 @@ func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 }
 
 // rebalancing reports whether replicas are being moved, and if not, why.
-func rebalancing(mine []workloads.Entry) metav1.Condition {
+func rebalancing(mine []rebalance.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse}
 	var on []string
 	for i := range mine {
@@ -280,7 +279,7 @@ func rebalancing(mine []workloads.Entry) metav1.Condition {
 }
 
 // provisioning names the replicas for which placeholders hold capacity or request it.
-func provisioning(mine []workloads.Entry) (list []string) {
+func provisioning(mine []rebalance.Entry) (list []string) {
 	for _, e := range mine {
 		for _, h := range e.Placeholders {
 			state := "waits for a node of type " + h.Target.String()

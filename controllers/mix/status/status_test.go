@@ -42,9 +42,9 @@ const (
 
 // entry is a workload with a pod on slot i on the i-th type; slots 0 and 1 are
 // on-demand, 2 to 4 spot.
-func entry(name string, on ...capacity.Type) workloads.Entry {
+func entry(name string, on ...capacity.Type) rebalance.Entry {
 	m := split.New(70, 2)
-	e := workloads.Entry{Mix: "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+	e := rebalance.Entry{Mix: "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
 	e.Group = clusterstate.Group{
 		Key: policy.GroupKey{Namespace: "shop", ID: "uid-" + name}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
 		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: name, Revision: name + "-7d", UID: types.UID(name)},
@@ -58,7 +58,7 @@ func entry(name string, on ...capacity.Type) workloads.Entry {
 }
 
 // waiting is a workload whose last replicas are in a place.
-func waiting(e workloads.Entry, place clusterstate.Place, n int) workloads.Entry {
+func waiting(e rebalance.Entry, place clusterstate.Place, n int) rebalance.Entry {
 	for i := range n {
 		e.Group.Assignments[len(e.Group.Assignments)-1-i].Place = place
 	}
@@ -66,7 +66,7 @@ func waiting(e workloads.Entry, place clusterstate.Place, n int) workloads.Entry
 }
 
 // composeOf is compose with what a store has of all workloads of the namespace.
-func composeOf(cm *v1alpha1.CapacityMix, entries []workloads.Entry, now time.Time) v1alpha1.CapacityMixStatus {
+func composeOf(cm *v1alpha1.CapacityMix, entries []rebalance.Entry, now time.Time) v1alpha1.CapacityMixStatus {
 	b := workloads.NewStore()
 	_, selector, err := policy.FromCapacityMix(cm)
 	for _, e := range entries {
@@ -79,9 +79,9 @@ func composeOf(cm *v1alpha1.CapacityMix, entries []workloads.Entry, now time.Tim
 	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), nil, now)
 }
 
-func exact(name string) workloads.Entry { return entry(name, od, od, sp, sp, sp) }
+func exact(name string) rebalance.Entry { return entry(name, od, od, sp, sp, sp) }
 
-func outOfMix(name string) workloads.Entry {
+func outOfMix(name string) rebalance.Entry {
 	e := entry(name, od, od, od, sp, sp)
 	e.WrongSince = noon.Add(-time.Minute)
 	e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: "no room"}
@@ -102,7 +102,7 @@ func TestComposeReportsEachWorkload(t *testing.T) {
 	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
 	e.Group.Replicas = 6
 	e.Group.Assignments[4].Place = clusterstate.Departing
-	s := composeOf(mixOf(), []workloads.Entry{e}, noon)
+	s := composeOf(mixOf(), []rebalance.Entry{e}, noon)
 	since, retry := metav1.NewTime(time.Date(2026, 6, 1, 11, 59, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 6, 1, 12, 1, 0, 0, time.UTC))
 	assert.Equal(t, []v1alpha1.WorkloadMix{{
 		Kind: "Deployment", Name: "web", Revision: "web-7d", Replicas: 6,
@@ -113,7 +113,7 @@ func TestComposeReportsEachWorkload(t *testing.T) {
 	assert.Equal(t, int64(7), s.ObservedGeneration)
 	assert.Equal(t, []int32{1, 0}, []int32{s.WorkloadCount, s.SatisfiedCount})
 
-	s = composeOf(mixOf(), []workloads.Entry{exact("a"), exact("b"), e}, noon)
+	s = composeOf(mixOf(), []rebalance.Entry{exact("a"), exact("b"), e}, noon)
 	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 10, OnDemand: 6}, *s.Desired)
 	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 7, OnDemand: 7}, *s.Actual)
 	assert.Equal(t, []int32{3, 2}, []int32{s.WorkloadCount, s.SatisfiedCount})
@@ -122,10 +122,10 @@ func TestComposeReportsEachWorkload(t *testing.T) {
 func TestConditions(t *testing.T) {
 	moving := outOfMix("web")
 	for i := range 6 {
-		moving.Moves = append(moving.Moves, workloads.Move{Name: fmt.Sprintf("web-%d", 6-i)})
+		moving.Moves = append(moving.Moves, rebalance.Move{Name: fmt.Sprintf("web-%d", 6-i)})
 	}
 	asking := outOfMix("web")
-	asking.Placeholders = []workloads.Placeholder{
+	asking.Placeholders = []rebalance.Placeholder{
 		{Name: "holder-b", ReplicaName: "web-b", Waits: "DisruptionBudget: none allowed", Holder: rebalance.Holder{Target: sp, Running: true}}, {Name: "holder-a", ReplicaName: "web-a", Holder: rebalance.Holder{Target: od}},
 	}
 	unknown := entry("web", od, od, sp, sp, capacity.Unknown)
@@ -138,27 +138,27 @@ func TestConditions(t *testing.T) {
 	type want struct{ status, reason, message string }
 	tests := map[string]struct {
 		mix     *v1alpha1.CapacityMix
-		entries []workloads.Entry
+		entries []rebalance.Entry
 		of      string
 		want    want
 	}{
 		"a mix that governs nothing is satisfied":   {mixOf(), nil, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonNoWorkloads, "the mix governs no pods"}},
 		"a mix that governs nothing moves nothing":  {mixOf(), nil, v1alpha1.ConditionRebalancing, want{"False", "OnTarget", "no replica has to move"}},
-		"pods that have no node":                    {mixOf(), []workloads.Entry{exact("a"), waiting(exact("b"), clusterstate.Pending, 3)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonPodsPending, "no replica is being moved; replicas without a node: 3"}},
-		"pods that go":                              {mixOf(), []workloads.Entry{waiting(exact("b"), clusterstate.Departing, 1)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonWaiting, "no replica is being moved; workloads that are not complete: 1"}},
-		"what blocks goes before pods without node": {mixOf(), []workloads.Entry{waiting(exact("a"), clusterstate.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
+		"pods that have no node":                    {mixOf(), []rebalance.Entry{exact("a"), waiting(exact("b"), clusterstate.Pending, 3)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonPodsPending, "no replica is being moved; replicas without a node: 3"}},
+		"pods that go":                              {mixOf(), []rebalance.Entry{waiting(exact("b"), clusterstate.Departing, 1)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonWaiting, "no replica is being moved; workloads that are not complete: 1"}},
+		"what blocks goes before pods without node": {mixOf(), []rebalance.Entry{waiting(exact("a"), clusterstate.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
 		"a mix is accepted":                         {mixOf(), nil, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
-		"all is as it should be":                    {mixOf(), []workloads.Entry{exact("a"), exact("b")}, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonExact, "all 2 workloads have exactly their mix"}},
-		"a workload is out of its mix":              {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 2 workloads: Deployment b (b-7d) has 2 spot / 3 on-demand, desired 3 / 2"}},
-		"a node is of unknown type":                 {mixOf(), []workloads.Entry{unknown}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 1 workloads: Deployment web (web-7d) has 2 spot / 2 on-demand, desired 3 / 2, 1 on nodes of unknown type"}},
-		"three are named of many":                   {mixOf(), []workloads.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, desired 3 / 2"}},
-		"what blocks is the reason":                 {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
-		"replicas are being moved":                  {mixOf(), []workloads.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
-		"capacity is requested":                     {mixOf(), []workloads.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds the capacity: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
-		"a replica being moved is more than room":   {mixOf(), []workloads.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
-		"older mixes govern its pods":               {mixOf(), []workloads.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
-		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []workloads.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
-		"annotations take pods out without dispute": {mixOf(), []workloads.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
+		"all is as it should be":                    {mixOf(), []rebalance.Entry{exact("a"), exact("b")}, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonExact, "all 2 workloads have exactly their mix"}},
+		"a workload is out of its mix":              {mixOf(), []rebalance.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 2 workloads: Deployment b (b-7d) has 2 spot / 3 on-demand, desired 3 / 2"}},
+		"a node is of unknown type":                 {mixOf(), []rebalance.Entry{unknown}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 1 workloads: Deployment web (web-7d) has 2 spot / 2 on-demand, desired 3 / 2, 1 on nodes of unknown type"}},
+		"three are named of many":                   {mixOf(), []rebalance.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, desired 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, desired 3 / 2"}},
+		"what blocks is the reason":                 {mixOf(), []rebalance.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
+		"replicas are being moved":                  {mixOf(), []rebalance.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"capacity is requested":                     {mixOf(), []rebalance.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds the capacity: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
+		"a replica being moved is more than room":   {mixOf(), []rebalance.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"older mixes govern its pods":               {mixOf(), []rebalance.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
+		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []rebalance.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
+		"annotations take pods out without dispute": {mixOf(), []rebalance.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"a spec that cannot be used":                {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 150 }), nil, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonInvalid, "spec.spotPercent: 150 is not between 0 and 100"}},
 	}
 	c := accepted(errTooMany, []string{"older"})
@@ -177,12 +177,12 @@ func TestConditions(t *testing.T) {
 
 func TestAMoveUnderWayIsNotBlocked(t *testing.T) {
 	e := outOfMix("web")
-	e.Moves = []workloads.Move{{Name: "web-2"}}
-	assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
+	e.Moves = []rebalance.Move{{Name: "web-2"}}
+	assert.Nil(t, composeOf(mixOf(), []rebalance.Entry{e}, noon).Workloads[0].Blocked)
 	for _, r := range []*rebalance.Reason{nil, rebalance.ReasonMove, rebalance.ReasonOnTarget} {
 		e = outOfMix("web")
 		e.Verdict.Reason = r
-		assert.Nil(t, composeOf(mixOf(), []workloads.Entry{e}, noon).Workloads[0].Blocked)
+		assert.Nil(t, composeOf(mixOf(), []rebalance.Entry{e}, noon).Workloads[0].Blocked)
 	}
 }
 
@@ -197,7 +197,7 @@ func stored(t require.TestingT, s v1alpha1.CapacityMixStatus) v1alpha1.CapacityM
 	return back
 }
 
-func drawEntry(t *rapid.T, i int) workloads.Entry {
+func drawEntry(t *rapid.T, i int) rebalance.Entry {
 	e := entry(fmt.Sprintf("w%d", rapid.IntRange(0, 3).Draw(t, "name")), rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od, capacity.Unknown}), 0, 6).Draw(t, "on")...)
 	e.Group.Key.ID = fmt.Sprint(i)
 	e.Mix = rapid.SampledFrom([]string{"web", "web", "web", "other", ""}).Draw(t, "mix")
@@ -211,7 +211,7 @@ func drawEntry(t *rapid.T, i int) workloads.Entry {
 		e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "moves") {
-		e.Moves = append(e.Moves, workloads.Move{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "moved")})
+		e.Moves = append(e.Moves, rebalance.Move{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "moved")})
 	}
 	return e
 }
@@ -219,7 +219,7 @@ func drawEntry(t *rapid.T, i int) workloads.Entry {
 // Otherwise the controller would write indefinitely what is there already.
 func TestWhatWasWrittenComparesEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var entries []workloads.Entry
+		var entries []rebalance.Entry
 		for i := range rapid.IntRange(0, 8).Draw(t, "entries") {
 			entries = append(entries, drawEntry(t, i))
 		}
@@ -241,21 +241,21 @@ func TestWhatWasWrittenComparesEqual(t *testing.T) {
 
 func TestConditionsKeepTheTimeOfTheirLastChange(t *testing.T) {
 	cm := mixOf()
-	cm.Status = stored(t, composeOf(cm, []workloads.Entry{exact("a")}, noon))
+	cm.Status = stored(t, composeOf(cm, []rebalance.Entry{exact("a")}, noon))
 	began := metav1.NewTime(noon.Truncate(time.Second))
-	later := composeOf(cm, []workloads.Entry{exact("a"), exact("b")}, noon.Add(time.Hour))
+	later := composeOf(cm, []rebalance.Entry{exact("a"), exact("b")}, noon.Add(time.Hour))
 	for _, c := range later.Conditions {
 		assert.True(t, began.Equal(&c.LastTransitionTime), "%s: the status did not change, only the message", c.Type)
 	}
 	before := cm.DeepCopy()
-	later = composeOf(cm, []workloads.Entry{outOfMix("a")}, noon.Add(time.Hour))
+	later = composeOf(cm, []rebalance.Entry{outOfMix("a")}, noon.Add(time.Hour))
 	assert.Equal(t, before, cm, "the object of the cache is not changed")
 	c := meta.FindStatusCondition(later.Conditions, v1alpha1.ConditionSatisfied)
 	assert.Equal(t, noon.Add(time.Hour), c.LastTransitionTime.Time)
 }
 
 func TestTheListIsBoundedAndUnsatisfiedComeFirst(t *testing.T) {
-	var entries []workloads.Entry
+	var entries []rebalance.Entry
 	for i := range 70 {
 		name := fmt.Sprintf("w%02d", i)
 		if i%10 == 9 {
@@ -282,7 +282,7 @@ func TestNumberStaysInTheRangeOfTheAPI(t *testing.T) {
 }
 
 func TestTheStatusReportsThatSpotIsNotAvailable(t *testing.T) {
-	fell := func(e workloads.Entry, slot int, mark string) {
+	fell := func(e rebalance.Entry, slot int, mark string) {
 		p := e.Group.Assignments[slot].Pod
 		p.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(p.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}
 	}
@@ -293,17 +293,17 @@ func TestTheStatusReportsThatSpotIsNotAvailable(t *testing.T) {
 	gated.Group.Gated = true
 
 	cm := mixOf()
-	cm.Status = composeOf(cm, []workloads.Entry{exact("web")}, noon)
+	cm.Status = composeOf(cm, []rebalance.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "pods without the gate borrow")
-	cm.Status = composeOf(cm, []workloads.Entry{gated}, noon)
+	cm.Status = composeOf(cm, []rebalance.Entry{gated}, noon)
 	assert.True(t, meta.IsStatusConditionTrue(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable))
-	cm.Status = composeOf(cm, []workloads.Entry{gated, one, other}, noon)
+	cm.Status = composeOf(cm, []rebalance.Entry{gated, one, other}, noon)
 	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable)
 	require.NotNil(t, c)
 	assert.EqualValues(t, "False", c.Status)
 	assert.Equal(t, v1alpha1.ReasonFallback, c.Reason)
 	assert.Equal(t, "spot nodes did not come; replicas limited to on-demand: 3; spot is tried again from 2026-06-01T12:30:00Z on", c.Message)
-	cm.Status = composeOf(cm, []workloads.Entry{exact("web")}, noon)
+	cm.Status = composeOf(cm, []rebalance.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "and it does not stay")
 }
 
@@ -311,13 +311,13 @@ func TestASpreadThatHoldsForEachTypeIsReported(t *testing.T) {
 	uneven := gatedEntry("a")
 	uneven.Group.SpreadByType = true
 	cm := mixOf()
-	cm.Status = compose(cm, nil, []workloads.Entry{uneven, gatedEntry("b")}, nil, nil, noon)
+	cm.Status = compose(cm, nil, []rebalance.Entry{uneven, gatedEntry("b")}, nil, nil, noon)
 	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld)
 	require.NotNil(t, c)
 	assert.Equal(t, metav1.ConditionFalse, c.Status)
 	assert.Equal(t, v1alpha1.ReasonSpreadByCapacityType, c.Reason)
 	assert.Equal(t, "a topology spread constraint holds for each capacity type on its own, because its nodeAffinityPolicy is not Ignore; "+
 		"workloads: 1 of 2: Deployment a (a-7d)", c.Message)
-	cm.Status = compose(cm, nil, []workloads.Entry{gatedEntry("a"), gatedEntry("b")}, nil, nil, noon)
+	cm.Status = compose(cm, nil, []rebalance.Entry{gatedEntry("a"), gatedEntry("b")}, nil, nil, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld))
 }

@@ -31,7 +31,7 @@ type Store struct {
 // namespace has the entries of one namespace, indexed by mix: a namespace can have a thousand mixes, and the status of each
 // is composed alone.
 type namespace struct {
-	entries map[policy.GroupKey]*Entry
+	entries map[policy.GroupKey]*rebalance.Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
 	governed, selected map[string]map[policy.GroupKey]struct{}
 	// moves counts the replicas being moved by mix, placeholders included.
@@ -47,7 +47,7 @@ func NewStore() *Store {
 }
 
 // Get returns the entry of a group.
-func (s *Store) Get(key policy.GroupKey) (e Entry, ok bool) {
+func (s *Store) Get(key policy.GroupKey) (e rebalance.Entry, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if found := s.entry(key); found != nil {
@@ -57,7 +57,7 @@ func (s *Store) Get(key policy.GroupKey) (e Entry, ok bool) {
 }
 
 // entry returns nil if there is none. s.mu is held.
-func (s *Store) entry(key policy.GroupKey) *Entry {
+func (s *Store) entry(key policy.GroupKey) *rebalance.Entry {
 	if n := s.namespaces[key.Namespace]; n != nil {
 		return n.entries[key]
 	}
@@ -66,7 +66,7 @@ func (s *Store) entry(key policy.GroupKey) *Entry {
 
 // Settled reports whether a group has an entry, and whether that is settled and is about this version of the group and of
 // its mix.
-func (s *Store) Settled(g *clusterstate.Group, spec Version) (settled, known bool) {
+func (s *Store) Settled(g *clusterstate.Group, spec rebalance.Version) (settled, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	e := s.entry(g.Key)
@@ -87,16 +87,16 @@ func (s *Store) Len(namespace string) int {
 }
 
 // Namespace returns the entries of a namespace, in no order.
-func (s *Store) Namespace(namespace string) []Entry {
-	return s.pick(namespace, func(*Entry) bool { return true })
+func (s *Store) Namespace(namespace string) []rebalance.Entry {
+	return s.pick(namespace, func(*rebalance.Entry) bool { return true })
 }
 
 // Unsettled returns the entries of a namespace that are not settled, in no order.
-func (s *Store) Unsettled(namespace string) []Entry {
-	return s.pick(namespace, func(e *Entry) bool { return !e.Settled() })
+func (s *Store) Unsettled(namespace string) []rebalance.Entry {
+	return s.pick(namespace, func(e *rebalance.Entry) bool { return !e.Settled() })
 }
 
-func (s *Store) pick(namespace string, which func(*Entry) bool) (list []Entry) {
+func (s *Store) pick(namespace string, which func(*rebalance.Entry) bool) (list []rebalance.Entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
@@ -110,7 +110,7 @@ func (s *Store) pick(namespace string, which func(*Entry) bool) (list []Entry) {
 }
 
 // OfMix returns the entries that a CapacityMix governs, in no order.
-func (s *Store) OfMix(namespace, mix string) (list []Entry) {
+func (s *Store) OfMix(namespace, mix string) (list []rebalance.Entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
@@ -139,10 +139,10 @@ func (s *Store) Others(namespace, mix string) (names []string) {
 }
 
 // All returns every entry, in no order.
-func (s *Store) All() []Entry {
+func (s *Store) All() []rebalance.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var all []Entry
+	var all []rebalance.Entry
 	for _, n := range s.namespaces {
 		for _, e := range n.entries {
 			all = append(all, *e)
@@ -159,7 +159,7 @@ func (s *Store) Namespaces() []string {
 }
 
 // Put adds or replaces the entry of a group.
-func (s *Store) Put(e Entry) {
+func (s *Store) Put(e rebalance.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := e.Group.Key
@@ -186,7 +186,7 @@ func (s *Store) namespace(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
 		n = &namespace{
-			entries: map[policy.GroupKey]*Entry{}, moves: map[string]int{},
+			entries: map[policy.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
 			governed: map[string]map[policy.GroupKey]struct{}{}, selected: map[string]map[policy.GroupKey]struct{}{},
 		}
 		s.namespaces[name] = n
@@ -209,7 +209,7 @@ func (s *Store) Delete(key policy.GroupKey) {
 }
 
 // remove takes an entry out of the indexes; nil is none. s.mu is held.
-func (s *Store) remove(n *namespace, e *Entry) {
+func (s *Store) remove(n *namespace, e *rebalance.Entry) {
 	if e == nil {
 		return
 	}
@@ -222,8 +222,8 @@ func (s *Store) remove(n *namespace, e *Entry) {
 	}
 }
 
-func (s *Store) count(n *namespace, e *Entry, sign int) {
-	moves, of := sign*e.InFlight(), e.standing()
+func (s *Store) count(n *namespace, e *rebalance.Entry, sign int) {
+	moves, of := sign*e.InFlight(), e.Standing()
 	n.standing.Fresh, n.standing.Slow = n.standing.Fresh+sign*of.Fresh, n.standing.Slow+sign*of.Slow
 	s.total.Fresh, s.total.Slow = s.total.Fresh+sign*of.Fresh, s.total.Slow+sign*of.Slow
 	if e.Verdict.Reason == rebalance.ReasonClusterBudget {
@@ -273,10 +273,10 @@ type Budgets struct {
 }
 
 // Budgets counts as if the entry were in the store: what is decided about a workload is stored once, at the end.
-func (s *Store) Budgets(e *Entry) Budgets {
+func (s *Store) Budgets(e *rebalance.Entry) Budgets {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	of := e.standing()
+	of := e.Standing()
 	mine := rebalance.Standing{Namespace: e.Group.Key.Namespace, Fresh: of.Fresh, Slow: of.Slow}
 	b := Budgets{Mix: e.InFlight()}
 	if n := s.namespaces[e.Group.Key.Namespace]; n != nil {
@@ -285,7 +285,7 @@ func (s *Store) Budgets(e *Entry) Budgets {
 			b.Mix += n.moves[e.Mix]
 		}
 		if old := n.entries[e.Group.Key]; old != nil {
-			was := old.standing()
+			was := old.Standing()
 			mine.Fresh, mine.Slow = mine.Fresh-was.Fresh, mine.Slow-was.Slow
 			if e.Mix != "" && old.Mix == e.Mix {
 				b.Mix -= old.InFlight()

@@ -21,15 +21,15 @@ import (
 func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := workloads.NewStore()
-		model := map[policy.GroupKey]workloads.Entry{}
+		model := map[policy.GroupKey]rebalance.Entry{}
 		namespaces, mixes := []string{"a", "b"}, []string{"", "m", "n"}
 		text := func(label string, of []string) string { return rapid.SampledFrom(of).Draw(t, label) }
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
-				var e workloads.Entry
+				var e rebalance.Entry
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
-				e.Mix, e.Moves = text("mix", mixes), make([]workloads.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
-				e.Placeholders = make([]workloads.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
+				e.Mix, e.Moves = text("mix", mixes), make([]rebalance.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
+				e.Placeholders = make([]rebalance.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
 				e.Verdict.Reason = rapid.SampledFrom([]*rebalance.Reason{rebalance.ReasonOnTarget, rebalance.ReasonNotReady, rebalance.ReasonClusterBudget}).Draw(t, "reason")
 				for i := range e.Moves {
 					e.Moves[i].Slow = rapid.Bool().Draw(t, "slow")
@@ -49,7 +49,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				cluster, fresh := 0, 0
-				var all []workloads.Entry
+				var all []rebalance.Entry
 				for key, e := range model {
 					got, ok := b.Get(key)
 					require.True(t, ok)
@@ -67,7 +67,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 				waits := 0
 				var there []string
 				for _, ns := range namespaces {
-					of := func(which func(workloads.Entry) bool) (list []workloads.Entry) {
+					of := func(which func(rebalance.Entry) bool) (list []rebalance.Entry) {
 						for key, e := range model {
 							if key.Namespace == ns && which(e) {
 								list = append(list, e)
@@ -76,7 +76,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 						return list
 					}
 					for _, m := range mixes {
-						mine := of(func(e workloads.Entry) bool { return e.Mix == m })
+						mine := of(func(e rebalance.Entry) bool { return e.Mix == m })
 						require.ElementsMatch(t, mine, b.OfMix(ns, m))
 						ofMix := 0
 						for _, e := range mine {
@@ -93,32 +93,32 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 							require.Equal(t, alone, b.Budgets(&mine[i]).Mix)
 						}
 						others := map[string]bool{}
-						for _, e := range of(func(e workloads.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
+						for _, e := range of(func(e rebalance.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
 							others[e.Mix] = true
 						}
 						require.Equal(t, slices.Sorted(maps.Keys(others)), b.Others(ns, m))
 					}
-					counts := of(func(e workloads.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
+					counts := of(func(e rebalance.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
 					total, here, wait := b.Contention(ns)
 					require.Equal(t, []int{cluster, len(counts)}, []int{total, here})
 					waits += here
 					require.GreaterOrEqual(t, wait, waits)
 					slow := 0
-					for _, e := range of(func(workloads.Entry) bool { return true }) {
+					for _, e := range of(func(rebalance.Entry) bool { return true }) {
 						for _, m := range e.Moves {
 							if m.Slow {
 								slow++
 							}
 						}
 					}
-					all := of(func(workloads.Entry) bool { return true })
+					all := of(func(rebalance.Entry) bool { return true })
 					require.Equal(t, fresh+slow, b.Budgets(entryOf(ns, "")).InFlight)
 					for i := range all {
 						require.Equal(t, fresh+slow, b.Budgets(&all[i]).InFlight, "it counts once")
 					}
 					require.ElementsMatch(t, all, b.Namespace(ns))
 					require.Equal(t, len(all), b.Len(ns))
-					require.ElementsMatch(t, of(func(e workloads.Entry) bool { return !e.Settled() }), b.Unsettled(ns))
+					require.ElementsMatch(t, of(func(e rebalance.Entry) bool { return !e.Settled() }), b.Unsettled(ns))
 					if len(all) > 0 {
 						there = append(there, ns)
 					}
@@ -130,8 +130,8 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 }
 
 // entryOf is a workload that is not in the store.
-func entryOf(namespace, mix string) *workloads.Entry {
-	e := &workloads.Entry{Mix: mix}
+func entryOf(namespace, mix string) *rebalance.Entry {
+	e := &rebalance.Entry{Mix: mix}
 	e.Group.Key = policy.GroupKey{Namespace: namespace, ID: "none"}
 	return e
 }
@@ -151,27 +151,27 @@ func TestTheStoreKeepsItsFlags(t *testing.T) {
 // What is not settled may change by itself.
 func TestASettledEntryChangesOnlyWithItsInputs(t *testing.T) {
 	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Version: 3}
-	spec := workloads.Version{UID: "mix", Generation: 1}
+	spec := rebalance.Version{UID: "mix", Generation: 1}
 	tests := map[string]struct {
-		change func(*workloads.Entry)
+		change func(*rebalance.Entry)
 		want   bool
 	}{
-		"it satisfies its mix":               {func(*workloads.Entry) {}, true},
-		"a replica has to move":              {func(e *workloads.Entry) { e.Verdict.Reason = rebalance.ReasonInsufficientCapacity }, false},
-		"nothing was decided":                {func(e *workloads.Entry) { e.Verdict.Reason = nil }, false},
-		"a replica is being moved":           {func(e *workloads.Entry) { e.Moves = make([]workloads.Move, 1) }, false},
-		"a placeholder requests room":        {func(e *workloads.Entry) { e.Placeholders = make([]workloads.Placeholder, 1) }, false},
-		"a replica is held back for a while": {func(e *workloads.Entry) { e.Held = map[string]workloads.Hold{"uid": {}} }, false},
-		"the group is another":               {func(e *workloads.Entry) { e.Group.Version = 2 }, false},
-		"the mix is another":                 {func(e *workloads.Entry) { e.Spec.UID = "new" }, false},
-		"the mix was changed":                {func(e *workloads.Entry) { e.Spec.Generation = 0 }, false},
+		"it satisfies its mix":               {func(*rebalance.Entry) {}, true},
+		"a replica has to move":              {func(e *rebalance.Entry) { e.Verdict.Reason = rebalance.ReasonInsufficientCapacity }, false},
+		"nothing was decided":                {func(e *rebalance.Entry) { e.Verdict.Reason = nil }, false},
+		"a replica is being moved":           {func(e *rebalance.Entry) { e.Moves = make([]rebalance.Move, 1) }, false},
+		"a placeholder requests room":        {func(e *rebalance.Entry) { e.Placeholders = make([]rebalance.Placeholder, 1) }, false},
+		"a replica is held back for a while": {func(e *rebalance.Entry) { e.Held = map[string]rebalance.Hold{"uid": {}} }, false},
+		"the group is another":               {func(e *rebalance.Entry) { e.Group.Version = 2 }, false},
+		"the mix is another":                 {func(e *rebalance.Entry) { e.Spec.UID = "new" }, false},
+		"the mix was changed":                {func(e *rebalance.Entry) { e.Spec.Generation = 0 }, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := workloads.NewStore()
 			settled, known := b.Settled(g, spec)
 			assert.False(t, settled || known)
-			e := workloads.Entry{Group: *g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+			e := rebalance.Entry{Group: *g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
 			tc.change(&e)
 			b.Put(e)
 			settled, known = b.Settled(g, spec)

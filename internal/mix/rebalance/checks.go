@@ -16,7 +16,7 @@ import (
 type subject struct {
 	*Input
 	clusterstate.Assignment
-	// target is the type that the replacement of the replica will want.
+	// target is the type of the slot that the replacement of the replica will claim.
 	target capacity.Type
 }
 

@@ -181,7 +181,7 @@ func crossesNamespaces(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }
 
-// outside says how a pod breaks a limit, "" if it does not.
+// outside returns how a pod breaks a limit, "" if it does not.
 func outside(pod *corev1.Pod, limit *corev1.LimitRangeItem) string {
 	switch limit.Type {
 	case corev1.LimitTypePod:

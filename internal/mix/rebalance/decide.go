@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rebalance decides which replica may move to the capacity type that
-// its mix wants, and why not, from values alone: it reads no API and no clock.
+// its mix requires, and why not, from values alone: it reads no API and no clock.
 //
 // The decision is a chain of checks (checks.go), each with a reason (reasons.go). The first checks are about the workload as a
 // whole, the others about each replica. The scheduler's own filters (internal/mix/simulation) must then prove capacity for a
@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// Mode says what is done about a verdict to move.
+// Mode is what is done about a verdict to move.
 type Mode string
 
 // Modes, as in CapacityMix.
@@ -29,7 +29,7 @@ const (
 	Off    Mode = "Off"
 )
 
-// Settings are what a mix asks of the rebalancer.
+// Settings are how the replicas of a mix are moved.
 type Settings struct {
 	Mode Mode
 	// MaxConcurrent is how many of the mix's replicas may be being moved at the same time.
@@ -37,7 +37,7 @@ type Settings struct {
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
 	Windows       Windows
-	// Provisioning says where the capacity for a replacement comes from.
+	// Provisioning is where the capacity for a replacement comes from.
 	Provisioning Provisioning
 }
 
@@ -86,7 +86,7 @@ type Input struct {
 	Budgets []DisruptionBudget
 	// MayFit reports whether some node of the type has free capacity by plain numbers. False is certain.
 	MayFit func(t capacity.Type, p *clusterstate.Pod) bool
-	// Skip leaves replicas out, by UID, and says why: those for which capacity could not be proven.
+	// Skip leaves replicas out, by UID, with the verdict about each: those for which capacity could not be proven.
 	Skip map[string]Verdict
 	// placeless: capacity is not looked for, because a placeholder requests it.
 	placeless bool
@@ -98,7 +98,7 @@ type Verdict struct {
 	Message string
 	// Pod is the replica concerned; nil where it is about the workload.
 	Pod *clusterstate.Pod
-	// Target is the type that the replacement will want; set with ReasonMove and the reasons about capacity.
+	// Target is the type of the slot that the replacement will claim; set with ReasonMove and the reasons about capacity.
 	Target capacity.Type
 	// RetryAt is when time alone will have changed the verdict; zero: something else has to happen.
 	RetryAt time.Time
@@ -106,7 +106,7 @@ type Verdict struct {
 
 // Choose returns which replica of a group moves next, or why none does, as if
 // the mix had the mode Evict and the controller no --dry-run: what would be moved
-// is found out in the same way. Effect says what is done about it.
+// is found out in the same way. Effect returns what is done about it.
 func Choose(in *Input) Verdict {
 	var refusal *Verdict
 	var next time.Time
@@ -175,7 +175,7 @@ func substitutes(g clusterstate.Group, wrong []clusterstate.Assignment) (list []
 	return list
 }
 
-// Effect says what is done about a replica that may move.
+// Effect returns what is done about a replica that may move.
 func (in *Input) Effect(v Verdict) Verdict {
 	switch {
 	case v.Reason != ReasonMove:
@@ -208,7 +208,7 @@ func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
 	return lowestFree(g, victim.Pod.UID)
 }
 
-// lowestFree is the lowest slot of a group that no one but one pod holds.
+// lowestFree is the lowest slot of a group that no pod holds but the one given.
 func lowestFree(g clusterstate.Group, without types.UID) int {
 	taken := takenBy(&g)
 	for _, s := range g.Assignments {

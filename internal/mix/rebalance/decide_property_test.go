@@ -25,7 +25,7 @@ type simPod struct {
 	on      capacity.Type
 	place   clusterstate.Place
 	ready   bool
-	// evicted pods are gone, but the watch has not said so yet.
+	// evicted pods are gone, but the watch has not shown it yet.
 	evicted bool
 }
 
@@ -110,7 +110,7 @@ func (s *sim) evict(uid types.UID) {
 	s.moves++
 }
 
-// vanish lets the watch say that the first evicted pod is gone: its
+// vanish lets the watch show that the first evicted pod is gone: its
 // replacement is there, and claims the lowest free slot.
 func (s *sim) vanish() bool {
 	old := s.pick(func(p *simPod) bool { return p.evicted })
@@ -253,7 +253,7 @@ func TestWithFreeSlotsEveryMoveGainsAndNoGainHidesNone(t *testing.T) {
 }
 
 // With several being moved at once the replacements are counted on the slots
-// that they will claim, so no one is moved without success.
+// that they will claim, so no replica is moved without success.
 func TestParallelMovesWithFreeSlotsAreNotMoreThanSequentialOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.SliceOfNDistinct(rapid.IntRange(0, 20), 0, 12, rapid.ID).Draw(t, "slots")
@@ -266,7 +266,7 @@ func TestParallelMovesWithFreeSlotsAreNotMoreThanSequentialOnes(t *testing.T) {
 	})
 }
 
-func TestGrowthMovesNobody(t *testing.T) {
+func TestGrowthMovesNoReplica(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &sim{t: t, m: drawMix(t)}
 		for i := range rapid.IntRange(0, 30).Draw(t, "replicas") {
@@ -283,9 +283,9 @@ func TestGrowthMovesNobody(t *testing.T) {
 	})
 }
 
-// A replica that is gone without a replacement, because of missing quota say, makes
-// no other user move.
-func TestMissingReplicasMoveNobody(t *testing.T) {
+// A replica that is gone without a replacement, for example because of a missing quota,
+// makes no other replica move.
+func TestMissingReplicasMoveNoReplica(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "replicas")
 		s := &sim{t: t, m: drawMix(t)}

@@ -237,7 +237,7 @@ func TestEveryCauseHasItsReason(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatNothingKeepsMoves(t *testing.T) {
+func TestAReplicaWithoutACauseMoves(t *testing.T) {
 	in := outOfMix()
 	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
@@ -247,7 +247,7 @@ func TestAReplicaThatNothingKeepsMoves(t *testing.T) {
 	assert.Zero(t, v.RetryAt)
 }
 
-func TestNothingElseIsAskedOfAGroupThatHasItsMix(t *testing.T) {
+func TestAGroupThatHasItsMixIsOnTarget(t *testing.T) {
 	in := outOfMix()
 	in.Group = groupOn(split.New(70, 2), od, od, sp, sp, sp)
 	for _, c := range causes {
@@ -258,7 +258,7 @@ func TestNothingElseIsAskedOfAGroupThatHasItsMix(t *testing.T) {
 	assert.Equal(t, rebalance.Verdict{Reason: rebalance.ReasonOnTarget}, decide(in))
 }
 
-func TestOfAnyTwoCausesTheFirstInTheChainSpeaks(t *testing.T) {
+func TestTheFirstOfTwoCausesIsTheReason(t *testing.T) {
 	for i, first := range causes {
 		for _, second := range causes[i+1:] {
 			if changesGroup(first) || changesGroup(second) {
@@ -354,7 +354,7 @@ func TestAReplicaThatIsKeptDoesNotKeepTheNext(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonLocalStorage, decide(in).Reason, "the first of them speaks where none may move")
 }
 
-func TestPendingAndDepartingReplicasKeepNobodyAndAreNotMoved(t *testing.T) {
+func TestPendingAndDepartingReplicasNeitherMoveNorBlock(t *testing.T) {
 	in := outOfMix()
 	in.Group.Assignments[4].Place, in.Group.Assignments[4].Pod.Ready = clusterstate.Pending, false
 	in.Group.Assignments[4].On = in.Group.Assignments[4].Wants
@@ -389,7 +389,7 @@ func TestAReplicaOnANodeOfUnknownTypeGoesToTheTypeOfItsSlot(t *testing.T) {
 	assert.Equal(t, "pod web-1 moves from unknown to on-demand", v.Message)
 }
 
-// Pods of a rollout that are not available do not stand in the group of the old revision.
+// Pods of a rollout that are not available are not in the group of the old revision.
 func TestNothingIsEvictedFromARolloutAtItsMaxUnavailable(t *testing.T) {
 	for _, tc := range []struct {
 		rollout clusterstate.Rollout

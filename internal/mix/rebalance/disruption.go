@@ -16,9 +16,9 @@ import (
 // maxNames is how many budgets a message names; a message ends up in a status, which is bounded.
 const maxNames = 3
 
-// DisruptionBudget is what a PodDisruptionBudget says about evictions. Build it with FromPDB.
+// DisruptionBudget is what a PodDisruptionBudget allows. Build it with FromPDB.
 type DisruptionBudget struct {
-	// Name is the name of the PodDisruptionBudget, in the namespace of the pods. UID and Generation tell a changed one.
+	// Name is the name of the PodDisruptionBudget, in the namespace of the pods. UID and Generation identify its spec.
 	Name       string
 	UID        types.UID
 	Generation int64
@@ -29,7 +29,7 @@ type DisruptionBudget struct {
 	// Observed is whether the disruption controller has seen the present spec. If not, Allowed and the figures below
 	// are those of an older one.
 	Observed bool
-	// UnhealthyAlwaysAllow is whether pods that are not ready may go whatever the figures say
+	// UnhealthyAlwaysAllow is whether pods that are not ready may go whatever the figures are
 	// (unhealthyPodEvictionPolicy: AlwaysAllow).
 	UnhealthyAlwaysAllow bool
 	// Healthy, Desired and Expected are numbers of pods: ready ones, ready ones that the budget requests, and all that

@@ -19,7 +19,7 @@ import (
 // maxRequirements bounds a selector, which is part of a URL.
 const maxRequirements = 8
 
-// SelectorOf returns labels that all pods of a group have: who lists by them finds every pod that the group knows.
+// SelectorOf returns labels that all pods of a group have: a list by them has every pod of the group.
 func SelectorOf(g *clusterstate.Group) labels.Selector {
 	if len(g.Assignments) == 0 {
 		return labels.Everything()
@@ -44,7 +44,7 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 	return ref != nil && string(ref.UID) == g.Key.ID
 }
 
-// Differs says how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
+// Differs returns how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
 // every replica that counts must be there, on its node and as available as before, and every pod that is there must be known.
 // Pods being moved do not count, and as many new ones may be their replacements. It returns "" for nothing.
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
@@ -72,7 +72,7 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 	return ""
 }
 
-// changedSince says how a replica stands otherwise than it is known; now is nil where it is gone.
+// changedSince returns how a replica differs from its record; now is nil where it is gone.
 func changedSince(g *clusterstate.Group, known *clusterstate.Pod, now *corev1.Pod) string {
 	since, ready := readySince(now)
 	switch {

@@ -85,7 +85,7 @@ func TestAPodThatWasNotReadyMeanwhileDiffersWithMinReadySeconds(t *testing.T) {
 }
 
 // Whatever happened that no watch has shown: where nothing differs, there are as many Ready replicas as the decision counts.
-func TestWhereNothingDiffersAsManyAreReady(t *testing.T) {
+func TestEqualViewsHaveAsManyReadyReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var seen, live []corev1.Pod
 		for i := range rapid.IntRange(0, 6).Draw(t, "pods") {

@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // Bounds of what is recorded. They keep the object far below the limit of the API server, whatever tenants do.
@@ -22,7 +26,7 @@ const (
 	maxReplicas     = 1 << 20
 )
 
-// Record is what a new leader has to know of a workload so that it hurts it no more than this one would: the moves that are
+// Record is what a new leader must have of a workload so that it disrupts it no more than this one would: the moves that are
 // under way, how many pods must be back, and when the next move may be tried.
 type Record struct {
 	Namespace string `json:"namespace"`
@@ -52,10 +56,48 @@ type RecordedMove struct {
 	Newest int64  `json:"newest,omitempty"`
 }
 
-// Worth reports whether a record says anything.
+// RecordOf is what is to be recorded of a workload.
+func RecordOf(e *Entry, now time.Time) Record {
+	w := e.Group.Workload
+	r := Record{
+		Namespace: e.Group.Key.Namespace, ID: e.Group.Key.ID, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Mix: e.Mix,
+		Had: e.Had, Failures: e.Failures, Updated: now.Unix(),
+	}
+	if !e.RetryAt.IsZero() {
+		r.RetryAt = e.RetryAt.Unix()
+	}
+	for _, m := range e.Moves {
+		r.Moves = append(r.Moves, RecordedMove{
+			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
+		})
+	}
+	return r
+}
+
+// Recall adds to an entry what is recorded of its workload. Whether the API
+// server carried out what was recorded is not known.
+func Recall(e Entry, r Record, now time.Time) Entry {
+	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
+	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
+		e.RetryAt = at
+	}
+	known := Moved(e.Moves)
+	for _, m := range r.Moves {
+		if uid := types.UID(m.UID); !known[uid] {
+			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
+			e.Moves = append(e.Moves, Move{
+				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
+				Newest: m.Newest, DoubtUntil: now.Add(Unseen),
+			})
+		}
+	}
+	return e
+}
+
+// Worth reports whether a record has anything to keep.
 func (r *Record) Worth() bool { return r.Had > 0 || r.Failures > 0 || len(r.Moves) > 0 }
 
-// Same reports whether two records say the same, whenever they were written.
+// Same reports whether two records are equal but for the time of writing.
 func (r *Record) Same(o *Record) bool {
 	return r.Kind == o.Kind && r.Name == o.Name && r.Revision == o.Revision && r.Mix == o.Mix && r.Had == o.Had &&
 		r.Failures == o.Failures && r.RetryAt == o.RetryAt && slices.Equal(r.Moves, o.Moves)

@@ -21,7 +21,7 @@ func Available(g *clusterstate.Group, now time.Time) (n int) {
 }
 
 // MustBeBack is how many pods of a group have to be available before its next move, where had were live before the last ones:
-// 0 if had is. An owner that tells its replicas decides; otherwise a pod may have the annotation by which a user accepts
+// 0 if had is. The number of an owner that reports it decides; otherwise a pod may have the annotation by which a user accepts
 // fewer.
 func MustBeBack(g *clusterstate.Group, had int) int {
 	if had == 0 || g.Ended {

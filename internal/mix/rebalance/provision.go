@@ -13,15 +13,15 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// Provisioning says where the capacity for a replacement comes from.
+// Provisioning is where the capacity for a replacement comes from.
 type Provisioning string
 
 // Where capacity comes from, as in CapacityMix.
 const (
-	// Wait for a node that is there to have it.
+	// Wait is for a node that is there to have it.
 	Wait Provisioning = "Wait"
-	// Placeholder: a pod of low priority requests it and holds it until the replica is evicted.
-	Placeholder Provisioning = "Placeholder"
+	// WithPlaceholder is for a pod of low priority, which requests it and holds it until the replica is evicted.
+	WithPlaceholder Provisioning = "Placeholder"
 )
 
 // Provision returns the replica for whose replacement a placeholder may be
@@ -56,7 +56,7 @@ const (
 	OnceGone Handover = "OnceGone"
 )
 
-// HandoverOf says when the placeholder of a group's replica gives its capacity away.
+// HandoverOf returns when the placeholder of a group's replica gives its capacity away.
 func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
 	borrows := g.Policy.BorrowSpot
 	if target == capacity.Spot {
@@ -73,17 +73,17 @@ func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
 
 // Provisions reports whether placeholders are created for the workload at all.
 func (in *Input) Provisions() bool {
-	return in.Settings.Provisioning == Placeholder && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove
+	return in.Settings.Provisioning == WithPlaceholder && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove
 }
 
-// Holder is how the placeholder of a replica stands.
+// Holder is the state of the placeholder of a replica.
 type Holder struct {
 	// Target is the type of the node that it requests.
 	Target  capacity.Type
 	Created time.Time
 	// Running ones hold the capacity.
 	Running bool
-	// Lost ones ended, or were taken away by another user.
+	// Lost ones ended, or were deleted by another client.
 	Lost bool
 }
 
@@ -95,7 +95,7 @@ const (
 	StepWait Step = "Wait"
 	// StepMove is to evict its replica, once the replay has proven that the replacement fits in its place.
 	StepMove Step = "Move"
-	// StepDrop is to delete it: no one needs it any more.
+	// StepDrop is to delete it: no replica needs it any more.
 	StepDrop Step = "Drop"
 	// StepFail is to delete it and to rest: it was lost, or has not led to a move in time.
 	StepFail Step = "Fail"

@@ -24,7 +24,7 @@ const patience = 10 * time.Minute
 // roomless is outOfMix where no node has free capacity, and it may be requested.
 func roomless() *rebalance.Input {
 	in := outOfMix()
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	in.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return false }
 	return in
 }
@@ -37,7 +37,7 @@ func asking(in *rebalance.Input, replicas ...string) {
 	}
 }
 
-func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
+func TestProvisionRequestsCapacityIfOnlyThatIsMissing(t *testing.T) {
 	in := roomless()
 	v, ok := rebalance.Provision(in)
 	require.True(t, ok)
@@ -71,7 +71,7 @@ func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
 	assert.Equal(t, "web-4", v.Pod.Name)
 }
 
-func TestNoCapacityIsRequestedForReplicasThatStayAnyway(t *testing.T) {
+func TestProvisionRequestsNothingForReplicasThatStay(t *testing.T) {
 	in := roomless()
 	in.Settings.Provisioning = rebalance.Wait
 	_, ok := rebalance.Provision(in)
@@ -116,7 +116,7 @@ func TestThereAreNeverMorePlaceholdersThanReplicasThatHaveToMove(t *testing.T) {
 	})
 }
 
-func TestTheNextStepWithAPlaceholder(t *testing.T) {
+func TestNext(t *testing.T) {
 	running := func(h *rebalance.Holder) { h.Running = true }
 	lost := func(h *rebalance.Holder) { h.Lost = true }
 	old := func(h *rebalance.Holder) { h.Created = noon.Add(-patience) }
@@ -177,12 +177,12 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
+func TestARunningPlaceholderLiftsOnlyCapacityAndBudgets(t *testing.T) {
 	for _, c := range causes {
 		in := roomless()
 		asking(in, "web-4", "web-3")
 		c.spoil(in)
-		for uid, v := range in.Skip { // who holds a replica says where it belongs
+		for uid, v := range in.Skip { // a hold has the type of the slot
 			v.Target = sp
 			in.Skip[uid] = v
 		}
@@ -205,7 +205,7 @@ func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
 }
 
 // What moves with a placeholder would have moved without one, had there been capacity.
-func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
+func TestAPlaceholderMovesOnlyWhatCapacityWouldMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := roomless()
 		changed := false
@@ -244,7 +244,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 	})
 }
 
-func TestWhenASlotIsHandedOver(t *testing.T) {
+func TestHandoverOf(t *testing.T) {
 	wait := policy.Policy{Mix: split.New(70, 2)}
 	borrows := policy.Policy{Mix: split.New(70, 2), BorrowSpot: true, BorrowOnDemand: true}
 	later := borrows

@@ -190,7 +190,7 @@ var (
 		Name: "OutsideWindow", DropsPlaceholder: true, Lift: func(in *Input) { in.Settings.Windows = Windows{} },
 		Meaning: "no window is open", Ends: "time", Action: waitOrWiden,
 	})
-	// ReasonInvalidWindow stands for all checks: without its settings, nothing is decided about a workload.
+	// ReasonInvalidWindow takes the place of the checks: without its settings, nothing is decided about a workload.
 	ReasonInvalidWindow = define(Reason{
 		Name: "InvalidWindow", Meaning: "a window is not valid", Ends: "a correction of the window",
 		Action: "correct `spec.rebalance.windows`; the message names the error",

@@ -18,7 +18,7 @@ type Standing struct {
 	Fresh, Slow int
 	// Waits is set where a workload waits for the budget.
 	Waits bool
-	// Began tells which namespace began a move last: the highest.
+	// Began is a count: the namespace that began a move last has the highest.
 	Began uint64
 }
 

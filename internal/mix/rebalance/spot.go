@@ -11,7 +11,7 @@ import (
 )
 
 // FellBack returns how many replicas of a group are limited to on-demand since
-// spot nodes did not come, and the newest of what they say about that.
+// spot nodes did not come, and the newest of their marks.
 func FellBack(g *clusterstate.Group) (newest fallback.Mark, replicas int) {
 	for i := range g.Assignments {
 		p := g.Assignments[i].Pod

@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// fellBack makes a replica say that it fell back.
+// fellBack marks a replica as fallen back.
 func fellBack(s *clusterstate.Assignment, mark string) {
 	s.Pod.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(s.Pod.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}
 }
@@ -43,13 +43,13 @@ func TestAReplicaReturnsToAFreeSpotPlaceAtOnce(t *testing.T) {
 		in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Pod: s.Pod, Target: sp}
 	}
 	assert.Equal(t, rebalance.ReasonSpotUnavailable, decide(in).Reason, "the filters of the scheduler do not admit it there")
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	_, ok := rebalance.Provision(in)
 	assert.False(t, ok, "nor is a node requested before spot is tried again")
 }
 
-// Spot was tried again, and did not come: what older replicas say is over.
-func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
+// Spot was tried again, and did not come: the marks of older replicas are over.
+func TestTheNewestFallbackMarkCounts(t *testing.T) {
 	in := outOfMix()
 	in.MayFit = nowhere
 	fellBack(&in.Group.Assignments[4], "3/2026-06-01T11:00:00Z")
@@ -67,7 +67,7 @@ func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, decide(in).Reason, "the copy of an annotation counts for nothing")
 }
 
-func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {
+func TestMissingSpotPreventsNoMoveToOnDemand(t *testing.T) {
 	in := outOfMix()
 	in.Group = groupOn(split.New(70, 2), sp, sp, sp, sp, od)
 	fellBack(&in.Group.Assignments[4], "3/2026-06-01T12:20:00Z")

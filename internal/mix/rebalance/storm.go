@@ -8,7 +8,7 @@ import "time"
 // beyond it postpone the end of a storm, but are not counted.
 const maxDepartures = 10_000
 
-// StormSettings say when departures of spot nodes are a storm. A Window or a Quiet of 0 means never.
+// StormSettings define when departures of spot nodes are a storm. A Window or a Quiet of 0 means never.
 type StormSettings struct {
 	// SharePercent is the share of spot nodes, 0 to 100 percent, that must be exceeded: 30 means that 3 of 10 is not a storm
 	// and 4 of 10 is. 100 can not be exceeded, so it means never.
@@ -36,7 +36,7 @@ type StormSettings struct {
 type Storm struct {
 	settings StormSettings
 	left     map[string]time.Time // the latest report of each node that left; pruned to Window
-	oldest   time.Time            // no report in left is older; it tells when there can be something to prune
+	oldest   time.Time            // no report in left is older; before oldest+Window there is nothing to prune
 	newest   time.Time            // when the last node left, but for one that reported again and again
 	latest   time.Time            // that of the last departure that was one of enough, zero if none was
 	last     string               // which node reported last

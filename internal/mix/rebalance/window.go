@@ -34,9 +34,9 @@ const (
 // way), a time that comes twice opens twice, and a window that spans the change keeps its length and closes at another
 // wall clock time than usual.
 type Window struct {
-	// Schedule says when the window opens, in the five cron fields minute, hour, day of the month, month and day of the
+	// Schedule is when the window opens, in the five cron fields minute, hour, day of the month, month and day of the
 	// week, read as CronJobs read them: two restricted day fields mean either, Sunday is 0. @hourly, @daily, @midnight,
-	// @weekly, @monthly, @yearly and @annually stand for their five fields.
+	// @weekly, @monthly, @yearly and @annually are short for their five fields.
 	Schedule string
 	// Duration is how long the window stays open: 1 minute to 7 days of elapsed time. It may be longer than the period
 	// of Schedule.
@@ -62,7 +62,7 @@ type window struct {
 	runEnds []int64
 }
 
-// ParseWindows makes windows ready to ask. The error names the field and the value at fault, as in
+// ParseWindows parses windows. The error names the field and the value at fault, as in
 // `windows[1].timeZone: "Mars": …`; the Windows beside an error must not be used.
 func ParseWindows(list []Window) (Windows, error) {
 	ws := Windows{windows: make([]window, 0, len(list))}
@@ -129,7 +129,7 @@ func parseSchedule(s string) (*cron.SpecSchedule, error) {
 	return spec, nil
 }
 
-// checkField refuses what robfig/cron reads as something else than it says: "*-5" as "*", and empty elements as nothing.
+// checkField refuses what robfig/cron reads differently: "*-5" as "*", and empty elements as nothing.
 func checkField(field string) error {
 	for element := range strings.SplitSeq(field, ",") {
 		if element == "" {
@@ -162,7 +162,7 @@ func parseZone(name string) (*time.Location, error) {
 	return time.LoadLocation(name)
 }
 
-// Open tells whether replicas may be moved at now, and until when that answer holds: the end of the window if open, the
+// Open reports whether replicas may be moved at now, and until when that holds: the end of the window if open, the
 // next opening if closed, in UTC. Windows that overlap or touch are one window. The zero time means that the answer
 // does not change within 366 days, or that there are no windows, which is always open.
 //

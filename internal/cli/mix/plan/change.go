@@ -178,7 +178,7 @@ var placed = map[string]bool{
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
-// that fits takes its capacity, so that the next one is checked what is left.
+// that fits takes its capacity, so that the next one has what is left.
 type Replayed struct {
 	snapshot *simulation.Snapshot
 	cluster  *live.Cluster

@@ -164,7 +164,7 @@ func TestCapacityIsTakenByTheMovesBefore(t *testing.T) {
 
 func TestThePlanReportsPlaceholders(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	in.Settings.Provisioning = rebalance.Placeholder
+	in.Settings.Provisioning = rebalance.WithPlaceholder
 	out := simulate(t, in, &little{left: 3})
 	assert.Len(t, out.Moves, 3)
 	require.Len(t, out.Blocked, 1)
@@ -172,13 +172,13 @@ func TestThePlanReportsPlaceholders(t *testing.T) {
 	assert.Equal(t, "no on-demand node has free capacity for web-4; a placeholder pod first makes an autoscaler provide it", out.Blocked[0].Message)
 
 	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
+	in.Settings.Provisioning, in.Settings.Mode = rebalance.WithPlaceholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "no placeholder is created where nothing moves")
 }
 
-func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
+func TestThePlanReportsWhatBlocksEachReplica(t *testing.T) {
 	to30 := func() clusterstate.Group { return placedBy(split.New(70, 2), split.New(30, 2), 10) }
 	budget := func(name string) rebalance.DisruptionBudget {
 		return rebalance.DisruptionBudget{Name: name, Selector: labels.Everything(), Observed: true}

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workloads holds in memory, for each workload revision, how it has satisfied its mix over time and what the
-// rebalancer decided about it. The controllers of CapacityMixes share it. A new leader starts with an empty one.
-package workloads
+package rebalance
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,8 +10,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Move is a replica being moved: evicted, and its replacement not available yet.
@@ -56,7 +51,7 @@ type Placeholder struct {
 	Seen bool
 	// Slow is that of a Move.
 	Slow bool
-	rebalance.Holder
+	Holder
 }
 
 // Entry is what is remembered of one workload revision.
@@ -90,23 +85,23 @@ type Entry struct {
 	// Placeholders hold capacity for replicas that are to move next.
 	Placeholders []Placeholder
 	// Verdict is the last decision.
-	Verdict rebalance.Verdict
+	Verdict Verdict
 	// Settings are what applied to it.
-	Settings rebalance.Settings
+	Settings Settings
 	// Held are the replicas for which capacity was not proven or whose eviction was
 	// refused, by UID, with the time until which they are left alone.
 	Held map[string]Hold
 	// Unproven is how many evaluations in a row found no replacement that the owner would create and the API server admit.
 	Unproven int32
 	// Reported is the reason that the last event about it named.
-	Reported *rebalance.Reason
+	Reported *Reason
 }
 
 // InFlight is how many places in the budgets the workload takes.
 func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
 
-// standing returns what the workload takes of the budget of the cluster.
-func (e *Entry) standing() (s rebalance.Standing) {
+// Standing returns what the workload takes of the budget of the cluster.
+func (e *Entry) Standing() (s Standing) {
 	for i := range e.Moves {
 		add(&s, e.Moves[i].Slow)
 	}
@@ -116,7 +111,7 @@ func (e *Entry) standing() (s rebalance.Standing) {
 	return s
 }
 
-func add(s *rebalance.Standing, slow bool) {
+func add(s *Standing, slow bool) {
 	if slow {
 		s.Slow++
 	} else {
@@ -128,7 +123,7 @@ func add(s *rebalance.Standing, slow bool) {
 // group and its mix do not: not by time, nor by what happens to other workloads
 // or to nodes that it does not run on.
 func (e *Entry) Settled() bool {
-	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
+	return e.Verdict.Reason == ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
 }
 
 // Version identifies a CapacityMix and the generation of its spec.
@@ -137,32 +132,9 @@ type Version struct {
 	Generation int64
 }
 
-// Decision is what was reconciled in a namespace.
-type Decision struct {
-	Namespace string
-	// All are all CapacityMixes of the namespace, nil where only some of it was reconciled. They are the cache's.
-	All map[string]*v1alpha1.CapacityMix
-	// Mixes are the CapacityMixes whose status may be another one.
-	Mixes map[string]bool
-	// Groups are the workloads that were reconciled.
-	Groups []policy.GroupKey
-}
-
-// Add adds another decision about the same namespace.
-func (d *Decision) Add(o *Decision) {
-	if o.All != nil {
-		d.All = o.All
-	}
-	if d.Mixes == nil {
-		d.Mixes = map[string]bool{}
-	}
-	maps.Copy(d.Mixes, o.Mixes)
-	d.Groups = append(d.Groups, o.Groups...)
-}
-
 // Refusal is an eviction that the API server refused. It counts as a move that failed.
 type Refusal struct {
-	Reason  *rebalance.Reason
+	Reason  *Reason
 	Message string
 	// Labels are those of the pod, and By identifies what refused, with the budgets of such a pod.
 	Labels map[string]string
@@ -171,6 +143,44 @@ type Refusal struct {
 
 // Hold is a verdict that is valid for a while.
 type Hold struct {
-	Verdict rebalance.Verdict
+	Verdict Verdict
 	Until   time.Time
+}
+
+// Remembered returns what a new leader has of a workload: what the store has if the journal was read, else what was recorded of
+// a workload that had no pods meanwhile, nil for nothing, and what the status of its mix has.
+func Remembered(e Entry, recorded *Record, status Entry, now time.Time) Entry {
+	if !e.Restored {
+		e = Entry{}
+		if recorded != nil {
+			e = Recall(e, *recorded, now)
+		}
+	}
+	e.Restored = false
+	e.WrongSince, e.Failures = status.WrongSince, max(e.Failures, status.Failures)
+	if status.RetryAt.After(e.RetryAt) {
+		e.RetryAt = status.RetryAt
+	}
+	return e
+}
+
+// FromStatus is what the status of a mix has about a workload. The clock of its writer may be wrong, or a user wrote
+// it: no time holds the workload for longer than this controller would.
+func FromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e Entry) {
+	if cm == nil {
+		return e
+	}
+	for _, s := range cm.Status.Workloads {
+		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
+			continue
+		}
+		if s.MixNotSatisfiedSince != nil {
+			e.WrongSince = Clamp(s.MixNotSatisfiedSince.Time, now)
+		}
+		if s.RetryTime != nil {
+			e.RetryAt = Clamp(s.RetryTime.Time, now.Add(maxBackoff))
+		}
+		e.Failures = ClampFailures(s.FailedMoves)
+	}
+	return e
 }
