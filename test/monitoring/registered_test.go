@@ -246,7 +246,7 @@ func sourceOf(t *testing.T, folder string) *metricsource.Source {
 }
 
 // declared are the metrics that are made below a folder. Those of the scheduler
-// must be handed to RegisterMetrics too.
+// must be handed to MustRegister too.
 func declared(t *testing.T, folder string) map[string]*metric {
 	t.Helper()
 	s := sourceOf(t, folder)

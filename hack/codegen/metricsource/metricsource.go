@@ -34,7 +34,7 @@ type Source struct {
 	Constants map[string]string
 	// Variables are the names of metrics, by the variable that holds them.
 	Variables map[string]string
-	// Registered are the variables that are handed to RegisterMetrics.
+	// Registered are the variables that are handed to MustRegister.
 	Registered map[string]bool
 }
 
@@ -105,7 +105,7 @@ func (s *Source) see(n ast.Node) error {
 		if m != nil {
 			s.Metrics = append(s.Metrics, *m)
 		}
-		if called(n) == "RegisterMetrics" {
+		if called(n) == "MustRegister" {
 			for _, a := range n.Args {
 				if name, ok := a.(*ast.Ident); ok {
 					s.Registered[name.Name] = true
