@@ -24,8 +24,8 @@ import (
 const (
 	// placesAge is the maximum age of a view of the free places.
 	placesAge = time.Second
-	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that it took: searches take at most a
-	// tenth of the time. An older view may not have the place that the rebalancer made for a pod, or that came since.
+	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that it took, so that to read it again
+	// takes at most a tenth of the time. An older view may not have the place that the rebalancer made for a pod, or that came since.
 	placesShare = 10
 	// maxSearches bounds the searches without a result for pods of one namespace in one view: each tries all spot nodes.
 	maxSearches = 16
@@ -43,6 +43,8 @@ type places struct {
 	at    time.Time
 	took  time.Duration
 	infos []*framework.NodeInfo
+	// known are the pods of the view. What a pod requests is summed once.
+	known map[types.UID]*framework.PodInfo
 	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
 	// the searches without a result were for pods of a namespace.
 	none  map[string]bool
@@ -114,26 +116,35 @@ func (p *places) read(now time.Time) {
 		byName[node.Name] = info
 		p.infos = append(p.infos, info)
 	}
+	before := p.known
+	p.known = map[types.UID]*framework.PodInfo{}
 	if len(p.infos) == 0 {
 		p.held = map[types.UID]place{}
 		return
 	}
 	pods, _ := p.pods.List(labels.Everything())
-	bound := map[types.UID]bool{}
 	for _, pod := range pods {
 		if info := byName[pod.Spec.NodeName]; info != nil && !podphase.Finished(pod) {
-			info.AddPod(pod)
-			bound[pod.UID] = true
+			info.AddPodInfo(p.know(pod, before[pod.UID]))
 		}
 	}
 	kept := map[types.UID]place{}
 	for uid, h := range p.held {
-		if info := byName[h.node]; info != nil && !bound[uid] && now.Before(h.until) {
+		if info := byName[h.node]; info != nil && p.known[uid] == nil && now.Before(h.until) {
 			info.AddPod(h.pod)
 			kept[uid] = h
 		}
 	}
 	p.held = kept
+}
+
+// know returns a pod of the view. before is what was known of it.
+func (p *places) know(pod *corev1.Pod, before *framework.PodInfo) *framework.PodInfo {
+	if before == nil || before.Pod != pod {
+		before, _ = framework.NewPodInfo(pod) // the error is that of an affinity, which no place depends on
+	}
+	p.known[pod.UID] = before
+	return before
 }
 
 // admits reports whether a node has room for a pod, and the pod selects and tolerates the node.
