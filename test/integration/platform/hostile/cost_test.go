@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -104,7 +105,7 @@ func resident(t *testing.T, p program) int {
 // needs without a tenant.
 func newHost(t *testing.T) *host {
 	t.Helper()
-	w := testenv.New(t, testenv.Roomy()...)
+	w := testenv.New(t, append(cluster.Nodes("spot", 16), cluster.Nodes("on-demand", 12)...)...) // for a neighbour of each batch
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
 		"scheduler":  w.Scheduler(),
