@@ -36,13 +36,13 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal and the Client.
+// Options configure the controller. Every field is required, but for the Journal.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
 	Reader    client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
+	Client    kubernetes.Interface
 	Config    *rest.Config
-	Client    kubernetes.Interface // of tests without a Config
 	Profile   *simulation.Profile
 	Recorder  record.EventRecorder
 	Clock     clock.WithTicker
@@ -127,13 +127,8 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 func New(o Options) (*Controller, error) {
 	config, scales, metadata, owned := o.Config, scales(nil), metadata(nil), (*owners)(nil)
 	if config != nil { // tests of decisions have none
-		// No call waits for an API server that stands still: its late answer would look like any other one, and begin no grace.
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
-		var err error
-		if o.Client, err = kubernetes.NewForConfig(config); err != nil {
-			return nil, fmt.Errorf("make a client: %w", err)
-		}
 		live, err := client.New(config, client.Options{}) // kinds are discovered when the first object of theirs is read
 		if err != nil {
 			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)
@@ -143,7 +138,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{
 		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
 		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
-		take:     func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
+		take:     func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, patient(config), o.Profile) },
 		metadata: metadata, owners: owned,
 		storm: rebalance.NewStorm(o.Storm),
 	}
@@ -151,6 +146,13 @@ func New(o Options) (*Controller, error) {
 		c.scales = newScaleReader(scales, o.Clock, c.Changed)
 	}
 	return c, nil
+}
+
+// patient is a configuration for snapshots. A list may wait in the queue of an API server with much to do.
+func patient(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Timeout = snapshotSilence
+	return config
 }
 
 // SetupWithManager adds the controller to a manager. It runs on the leader, with one worker.

@@ -41,7 +41,7 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return "", hold
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
-		c.noteOutage(err)
+		c.noteOutage(ctx, err)
 		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := c.snapshot.Fits(ctx, simulation.Question{

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -40,7 +41,7 @@ func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStandsStill(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
 			t.Cleanup(server.Close)
 			t.Cleanup(func() { close(end) })
-			c, err := New(Options{Config: &rest.Config{Host: server.URL}, Clock: clock.RealClock{}, Profile: simulation.DefaultProfile()})
+			c, err := New(Options{Config: &rest.Config{Host: server.URL}, Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL}), Clock: clock.RealClock{}, Profile: simulation.DefaultProfile()})
 			require.NoError(t, err)
 			err = read(c)
 			require.Error(t, err)

@@ -78,7 +78,7 @@ func (c *Controller) created(ctx context.Context, w *evaluation, v rebalance.Ver
 	case errors.As(err, &unknown):
 		return nextPod{}, w.unproven(v, rebalance.ReasonReplacementUnknown, "the replacement of pod %s is unknown: %v", v.Pod.Name, err)
 	case err != nil:
-		c.noteOutage(err)
+		c.noteOutage(ctx, err)
 		return nextPod{}, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return nextPod{created: t.Replacement(pod), from: t.Field + " of " + t.Owner}, nil

@@ -119,7 +119,9 @@ func (f *factory) fill(ctx context.Context) error {
 		}
 		return true, nil
 	})
-	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return cause
+	} else if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("wait for the list of kind %s: %w", waitsFor, cause)
 	} else if err != nil {
 		return cause
