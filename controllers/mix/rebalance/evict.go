@@ -134,6 +134,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return hold
 	}
 	w.count(resultEvicted)
+	w.budgets = rebalance.Spend(w.budgets, v.Pod.Labels, v.Pod.Ready)
 	w.Refusal = workloads.Refusal{}
 	c.moveBegan(w, m)
 	c.snapshot.Assume(w.proven.admitted, node)

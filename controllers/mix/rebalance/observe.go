@@ -274,7 +274,7 @@ func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits)
 	}
 	for _, end := range ended {
 		if end.outcome == failed || end.outcome == timedOut {
-			l.failed(&e, end.move, now)
+			l.failed(&e, end.move.Started, now)
 		}
 	}
 	if len(e.Moves) == 0 && available >= want {
@@ -319,12 +319,15 @@ func (l limits) fail(e *workloads.Entry, now time.Time) {
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 }
 
-// failed makes a workload rest after a move that failed. Moves that began before the first of them failed were decided with the same
-// knowledge: together they count as one.
-func (l limits) failed(e *workloads.Entry, m workloads.Move, now time.Time) {
-	if e.Failures > 0 && m.Started.Before(e.RetryAt) {
+// failed makes a workload rest after an attempt that failed. Attempts that began before the last one failed that counts were decided
+// with the same knowledge: together they count as one. An attempt of the API server's refusal is forgotten with its pause, and this
+// one is not.
+func (l limits) failed(e *workloads.Entry, began, now time.Time) {
+	e.Refusal = workloads.Refusal{}
+	if e.Failures > 0 && began.Before(e.FailedAt) {
 		e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 		return
 	}
 	l.fail(e, now)
+	e.FailedAt = now
 }

@@ -106,7 +106,7 @@ func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
 			c.end(ctx, w, h, holderDropped)
 		case rebalance.StepFail:
 			c.end(ctx, w, h, holderExpired)
-			c.limits().fail(&w.Entry, w.now)
+			c.limits().failed(&w.Entry, h.Created, w.now)
 			c.ended(ctx, &w.Entry, ending{outcome: notProvisioned})
 		case rebalance.StepWait:
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +51,10 @@ func (c *Controller) refused(w *evaluation, hold *workloads.Hold) {
 	r := workloads.Refusal{Reason: v.Reason, Message: v.Message, Labels: v.Pod.Labels}
 	r.By = refusedBy(&r, w.budgets)
 	if w.Refusal.By != "" && w.Refusal.By != r.By {
-		w.Failures = 0
+		w.Failures = w.Refusal.Failures
+	}
+	if r.Failures, r.RetryAt = w.Failures, w.RetryAt; w.Refusal.By != "" {
+		r.Failures, r.RetryAt = w.Refusal.Failures, w.Refusal.RetryAt
 	}
 	w.Refusal = r
 	c.limits().fail(&w.Entry, w.now)
@@ -69,8 +71,8 @@ func (w *evaluation) forgetRefusal() {
 		return
 	}
 	reason := w.Refusal.Reason
-	w.Refusal, w.Failures = workloads.Refusal{}, 0
-	w.RetryAt = time.Time{}
+	w.Failures, w.RetryAt = w.Refusal.Failures, w.Refusal.RetryAt
+	w.Refusal = workloads.Refusal{}
 	w.Held = maps.Clone(w.Held)
 	maps.DeleteFunc(w.Held, func(_ string, h workloads.Hold) bool { return h.Verdict.Reason == reason })
 }

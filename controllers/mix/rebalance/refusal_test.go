@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -73,15 +74,41 @@ func TestAPauseAfterARefusalEndsWithTheBudgetThatRefused(t *testing.T) {
 			w.budgets = []rebalance.DisruptionBudget{budget}
 			r := workloads.Refusal{Reason: tc.reason}
 			r.By = refusedBy(&r, w.budgets)
+			r.Failures, r.RetryAt = 2, noon // moves that failed before
 			w.Refusal, w.Failures, w.RetryAt = r, 3, noon.Add(time.Hour)
 			w.Held = map[string]workloads.Hold{"a": {Verdict: rebalance.Verdict{Reason: tc.reason}}, "b": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonReport}}}
 			changed := budget
 			tc.change(&changed)
 			w.budgets = []rebalance.DisruptionBudget{changed}
 			w.forgetRefusal()
-			assert.Equal(t, tc.ends, w.Failures == 0)
-			assert.Equal(t, tc.ends, w.RetryAt.IsZero())
+			assert.Equal(t, tc.ends, w.Failures == 2)
+			assert.Equal(t, tc.ends, w.RetryAt.Equal(noon))
 			require.Len(t, w.Held, map[bool]int{true: 1, false: 2}[tc.ends])
 		})
 	}
+}
+
+// A budget that is used up refuses what follows the first eviction. What changes with each pod that restarts makes no move that failed
+// before forgotten.
+func TestARefusalHidesNoMoveThatFailed(t *testing.T) {
+	p := testController(t)
+	w := p.evaluationOf(workloads.Entry{Failures: 2, RetryAt: noon})
+	budget := rebalance.DisruptionBudget{Name: "b", UID: "b", Generation: 1, Selector: labels.Everything(), Allowed: 1, Observed: true}
+	w.budgets = []rebalance.DisruptionBudget{budget}
+	refused := func() {
+		p.refused(w, &workloads.Hold{Verdict: rebalance.Verdict{Reason: rebalance.ReasonPDB, Pod: &clusterstate.Pod{}}})
+	}
+	refused()
+	refused()
+	assert.Equal(t, int32(4), w.Failures, "refusals count")
+	w.budgets = rebalance.Spend(w.budgets, nil, true)
+	w.forgetRefusal()
+	assert.Equal(t, int32(2), w.Failures)
+
+	refused()
+	p.limits().failed(&w.Entry, noon, noon.Add(time.Minute))
+	assert.Equal(t, int32(4), w.Failures)
+	w.budgets = []rebalance.DisruptionBudget{budget}
+	w.forgetRefusal()
+	assert.Equal(t, int32(4), w.Failures, "a move failed since")
 }

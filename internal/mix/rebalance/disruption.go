@@ -81,7 +81,7 @@ func Selecting(budgets []DisruptionBudget, podLabels map[string]string) (matchin
 // for a running pod, and never where that would refuse. If not, reason is one of the Reason constants, and message
 // names the budgets and their figures.
 //
-// The verdict is about one pod. Another one needs budgets that were read after the first was evicted.
+// The verdict is about one pod. Another one needs budgets that were read after the first was evicted, or those of Spend.
 func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (ok bool, reason, message string) {
 	matching := Selecting(budgets, podLabels)
 	switch {
@@ -96,6 +96,17 @@ func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready 
 	default:
 		return false, ReasonPDB, matching[0].refusal()
 	}
+}
+
+// Spend returns the budgets of a namespace after the eviction of a pod, as the eviction API counts it.
+func Spend(budgets []DisruptionBudget, podLabels map[string]string, ready bool) []DisruptionBudget {
+	budgets = slices.Clone(budgets)
+	for i := range budgets {
+		if b := &budgets[i]; ready && b.Allowed > 0 && b.Selects(podLabels) {
+			b.Allowed--
+		}
+	}
+	return budgets
 }
 
 func (b DisruptionBudget) allows(ready bool) bool {
