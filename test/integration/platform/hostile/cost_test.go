@@ -105,7 +105,9 @@ func resident(t *testing.T, p program) int {
 // needs without a tenant.
 func newHost(t *testing.T) *host {
 	t.Helper()
-	w := testenv.New(t, append(cluster.Nodes("spot", 16), cluster.Nodes("on-demand", 12)...)...) // for a neighbour of each batch
+	// There is room for a neighbour of each batch beside the pods of the tenant's environments.
+	large := func(n *cluster.NodeSpec) { n.CPU, n.Memory, n.Pods = "960", "16Ti", 2000 }
+	w := testenv.New(t, append(cluster.Nodes("spot", 6, large), cluster.Nodes("on-demand", 4, large)...)...)
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
 		"scheduler":  w.Scheduler(),
