@@ -28,7 +28,7 @@ const (
 	// callTimeout bounds one call to the API server, for which everything else waits.
 	callTimeout = 5 * time.Second
 	// snapshotSilence is how long the API server may send nothing while it answers a list of a snapshot. The late answer of one that
-	// stood still would look like any other one, and begin no grace.
+	// stalled would look like any other one, and begin no grace.
 	snapshotSilence = 2 * callTimeout
 	// pageSize and maxPages bound the list of a workload's pods. With a larger one nothing is moved.
 	pageSize, maxPages = 500, 40

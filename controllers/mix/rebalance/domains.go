@@ -17,7 +17,6 @@ func (c *Controller) domains(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, next *corev1.Pod, own simulation.Holder,
 ) (simulation.Domains, *workloads.Hold) {
 	if err := c.takeSnapshot(ctx); err != nil {
-		c.noteOutage(ctx, err)
 		return simulation.Domains{}, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	var others []simulation.Holder

@@ -41,7 +41,6 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return "", hold
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
-		c.noteOutage(ctx, err)
 		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := c.snapshot.Fits(ctx, simulation.Question{
@@ -76,6 +75,7 @@ func (c *Controller) takeSnapshot(ctx context.Context) error {
 	c.taken = c.Clock.Now()
 	snapshot, err := c.take(ctx)
 	if err != nil {
+		c.noteOutage(ctx, err)
 		return fmt.Errorf("prove that there is capacity: %w", err)
 	}
 	c.snapshot = snapshot

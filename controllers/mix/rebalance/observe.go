@@ -319,9 +319,8 @@ func (l limits) fail(e *workloads.Entry, now time.Time) {
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 }
 
-// failed makes a workload rest after an attempt that failed. Attempts that began before the last one failed that counts were decided
-// with the same knowledge: together they count as one. An attempt of the API server's refusal is forgotten with its pause, and this
-// one is not.
+// failed makes a workload rest after a move or a placeholder that failed. What began before the last failure that counts was decided
+// without it: together they count as one. A refused eviction may be forgotten, but not what failed since.
 func (l limits) failed(e *workloads.Entry, began, now time.Time) {
 	e.Refusal = workloads.Refusal{}
 	if e.Failures > 0 && began.Before(e.FailedAt) {

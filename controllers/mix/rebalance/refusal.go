@@ -41,8 +41,8 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 }
 
 // refused has a workload back off after an eviction that was refused, as after a move that failed: the attempt alone may have
-// done something, such as that of an admission webhook which restarts the pods itself. Another cause than the last time begins
-// again with the shortest pause.
+// done something, such as that of an admission webhook which restarts the pods itself. With another cause than the last time,
+// only the moves that failed before count.
 func (c *Controller) refused(w *evaluation, hold *workloads.Hold) {
 	v := hold.Verdict
 	if v.Reason == ReasonChanged {
@@ -50,11 +50,12 @@ func (c *Controller) refused(w *evaluation, hold *workloads.Hold) {
 	}
 	r := workloads.Refusal{Reason: v.Reason, Message: v.Message, Labels: v.Pod.Labels}
 	r.By = refusedBy(&r, w.budgets)
-	if w.Refusal.By != "" && w.Refusal.By != r.By {
-		w.Failures = w.Refusal.Failures
-	}
-	if r.Failures, r.RetryAt = w.Failures, w.RetryAt; w.Refusal.By != "" {
-		r.Failures, r.RetryAt = w.Refusal.Failures, w.Refusal.RetryAt
+	r.Failures, r.RetryAt = w.Failures, w.RetryAt
+	if last := w.Refusal; last.By != "" {
+		r.Failures, r.RetryAt = last.Failures, last.RetryAt
+		if last.By != r.By {
+			w.Failures = last.Failures
+		}
 	}
 	w.Refusal = r
 	c.limits().fail(&w.Entry, w.now)

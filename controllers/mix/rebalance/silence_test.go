@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// An API server stands still and goes on much later: its late answer would look like any other one, and begin no grace.
+// An API server stalls and goes on much later: its late answer would look like any other one, and begin no grace.
 func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStandsStill(t *testing.T) {
 	owner := func(kind string) func(*Controller) error {
 		return func(c *Controller) error {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// still is an API server that stands still at one list, before its answer or in the middle of it, until the test ends.
+// still is an API server that stalls at one list, before its answer or in the middle of it, until the test ends.
 type still struct {
 	at     string
 	before bool
@@ -27,13 +27,13 @@ type still struct {
 
 func (s *still) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	stands := strings.HasSuffix(req.URL.Path, s.at)
-	if stands && s.before {
+	stalls := strings.HasSuffix(req.URL.Path, s.at)
+	if stalls && s.before {
 		s.stood.Store(true)
 		<-s.end
 	}
 	_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7"},`)
-	if stands {
+	if stalls {
 		s.stood.Store(true)
 		w.(http.Flusher).Flush()
 		<-s.end
@@ -41,7 +41,7 @@ func (s *still) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, `"items":[]}`)
 }
 
-// The answer of an API server that stood still is no snapshot of this moment, however it goes on.
+// The answer of an API server that stalled is no snapshot of this moment, however it goes on.
 func TestNoSnapshotWaitsForAnAPIServerThatStandsStill(t *testing.T) {
 	for name, s := range map[string]*still{
 		"before the nodes":     {at: "/nodes", before: true},

@@ -24,8 +24,8 @@ import (
 const (
 	// placesAge is the maximum age of a view of the free places.
 	placesAge = time.Second
-	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that it took, so that to read it again
-	// takes at most a tenth of the time. An older view may not have the place that the rebalancer made for a pod, or that came since.
+	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that the view took. An older view may
+	// lack the place that the rebalancer made for a pod, and a newer one would take more than a tenth of the time.
 	placesShare = 10
 	// maxSearches bounds the searches without a result for pods of one namespace in one view: each tries all spot nodes.
 	maxSearches = 16
