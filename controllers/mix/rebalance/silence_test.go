@@ -3,10 +3,13 @@
 package rebalance
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/simulation"
@@ -48,4 +52,17 @@ func TestNoReadOfTheWorkerWaitsForAnAPIServerThatStandsStill(t *testing.T) {
 			assert.True(t, unanswered(err), "%v", err)
 		})
 	}
+}
+
+// A grace that lasts has its cause in the log.
+func TestTheLogNamesTheCallWithoutAnAnswerOnce(t *testing.T) {
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	c := testController(t)
+	late := fmt.Errorf("list pods of shop: %w", context.DeadlineExceeded)
+	for _, err := range []error{late, late, nil, late} {
+		c.noteOutage(ctx, err)
+	}
+	require.Len(t, lines, 2, "each outage once")
+	assert.Contains(t, lines[0], "list pods of shop")
 }

@@ -133,7 +133,7 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "after the eviction", Scenario: Moved,
 		File:     evict,
-		Answered: "if " + lost + "; err != nil { c.noteOutage(err) }", // as bounded does
+		Answered: "if " + lost + "; err != nil { c.noteOutage(ctx, err) }", // as bounded does
 		Next:     "\tif hold := w.refusal(v, err); hold != nil {\n",
 	},
 	{

@@ -60,6 +60,7 @@ func (h *host) processorTimes(t *testing.T) map[string]time.Duration {
 	t.Helper()
 	times := map[string]time.Duration{}
 	for name, p := range h.programs {
+		h.alive(t, name)
 		times[name] = processorTime(t, p)
 	}
 	return times
@@ -74,7 +75,6 @@ func (h *host) calm(w *testenv.World) {
 		now, passed := h.processorTimes(w.T), time.Since(since)
 		saw := fmt.Sprintf("calm for %s", passed)
 		for name, p := range h.programs {
-			h.alive(w.T, name)
 			if used := now[name] - before[name]; used > passed/10+3*tick {
 				saw = fmt.Sprintf("%s worked for %s in %s", name, used, passed)
 			} else if n := 0; passed > calmFor {
