@@ -56,7 +56,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Config: p.mgr.GetConfig(), Profile: p.profile,
+		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},

@@ -50,6 +50,18 @@ func TestOneEntryIsAnAnyOrALabel(t *testing.T) {
 	}
 }
 
+// Every value is an object of the selector that is made from a query, before the caller is authorized.
+func TestAQueryWithTooManyConditionsIsRefused(t *testing.T) {
+	query := func(values int) *orchestratorv1.LabelQuery {
+		return &orchestratorv1.LabelQuery{In: []*orchestratorv1.LabelKeyValues{{Key: "a", Values: make([]string, values)}}}
+	}
+	_, err := selector(query(maxConditions - 1))
+	require.NoError(t, err)
+	_, err = selector(query(maxConditions))
+	requireInvalid(t, err)
+	assert.ErrorContains(t, err, "1001")
+}
+
 func TestFieldsHaveTheNamesOfTheirFront(t *testing.T) {
 	for field, want := range map[string][2]string{
 		"metadata.name":                {"name", "name"},

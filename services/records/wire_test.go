@@ -146,7 +146,8 @@ func TestWhatASpecCannotHoldIsRefusedByName(t *testing.T) {
 		return function(&oaasdeployment.FunctionDeploymentSpec{ProvisionConfig: p})
 	}
 	for field, u := range map[string]*tolerantv1.DeploymentUnit{
-		"deployment_unit": nil,
+		"deployment_unit":           nil,
+		"deployment_unit.functions": {Functions: make([]*oaasdeployment.FunctionDeploymentSpec, maxFunctions+1)},
 		"deployment_unit.nfr_requirements.min_throughput_rps": {
 			FunctionBindings: [][]byte{encoded(t, &oaasdeployment.NfrRequirements{MinThroughputRps: new(uint32(big))})},
 		},

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -25,6 +26,9 @@ import (
 const (
 	// callTimeout bounds one call to the API server, for which everything else waits.
 	callTimeout = 5 * time.Second
+	// snapshotSilence is how long the API server may send nothing while it answers a list of a snapshot. The late answer of one that
+	// stalled would look like any other one, and begin no grace.
+	snapshotSilence = 2 * callTimeout
 	// pageSize and maxPages bound the list of a workload's pods. With a larger one nothing is moved.
 	pageSize, maxPages = 500, 40
 )
@@ -46,7 +50,7 @@ func (a *calls) bounded(ctx context.Context, call func(context.Context) error) e
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := call(ctx)
-	a.noteOutage(err)
+	a.noteOutage(ctx, err)
 	return err
 }
 
@@ -58,14 +62,18 @@ func (a *calls) write(ctx context.Context, call func(context.Context) error) err
 	defer cancel()
 	err := call(ctx)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) && isCutOff(err) && !isTimeout(err) {
-		a.noteOutage(err)
+		a.noteOutage(ctx, err)
 	}
 	return err
 }
 
-// noteOutage notes a call without an answer, and the first one after it that has one.
-func (a *calls) noteOutage(err error) {
+// noteOutage notes a call without an answer, and the first one after it that has one. The log names the call: in the status of each
+// mix, it would be seen in other namespaces.
+func (a *calls) noteOutage(ctx context.Context, err error) {
 	lost := unanswered(err)
+	if lost && !a.away {
+		log.FromContext(ctx).Info("The API server did not answer: nothing is moved for some time", "error", err.Error())
+	}
 	if lost || a.away {
 		a.outage(a.Clock.Now())
 	}

@@ -36,13 +36,13 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal and the Client.
+// Options configure the controller. Every field is required, but for the Journal.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
 	Reader    client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
+	Client    kubernetes.Interface
 	Config    *rest.Config
-	Client    kubernetes.Interface // of tests without a Config
 	Profile   *simulation.Profile
 	Recorder  record.EventRecorder
 	Clock     clock.WithTicker
@@ -110,13 +110,8 @@ var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 func New(o Options) (*Controller, error) {
 	config, scales, metadata, owned := o.Config, scales(nil), metadata(nil), (*owners)(nil)
 	if config != nil { // tests of decisions have none
-		// No call waits for an API server that stalls: its late answer would look like any other one, and begin no grace.
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
-		var err error
-		if o.Client, err = kubernetes.NewForConfig(config); err != nil {
-			return nil, fmt.Errorf("make a client: %w", err)
-		}
 		live, err := client.New(config, client.Options{}) // kinds are discovered when the first object of theirs is read
 		if err != nil {
 			return nil, fmt.Errorf("make a client for scales and metadata: %w", err)
@@ -137,12 +132,19 @@ func New(o Options) (*Controller, error) {
 	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
-		take: func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
+		take: func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, patient(config), o.Profile) },
 	}
 	if scales != nil {
 		c.scales = newScaleReader(scales, o.Clock, c.Changed)
 	}
 	return c, nil
+}
+
+// patient is a configuration for snapshots. A list may wait in the queue of an API server with much to do.
+func patient(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Timeout = snapshotSilence
+	return config
 }
 
 // SetupWithManager adds the controller to a manager. It runs on the leader, with one worker.

@@ -16,7 +16,6 @@ func (p *prover) domains(
 	ctx context.Context, w *evaluation, v rebalance.Verdict, next *corev1.Pod, own simulation.Holder,
 ) (simulation.Domains, *rebalance.Hold) {
 	if err := p.takeSnapshot(ctx); err != nil {
-		p.api.noteOutage(err)
 		return simulation.Domains{}, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	var others []simulation.Holder

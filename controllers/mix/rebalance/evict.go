@@ -62,7 +62,6 @@ func (p *prover) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
 		return "", hold
 	}
 	if err := p.takeSnapshot(ctx); err != nil {
-		p.api.noteOutage(err)
 		return "", w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := p.snapshot.Fits(ctx, simulation.Question{
@@ -97,6 +96,7 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 	p.taken = p.Clock.Now()
 	snapshot, err := p.take(ctx)
 	if err != nil {
+		p.api.noteOutage(ctx, err)
 		return fmt.Errorf("prove that there is capacity: %w", err)
 	}
 	p.snapshot = snapshot
@@ -155,6 +155,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return hold
 	}
 	w.count(resultEvicted)
+	w.budgets = rebalance.Spend(w.budgets, v.Pod.Labels, v.Pod.Ready)
 	w.Refusal = rebalance.Refusal{}
 	c.moveBegan(w, m)
 	c.proof.snapshot.Assume(w.proven.admitted, node)

@@ -139,6 +139,8 @@ func (o *owners) get(ctx context.Context, key client.ObjectKey, object *unstruct
 func (o *owners) known(
 	ctx context.Context, m replacement.Maker, pod *corev1.Pod, ref *metav1.OwnerReference,
 ) (replacement.Template, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	list, err := o.list(ctx, m, pod.Namespace, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),
 	})

@@ -64,7 +64,7 @@ func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
 			c.end(ctx, w, h, holderDropped)
 		case rebalance.StepFail:
 			c.end(ctx, w, h, holderExpired)
-			c.limits().Fail(&w.Entry, w.now)
+			c.limits().Failed(&w.Entry, h.Created, w.now)
 			c.out.ended(ctx, &w.Entry, rebalance.Ending{Outcome: rebalance.NotProvisioned})
 		case rebalance.StepWait:
 		}

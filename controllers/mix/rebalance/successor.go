@@ -76,7 +76,7 @@ func (p *prover) created(ctx context.Context, w *evaluation, v rebalance.Verdict
 	case errors.As(err, &unknown):
 		return nextPod{}, w.unproven(v, rebalance.ReasonReplacementUnknown, "the replacement of pod %s is unknown: %v", v.Pod.Name, err)
 	case err != nil:
-		p.api.noteOutage(err)
+		p.api.noteOutage(ctx, err)
 		return nextPod{}, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return nextPod{created: t.Replacement(pod), from: t.Field + " of " + t.Owner}, nil

@@ -72,7 +72,7 @@ func Selecting(budgets []DisruptionBudget, podLabels map[string]string) (matchin
 // Disruptable returns why the budgets of a pod's namespace forbid its eviction now, by the rules of the eviction API for a
 // running pod; the message names the budgets and their figures. It has no reason only if the eviction API allows the eviction.
 //
-// The verdict is about one pod. Another one needs budgets that were read after the first was evicted.
+// The verdict is about one pod. Another one needs budgets that were read after the first was evicted, or those of Spend.
 func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (v Verdict) {
 	switch matching := Selecting(budgets, podLabels); {
 	case len(matching) == 0:
@@ -83,6 +83,17 @@ func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready 
 		v = ReasonPDB.because("%s", matching[0].refusal())
 	}
 	return v
+}
+
+// Spend returns the budgets of a namespace after the eviction of a pod, as the eviction API counts it.
+func Spend(budgets []DisruptionBudget, podLabels map[string]string, ready bool) []DisruptionBudget {
+	budgets = slices.Clone(budgets)
+	for i := range budgets {
+		if b := &budgets[i]; ready && b.Allowed > 0 && b.Selects(podLabels) {
+			b.Allowed--
+		}
+	}
+	return budgets
 }
 
 func (b DisruptionBudget) allows(ready bool) bool {

@@ -104,6 +104,21 @@ func TestDisruptable(t *testing.T) {
 	}
 }
 
+// A reconcile that evicts two pods does not attempt what the first eviction made impossible.
+func TestAnEvictionIsSpentFromItsBudget(t *testing.T) {
+	budgets := []rebalance.DisruptionBudget{
+		{Name: "web", Selector: labels.SelectorFromSet(labels.Set{"app": "web"}), Allowed: 1, Observed: true},
+		{Name: "db", Selector: labels.SelectorFromSet(labels.Set{"app": "db"}), Allowed: 1, Observed: true},
+	}
+	web := map[string]string{"app": "web"}
+	after := rebalance.Spend(budgets, web, true)
+	require.Equal(t, rebalance.ReasonPDB, rebalance.Disruptable(after, web, true).Reason)
+	require.Zero(t, rebalance.Disruptable(after, map[string]string{"app": "db"}, true))
+	require.Equal(t, int32(1), budgets[0].Allowed, "what was read stays")
+	require.Equal(t, int32(1), rebalance.Spend(budgets, web, false)[0].Allowed, "the eviction API counts ready pods")
+	require.Zero(t, rebalance.Spend(after, web, true)[0].Allowed)
+}
+
 func TestDisruptableWithoutASelector(t *testing.T) {
 	assert.Zero(t, rebalance.Disruptable([]rebalance.DisruptionBudget{{Name: "zero", Observed: true}}, map[string]string{"a": "b"}, true))
 }

@@ -69,6 +69,8 @@ type Entry struct {
 	// Failures is how many moves failed in a row, RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
+	// FailedAt is when a move last failed that counts, zero if none did since this process leads.
+	FailedAt time.Time
 	// Refusal is why the last eviction was refused, zero if none was since the last move.
 	Refusal Refusal
 	// Moves are the replicas being moved.
@@ -139,6 +141,9 @@ type Refusal struct {
 	// Labels are those of the pod, and By identifies what refused, with the budgets of such a pod.
 	Labels map[string]string
 	By     string
+	// Failures and RetryAt are those of the workload before it was refused.
+	Failures int32
+	RetryAt  time.Time
 }
 
 // Hold is a verdict that is valid for a while.

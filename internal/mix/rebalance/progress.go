@@ -178,7 +178,7 @@ func Advance(old Entry, g clusterstate.Group, now time.Time, l Limits) (e Entry,
 	}
 	for _, end := range ended {
 		if end.Outcome == Failed || end.Outcome == TimedOut {
-			l.failed(&e, end.Move, now)
+			l.Failed(&e, end.Move.Started, now)
 		}
 	}
 	if len(e.Moves) == 0 && available >= want {
@@ -217,20 +217,22 @@ type Limits struct {
 	Backoff, MaxBackoff, Timeout time.Duration
 }
 
-// Fail makes a workload rest after a move that failed.
-func (l Limits) Fail(e *Entry, now time.Time) {
+// fail makes a workload rest after a move that failed.
+func (l Limits) fail(e *Entry, now time.Time) {
 	e.Failures++
 	e.RetryAt = now.Add(Backoff(l.Backoff, l.MaxBackoff, e.Failures))
 }
 
-// failed makes a workload rest after a move that failed. Moves that began before the first of them failed were decided with the same
-// knowledge: together they count as one.
-func (l Limits) failed(e *Entry, m Move, now time.Time) {
-	if e.Failures > 0 && m.Started.Before(e.RetryAt) {
+// Failed makes a workload rest after a move or a placeholder that failed. What began before the last failure that counts was decided
+// without it: together they count as one. A refused eviction may be forgotten, but not what failed since.
+func (l Limits) Failed(e *Entry, began, now time.Time) {
+	e.Refusal = Refusal{}
+	if e.Failures > 0 && began.Before(e.FailedAt) {
 		e.RetryAt = now.Add(Backoff(l.Backoff, l.MaxBackoff, e.Failures))
 		return
 	}
-	l.Fail(e, now)
+	l.fail(e, now)
+	e.FailedAt = now
 }
 
 // Moved are the UIDs of the pods of moves.

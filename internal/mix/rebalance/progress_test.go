@@ -4,6 +4,7 @@ package rebalance_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -199,6 +200,34 @@ func TestMovesThatFailTogetherCountAsOne(t *testing.T) {
 	require.Len(t, ended, 1)
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Equal(t, late.Add(time.Minute), e.RetryAt, "it rests again")
+
+	e.Moves = []rebalance.Move{moveOf("f", -10*time.Minute)} // the first pause was over, and the second had not begun
+	e, ended = rebalance.Advance(e, group(od, od, od, od, od), late.Add(time.Minute), testLimits)
+	require.Len(t, ended, 1)
+	assert.Equal(t, int32(2), e.Failures, "it began after the first failure")
+}
+
+// Two lanes of moves that end one after the other: each failure but the first of a wave counts.
+func TestMovesThatFailOneAfterTheOtherRestLongerAndLonger(t *testing.T) {
+	wrong := group(od, od, sp, sp, od)
+	wrong.Assignments[0].Pod.Ready = false // every move ends by its timeout
+	var e rebalance.Entry
+	evictions, now := 0, noon
+	next := [2]time.Time{noon, noon.Add(150 * time.Second)}
+	for ; now.Before(noon.Add(8 * time.Hour)); now = now.Add(10 * time.Second) {
+		e, _ = rebalance.Advance(e, wrong, now, testLimits)
+		for lane := range next {
+			busy := slices.ContainsFunc(e.Moves, func(m rebalance.Move) bool { return m.Name == fmt.Sprint(lane) })
+			if !busy && !now.Before(next[lane]) && !now.Before(e.RetryAt) {
+				m := moveOf(types.UID(fmt.Sprint(lane)), 0)
+				m.Started = now
+				e.Moves = append(slices.Clone(e.Moves), m)
+				evictions++
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, e.Failures, int32(6))
+	assert.Less(t, evictions, 70, "in 8 hours with a pause of up to 10 minutes")
 }
 
 func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {

@@ -30,8 +30,8 @@ func (e *Entry) HoldBack(hold *Hold) {
 }
 
 // Refuse has a workload back off after an eviction that was refused, as after a move that failed: the attempt alone may have
-// done something, such as that of an admission webhook which restarts the pods itself. Another cause than the last time begins
-// again with the shortest pause.
+// done something, such as that of an admission webhook which restarts the pods itself. With another cause than the last time,
+// only the moves that failed before count.
 func (e *Entry) Refuse(hold *Hold, budgets []DisruptionBudget, now time.Time, l Limits) {
 	v := hold.Verdict
 	if v.Reason == ReasonChanged {
@@ -39,11 +39,15 @@ func (e *Entry) Refuse(hold *Hold, budgets []DisruptionBudget, now time.Time, l 
 	}
 	r := Refusal{Reason: v.Reason, Message: v.Message, Labels: v.Pod.Labels}
 	r.By = refusedBy(&r, budgets)
-	if e.Refusal.By != "" && e.Refusal.By != r.By {
-		e.Failures = 0
+	r.Failures, r.RetryAt = e.Failures, e.RetryAt
+	if last := e.Refusal; last.By != "" {
+		r.Failures, r.RetryAt = last.Failures, last.RetryAt
+		if last.By != r.By {
+			e.Failures = last.Failures
+		}
 	}
 	e.Refusal = r
-	l.Fail(e, now)
+	l.fail(e, now)
 	if e.RetryAt.Before(hold.Until) {
 		e.RetryAt = hold.Until
 	}
@@ -57,8 +61,8 @@ func (e *Entry) ForgetRefusal(budgets []DisruptionBudget) {
 		return
 	}
 	reason := e.Refusal.Reason
-	e.Refusal, e.Failures = Refusal{}, 0
-	e.RetryAt = time.Time{}
+	e.Failures, e.RetryAt = e.Refusal.Failures, e.Refusal.RetryAt
+	e.Refusal = Refusal{}
 	e.Held = maps.Clone(e.Held)
 	maps.DeleteFunc(e.Held, func(_ string, h Hold) bool { return h.Verdict.Reason == reason })
 }

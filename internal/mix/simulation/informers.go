@@ -119,9 +119,12 @@ func (f *factory) fill(ctx context.Context) error {
 		}
 		return true, nil
 	})
-	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errSilent):
+		return cause
+	case errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, context.Canceled):
 		return fmt.Errorf("wait for the list of kind %s: %w", waitsFor, cause)
-	} else if err != nil {
+	case err != nil:
 		return cause
 	}
 	f.WaitForCacheSync(ctx.Done())

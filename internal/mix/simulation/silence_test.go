@@ -27,13 +27,13 @@ type still struct {
 
 func (s *still) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	stands := strings.HasSuffix(req.URL.Path, s.at)
-	if stands && s.before {
+	stalls := strings.HasSuffix(req.URL.Path, s.at)
+	if stalls && s.before {
 		s.stood.Store(true)
 		<-s.end
 	}
 	_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7"},`)
-	if stands {
+	if stalls {
 		s.stood.Store(true)
 		w.(http.Flusher).Flush()
 		<-s.end

@@ -65,11 +65,11 @@ func (l *lister) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.attend(req)
 }
 
-// errSilent is an API server that began to answer a request, or did not, and stalls.
-var errSilent = fmt.Errorf("the API server stalls: %w", context.DeadlineExceeded)
+// errSilent is the error of a request during which the API server sent nothing for too long.
+var errSilent = fmt.Errorf("the API server sent nothing for too long: %w", context.DeadlineExceeded)
 
-// attend ends a request during which the API server sends nothing for too long. An API server that stalls would otherwise
-// hold the caller until it goes on, and its late answer would look like any other one.
+// attend ends a request during which the API server sends nothing for too long. An API server that stalls would otherwise hold the
+// caller until it goes on, and its late answer would look like any other one.
 func (l *lister) attend(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	a := &attended{ctx: ctx, cancel: cancel, silence: l.silence, timer: time.AfterFunc(l.silence, func() { cancel(errSilent) })}

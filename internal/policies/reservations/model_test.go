@@ -361,26 +361,29 @@ func (m *model) forge(t *rapid.T) {
 // restart kills the process some time after it wrote the statuses, and starts another one.
 func (m *model) restart(t *rapid.T) {
 	m.write(t)
-	unwritten := false
+	missed := false
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		switch p := m.pods[name]; {
-		case !p.runs && p.of != "" && rapid.Bool().Draw(t, "bound"):
+		case !p.runs && p.of != "" && m.enough(p.of) && rapid.Bool().Draw(t, "bound"):
 			m.run(p)
-			unwritten = true
+			missed = true
 		case p.runs && p.written && rapid.Bool().Draw(t, "ended"):
 			m.ended(p)
+			missed = true
 		case !p.runs && p.of != "": // the process is killed before it has bound it
 			if r := m.reservations[p.of]; r != nil && r.of(name) != nil {
 				*r.of(name) = modelHold{node: r.of(name).node}
-				m.drop(r, r.replicas(), all)
 			}
 			p.of, p.node = "", ""
 		}
 	}
-	// With less replicas than pods, it depends on the order of the events which of them count that the status does not have.
-	changed := !unwritten && rapid.Bool().Draw(t, "change") && len(m.reservations) > 0
+	// After a change to fewer replicas, it depends on the order of the events what is kept of what the process missed.
+	changed := !missed && rapid.Bool().Draw(t, "change") && len(m.reservations) > 0
 	if changed {
 		m.respec(t)
+	}
+	for _, r := range m.reservations {
+		m.drop(r, r.replicas(), all)
 	}
 	m.l = NewLedger()
 	// Nor is it told apart which of too many holds no pod can use while the nodes are not there yet.
@@ -409,6 +412,13 @@ func (m *model) restart(t *rapid.T) {
 		r.holds = got
 	}
 	m.freed, m.moved = m.l.Freed(m.now), false
+}
+
+// enough reports whether a Reservation has no more pods than replicas. With more, it depends on the order of the events which of the
+// pods count that the status does not have.
+func (m *model) enough(of string) bool {
+	r := m.reservations[of]
+	return r == nil || len(r.holds) <= r.replicas()
 }
 
 // list delivers the pods that run, if it is time.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -197,6 +198,32 @@ func TestTheSearchesForPlacesTakeATenthOfTheTime(t *testing.T) {
 		f.clock.SetTime(f.clock.Now().Add(time.Millisecond))
 	}
 	assert.InDelta(t, 10, slow.lists, 2, "in 1.1 s")
+}
+
+// Most of a view is what the pods of the cluster request, and few of them change between two views.
+func TestWhatAPodRequestsIsSummedOnce(t *testing.T) {
+	f := newFallbackFixture(t)
+	f.spotNode("a", 2)
+	pod := mixtest.Pod("web", 0)
+	pod.Spec.NodeName = "a"
+	store := f.cluster.Informers.Core().V1().Pods().Informer().GetIndexer()
+	require.NoError(t, store.Add(pod))
+	pl := &f.fallback().places
+	view := func() fwk.PodInfo {
+		f.clock.SetTime(f.clock.Now().Add(placesAge))
+		pl.find(mixtest.GatedPod("web", 1), "web", false)
+		require.Contains(t, pl.known, pod.UID)
+		return pl.known[pod.UID]
+	}
+	first := view()
+	assert.Same(t, first, view())
+	changed := pod.DeepCopy()
+	require.NoError(t, store.Update(changed))
+	assert.Same(t, changed, view().GetPod(), "it may have been resized")
+	require.NoError(t, store.Delete(changed))
+	f.clock.SetTime(f.clock.Now().Add(placesAge))
+	pl.find(mixtest.GatedPod("web", 1), "web", false)
+	assert.Empty(t, pl.known)
 }
 
 // A place is kept for the pod that was limited to spot for it, until that is bound.

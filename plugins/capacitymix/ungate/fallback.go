@@ -121,9 +121,9 @@ func newSpotFallback(
 	s *state.State, client clientset.Interface, label *gate.Label, check admission.Check, policyOf func(*corev1.Pod) *policy.Policy,
 ) *spotFallback {
 	return &spotFallback{
-		State:    s,
-		label:    label,
-		nodes:    s.Nodes,
+		State: s,
+		label: label,
+		nodes: s.Nodes,
 		places: places{
 			clock: clock.RealClock{}, pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, admission: check,
 			held: map[types.UID]place{},

@@ -21,8 +21,8 @@ import (
 const (
 	// placesAge is the maximum age of a view of the free places.
 	placesAge = time.Second
-	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that it took: searches take at most a
-	// tenth of the time. An older view may not have the place that the rebalancer made for a pod, or that came since.
+	// placesShare is the maximum age of a view that shows no place, as a multiple of the time that the view took. An older view may
+	// lack the place that the rebalancer made for a pod, and a newer one would take more than a tenth of the time.
 	placesShare = 10
 	// maxSearches bounds the searches without a result for pods of one namespace in one view: each tries all spot nodes.
 	maxSearches = 16
@@ -41,6 +41,8 @@ type places struct {
 	at    time.Time
 	took  time.Duration
 	infos []fwk.NodeInfo
+	// known are the pods of the view. What a pod requests is summed once.
+	known map[types.UID]fwk.PodInfo
 	// none are the kinds of pods for which no node had room. Others of the same kind need not try all nodes again. tried is how many of
 	// the searches without a result were for pods of a namespace.
 	none  map[string]bool
@@ -111,26 +113,35 @@ func (p *places) read(now time.Time) {
 		byName[node.Name] = info
 		p.infos = append(p.infos, info)
 	}
+	before := p.known
+	p.known = map[types.UID]fwk.PodInfo{}
 	if len(p.infos) == 0 {
 		p.held = map[types.UID]place{}
 		return
 	}
 	pods, _ := p.pods.List(labels.Everything())
-	bound := map[types.UID]bool{}
 	for _, pod := range pods {
 		if info := byName[pod.Spec.NodeName]; info != nil && !podphase.Finished(pod) {
-			info.AddPodInfo(p.admission.PodInfo(pod))
-			bound[pod.UID] = true
+			info.AddPodInfo(p.keep(pod, before[pod.UID]))
 		}
 	}
 	kept := map[types.UID]place{}
 	for uid, h := range p.held {
-		if info := byName[h.node]; info != nil && !bound[uid] && now.Before(h.until) {
+		if info := byName[h.node]; info != nil && p.known[uid] == nil && now.Before(h.until) {
 			info.AddPodInfo(p.admission.PodInfo(h.pod))
 			kept[uid] = h
 		}
 	}
 	p.held = kept
+}
+
+// keep keeps a pod of the view. before is that of the last view.
+func (p *places) keep(pod *corev1.Pod, before fwk.PodInfo) fwk.PodInfo {
+	if before == nil || before.GetPod() != pod {
+		before = p.admission.PodInfo(pod)
+	}
+	p.known[pod.UID] = before
+	return before
 }
 
 // admits reports whether a node has room for a pod, and the pod selects and tolerates the node.

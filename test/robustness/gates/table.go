@@ -23,7 +23,7 @@ const (
 const (
 	returned  = "return err"
 	errStatus = "return fwk.AsStatus(err)"
-	held      = `w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)`
+	held      = `w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)`
 	retried   = ".queue.AddRateLimited(key); return"
 )
 
@@ -93,27 +93,27 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "before a new leader reads the journal", Scenario: Led,
 		File: journal, Fails: returned,
-		Next: "\t\tobject, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get(",
+		Next: "\t\tobject, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Get(",
 	},
 	{
 		Program: history.Controller, Name: "after the decision to move", Scenario: Moved,
 		File: decide,
-		Next: "\tnode, hold := c.prove(ctx, w, v)\n",
+		Next: "\tnode, hold := c.proof.prove(ctx, w, v)\n",
 	},
 	{
 		Program: history.Controller, Name: "before capacity is proven", Scenario: Moved,
 		File: evict, Fails: `return "", ` + held,
-		Next: "\tif err := c.takeSnapshot(ctx); err != nil {\n",
+		Next: "\tif err := p.takeSnapshot(ctx); err != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before a move is recorded", Scenario: Moved,
 		File: evict, Fails: "return " + held,
-		Next: "\tif hold := c.recordMove(ctx, w, v, m); hold != nil {\n",
+		Next: "\tif hold := c.journal.recordMove(ctx, w, v, m); hold != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before the journal is written", Scenario: Moved,
 		File: journal, Fails: returned,
-		Next: "\t\twritten, err = c.Client.CoreV1().ConfigMaps(",
+		Next: "\t\twritten, err = j.Client.CoreV1().ConfigMaps(",
 	},
 	{
 		Program: history.Controller, Name: "after the journal is written", Scenario: Moved,
@@ -133,13 +133,13 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "after the eviction", Scenario: Moved,
 		File:     evict,
-		Answered: "if " + lost + "; err != nil { c.noteOutage(err) }", // as bounded does
+		Answered: "if " + lost + "; err != nil { c.api.noteOutage(ctx, err) }", // as bounded does
 		Next:     "\tif hold := w.refusal(v, err); hold != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "after the move is noted", Scenario: Moved,
 		File: evict,
-		Next: "\tc.snapshot.Assume(w.proven.admitted, node)\n",
+		Next: "\tc.proof.snapshot.Assume(w.proven.admitted, node)\n",
 	},
 	{
 		Program: history.Controller, Name: "before the outcome is stored", Scenario: Moved,

@@ -108,7 +108,7 @@ func TestNothingIsEvictedInTheGraceAfterTheAPIServerStalls(t *testing.T) {
 	api.Pause()
 	before := w.Evicted() // the audit log is a file
 	require.Less(t, before, workloads, "there is something left to do")
-	stood := time.NewTimer(12 * time.Second)
+	stood := time.NewTimer(15 * time.Second)
 	<-stood.C
 	back := time.Now()
 	api.Resume()

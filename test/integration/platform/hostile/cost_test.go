@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -59,6 +60,7 @@ func (h *host) processorTimes(t *testing.T) map[string]time.Duration {
 	t.Helper()
 	times := map[string]time.Duration{}
 	for name, p := range h.programs {
+		h.alive(t, name)
 		times[name] = processorTime(t, p)
 	}
 	return times
@@ -73,7 +75,6 @@ func (h *host) calm(w *testenv.World) {
 		now, passed := h.processorTimes(w.T), time.Since(since)
 		saw := fmt.Sprintf("calm for %s", passed)
 		for name, p := range h.programs {
-			h.alive(w.T, name)
 			if used := now[name] - before[name]; used > passed/10+3*tick {
 				saw = fmt.Sprintf("%s worked for %s in %s", name, used, passed)
 			} else if n := 0; passed > calmFor {
@@ -104,7 +105,9 @@ func resident(t *testing.T, p program) int {
 // needs without a tenant.
 func newHost(t *testing.T) *host {
 	t.Helper()
-	w := testenv.New(t, testenv.Roomy()...)
+	// There is room for a neighbour of each batch beside the pods of the tenant's environments.
+	large := func(n *cluster.NodeSpec) { n.CPU, n.Memory, n.Pods = "960", "16Ti", 2000 }
+	w := testenv.New(t, append(cluster.Nodes("spot", 6, large), cluster.Nodes("on-demand", 4, large)...)...)
 	w.ApplyFiles("manifests/rbac/environments", "manifests/rbac/records", "manifests/templates")
 	h := &host{World: w, start: map[string]int{}, pids: map[string]int{}, programs: map[string]program{
 		"scheduler":  w.Scheduler(),
@@ -119,6 +122,7 @@ func newHost(t *testing.T) *host {
 	for name, p := range h.programs {
 		h.pids[name] = p.PID()
 	}
+	h.calm(w) // the scheduler may still have the pods of the test before
 	place(w, "first")
 	h.calm(w)
 	before, began := h.processorTimes(t), time.Now()

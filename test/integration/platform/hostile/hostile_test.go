@@ -228,6 +228,8 @@ type host struct {
 	usual      usual
 	// kept are the bytes of the objects that a tenant has written.
 	kept int
+	// records are those of the DeploymentRecords.
+	records int
 }
 
 // feed gives a row to both programs while a neighbour's workload is placed.
