@@ -55,6 +55,7 @@ type program interface {
 	testenv.Measured
 	PID() int
 	Done() <-chan struct{}
+	LogTail(n int) string
 }
 
 // peak returns the most memory that a process had since resetPeak.
@@ -269,7 +270,7 @@ func (h *host) alive(t *testing.T, name string) {
 	t.Helper()
 	select {
 	case <-h.programs[name].Done():
-		require.FailNow(t, "a program has ended", name)
+		require.FailNow(t, "a program has ended", "%s: %s", name, h.programs[name].LogTail(10))
 	default:
 		require.Equal(t, h.pids[name], h.programs[name].PID(), name)
 	}
@@ -277,7 +278,7 @@ func (h *host) alive(t *testing.T, name string) {
 
 func TestATenantHarmsNeitherTheProgramsNorItsNeighbours(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	h := &host{World: w, programs: map[string]program{"scheduler": w.Scheduler(), "controller": w.Controller(testenv.Impatient)}}
+	h := &host{World: w, programs: map[string]program{"scheduler": w.Scheduler(), "controller": w.Controller(testenv.Impatient, lasting)}}
 	h.pids, h.start, h.neighbours = map[string]int{}, map[string]int{}, []string{"first"}
 	place(w, "first")
 	owners := testenv.List(w, &appsv1.ReplicaSetList{})
