@@ -165,7 +165,7 @@ var (
 	})
 	ReasonStartupGrace = define(Reason{
 		Name: "StartupGrace", Timed: true, Quiet: true,
-		Meaning: "the controller has just started, or the API server was unavailable", Ends: "time: 60 s", Action: waitOrWiden,
+		Meaning: "the controller has just started, or the API server was unavailable", Ends: "time: 60 s; if it lasts, the log of berth-controller names the call that had no answer", Action: waitOrWiden,
 	})
 	ReasonStorm = define(Reason{
 		Name: "SpotStorm", Timed: true,

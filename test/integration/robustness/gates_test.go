@@ -263,7 +263,7 @@ var gateMutants = []struct {
 		"the journal is not read again after its answer was lost", "after the journal is written", faultgate.Lose,
 		cluster.Replacement{
 			File: "controllers/mix/rebalance/journal.go",
-			Old:  "if j.loaded || c.Journal.Name", New: "if j.restored || c.Journal.Name",
+			Old:  "if j.loaded || j.Journal.Name", New: "if j.restored || j.Journal.Name",
 		},
 		"the mix is not exact",
 	},

@@ -219,6 +219,7 @@ type mutant struct {
 
 const (
 	decisions  = "internal/mix/rebalance/decide.go"
+	checks     = "internal/mix/rebalance/checks.go"
 	evictions  = "controllers/mix/rebalance/evict.go"
 	calls      = "controllers/mix/rebalance/calls.go"
 	rebalancer = "controllers/mix/rebalance/controller.go"
@@ -231,9 +232,9 @@ const (
 
 var (
 	noFloor   = cluster.Replacement{File: decisions, Old: "return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
-	noReady   = cluster.Replacement{File: decisions, Old: "\tnotReady,\n", New: ""}
-	noGain    = cluster.Replacement{File: decisions, Old: "if v.Target == assignment.On {", New: "if false {"}
-	noBudget  = cluster.Replacement{File: decisions, Old: "if ok, reason, message := Disruptable(in.Budgets, p.Labels, p.Ready); !ok {", New: "if ok, reason, message := true, \"\", \"\"; !ok {"}
+	noReady   = cluster.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
+	noGain    = cluster.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
+	noBudget  = cluster.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
 	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
 	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
 	firstMix  = cluster.Replacement{File: policies, Old: "\tp, _ := s.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
@@ -264,7 +265,7 @@ var mutants = []mutant{
 	{judge.FloorKept, "minOnDemand counts neither for slots nor for moves", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
 	{judge.FloorKept, "replicas that are not Ready count for the floor", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
 	{judge.OneMoveAtATime, "a mix has no limit of moves", history.Controller, moving, []cluster.Replacement{
-		{File: decisions, Old: "if in.History.InFlight >= in.Settings.MaxConcurrent {", New: "if false {"},
+		{File: checks, Old: "case s.History.InFlight >= s.Settings.MaxConcurrent:", New: "case false:"},
 	}},
 	{judge.OneMoveAtATime, "replicas that are not Ready are no reason to wait", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
 	{judge.BudgetsKept, "pods are deleted, not evicted", history.Controller, moving, []cluster.Replacement{
@@ -278,7 +279,7 @@ var mutants = []mutant{
 	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
 	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
 	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []cluster.Replacement{
-		{File: evictions, Old: "return pod, c.checkMix(ctx, w, v, pod)", New: "return pod, nil"},
+		{File: evictions, Old: "return pod, c.api.checkMix(ctx, w, v, pod)", New: "return pod, nil"},
 	}},
 	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []cluster.Replacement{
 		mayFit, {File: evictions, Old: "if !answer.Fits {", New: "if false {"},
@@ -293,20 +294,20 @@ var mutants = []mutant{
 		mayFit, {File: evictions, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
 	}},
 	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []cluster.Replacement{
-		{File: "controllers/mix/rebalance/successor.go", Old: "if c.owners == nil {\n\t\treturn nextPod", New: "if true {\n\t\treturn nextPod"},
-		{File: "controllers/mix/rebalance/successor.go", Old: "if c.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
+		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nextPod", New: "if true {\n\t\treturn nextPod"},
+		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
 	}},
 	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []cluster.Replacement{
 		{File: evictions, Old: "Pod: pod, Next: next.admitted, Gone:", New: "Pod: pod, Gone:"},
 	}},
 	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []cluster.Replacement{
-		{File: decisions, Old: "\tstartupGrace,\n", New: ""},
+		{File: checks, Old: "\t\tstartupGrace,\n", New: ""},
 	}},
 	{judge.NothingInTheGrace, "an outage is not noticed", history.Controller, afterOutage, []cluster.Replacement{
 		{File: rebalancer, Old: "if end := at.Add(c.Grace); end.After(c.graceEnd) {", New: "if end := at.Add(c.Grace); c.graceEnd.IsZero() {"},
 	}},
 	{judge.QuietAtRest, "the journal is written even if it is the same", history.Controller, resting, []cluster.Replacement{
-		{File: "controllers/mix/rebalance/journal.go", Old: "case c.Journal.Name == \"\" || j.loaded && !j.dirty:", New: "case c.Journal.Name == \"\":"},
+		{File: "controllers/mix/rebalance/journal.go", Old: "case j.Journal.Name == \"\" || j.loaded && !j.dirty:", New: "case j.Journal.Name == \"\":"},
 	}},
 	{judge.QuietAtRest, "every replica is wrong at rest", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
 	{judge.NothingWaits, "a pod without a mix waits for one", history.Scheduler, ungoverned, []cluster.Replacement{
@@ -349,7 +350,7 @@ var mutants = []mutant{
 		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
 	}},
 	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []cluster.Replacement{
-		{File: calls, Old: "\t\tfor range maxPages {\n", New: "\t\t_, _ = c.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\t\tfor range maxPages {\n"},
+		{File: calls, Old: "\t\tfor range maxPages {\n", New: "\t\t_, _ = a.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\t\tfor range maxPages {\n"},
 	}},
 }
 
