@@ -207,8 +207,16 @@ func (w *World) ScaleExactly(d *appsv1.Deployment, m split.Mix, replicas int32) 
 	return w.RequireExact(d.Name, m, int(replicas))
 }
 
-// SetPhase writes the phase of a pod, as its kubelet would.
+// SetPhase writes the phase of a pod, as its kubelet would. A pod that is bound runs first: KWOK, which starts it when it sees it, would
+// else write Running over the phase.
 func (w *World) SetPhase(pod string, phase corev1.PodPhase) error {
+	w.T.Helper()
+	w.Eventually("a bound pod has started", func() (bool, string) {
+		p := &corev1.Pod{}
+		err := w.Client.Get(w.Ctx, client.ObjectKey{Namespace: w.Namespace, Name: pod}, p)
+		started := err == nil && (p.Spec.NodeName == "" || p.Status.Phase != corev1.PodPending)
+		return started || apierrors.IsNotFound(err), fmt.Sprint(err, p.Status.Phase)
+	})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod}}
 	return w.Client.Status().Patch(w.Ctx, p, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)))
 }
