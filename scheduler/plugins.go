@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	// The arguments of Berth's plugins, so that a wrong field stops the scheduler at start.
-	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/internal/kube/leaderguard"
+	_ "berth.dev/berth/internal/mix/arguments/scheme"
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/reservation"

@@ -124,7 +124,7 @@ var rules = map[string]rule{
 		from: ours(""), to: []string{"k8s.io/kubernetes"},
 		except: func(from, _ string) bool {
 			_, ofPlugins := kubernetesInPlugins[strings.TrimPrefix(from, module)]
-			return ofPlugins || in(from, ours("scheduler", "apis/config", "internal/mix/simulation", "test")...)
+			return ofPlugins || in(from, ours("scheduler", "internal/mix/arguments/scheme", "internal/mix/simulation", "test")...)
 		},
 		why: "its API is not stable, and it makes every binary large; plugins use k8s.io/kube-scheduler/framework",
 		refuses: []edge{

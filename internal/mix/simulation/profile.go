@@ -18,10 +18,10 @@ import (
 
 	"berth.dev/berth/apis/config"
 	// The arguments of Berth's plugins.
-	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/mix/arguments"
+	_ "berth.dev/berth/internal/mix/arguments/scheme"
 	"berth.dev/berth/internal/mix/gate"
 )
 

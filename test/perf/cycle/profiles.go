@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
-	_ "berth.dev/berth/apis/config/scheme" // decodes the plugins' arguments
+	_ "berth.dev/berth/internal/mix/arguments/scheme" // decodes the plugins' arguments
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/reservation"

@@ -14,7 +14,7 @@ import (
 	// The plugins' arguments, so that a profile can have them.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 
-	_ "berth.dev/berth/apis/config/scheme"
+	_ "berth.dev/berth/internal/mix/arguments/scheme"
 	"berth.dev/berth/test/perf/bench"
 )
 

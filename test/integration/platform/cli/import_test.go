@@ -171,7 +171,7 @@ func TestImportReportsErrorsAndContinues(t *testing.T) {
 	ns := w.Namespace
 	for _, want := range []string{
 		"Skipped ConfigMap " + ns + "/rl-gone: it is being deleted\n",
-		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is not a quantity such as 500m or 2Gi\ndata[memory]: \"1GB\" is no quantity",
+		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is not a quantity such as 500m or 2Gi\ndata[memory]: \"1GB\" is not a quantity",
 		"error: resourcelimit.berth.dev/refused of ConfigMap " + ns + "/rl-refused: ResourceLimit.berth.dev \"refused\" is invalid: spec.cpuLimit: Invalid value: cpuLimit must not be below cpu: 1 is below 2\n",
 		"Warning: ConfigMap " + ns + "/rl-good: data[gpu]: the key is not known: left out\n",
 		"error: ConfigMap " + ns + "/rl-twice: it defines ResourceLimit " + ns + "/twice differently from ConfigMap " + ns + "/resource-limit-rl-twice\n",

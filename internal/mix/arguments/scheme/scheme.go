@@ -7,6 +7,8 @@ package scheme
 import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	schedschemev1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"berth.dev/berth/apis/config"
@@ -14,6 +16,9 @@ import (
 )
 
 func init() {
+	// The scheduler converts arguments with a scheme of its own, which it makes from these builders.
+	schedconfig.SchemeBuilder.Register(config.AddToScheme)
+	schedschemev1.SchemeBuilder.Register(configv1.AddToScheme)
 	AddToScheme(schedscheme.Scheme)
 }
 

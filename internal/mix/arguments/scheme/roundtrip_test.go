@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/config"
-	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/config/validation"
+	_ "berth.dev/berth/internal/mix/arguments/scheme"
 )
 
 // TestConversionKeepsEveryField fills arguments by reflection, so that a field that is added to only one of the

@@ -16,8 +16,8 @@ import (
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"berth.dev/berth/apis/config"
-	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
+	_ "berth.dev/berth/internal/mix/arguments/scheme"
 )
 
 // load reads a configuration with the function that kube-scheduler uses for --config.
