@@ -13,9 +13,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
-	// The arguments of Berth's plugins, so that a wrong field stops the scheduler at start.
 	"berth.dev/berth/internal/kube/leaderguard"
-	_ "berth.dev/berth/internal/mix/arguments/scheme"
+	_ "berth.dev/berth/internal/mix/arguments/scheme" // so that a wrong field of Berth's plugins stops the scheduler at start
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/reservation"

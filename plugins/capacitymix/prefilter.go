@@ -46,7 +46,7 @@ func (pl *CapacityMix) PreFilter(
 	if len(invalid) > 0 {
 		pl.Events.InvalidAnnotations(pod, invalid)
 	}
-	limitedTo, ungated := gate.Opened(pod)
+	limitedTo, ungated := gate.LimitedTo(pod)
 	// A pod that selects a capacity type itself is counted once it runs, and has no slot.
 	if p == nil || !ungated && pl.Classifier.Pins(&pod.Spec) {
 		pl.Ledger.Drop(pod.UID)

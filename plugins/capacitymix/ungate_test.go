@@ -25,34 +25,34 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		percent, floor := rapid.Int32Range(0, 100).Draw(rt, "percent"), rapid.Int32Range(0, 5).Draw(rt, "floor")
 		cm := mixtest.CapacityMix("web", percent, floor)
-		filtered, opened := newFixture(t, mixtest.Args(), nil), newFixture(t, mixtest.Args(), nil)
+		filtered, ungated := newFixture(t, mixtest.Args(), nil), newFixture(t, mixtest.Args(), nil)
 		filtered.mix(t, cm)
-		opened.mix(t, cm)
+		ungated.mix(t, cm)
 		here := map[int][2]*corev1.Pod{}
 		for i := range rapid.IntRange(1, 40).Draw(rt, "pods") {
 			if n := len(here); n > 0 && rapid.IntRange(0, 3).Draw(rt, "leaves") == 0 {
 				gone := rapid.IntRange(0, i-1).Draw(rt, "who")
 				if pods, ok := here[gone]; ok {
 					filtered.deletePod(pods[0])
-					opened.deletePod(pods[1])
+					ungated.deletePod(pods[1])
 					delete(here, gone)
 				}
 			}
 			one, other := mixtest.Pod("web", i), mixtest.GatedPod("web", i)
 			filtered.cluster.SetPods(rt, one)
-			opened.cluster.SetPods(rt, other)
+			ungated.cluster.SetPods(rt, other)
 			p, _ := filtered.plugin.resolver.Resolve(one)
 			c, err := filtered.plugin.claim(one, p, capacity.Unknown)
 			require.NoError(rt, err)
 			one.Annotations, one.Spec.NodeName = annotations(framework.NewCycleState(), c, one), "node"
 			filtered.addPod(one)
-			after := opened.ungate(rt, other)
-			limited, ok := gate.Opened(after)
+			after := ungated.ungate(rt, other)
+			limited, ok := gate.LimitedTo(after)
 			require.True(rt, ok)
 			assert.Equal(rt, c.slotType, limited, "pod %d", i)
 			if rapid.Bool().Draw(rt, "bound") { // it may be bound soon or never
 				after.Spec.NodeName = "node"
-				opened.addPod(after)
+				ungated.addPod(after)
 			}
 			delete(after.Annotations, v1alpha1.ClaimAnnotation)
 			delete(after.Annotations, v1alpha1.UngatedAtAnnotation)
@@ -84,7 +84,7 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	}
 	assert.Equal(t, map[string]int{"web-0": 0, "web-1": 1}, pending(f.plugin.Ledger))
 
-	// A slot that comes free is the next pod's: those that are opened stay where they are.
+	// A slot that comes free is the next pod's: those that are ungated stay where they are.
 	assert.Nil(t, f.plugin.Ledger.Forget(first.UID), "nobody is woken")
 	state := framework.NewCycleState()
 	_, status := f.plugin.PreFilter(f.ctx, state, second, f.infos)

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	opened = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "berth_mix_gates_failed_open_total", Help: "Scheduling gates that the controller opened without a slot, by reason: NoLeader.",
+	ungated = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_mix_gates_failed_open_total", Help: "Scheduling gates that the controller removed without a slot, by reason: NoLeader.",
 	}, []string{"reason"})
 	waitingPods = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_mix_gated_pods", Help: "Pods with the scheduling gate, which wait for their slot; of the leader only.",
@@ -19,6 +19,6 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(opened, waitingPods)
-	opened.WithLabelValues(v1alpha1.UngateReasonNoLeader) // so that a rate has a zero to start from
+	metrics.Registry.MustRegister(ungated, waitingPods)
+	ungated.WithLabelValues(v1alpha1.UngateReasonNoLeader) // so that a rate has a zero to start from
 }

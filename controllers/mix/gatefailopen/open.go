@@ -21,7 +21,7 @@ import (
 const fieldManager = "berth-controller"
 
 // open lets a pod go. A pod that has changed meanwhile is left alone: a scheduler
-// may have opened its gate, with a slot.
+// may have removed its gate, with a slot.
 func (c *Controller) open(ctx context.Context, p *clusterstate.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func (c *Controller) open(ctx context.Context, p *clusterstate.Pod) error {
 	if err != nil {
 		return fmt.Errorf("ungate pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	opened.WithLabelValues(v1alpha1.UngateReasonNoLeader).Inc()
+	ungated.WithLabelValues(v1alpha1.UngateReasonNoLeader).Inc()
 	log.FromContext(ctx).Info("Ungated a pod without a slot", "pod", p.Namespace+"/"+p.Name)
 	c.Recorder.Eventf(reference(pod), corev1.EventTypeWarning, v1alpha1.EventReasonGateFailedOpen,
 		"No berth-scheduler removed the scheduling gate for %s: it was removed without a slot, and any scheduler may place the pod on nodes of any type", c.patience())

@@ -76,7 +76,7 @@ func TestStale(t *testing.T) {
 		"only the cost differs and it is the user's":   {changes{usersCost("5")}, nil},
 		"the workload is older than its mix":           {changes{bare}, all},
 		"the same, and the cost is the user's":         {changes{bare, usersCost("7")}, allButCost},
-		"the gate was opened without a slot, whichever scheduler placed it": {
+		"the gate was removed without a slot, whichever scheduler placed it": {
 			changes{
 				bare, set(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonNoLeader), elsewhere, func(s *assignment) { s.Pod.UsesGate = true },
 			}, all,

@@ -253,7 +253,7 @@ func (s *Shop) Budget(name, app string, allowed int32) {
 	s.budgets = append(s.budgets, b)
 }
 
-// GatedShop has a pod in every state of the gate: 0 waits, 1 was opened, 2 fell
+// GatedShop has a pod in every state of the gate: 0 waits, 1 was ungated, 2 fell
 // back, 3 was ungated since no scheduler led, 4 waits and has no mix.
 func GatedShop() *Shop {
 	s := &Shop{}
@@ -268,12 +268,12 @@ func GatedShop() *Shop {
 	}
 	wait(s.Pods[0])
 	wait(s.Pods[4])
-	opened := func(p *corev1.Pod, t capacity.Type) {
+	ungated := func(p *corev1.Pod, t capacity.Type) {
 		gate.Annotate(p, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(p, t), v1alpha1.CapacityTypeAnnotation: "spot"})
 		gate.Label{Key: capacity.KarpenterCapacityType, Spot: "spot", OnDemand: "on-demand"}.Limit(&p.Spec, t)
 	}
-	opened(s.Pods[1], capacity.Spot)
-	opened(s.Pods[2], capacity.OnDemand)
+	ungated(s.Pods[1], capacity.Spot)
+	ungated(s.Pods[2], capacity.OnDemand)
 	s.Pods[2].Annotations[v1alpha1.SlotAnnotation] = "2"
 	s.Pods[2].Annotations[v1alpha1.FallbackAnnotation] = "3/2026-06-01T12:20:00Z"
 	s.Pods[3].Annotations = map[string]string{v1alpha1.UngateReasonAnnotation: v1alpha1.UngateReasonNoLeader}

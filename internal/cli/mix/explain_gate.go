@@ -42,7 +42,7 @@ func gateFacts(pod *corev1.Pod) *GateFacts {
 	if gate.Has(pod) {
 		return &GateFacts{State: gateWaiting}
 	}
-	if limited, ok := gate.Opened(pod); ok {
+	if limited, ok := gate.LimitedTo(pod); ok {
 		f := &GateFacts{State: gateRemoved, LimitedTo: limited.String()}
 		if m, fell := fallback.MarkOf(pod.Annotations, string(pod.UID)); fell {
 			f.State, f.Failures, f.RetryTime = gateFellBack, m.Failures, new(metav1.NewTime(m.RetryAt))

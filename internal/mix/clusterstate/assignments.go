@@ -12,7 +12,7 @@ import (
 )
 
 // assignments puts live pods, sorted by age, on their slots: those that have a node,
-// or had their gate opened, as mix.Assign does; the others on the slots where the
+// or had their gate removed, as mix.Assign does; the others on the slots where the
 // scheduler puts them then.
 //
 // If there are exactly as many pods as the settled replicas and all of them run, gaps are closed.
@@ -25,11 +25,11 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 		p.Into(o)
 		slot, identity := policy.IdentitySlot(o, controllersOf{f})
 		switch {
-		case p.Bound(), p.Opened != capacity.Unknown:
+		case p.Bound(), p.LimitedTo != capacity.Unknown:
 			if !identity {
 				slot = p.claimed(o)
 			}
-			on := p.Opened
+			on := p.LimitedTo
 			if p.Bound() {
 				on = f.typeOf(p.Node)
 			}
@@ -70,7 +70,7 @@ func (f *State) assignment(s split.Assignment, p *Pod) Assignment {
 	assignment := Assignment{Assignment: s, Pod: p}
 	switch n := f.nodes[p.Node]; {
 	case !p.Bound():
-		if assignment.Place = Pending; p.Opened != capacity.Unknown {
+		if assignment.Place = Pending; p.LimitedTo != capacity.Unknown {
 			return assignment // it is limited to a type, which is not its slot's after a fallback
 		}
 	case n != nil && n.Departing != "":

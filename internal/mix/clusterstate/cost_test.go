@@ -123,9 +123,9 @@ func TestWhichWorkloadsAutoscalersCannotEvaluate(t *testing.T) {
 		want         bool
 	}{
 		"no pod has the gate":                 {rs(), rs(made(1)), true},
-		"all had it":                          {rs(opened(capacity.OnDemand)), rs(made(1), opened(capacity.OnDemand)), false},
-		"new pods have it":                    {rs(), rs(made(1), opened(capacity.Spot)), false},
-		"new pods no longer have it":          {rs(opened(capacity.Spot)), rs(made(1)), true},
+		"all had it":                          {rs(limitedTo(capacity.OnDemand)), rs(made(1), limitedTo(capacity.OnDemand)), false},
+		"new pods have it":                    {rs(), rs(made(1), limitedTo(capacity.Spot)), false},
+		"new pods no longer have it":          {rs(limitedTo(capacity.Spot)), rs(made(1)), true},
 		"a new pod waits for its slot":        {rs(), []a[*corev1.Pod]{owned(replicaSet("rs", 2)), made(1), gated}, false},
 		"the template names a capacity type":  {rs(pinned), rs(made(1), pinned), false},
 		"only some pods name a capacity type": {rs(pinned), rs(made(1)), true},

@@ -22,7 +22,7 @@ import (
 func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 	onSpot := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"} }
 	type record struct {
-		opened                capacity.Type
+		limitedTo             capacity.Type
 		pinned, gated, usesIt bool
 	}
 	pinnedByUs := annotated(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonPinned)
@@ -34,12 +34,12 @@ func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 		"one that names its type":           {podNamed("p", onSpot), record{pinned: true}},
 		"one that waits for its slot":       {podNamed("p", gated), record{gated: true, usesIt: true}},
 		"one that names its type and waits": {podNamed("p", gated, onSpot), record{gated: true, usesIt: true, pinned: true}},
-		"one that was opened":               {podNamed("p", opened(capacity.OnDemand)), record{opened: capacity.OnDemand, usesIt: true}},
+		"one that was ungated":              {podNamed("p", limitedTo(capacity.OnDemand)), record{limitedTo: capacity.OnDemand, usesIt: true}},
 		"one with a copy of another's claim": {
-			podNamed("p", opened(capacity.Spot), annotated(v1alpha1.ClaimAnnotation, "uid-q/spot")), record{pinned: true},
+			podNamed("p", limitedTo(capacity.Spot), annotated(v1alpha1.ClaimAnnotation, "uid-q/spot")), record{pinned: true},
 		},
 		"one with a claim and a gate, which no patch of ours leaves": {
-			podNamed("p", opened(capacity.Spot), gated), record{gated: true, usesIt: true, pinned: true},
+			podNamed("p", limitedTo(capacity.Spot), gated), record{gated: true, usesIt: true, pinned: true},
 		},
 		"one that was ungated without a leader":          {podNamed("p", gate.Release), record{usesIt: true}},
 		"one that was ungated because it names its type": {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
@@ -47,7 +47,7 @@ func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := newClusterState().podOf(tc.pod, nil)
-			assert.Equal(t, tc.want, record{p.Opened, p.Pinned, p.Gated, p.UsesGate})
+			assert.Equal(t, tc.want, record{p.LimitedTo, p.Pinned, p.Gated, p.UsesGate})
 		})
 	}
 }
@@ -66,10 +66,10 @@ func TestTheRemovalOfTheGateIsAChange(t *testing.T) {
 	require.Len(t, f.Gated(), 1)
 	changes := 0
 	f.Changed = func(policy.GroupKey) { changes++ }
-	f.SetPod(podNamed("p", opened(capacity.Spot)))
+	f.SetPod(podNamed("p", limitedTo(capacity.Spot)))
 	assert.Equal(t, 1, changes)
 	assert.Empty(t, f.Gated())
-	f.SetPod(podNamed("p", opened(capacity.OnDemand)))
+	f.SetPod(podNamed("p", limitedTo(capacity.OnDemand)))
 	assert.Equal(t, 2, changes, "another type")
 }
 
@@ -93,9 +93,9 @@ func TestAnUngatedPodHasItsSlot(t *testing.T) {
 	f := fill(newClusterState(), rs, nodeOf("od", capacity.OnDemand),
 		podNamed("bound", owned(rs), slot(0), on("od")),
 		// Older than the other, and on a higher slot: a lowest free one would be 1.
-		podNamed("opened", owned(rs), made(1), slot(5), opened(capacity.Spot)),
+		podNamed("ungated", owned(rs), made(1), slot(5), limitedTo(capacity.Spot)),
 		podNamed("waits", owned(rs), made(2), gated),
-		podNamed("fell-back", owned(rs), made(3), slot(4), opened(capacity.OnDemand), annotated(v1alpha1.FallbackAnnotation, "1/2026-01-01T00:00:00Z")))
+		podNamed("fell-back", owned(rs), made(3), slot(4), limitedTo(capacity.OnDemand), annotated(v1alpha1.FallbackAnnotation, "1/2026-01-01T00:00:00Z")))
 	groups := f.Groups(namespaceName)
 	require.Len(t, groups, 1)
 	g := groups[0]
@@ -107,13 +107,13 @@ func TestAnUngatedPodHasItsSlot(t *testing.T) {
 		"bound 0 wants on-demand on on-demand pending false",
 		"waits 1 wants on-demand on on-demand pending true",
 		"fell-back 4 wants spot on on-demand pending true",
-		"opened 5 wants spot on spot pending true",
+		"ungated 5 wants spot on spot pending true",
 	}, got)
 	assert.True(t, g.Gated)
 	assert.Empty(t, g.WrongSide(), "a pod without a node cannot move")
 	fellBack := g.Assignments[2].Pod
 	assert.Equal(t, "1/2026-01-01T00:00:00Z", fellBack.Annotations[v1alpha1.FallbackAnnotation])
-	limited, ok := gate.OpenedAs(fellBack.Annotations, string(fellBack.UID))
+	limited, ok := gate.LimitedToBy(fellBack.Annotations, string(fellBack.UID))
 	assert.True(t, ok, "its annotation of the fallback is its own")
 	assert.Equal(t, capacity.OnDemand, limited)
 }
@@ -142,7 +142,7 @@ func TestASpreadHoldsForEachTypeOnItsOwn(t *testing.T) {
 		"without the gate":            {10, []a[*corev1.Pod]{hard}, false},
 		"all replicas are on-demand":  {2, []a[*corev1.Pod]{gated, hard}, false},
 		"the pod names its own type":  {10, []a[*corev1.Pod]{gated, hard, onSpot}, false},
-		"its gate is removed already": {10, []a[*corev1.Pod]{opened(capacity.Spot), hard}, true},
+		"its gate is removed already": {10, []a[*corev1.Pod]{limitedTo(capacity.Spot), hard}, true},
 	} {
 		rs := replicaSet("rs", tc.replicas)
 		groups := fill(newClusterState(), rs, podNamed("p", append([]a[*corev1.Pod]{owned(rs)}, tc.changes...)...)).Groups(namespaceName)
@@ -153,7 +153,7 @@ func TestASpreadHoldsForEachTypeOnItsOwn(t *testing.T) {
 
 func TestAnUngatedPodWithoutASlotGetsOneOfItsType(t *testing.T) {
 	rs := replicaSet("rs", 1)
-	f := fill(newClusterState(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))
+	f := fill(newClusterState(), rs, podNamed("p", owned(rs), limitedTo(capacity.Spot)))
 	s := f.Groups(namespaceName)[0].Assignments[0]
 	assert.Equal(t, capacity.Spot, s.Wants)
 	assert.Equal(t, capacity.Spot, s.On)
@@ -161,7 +161,7 @@ func TestAnUngatedPodWithoutASlotGetsOneOfItsType(t *testing.T) {
 
 func TestAStatefulSetsUngatedPodKeepsItsOrdinal(t *testing.T) {
 	set := statefulSet("db", 6)
-	f := fill(newClusterState(), set, podNamed("db-5", owned(set), slot(2), opened(capacity.OnDemand)))
+	f := fill(newClusterState(), set, podNamed("db-5", owned(set), slot(2), limitedTo(capacity.OnDemand)))
 	s := f.Groups(namespaceName)[0].Assignments[0]
 	assert.Equal(t, 5, s.Slot, "whatever is written on it")
 	assert.Equal(t, capacity.OnDemand, s.On)
@@ -170,16 +170,16 @@ func TestAStatefulSetsUngatedPodKeepsItsOrdinal(t *testing.T) {
 // The records of replicas share their annotations, whatever the gate wrote.
 func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
 	f := newClusterState()
-	f.SetPod(podNamed("a", slot(3), opened(capacity.Spot)))
+	f.SetPod(podNamed("a", slot(3), limitedTo(capacity.Spot)))
 	before := f.tables()
 	for i := range 100 {
-		f.SetPod(podNamed(fmt.Sprintf("b-%d", i), slot(3), opened(capacity.Spot)))
+		f.SetPod(podNamed(fmt.Sprintf("b-%d", i), slot(3), limitedTo(capacity.Spot)))
 	}
 	assert.Equal(t, before, f.tables())
 	assert.NotContains(t, f.Pod(namespaceName, "a").Annotations, v1alpha1.ClaimAnnotation)
 }
 
-// A slot that a gate was opened for stays the pod's own, and its type as well,
+// A slot that a gate was removed for stays the pod's own, and its type as well,
 // whatever else comes and goes: to the cluster state it is as if it were bound.
 func TestUngatedPodsKeepTheirSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -189,13 +189,13 @@ func TestUngatedPodsKeepTheirSlots(t *testing.T) {
 		mine := map[types.UID]split.Pod{}
 		for i, n := range slots {
 			p := podNamed(fmt.Sprintf("p-%d", i), owned(rs), made(rapid.IntRange(0, 5).Draw(t, "age")))
-			switch drawText(t, "state", "waits", "bare", "opened", "bound") {
+			switch drawText(t, "state", "waits", "bare", "ungated", "bound") {
 			case "waits":
 				gated(p)
-			case "opened":
+			case "ungated":
 				limited := rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type")
 				slot(n)(p)
-				opened(limited)(p)
+				limitedTo(limited)(p)
 				mine[p.UID] = split.Pod{Slot: n, On: limited}
 			case "bound":
 				slot(n)(p)
@@ -207,7 +207,7 @@ func TestUngatedPodsKeepTheirSlots(t *testing.T) {
 		for _, s := range f.Groups(namespaceName)[0].Assignments {
 			require.False(t, taken[s.Slot], "slot %d twice", s.Slot)
 			taken[s.Slot] = true
-			if want, opened := mine[s.Pod.UID]; opened {
+			if want, ungated := mine[s.Pod.UID]; ungated {
 				require.Equal(t, want.Slot, s.Slot)
 				require.Equal(t, want.On, s.On)
 				require.Equal(t, Pending, s.Place)

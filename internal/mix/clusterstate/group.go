@@ -81,7 +81,7 @@ type Group struct {
 	FixedNode string
 	// Assignments are the live pods, sorted by slot. A pod that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
-	// replacement, goes next. One whose gate was opened goes where it was limited to.
+	// replacement, goes next. One whose gate was removed goes where it was limited to.
 	Assignments []Assignment
 	Rollout     Rollout
 	// Taken are slots that other live pods of the same owner hold, which this mix does not govern.
@@ -127,7 +127,7 @@ func (g *Group) Counts() (pending, departing, settled int) {
 }
 
 // PendingByType counts the replicas without a node by the type that they wait
-// for: the one that their gate was opened to, else that of their slot. Those that
+// for: the one that they were limited to when their gate was removed, else that of their slot. Those that
 // have no pod yet will take the lowest free slots.
 func (g *Group) PendingByType() split.Count {
 	var c split.Count

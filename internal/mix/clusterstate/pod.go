@@ -58,9 +58,9 @@ type Pod struct {
 	Gated bool
 	// OtherGates: they wait for others first, whose scheduling gates they have too.
 	OtherGates bool
-	// Opened is the type that the pod was limited to when its gate was opened, Unknown for all others. What limits it is
+	// LimitedTo is the type that the pod was limited to when its gate was removed, Unknown for all others. What limits it is
 	// not its own, so it is not Pinned.
-	Opened capacity.Type
+	LimitedTo capacity.Type
 	// UsesGate is set where the pod was made with the scheduling gate. Its successor will be as well, so it has its type
 	// whoever schedules it.
 	UsesGate bool
@@ -206,7 +206,7 @@ func keptAnnotations(all map[string]string) map[string]string {
 	return kept
 }
 
-// sharedAnnotations are the annotations of a record. The claim is in Opened: it
+// sharedAnnotations are the annotations of a record. The claim is in LimitedTo: it
 // has the pod's UID in it, and with it no two pods would share a set. The few
 // that fell back keep it: it proves that their annotations are their own.
 func sharedAnnotations(o *corev1.Pod) map[string]string {
@@ -250,12 +250,12 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	p.takeSlot(kept)
 	p.Annotations = f.sets.same(old.Annotations, kept)
 	if !p.Gated {
-		p.Opened, _ = gate.Opened(o)
+		p.LimitedTo, _ = gate.LimitedTo(o)
 	}
 	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
 		p.Running = o.Status.Phase == corev1.PodRunning
 	}
-	p.Pinned = p.Opened == capacity.Unknown && f.Classifier.Pins(&o.Spec)
+	p.Pinned = p.LimitedTo == capacity.Unknown && f.Classifier.Pins(&o.Spec)
 	p.SpreadByType = !p.Pinned && spreadByType(&o.Spec)
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		p.Owner = f.owners.one(ref)
@@ -284,8 +284,9 @@ func (p *Pod) sameState(q *Pod) bool {
 
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
-	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.OtherGates == q.OtherGates && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
-		p.Grouped == q.Grouped && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
+	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.OtherGates == q.OtherGates && p.LimitedTo == q.LimitedTo &&
+		p.UsesGate == q.UsesGate && p.Grouped == q.Grouped && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory &&
+		p.SchedulerName == q.SchedulerName
 }
 
 func sameOwner(a, b *metav1.OwnerReference) bool {

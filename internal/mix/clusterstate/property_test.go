@@ -126,18 +126,18 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 }
 
 // drawPodGate draws what the gate made of a pod: nothing, one that waits, one
-// that was opened, one that carries what another pod was given, or one ungated.
+// that was limited to a type, one that carries what another pod was given, or one ungated without a slot.
 func drawPodGate(t *rapid.T, p *corev1.Pod) {
 	limited := rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "limited to")
-	switch drawText(t, "gate", "", "", "waits", "another's", "opened", "opened", "copied", "let go") {
+	switch drawText(t, "gate", "", "", "waits", "another's", "ungated", "ungated", "copied", "let go") {
 	case "waits":
 		gated(p)
 	case "another's":
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
-	case "opened":
-		opened(limited)(p)
+	case "ungated":
+		limitedTo(limited)(p)
 	case "copied":
-		opened(limited)(p)
+		limitedTo(limited)(p)
 		annotated(v1alpha1.ClaimAnnotation, "somebody-else/spot")(p)
 	case "let go":
 		gate.Release(p)

@@ -97,8 +97,8 @@ func gated(p *corev1.Pod) {
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: v1alpha1.CapacityMixGate}}
 }
 
-// opened is what the scheduler's patch leaves of the gate.
-func opened(t capacity.Type) a[*corev1.Pod] {
+// limitedTo is what the scheduler's patch leaves of the gate.
+func limitedTo(t capacity.Type) a[*corev1.Pod] {
 	return func(p *corev1.Pod) {
 		p.Spec.SchedulingGates = nil
 		annotated(v1alpha1.ClaimAnnotation, gate.ClaimOf(p, t))(p)

@@ -35,7 +35,7 @@ func TestWhoWroteTheAnnotationsIsReadFromTheManagedFields(t *testing.T) {
 		costTheirs, slotTheirs bool
 	}{
 		"a Binding wrote both, which has no manager":   {[]a[*corev1.Pod]{cost, slot, managedBy("kube-controller-manager", createdOnly)}, false, false},
-		"the scheduler opened the gate":                {[]a[*corev1.Pod]{cost, slot, managedBy("berth-scheduler", costOnly), managedBy("berth-scheduler", slotOnly)}, false, false},
+		"the scheduler removed the gate":               {[]a[*corev1.Pod]{cost, slot, managedBy("berth-scheduler", costOnly), managedBy("berth-scheduler", slotOnly)}, false, false},
 		"the controller repaired them":                 {[]a[*corev1.Pod]{cost, slot, managedBy("berth-controller", costOnly), managedBy("berth-controller", slotOnly)}, false, false},
 		"the template has both; the slot was replaced": {[]a[*corev1.Pod]{cost, slot, managedBy("kube-controller-manager", ofTemplate)}, true, false},
 		"a user edited the slot":                       {[]a[*corev1.Pod]{cost, slot, managedBy("kubectl-annotate", slotOnly)}, false, true},

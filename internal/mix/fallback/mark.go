@@ -57,7 +57,7 @@ func MarkOf(annotations map[string]string, uid string) (m Mark, ok bool) {
 	if !found {
 		return Mark{}, false
 	}
-	if t, opened := gate.OpenedAs(annotations, uid); !opened || t != capacity.OnDemand {
+	if t, ungated := gate.LimitedToBy(annotations, uid); !ungated || t != capacity.OnDemand {
 		return Mark{}, false
 	}
 	m, err := ParseMark(text)

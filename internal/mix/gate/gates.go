@@ -29,8 +29,8 @@ func Last(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) == 1 && H
 // Made reports whether a pod was created with the gate, so that its successor will be too: it has the gate, or the gate
 // was removed, with or without a slot. Annotations in a pod template do not count: it has no UID.
 func Made(pod *corev1.Pod) bool {
-	_, opened := Opened(pod)
-	return opened || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.UngateReasonNoLeader
+	_, ungated := LimitedTo(pod)
+	return ungated || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.UngateReasonNoLeader
 }
 
 // Release adds to a pod the annotations of a gate that is removed without a slot because no scheduler leads.
@@ -41,14 +41,14 @@ func Release(pod *corev1.Pod) {
 	})
 }
 
-// Opened returns the capacity type that a pod was limited to when its gate was removed. ok is false for a pod that
+// LimitedTo returns the capacity type that a pod was limited to when its gate was removed. ok is false for a pod that
 // never had the gate, still has it, lost it without a slot, or has a copy of another pod's annotation.
-func Opened(pod *corev1.Pod) (t capacity.Type, ok bool) {
-	return OpenedAs(pod.Annotations, string(pod.UID))
+func LimitedTo(pod *corev1.Pod) (t capacity.Type, ok bool) {
+	return LimitedToBy(pod.Annotations, string(pod.UID))
 }
 
-// OpenedAs is Opened for the annotations of a pod with a UID.
-func OpenedAs(annotations map[string]string, uid string) (t capacity.Type, ok bool) {
+// LimitedToBy is LimitedTo by the annotations of a pod with a UID.
+func LimitedToBy(annotations map[string]string, uid string) (t capacity.Type, ok bool) {
 	text := claim(annotations, uid)
 	if text == "" { // most pods
 		return capacity.Unknown, false

@@ -52,13 +52,13 @@ func TestOpened(t *testing.T) {
 		"more than a type":          {"a/spot/x", capacity.Unknown},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ClaimAnnotation: tc.claim}}}
-		got, ok := gate.Opened(pod)
+		got, ok := gate.LimitedTo(pod)
 		assert.Equal(t, tc.want, got, name)
 		assert.Equal(t, tc.want != capacity.Unknown, ok, name)
 	}
-	_, ok := gate.Opened(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}})
+	_, ok := gate.LimitedTo(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}})
 	assert.False(t, ok, "no annotations")
-	_, ok = gate.OpenedAs(map[string]string{v1alpha1.ClaimAnnotation: "/spot"}, "")
+	_, ok = gate.LimitedToBy(map[string]string{v1alpha1.ClaimAnnotation: "/spot"}, "")
 	assert.False(t, ok, "a pod that is being created has no UID yet")
 }
 
@@ -150,13 +150,13 @@ func TestTolerate(t *testing.T) {
 }
 
 // An annotation that was copied from another pod is ignored, whatever its value is.
-func FuzzOpenedAs(f *testing.F) {
+func FuzzLimitedToBy(f *testing.F) {
 	for _, claim := range []string{"", "a/spot", "a/on-demand", "a/unknown", "/spot", "a//spot", "b/a/spot", "a/spot\x00"} {
 		f.Add(claim, "a", "b")
 	}
 	f.Fuzz(func(t *testing.T, claim, uid, other string) {
 		annotations := map[string]string{v1alpha1.ClaimAnnotation: claim}
-		got, ok := gate.OpenedAs(annotations, uid)
+		got, ok := gate.LimitedToBy(annotations, uid)
 		require.Equal(t, ok, got != capacity.Unknown)
 		if !ok {
 			return
@@ -165,7 +165,7 @@ func FuzzOpenedAs(f *testing.F) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}
 		require.Equal(t, claim, gate.ClaimOf(pod, got), "there is one way to say it")
 		if other != uid {
-			_, ok = gate.OpenedAs(annotations, other)
+			_, ok = gate.LimitedToBy(annotations, other)
 			require.False(t, ok, "a copy")
 		}
 	})
@@ -184,8 +184,8 @@ func TestAnnotationsOfATemplateDoNotCountAsAGate(t *testing.T) {
 	assert.False(t, gate.Made(pod))
 	gate.Release(pod)
 	assert.True(t, gate.Made(pod))
-	_, opened := gate.Opened(pod)
-	assert.False(t, opened, "it has no slot")
+	_, ungated := gate.LimitedTo(pod)
+	assert.False(t, ungated, "it has no slot")
 }
 
 // drawSpec draws node constraints of pods, without the label: a pod with the label is not limited.

@@ -129,7 +129,7 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	assignment.drop(own.Affinity)
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
 	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
-	if _, opened := gate.Opened(next); opened {
+	if _, ungated := gate.LimitedTo(next); ungated {
 		assignment.Label.Unlimit(spec)
 	}
 	if assignment.Size != nil {

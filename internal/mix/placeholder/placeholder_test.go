@@ -249,7 +249,7 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 					replica.Spec.Affinity = nil // the API server rejects it
 				}
 				own := replica.DeepCopy()
-				if rapid.Bool().Draw(t, "opened") && label.Key == "type" {
+				if rapid.Bool().Draw(t, "ungated") && label.Key == "type" {
 					replica.Annotations = map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(replica, capacity.Spot)}
 					label.Limit(&replica.Spec, capacity.Spot)
 				}

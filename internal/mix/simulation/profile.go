@@ -21,7 +21,7 @@ import (
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/mix/arguments"
-	_ "berth.dev/berth/internal/mix/arguments/scheme"
+	_ "berth.dev/berth/internal/mix/arguments/scheme" // decodes the arguments of the plugins
 	"berth.dev/berth/internal/mix/gate"
 )
 

@@ -206,7 +206,7 @@ func (p *Profile) replacement(q Question) *corev1.Pod {
 	if !gate.Made(next) || p.Label.Key == "" || q.Wants == capacity.Unknown {
 		return out
 	}
-	if _, opened := gate.Opened(next); opened {
+	if _, ungated := gate.LimitedTo(next); ungated {
 		p.Label.Unlimit(&out.Spec)
 	}
 	p.Label.Limit(&out.Spec, q.Wants)

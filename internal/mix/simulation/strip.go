@@ -62,7 +62,7 @@ func (s *stripper) strip(p *corev1.Pod) snapshotPod {
 		namespace: p.Namespace, owner: owner.UID,
 		zone: p.Labels[corev1.LabelTopologyZone], region: p.Labels[corev1.LabelTopologyRegion],
 	}
-	key.limited, _ = gate.Opened(p)
+	key.limited, _ = gate.LimitedTo(p)
 	if sibling := s.siblings[key]; sibling != nil {
 		if interchangeable(stripped, sibling.GetPod()) {
 			out.info = sibling

@@ -263,7 +263,7 @@ func (g *group) highestPendingAbove(slot int) *corev1.Pod {
 // pending appends the members that wait to be bound.
 func (g *group) pending(pods []*corev1.Pod) []*corev1.Pod {
 	for _, r := range g.members {
-		if (r.state == claimed || r.state == opened) && r.pending != nil {
+		if (r.state == claimed || r.state == ungated) && r.pending != nil {
 			pods = append(pods, r.pending)
 		}
 	}

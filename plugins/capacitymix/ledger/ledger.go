@@ -51,7 +51,7 @@ type state uint8
 
 const (
 	claimed  state = iota // pending, holds a slot
-	opened                // pending, but its slot and its type are settled: its gate was opened
+	ungated               // pending, but its slot and its type are settled: its gate was removed
 	reserved              // assumed on a node, its Binding is under way
 	bound                 // seen with a node name
 )
@@ -68,14 +68,14 @@ type record struct {
 	unassigned bool
 	assignment int // where an unassigned pod sits, once settled
 	node       string
-	// limited is the type that an opened pod was limited to; it keeps it to its end.
+	// limited is the type that an ungated pod was limited to; it keeps it to its end.
 	limited capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if
 	// in none, or if its group has domains of its own.
 	domain  int32
 	zone    int32       // the same for its zone
 	counted *details    // the node on which group.siblings count it, nil if on none
-	pending *corev1.Pod // while claimed or opened: whom to wake
+	pending *corev1.Pod // while claimed or ungated: whom to wake
 	// woken: the pod was returned by Forget, and has not claimed since.
 	woken bool
 	// doubt: a Binding of the pod had no answer, so the API server may have bound it with its slot. Until it is seen, the pod
@@ -192,7 +192,7 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
-	if r == nil || r.pod.Slot != slot || r.state != claimed && r.state != opened {
+	if r == nil || r.pod.Slot != slot || r.state != claimed && r.state != ungated {
 		return ErrNoClaim
 	}
 	r.state = reserved
@@ -227,7 +227,7 @@ func (l *Ledger) Unreserve(uid types.UID) {
 		return
 	}
 	if r.limited != capacity.Unknown {
-		r.state = opened
+		r.state = ungated
 		l.place(r, "")
 		return
 	}
@@ -241,12 +241,12 @@ func (l *Ledger) Unreserve(uid types.UID) {
 }
 
 // Bound is a pod that runs on a node, or one whose slot and type are settled
-// before it has a node: its gate was opened.
+// before it has a node: its gate was removed.
 type Bound struct {
 	UID     types.UID
 	Group   policy.GroupKey
 	Created int64 // Unix time in nanoseconds
-	// Node is empty for an opened pod; Limited is the type that it was limited to,
+	// Node is empty for an ungated pod; Limited is the type that it was limited to,
 	// Pending the pod, to wake it.
 	Node    string
 	Limited capacity.Type
@@ -256,7 +256,7 @@ type Bound struct {
 	Identity bool
 }
 
-// Observe records a bound or opened pod. The API server has precedence over any claim. It
+// Observe records a bound or ungated pod. The API server has precedence over any claim. It
 // reports whether the pod held a claim of this scheduler until now.
 func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	l.mu.Lock()
@@ -276,11 +276,11 @@ func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 		r.state, r.attempt, r.doubt = bound, Attempt{}, false
 	case r.state == reserved:
 		return false // it is being bound
-	case r.state != opened:
-		r.state, r.attempt = opened, Attempt{}
+	case r.state != ungated:
+		r.state, r.attempt = ungated, Attempt{}
 	}
 	r.pending = nil
-	if r.state == opened {
+	if r.state == ungated {
 		r.pending = b.Pending
 	}
 	l.place(r, b.Node)
@@ -325,7 +325,7 @@ func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 	return g.highestPendingAbove(slot)
 }
 
-// Pending returns the pods of a namespace that hold a claim, or were opened, and
+// Pending returns the pods of a namespace that hold a claim, or were ungated, and
 // are not bound, for all namespaces if it is empty.
 func (l *Ledger) Pending(namespace string) []*corev1.Pod {
 	l.mu.Lock()
@@ -354,12 +354,12 @@ func (l *Ledger) PendingOf(key policy.GroupKey) []*corev1.Pod {
 func (l *Ledger) SetAttempt(uid types.UID, slot int, a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.pods[uid]; r != nil && (r.state == claimed || r.state == opened) && r.pod.Slot == slot {
+	if r := l.pods[uid]; r != nil && (r.state == claimed || r.state == ungated) && r.pod.Slot == slot {
 		r.attempt = a
 	}
 }
 
-// AttemptOf returns how far the search of an opened pod has come.
+// AttemptOf returns how far the search of an ungated pod has come.
 func (l *Ledger) AttemptOf(uid types.UID) Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()

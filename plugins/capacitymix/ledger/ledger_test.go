@@ -78,15 +78,15 @@ func TestPendingPodsHoldTheirClaims(t *testing.T) {
 func TestPodsThatWaitAreThoseWithAClaimAndThoseThatWereOpened(t *testing.T) {
 	l := newLedger(t)
 	claim(t, l, "claimed")
-	opened := ledger.Bound{UID: "opened", Group: webKey, Slot: 1, Limited: capacity.Spot, Pending: claimOf("opened").Pod}
-	l.Observe(opened)
-	assert.ElementsMatch(t, []string{"claimed", "opened"}, names(l.Pending("")))
-	require.NoError(t, l.Reserve("opened", 1, "n"))
+	ungated := ledger.Bound{UID: "ungated", Group: webKey, Slot: 1, Limited: capacity.Spot, Pending: claimOf("ungated").Pod}
+	l.Observe(ungated)
+	assert.ElementsMatch(t, []string{"claimed", "ungated"}, names(l.Pending("")))
+	require.NoError(t, l.Reserve("ungated", 1, "n"))
 	assert.Equal(t, []string{"claimed"}, names(l.Pending("")))
-	l.Unreserve("opened")
-	assert.ElementsMatch(t, []string{"claimed", "opened"}, names(l.Pending("")), "its binding failed")
-	opened.Node = "n"
-	l.Observe(opened)
+	l.Unreserve("ungated")
+	assert.ElementsMatch(t, []string{"claimed", "ungated"}, names(l.Pending("")), "its binding failed")
+	ungated.Node = "n"
+	l.Observe(ungated)
 	assert.Equal(t, []string{"claimed"}, names(l.Pending("")))
 }
 

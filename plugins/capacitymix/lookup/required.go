@@ -54,6 +54,6 @@ func tried(pod *corev1.Pod) bool { return ledger.Unschedulable(pod) != nil }
 
 // ungated reports whether a pod has its slot and its type for good.
 func ungated(pod *corev1.Pod) bool {
-	_, ok := gate.Opened(pod)
+	_, ok := gate.LimitedTo(pod)
 	return ok
 }

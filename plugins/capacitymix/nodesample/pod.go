@@ -56,7 +56,7 @@ func requestsExtendedResources(pod *corev1.Pod) bool {
 func hasNodeSelector(pod *corev1.Pod, typeLabel string) bool {
 	n := len(pod.Spec.NodeSelector)
 	if _, limited := pod.Spec.NodeSelector[typeLabel]; n == 1 && limited {
-		if _, ungated := gate.Opened(pod); ungated {
+		if _, ungated := gate.LimitedTo(pod); ungated {
 			return false
 		}
 	}

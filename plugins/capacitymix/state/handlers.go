@@ -131,7 +131,7 @@ func (s *State) updateLedger(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		s.Timers.Stop(pod.UID)
 	}
-	_, ungated := gate.Opened(pod)
+	_, ungated := gate.LimitedTo(pod)
 	switch {
 	case !ledger.Active(pod):
 		s.forget(pod)
@@ -156,7 +156,7 @@ func (s *State) observe(pod *corev1.Pod) {
 		return
 	}
 	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
-	b.Limited, _ = gate.Opened(pod)
+	b.Limited, _ = gate.LimitedTo(pod)
 	if b.Slot, b.Identity = policy.IdentitySlot(pod, s.Owners); !b.Identity {
 		b.Slot, _ = policy.ClaimedSlot(pod)
 	}

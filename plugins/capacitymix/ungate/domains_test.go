@@ -39,7 +39,7 @@ func (f *fallbackFixture) failsIn(from int, changes ...func(*corev1.Pod)) {
 	f.t.Helper()
 	var pods []*corev1.Pod
 	for i := range fallback.Threshold {
-		pod, limited := f.opened(from+i, changes...)
+		pod, limited := f.ungated(from+i, changes...)
 		require.Equal(f.t, capacity.Spot, limited)
 		pod = mixtest.Unschedulable(pod, f.clock.Now())
 		f.tell(pod)
@@ -70,7 +70,7 @@ func (f *fallbackFixture) spotNode(zone string, pods int) {
 // next is the type that one more pod is limited to.
 func (f *fallbackFixture) next(i int, changes ...func(*corev1.Pod)) capacity.Type {
 	f.t.Helper()
-	_, limited := f.opened(i, changes...)
+	_, limited := f.ungated(i, changes...)
 	return limited
 }
 
@@ -82,7 +82,7 @@ func TestAZoneWithoutSpotDoesNotCountAgainstAnother(t *testing.T) {
 	assert.Equal(t, capacity.Spot, f.next(12), "a pod that may use both")
 
 	// A new leader has the same from the marks of the pods.
-	fell, _ := f.opened(13, inZone("a"))
+	fell, _ := f.ungated(13, inZone("a"))
 	next := f.again(fell)
 	assert.Equal(t, capacity.OnDemand, next.next(20, inZone("a")))
 	assert.Equal(t, capacity.Spot, next.next(21, inZone("b")))
@@ -115,7 +115,7 @@ func TestAPodThatItsSiblingsBlockDoesNotCountAgainstSpot(t *testing.T) {
 func TestAPodThatIsBoundToSpotClosesTheCircuitBreakersOfItsNode(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.spotNode("b", 0)
-	late, limited := f.opened(100, inZone("b"))
+	late, limited := f.ungated(100, inZone("b"))
 	require.Equal(t, capacity.Spot, limited)
 	f.failsIn(0)
 	f.failsIn(10, inZone("a"))
@@ -131,7 +131,7 @@ func TestAPodThatIsBoundToSpotClosesTheCircuitBreakersOfItsNode(t *testing.T) {
 func TestTheSuccessorOfAPodOfAnotherScopeGoesToOnDemand(t *testing.T) {
 	f := newFallbackFixture(t)
 	for i, zone := range []string{"a", "b", "c"} {
-		pod := f.openedAndWaits(i, inZone(zone))
+		pod := f.ungatedAndWaits(i, inZone(zone))
 		f.reconcile(pod)
 		f.gone(pod)
 		f.deleted = nil
@@ -150,7 +150,7 @@ func TestSmallAndLargePodsDoNotCountForEachOther(t *testing.T) {
 		}
 	}
 	small, large := requests("100m"), requests("64")
-	late, _ := f.opened(100, small)
+	late, _ := f.ungated(100, small)
 	f.failsIn(0, large)
 	late.Spec.NodeName = "b"
 	f.tell(late)
@@ -288,8 +288,8 @@ func TestTheScopeOfAPodIsThatOfItsNextRevision(t *testing.T) {
 	one, two := scopeOf(revision("1"), f.ungater.label), scopeOf(revision("2"), f.ungater.label)
 	assert.Equal(t, one.key, two.key)
 	assert.True(t, one.siblings)
-	opened, _ := f.opened(1, inZone("a"))
+	ungated, _ := f.ungated(1, inZone("a"))
 	gated := mixtest.GatedPod("web", 1)
 	inZone("a")(gated)
-	assert.Equal(t, scopeOf(gated, f.ungater.label).key, scopeOf(opened, f.ungater.label).key, "before and after its gate is removed")
+	assert.Equal(t, scopeOf(gated, f.ungater.label).key, scopeOf(ungated, f.ungater.label).key, "before and after its gate is removed")
 }

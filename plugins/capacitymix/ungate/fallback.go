@@ -193,7 +193,7 @@ func (f *spotFallback) reconcileAll(ctx context.Context) {
 
 // waitsForSpot reports whether a pod was limited to spot and has no node yet.
 func waitsForSpot(pod *corev1.Pod) bool {
-	t, ungated := gate.Opened(pod)
+	t, ungated := gate.LimitedTo(pod)
 	return ungated && t == capacity.Spot && pod.Spec.NodeName == "" && ledger.Active(pod)
 }
 
@@ -316,7 +316,7 @@ func (f *spotFallback) drop(uid types.UID) {
 
 // podUpdated records an active pod as the watch has it.
 func (f *spotFallback) podUpdated(pod *corev1.Pod) {
-	t, ungated := gate.Opened(pod)
+	t, ungated := gate.LimitedTo(pod)
 	if !ungated {
 		return
 	}

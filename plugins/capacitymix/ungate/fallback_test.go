@@ -58,8 +58,8 @@ func newFallbackFixture(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *f
 
 func (f *fallbackFixture) fallback() *spotFallback { return f.ungater.spotFallback }
 
-// opened is a pod whose gate was opened, and what the type is.
-func (f *fallbackFixture) opened(i int, changes ...func(*corev1.Pod)) (*corev1.Pod, capacity.Type) {
+// ungated is a pod whose gate was removed, and what the type is.
+func (f *fallbackFixture) ungated(i int, changes ...func(*corev1.Pod)) (*corev1.Pod, capacity.Type) {
 	f.t.Helper()
 	pod := mixtest.GatedPod("web", i)
 	for _, change := range changes {
@@ -68,7 +68,7 @@ func (f *fallbackFixture) opened(i int, changes ...func(*corev1.Pod)) (*corev1.P
 	f.cluster.SetPods(f.t, pod)
 	pod = f.ungate(f.t, pod)
 	f.tell(pod)
-	t, ok := gate.Opened(pod)
+	t, ok := gate.LimitedTo(pod)
 	require.True(f.t, ok)
 	return pod, t
 }
@@ -116,16 +116,16 @@ func (f *fallbackFixture) waits(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// openedAndWaits is an opened pod whose wait is over.
-func (f *fallbackFixture) openedAndWaits(i int, changes ...func(*corev1.Pod)) *corev1.Pod {
+// ungatedAndWaits is an ungated pod whose wait is over.
+func (f *fallbackFixture) ungatedAndWaits(i int, changes ...func(*corev1.Pod)) *corev1.Pod {
 	f.t.Helper()
-	pod, _ := f.opened(i, changes...)
+	pod, _ := f.ungated(i, changes...)
 	return f.waits(pod)
 }
 
 func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod, limited := f.opened(0)
+	pod, limited := f.ungated(0)
 	require.Equal(t, capacity.Spot, limited)
 	pod = f.waits(pod)
 	before := count(t)
@@ -138,7 +138,7 @@ func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 	require.Len(t, f.deleted, 1, "the cache does not know of the deletion yet")
 	f.gone(pod)
 	assert.InDelta(t, before+1, count(t), 0)
-	successor, limited := f.opened(1, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+	successor, limited := f.ungated(1, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
 	assert.Equal(t, capacity.OnDemand, limited)
 	assert.Equal(t, map[string]string{"disk": "ssd", capacity.KarpenterCapacityType: "on-demand"}, successor.Spec.NodeSelector)
 	assert.Equal(t, map[string]string{
@@ -146,9 +146,9 @@ func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 		v1alpha1.PodDeletionCostAnnotation: "-0", v1alpha1.ClaimAnnotation: "web-1/on-demand",
 		v1alpha1.FallbackAnnotation: "1/2026-11-21T12:20:00Z",
 	}, successor.Annotations)
-	_, limited = f.opened(2)
+	_, limited = f.ungated(2)
 	assert.Equal(t, capacity.Spot, limited, "one failure, one successor")
-	copied, limited := f.opened(3, func(p *corev1.Pod) {
+	copied, limited := f.ungated(3, func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.FallbackAnnotation: "3/2026-11-21T12:20:00Z"}
 	})
 	assert.Equal(t, capacity.Spot, limited)
@@ -165,7 +165,7 @@ func count(t *testing.T) float64 {
 
 func TestAMixThatChangesHoldsForThePodsThatWaitAlready(t *testing.T) {
 	f := newFallbackFixture(t, patient)
-	pod := f.openedAndWaits(0)
+	pod := f.ungatedAndWaits(0)
 	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
 	drain(f.fallback())
 	f.mix(t, mixtest.CapacityMix("web", 100, 0))
@@ -176,7 +176,7 @@ func TestAMixThatChangesHoldsForThePodsThatWaitAlready(t *testing.T) {
 	f.gone(pod)
 
 	f.mix(t, mixtest.CapacityMix("web", 100, 0, patient))
-	_, limited := f.opened(1)
+	_, limited := f.ungated(1)
 	assert.Equal(t, capacity.Spot, limited, "now it says Wait, also for a successor")
 }
 
@@ -210,12 +210,12 @@ func TestSomePodsAreKeptHoweverLongTheyWait(t *testing.T) {
 		"its controller creates no pods": func(p *corev1.Pod) {
 			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "apps/v1", "Deployment"
 		},
-		"what says that it was opened is not": func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-1/spot" },
-		"it is limited to on-demand":          func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-0/on-demand" },
+		"what says that it was ungated is not": func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-1/spot" },
+		"it is limited to on-demand":           func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = "web-0/on-demand" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFallbackFixture(t)
-			pod := f.openedAndWaits(0)
+			pod := f.ungatedAndWaits(0)
 			change(pod)
 			f.tell(pod)
 			f.reconcile(pod)
@@ -227,7 +227,7 @@ func TestSomePodsAreKeptHoweverLongTheyWait(t *testing.T) {
 	t.Run("the mix says Wait", func(t *testing.T) {
 		f := newFallbackFixture(t, patient)
 		for i := range 5 {
-			pod, limited := f.opened(i)
+			pod, limited := f.ungated(i)
 			assert.Equal(t, capacity.Spot, limited)
 			f.reconcile(f.waits(pod))
 		}
@@ -238,7 +238,7 @@ func TestSomePodsAreKeptHoweverLongTheyWait(t *testing.T) {
 // Its victims terminate, or an autoscaler makes the node. Who writes a node there again and again must not keep it from on-demand.
 func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod := f.openedAndWaits(0)
+	pod := f.ungatedAndWaits(0)
 	pod.Status.NominatedNodeName = "node"
 	f.tell(pod)
 	f.clock.SetTime(mixtest.Noon.Add(spotWait + max(spotWait, nominatedWait) - time.Second))
@@ -252,13 +252,13 @@ func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 // The other pods need not wait for as long, but no pod replaces this one.
 func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod := f.openedAndWaits(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
+	pod := f.ungatedAndWaits(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
 	for range 3 {
 		f.reconcile(pod)
 	}
 	require.Len(t, f.cluster.Recorder.Events, 1, "it reports it once")
 	assert.Contains(t, <-f.cluster.Recorder.Events, "The pod keeps waiting and is not replaced by one on on-demand because it has no controller that would create another")
-	_, limited := f.opened(1)
+	_, limited := f.ungated(1)
 	assert.Equal(t, capacity.Spot, limited)
 	assert.Equal(t, 1, f.markOf().Failures)
 }
@@ -274,7 +274,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFallbackFixture(t)
-			pod := f.openedAndWaits(0)
+			pod := f.ungatedAndWaits(0)
 			f.answer = answer
 			f.reconcile(pod)
 			require.Empty(t, f.markOf(), "nothing is known yet")
@@ -286,7 +286,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 			f.gone(pod)
 			f.gone(pod)
 			assert.Equal(t, 1, f.markOf().Failures)
-			_, limited := f.opened(1)
+			_, limited := f.ungated(1)
 			assert.Equal(t, capacity.OnDemand, limited)
 		})
 	}
@@ -294,14 +294,14 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 
 func TestAPodThatIsBoundInTheSameMomentIsASuccess(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod := f.openedAndWaits(0)
+	pod := f.ungatedAndWaits(0)
 	f.answer = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("changed"))
 	f.reconcile(pod)
 	pod.Spec.NodeName = "node"
 	f.tell(pod)
 	assert.Empty(t, f.fallback().waiting)
 	f.gone(pod)
-	_, limited := f.opened(1)
+	_, limited := f.ungated(1)
 	assert.Equal(t, capacity.Spot, limited)
 }
 
@@ -310,7 +310,7 @@ func (f *fallbackFixture) fails(from, n int) {
 	f.t.Helper()
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
-		pod, limited := f.opened(from + i)
+		pod, limited := f.ungated(from + i)
 		require.Equal(f.t, capacity.Spot, limited)
 		pods[i] = mixtest.Unschedulable(pod, f.clock.Now())
 		f.tell(pods[i])
@@ -327,7 +327,7 @@ func (f *fallbackFixture) fails(from, n int) {
 func TestAPodWaitsSinceItsGateWasRemoved(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
-	pod, _ := f.opened(0)
+	pod, _ := f.ungated(0)
 	pod = mixtest.Unschedulable(pod, mixtest.Noon) // it was gated for an hour
 	next := f.again(pod)
 	for _, after := range []time.Duration{leaderGracePeriod, spotWait - time.Second, spotWait} {
@@ -350,28 +350,28 @@ func (f *fallbackFixture) again(pods ...*corev1.Pod) *fallbackFixture {
 func TestAnOpenCircuitBreakerOutlivesTheProcess(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.fails(0, fallback.Threshold)
-	fell, limited := f.opened(10)
+	fell, limited := f.ungated(10)
 	require.Equal(t, capacity.OnDemand, limited)
-	f.opened(11)
+	f.ungated(11)
 
 	next := f.again(fell)
 	for i := range 5 {
-		pod, limited := next.opened(20 + i)
+		pod, limited := next.ungated(20 + i)
 		assert.Equal(t, capacity.OnDemand, limited)
 		assert.Equal(t, fell.Annotations[v1alpha1.FallbackAnnotation], pod.Annotations[v1alpha1.FallbackAnnotation])
 	}
 	next.clock.SetTime(mixtest.Noon.Add(2 * spotWait))
-	_, limited = next.opened(30)
+	_, limited = next.ungated(30)
 	assert.Equal(t, capacity.Spot, limited, "it is tried again")
-	_, limited = next.opened(31)
+	_, limited = next.ungated(31)
 	assert.Equal(t, capacity.OnDemand, limited, "by one")
 }
 
 func TestWhatAnotherProcessOpenedIsNotDeletedAsSoonAsThisOneLeads(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.clock.SetTime(mixtest.Noon.Add(-time.Hour))
-	old, _ := f.opened(0)
-	young, _ := f.opened(1)
+	old, _ := f.ungated(0)
+	young, _ := f.ungated(1)
 	old, young = mixtest.Unschedulable(old, mixtest.Noon.Add(-time.Hour)), mixtest.Unschedulable(young, mixtest.Noon.Add(-spotWait+time.Minute))
 	for at, want := range map[time.Duration][2]int{0: {0, 0}, leaderGracePeriod - 1: {0, 0}, leaderGracePeriod: {1, 0}, time.Minute: {1, 1}} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestWhatAnotherProcessOpenedIsNotDeletedAsSoonAsThisOneLeads(t *testing.T) 
 
 func TestAProcessThatDoesNotLeadNotesNothing(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod, _ := f.opened(0)
+	pod, _ := f.ungated(0)
 	standby := newFallbackFixture(t)
 	standby.fallback().leadsSince = time.Time{}
 	standby.cluster.SetPods(t, pod)
@@ -402,10 +402,10 @@ func TestAProcessThatDoesNotLeadNotesNothing(t *testing.T) {
 
 func TestWhatTheWatchMissedIsMadeUpFor(t *testing.T) {
 	f := newFallbackFixture(t)
-	bound, _ := f.opened(0)
-	deleted, _ := f.opened(1)
-	waits, _ := f.opened(2)
-	ends, _ := f.opened(3)
+	bound, _ := f.ungated(0)
+	deleted, _ := f.ungated(1)
+	waits, _ := f.ungated(2)
+	ends, _ := f.ungated(3)
 	require.Len(t, f.fallback().waiting, 4)
 	bound.Spec.NodeName = "node"
 	indexer := f.cluster.Informers.Core().V1().Pods().Informer().GetIndexer()

@@ -36,7 +36,7 @@ type scope struct {
 
 // scopeOf returns the scope of a pod, without the type that it was limited to when its gate was removed.
 func scopeOf(pod *corev1.Pod, label *gate.Label) scope {
-	if _, opened := gate.Opened(pod); opened && label != nil {
+	if _, ungated := gate.LimitedTo(pod); ungated && label != nil {
 		pod = pod.DeepCopy()
 		label.Unlimit(&pod.Spec)
 	}

@@ -42,7 +42,7 @@ var (
 	}, []string{"kind"})
 	UngatedPods = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "ungated_pods_total", StabilityLevel: metrics.ALPHA,
-		Help: "Scheduling gates opened, by the capacity type that the pod was limited to: " +
+		Help: "Scheduling gates removed, by the capacity type that the pod was limited to: " +
 			"spot, on-demand, or none for a pod without a mix or with a type of its own.",
 	}, []string{"capacity_type"})
 	UngateFailures = metrics.NewCounter(&metrics.CounterOpts{

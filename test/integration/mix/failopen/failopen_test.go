@@ -79,8 +79,8 @@ func unrepaired(c *controller.Configuration) {
 	c.Mix.Rebalance.Mode, c.Mix.AnnotationRepairsPerMinute = v1alpha1.RebalanceModeOff, 0
 }
 
-// opened is what the controller counted.
-func opened(w *testenv.World, c *cluster.Controller) int {
+// ungated is what the controller counted.
+func ungated(w *testenv.World, c *cluster.Controller) int {
 	w.T.Helper()
 	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
 }
@@ -162,7 +162,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	requireUngated(w, testenv.Where(w.Live("web"), func(p *corev1.Pod) bool {
 		return !slices.ContainsFunc(before, func(q corev1.Pod) bool { return q.UID == p.UID })
 	}))
-	assert.Equal(t, 10, opened(w, c))
+	assert.Equal(t, 10, ungated(w, c))
 	testenv.Becomes(w, "none waits", 0, func() int { return w.Metric(c, "berth_mix_gated_pods", nil) })
 
 	dead := holder(w)
@@ -176,7 +176,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 		return s == testenv.SplitBy(m, 20) && good == 20, fmt.Sprintf("%s, %d with a slot and Ready", s, good)
 	})
 	w.RequireExact("web", m, 20)
-	assert.Equal(t, 10, opened(w, c), "the replacements were opened by the scheduler")
+	assert.Equal(t, 10, ungated(w, c), "the replacements were ungated by the scheduler")
 	w.WaitSatisfied("web")
 	assert.Len(t, w.Evictions(), 7)
 }
@@ -194,7 +194,7 @@ func TestASchedulerThatReturnsInTimeFindsAllPodsGated(t *testing.T) {
 	w.WaitReady("web", 20)
 	w.RequireExact("web", split.New(70, 2), 20)
 	assert.Empty(t, w.PodPatches())
-	assert.Zero(t, opened(w, c))
+	assert.Zero(t, ungated(w, c))
 }
 
 func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
@@ -214,12 +214,12 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 		return n == 10, fmt.Sprint(n)
 	})
 	assert.Empty(t, w.PodPatches())
-	assert.Zero(t, opened(w, c))
+	assert.Zero(t, ungated(w, c))
 
 	testenv.Becomes(w.UpTo(30*time.Second), "they are ungated once no leader renews", 0, func() int { return gated(w, "web") })
 	assert.Greater(t, time.Since(renewed), 6*time.Second, "the lease had a holder until then")
 	requireUngated(w, w.WaitBound("web", 10))
-	assert.Equal(t, 10, opened(w, c))
+	assert.Equal(t, 10, ungated(w, c))
 }
 
 func TestWithoutProofNoPodIsUngated(t *testing.T) {
@@ -251,7 +251,7 @@ func TestWithoutProofNoPodIsUngated(t *testing.T) {
 			if !tc.opens {
 				waitGated(w, tc.name, 1)
 				testenv.Stays(w, 5*time.Second, "the gate stays shut", 1, func() int { return gated(w, tc.name) })
-				assert.Zero(t, opened(w, c))
+				assert.Zero(t, ungated(w, c))
 			} else {
 				requireUngated(w, w.WaitBound(tc.name, 1))
 			}
@@ -293,7 +293,7 @@ func TestOtherGatesStayAndABurstIsUngatedOldestFirst(t *testing.T) {
 	pods := w.Live("web")
 	c := w.Controller(testenv.Impatient, after(time.Second), unrepaired)
 	w.WaitBound("web", 250)
-	assert.Equal(t, 250, opened(w, c))
+	assert.Equal(t, 250, ungated(w, c))
 	p := w.Live("quota")[0]
 	assert.Len(t, p.Spec.SchedulingGates, 2, "a pod that another gate holds waits for that one, and Berth's is the last to go")
 	assert.NotContains(t, p.Annotations, v1alpha1.UngateReasonAnnotation)

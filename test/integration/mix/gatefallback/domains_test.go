@@ -110,7 +110,7 @@ func TestSpotNodesThatAreBackAreUsedAtOnce(t *testing.T) {
 	w.Scale(web, 12)
 	w.Eventually("12 replicas, the new ones limited to spot", func() (bool, string) {
 		pods := w.Live("web")
-		spot := testenv.Where(pods, func(p *corev1.Pod) bool { limited, ok := gate.Opened(p); return ok && limited == capacity.Spot })
+		spot := testenv.Where(pods, func(p *corev1.Pod) bool { limited, ok := gate.LimitedTo(p); return ok && limited == capacity.Spot })
 		return len(pods) == 12 && len(spot) >= 6, fmt.Sprintf("%d of %d", len(spot), len(pods))
 	})
 	w.WaitExact("web", m, 12, testenv.SettleTimeout)

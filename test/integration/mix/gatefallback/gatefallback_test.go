@@ -98,7 +98,7 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 	fell := fellBack(pods)
 	require.Len(t, fell, spotSlots)
 	for _, p := range fell {
-		limited, ok := gate.Opened(&p)
+		limited, ok := gate.LimitedTo(&p)
 		require.True(t, ok, p.Name)
 		assert.Equal(t, capacity.OnDemand, limited, p.Name)
 		assert.Equal(t, v1alpha1.CapacityTypeSpot, p.Annotations[v1alpha1.CapacityTypeAnnotation], "the type of its slot")

@@ -41,7 +41,7 @@ func requireOpened(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {
 		p := &pods[i]
-		limited, ok := gate.Opened(p)
+		limited, ok := gate.LimitedTo(p)
 		require.True(w.T, ok, "pod %s was given its slot by its gate: %v", p.Name, p.Annotations)
 		assert.Equal(w.T, limited.String(), p.Spec.NodeSelector[capacity.KarpenterCapacityType], p.Name)
 		assert.Equal(w.T, limited.String(), p.Annotations[v1alpha1.CapacityTypeAnnotation], p.Name)
@@ -197,7 +197,7 @@ func TestTolerationsOfTheTypeAreAddedToThoseOfThePod(t *testing.T) {
 		})
 	}
 	for _, p := range w.RequireExact("web", split.New(50, 0), 4) {
-		limited, _ := gate.Opened(&p)
+		limited, _ := gate.LimitedTo(&p)
 		tolerated := map[string]bool{}
 		for _, t := range p.Spec.Tolerations {
 			tolerated[t.Key] = true
@@ -225,7 +225,7 @@ func TestTolerationsThatCompareAreIgnoredWithoutTheFeatureGate(t *testing.T) {
 		for _, t := range p.Spec.Tolerations {
 			tolerated[t.Key] = true
 		}
-		limited, _ := gate.Opened(&p)
+		limited, _ := gate.LimitedTo(&p)
 		assert.Equal(t, limited == capacity.Spot, tolerated["spot"], p.Name)
 		assert.NotContains(t, tolerated, "example.com/interruptions", p.Name)
 	}

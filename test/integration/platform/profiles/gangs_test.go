@@ -91,8 +91,8 @@ func placesAGang(t *testing.T, template ...func(*corev1.PodTemplateSpec)) {
 	// only for a new pod or a change of the PodGroup.
 	testenv.Patch(w, gang, func(g *unstructured.Unstructured) { g.SetAnnotations(map[string]string{"nudged": "true"}) })
 	for _, p := range w.RequireExact("gang", split.New(70, 1), 10) {
-		_, opened := gate.Opened(&p)
-		assert.Equal(t, len(template) > 0, opened, "%s had the gate", p.Name)
+		_, ungated := gate.LimitedTo(&p)
+		assert.Equal(t, len(template) > 0, ungated, "%s had the gate", p.Name)
 	}
 }
 

@@ -84,8 +84,8 @@ func TestEverySampleIsAcceptedAndPlacedAsDocumented(t *testing.T) {
 			for slot, p := range w.Slots(pods) {
 				assert.Equal(t, s.mix.TypeOf(slot), w.Types()[p.Spec.NodeName], "the type that slot %d runs on", slot)
 				assert.Equal(t, s.wantSource, p.Annotations["berth.dev/mix"], "where the mix of %s comes from", p.Name)
-				_, opened := gate.Opened(p)
-				assert.Equal(t, s.gated, opened, "whether %s had a gate", p.Name)
+				_, ungated := gate.LimitedTo(p)
+				assert.Equal(t, s.gated, ungated, "whether %s had a gate", p.Name)
 			}
 		})
 	}
