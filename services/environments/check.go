@@ -10,11 +10,13 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
-	"k8s.io/apimachinery/pkg/util/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/services/server"
 )
 
@@ -39,7 +41,7 @@ func idOf(namespace, name string) (string, error) {
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
 	}
 	id := internal.ID(namespace, name)
-	if len(id) > maxID || len(validation.IsDNS1123Label(id)) > 0 {
+	if len(id) > maxID || len(utilvalidation.IsDNS1123Label(id)) > 0 {
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and its id %q must be a DNS label of at most %d characters", name, id, maxID))
 	}
 	return id, nil
@@ -58,7 +60,7 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 	}
 	var violations []server.Violation
 	name := wireField(spec)
-	for _, problem := range internal.Validate(spec) {
+	for _, problem := range validation.Spec(spec) {
 		violations = append(violations, server.Violation{Field: name(problem.Field), Description: problem.ErrorBody()})
 	}
 	if len(violations) > 0 {
@@ -72,8 +74,8 @@ func hasComponent(s *v1alpha1.ApplicationStack) bool {
 }
 
 // explicit calls yield for each port from outside that a spec requests by its number, with the place of the container.
-func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port internal.PortKey)) {
-	stack := field.NewPath("spec", "stack")
+func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port stack.PortKey)) {
+	path := field.NewPath("spec", "stack")
 	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
 		for i, p := range c.Ports {
 			if p.HostPort != 0 {
@@ -82,34 +84,34 @@ func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port in
 		}
 	}
 	if f := spec.Stack.Frontend; f != nil {
-		each(stack.Child(internal.Frontend), &f.Container)
+		each(path.Child(stack.Frontend), &f.Container)
 	}
 	if b := spec.Stack.Backend; b != nil {
-		each(stack.Child(internal.Backend), &b.Container)
+		each(path.Child(stack.Backend), &b.Container)
 	}
 	if d := spec.Stack.Database; d != nil {
-		each(stack.Child(internal.Database), &d.Container)
+		each(path.Child(stack.Database), &d.Container)
 	}
 	for i := range spec.Stack.AdditionalServices {
-		each(stack.Child("additionalServices").Index(i), &spec.Stack.AdditionalServices[i].Container)
+		each(path.Child("additionalServices").Index(i), &spec.Stack.AdditionalServices[i].Container)
 	}
 }
 
-func portKey(number int32, protocol v1alpha1.EnvironmentProtocol) internal.PortKey {
-	return internal.PortKey{Number: number, Protocol: cmp.Or(protocol, v1alpha1.ProtocolTCP)}
+func portKey(number int32, protocol v1alpha1.EnvironmentProtocol) stack.PortKey {
+	return stack.PortKey{Number: number, Protocol: cmp.Or(protocol, v1alpha1.ProtocolTCP)}
 }
 
 // taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
 // not be able to read the others.
 func taken(e *environment, others []*environment) error {
-	holders := map[internal.PortKey]*environment{}
+	holders := map[stack.PortKey]*environment{}
 	for _, o := range others {
-		for _, p := range internal.HostPorts(o) {
+		for _, p := range stack.HostPorts(o) {
 			holders[portKey(p.HostPort, p.Protocol)] = o
 		}
 	}
 	var held []server.Violation
-	explicit(&e.Spec, func(at *field.Path, port internal.PortKey) {
+	explicit(&e.Spec, func(at *field.Path, port stack.PortKey) {
 		holder := holders[port]
 		if holder == nil {
 			return
@@ -130,5 +132,5 @@ func taken(e *environment, others []*environment) error {
 
 // requestsHostPorts reports whether a spec has a host port.
 func requestsHostPorts(spec *v1alpha1.EnvironmentSpec) bool {
-	return len(internal.HostPorts(&environment{Spec: *spec})) > 0
+	return len(stack.HostPorts(&environment{Spec: *spec})) > 0
 }

@@ -15,6 +15,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/services/server"
 )
 
@@ -160,7 +161,7 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 		return err
 	}
 	// A host port is one of each node, and not of the cluster.
-	if internal.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && requestsHostPorts(asked) {
+	if stack.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && requestsHostPorts(asked) {
 		others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/services/server"
 )
 
@@ -93,7 +94,7 @@ const maxServiceName = 52
 // wrongServiceName returns what is wrong with the name of an additional service, "" if nothing is.
 func wrongServiceName(name string) string {
 	switch {
-	case name == internal.Frontend, name == internal.Backend, name == internal.Database:
+	case name == stack.Frontend, name == stack.Backend, name == stack.Database:
 		return "is that of a component of its own"
 	case len(name) > maxServiceName:
 		return fmt.Sprintf("must have at most %d characters", maxServiceName)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Stack is a stack that is there to be used by its name.
@@ -30,14 +31,14 @@ func FindStack(name string) (*Stack, bool) {
 
 // Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
 // it is the caller's own version.
-func Expand(stack *v1alpha1.ApplicationStack) bool {
-	found, ok := FindStack(stack.Name)
-	if !ok || len(Components(stack)) > 0 {
+func Expand(given *v1alpha1.ApplicationStack) bool {
+	found, ok := FindStack(given.Name)
+	if !ok || len(stack.Components(given)) > 0 {
 		return false
 	}
-	version := stack.Version
-	*stack = found.Stack
-	stack.Version = cmp.Or(version, stack.Version)
+	version := given.Version
+	*given = found.Stack
+	given.Version = cmp.Or(version, given.Version)
 	return true
 }
 

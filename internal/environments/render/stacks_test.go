@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 )
 
 func TestStacks(t *testing.T) {
@@ -17,14 +19,14 @@ func TestStacks(t *testing.T) {
 	for _, s := range Stacks() {
 		known = append(known, s.Name)
 		t.Run(s.Name, func(t *testing.T) {
-			assert.Empty(t, Validate(&v1alpha1.EnvironmentSpec{Stack: s.Stack}))
+			assert.Empty(t, validation.Spec(&v1alpha1.EnvironmentSpec{Stack: s.Stack}))
 			assert.Equal(t, s.Name, s.Stack.Name)
 			assert.Equal(t, s.Version, s.Stack.Version)
 			assert.NotEmpty(t, s.Description)
 			found, ok := FindStack(s.Name)
 			require.True(t, ok)
 			assert.Equal(t, s, *found)
-			for _, c := range Components(&s.Stack) {
+			for _, c := range stack.Components(&s.Stack) {
 				assert.NotEmpty(t, c.Container.Ports, "%s can be reached", c.Name)
 				assert.NotNil(t, c.Container.Resources, "%s has requests", c.Name)
 			}
