@@ -4,6 +4,7 @@ package environments
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"unicode"
@@ -11,7 +12,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
@@ -49,15 +49,6 @@ func idOf(namespace, name string) (string, error) {
 
 // check returns what is wrong with a spec as a whole. Fields have the names of the proto.
 func check(spec *v1alpha1.EnvironmentSpec) error {
-	if !hasComponent(&spec.Stack) {
-		var names []string
-		for _, s := range internal.Stacks() {
-			names = append(names, s.Name)
-		}
-		return server.InvalidField("spec.application_stack", fmt.Sprintf(
-			"has no component, and its name %q is not one of the known stacks: %s", spec.Stack.Name, strings.Join(names,
-				", ")))
-	}
 	var violations []server.Violation
 	name := wireField(spec)
 	for _, problem := range validation.Spec(spec) {
@@ -69,36 +60,20 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 	return nil
 }
 
-func hasComponent(s *v1alpha1.ApplicationStack) bool {
-	return s.Frontend != nil || s.Backend != nil || s.Database != nil || len(s.AdditionalServices) > 0
-}
-
-// explicit calls yield for each port from outside that a spec requests by its number, with the place of the container.
-func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port stack.PortKey)) {
-	path := field.NewPath("spec", "stack")
-	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
-		for i, p := range c.Ports {
-			if p.HostPort != 0 {
-				yield(at.Child("container", "ports").Index(i).Child("hostPort"), portKey(p.HostPort, p.Protocol))
-			}
-		}
+// check refuses a spec that is wrong, or cannot be run as things are now. asked is the part of the spec that the request itself sets.
+func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.EnvironmentSpec) error {
+	if err := check(&e.Spec); err != nil {
+		return err
 	}
-	if f := spec.Stack.Frontend; f != nil {
-		each(path.Child(stack.Frontend), &f.Container)
+	// A host port is one of each node, and not of the cluster.
+	if stack.ExposureOf(e, c.exposure) == v1alpha1.ExposureHostPort || len(stack.HostPorts(&environment{Spec: *asked})) == 0 {
+		return nil
 	}
-	if b := spec.Stack.Backend; b != nil {
-		each(path.Child(stack.Backend), &b.Container)
+	others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
+	if err != nil {
+		return err
 	}
-	if d := spec.Stack.Database; d != nil {
-		each(path.Child(stack.Database), &d.Container)
-	}
-	for i := range spec.Stack.AdditionalServices {
-		each(path.Child("additionalServices").Index(i), &spec.Stack.AdditionalServices[i].Container)
-	}
-}
-
-func portKey(number int32, protocol v1alpha1.EnvironmentProtocol) stack.PortKey {
-	return stack.PortKey{Number: number, Protocol: cmp.Or(protocol, v1alpha1.ProtocolTCP)}
+	return taken(e, others)
 }
 
 // taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
@@ -107,30 +82,30 @@ func taken(e *environment, others []*environment) error {
 	holders := map[stack.PortKey]*environment{}
 	for _, o := range others {
 		for _, p := range stack.HostPorts(o) {
-			holders[portKey(p.HostPort, p.Protocol)] = o
+			holders[stack.PortKey{Number: p.HostPort, Protocol: cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)}] = o
 		}
 	}
 	var held []server.Violation
-	explicit(&e.Spec, func(at *field.Path, port stack.PortKey) {
-		holder := holders[port]
-		if holder == nil {
-			return
+	name := wireField(&e.Spec)
+	for _, c := range stack.Components(&e.Spec.Stack) {
+		for i := range c.Container.Ports {
+			p := &c.Container.Ports[i]
+			holder := holders[stack.PortKey{Number: p.HostPort, Protocol: stack.ProtocolOf(p)}]
+			if p.HostPort == 0 || holder == nil {
+				continue
+			}
+			description := fmt.Sprintf("port %d is already allocated", p.HostPort)
+			if holder.Namespace == e.Namespace {
+				description += fmt.Sprintf(" to environment %q", holder.Name)
+			}
+			at := c.Path.Child("container", "ports").Index(i).Child("hostPort")
+			held = append(held, server.Violation{Field: name(at.String()), Description: description})
 		}
-		description := fmt.Sprintf("port %d is already allocated", port.Number)
-		if holder.Namespace == e.Namespace {
-			description += fmt.Sprintf(" to environment %q", holder.Name)
-		}
-		held = append(held, server.Violation{Field: wireField(&e.Spec)(at.String()), Description: description})
-	})
+	}
 	if len(held) == 0 {
 		return nil
 	}
 	refused := server.Invalid(held...)
 	refused.Code = codes.AlreadyExists
 	return refused
-}
-
-// requestsHostPorts reports whether a spec has a host port.
-func requestsHostPorts(spec *v1alpha1.EnvironmentSpec) bool {
-	return len(stack.HostPorts(&environment{Spec: *spec})) > 0
 }

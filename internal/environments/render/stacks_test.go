@@ -53,16 +53,17 @@ func TestStacksReturnsCopies(t *testing.T) {
 func TestExpand(t *testing.T) {
 	postgres, _ := FindStack("postgres")
 	stack := v1alpha1.ApplicationStack{Name: "postgres"}
-	assert.True(t, Expand(&stack))
+	require.NoError(t, Expand(&stack))
 	assert.Equal(t, postgres.Stack, stack)
 
 	stack = v1alpha1.ApplicationStack{Name: "postgres", Version: "7"}
-	assert.True(t, Expand(&stack))
+	require.NoError(t, Expand(&stack))
 	assert.Equal(t, "7", stack.Version, "a version is the caller's own")
 	assert.NotNil(t, stack.Database)
 
 	stack = v1alpha1.ApplicationStack{Name: "nothing"}
-	assert.False(t, Expand(&stack))
+	require.EqualError(t, Expand(&stack),
+		`has no component, and its name "nothing" is not one of the known stacks: postgres, web-postgres, web-postgres-redis`)
 	assert.Equal(t, v1alpha1.ApplicationStack{Name: "nothing"}, stack)
 
 	for _, own := range []v1alpha1.ApplicationStack{
@@ -70,7 +71,7 @@ func TestExpand(t *testing.T) {
 		{Name: "postgres", AdditionalServices: []v1alpha1.AdditionalService{{Name: "cache"}}},
 	} {
 		before := *own.DeepCopy()
-		assert.False(t, Expand(&own))
+		require.NoError(t, Expand(&own))
 		assert.Equal(t, before, own, "what has components is not replaced")
 	}
 }
