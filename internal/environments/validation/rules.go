@@ -23,6 +23,8 @@ import (
 // MaxServiceName is how long the name of an additional service may be: names of its objects are made of it.
 const MaxServiceName = 52
 
+const maxPort = 65535
+
 // validateComponent has the rules of every component.
 func validateComponent(c *stack.Component) field.ErrorList {
 	all := validateContainer(c.Path.Child("container"), c.Container)
@@ -66,14 +68,11 @@ func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field
 
 func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.ErrorList {
 	var all field.ErrorList
-	const most = 65535
 	seen := map[stack.PortKey]bool{}
 	for i := range ports {
 		p, at := &ports[i], path.Index(i)
-		if p.ContainerPort < 1 || p.ContainerPort > most {
-			all = append(all, field.Invalid(at.Child("containerPort"), p.ContainerPort, "must be from 1 to 65535"))
-		}
-		if p.HostPort < 0 || p.HostPort > most {
+		all = append(all, validateWithin(at.Child("containerPort"), &p.ContainerPort, 1, maxPort)...)
+		if p.HostPort < 0 || p.HostPort > maxPort {
 			all = append(all, field.Invalid(at.Child("hostPort"), p.HostPort, "must be from 1 to 65535, or 0 to have one allocated"))
 		}
 		protocol := stack.ProtocolOf(p)
@@ -146,21 +145,10 @@ func validateQuantity(path *field.Path, value string) field.ErrorList {
 
 func validateHealthCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.ErrorList {
 	all := validateCheck(path, h)
-	for _, n := range []struct {
-		name  string
-		value int32
-		most  int32
-	}{
-		{"intervalSeconds", h.IntervalSeconds, 86400},
-		{"timeoutSeconds", h.TimeoutSeconds, 86400},
-		{"retries", h.Retries, 1000},
-		{"startPeriodSeconds", h.StartPeriodSeconds, 86400},
-	} {
-		if n.value < 0 || n.value > n.most {
-			all = append(all, field.Invalid(path.Child(n.name), n.value, fmt.Sprintf("must be from 0 to %d", n.most)))
-		}
-	}
-	return all
+	all = append(all, validateWithin(path.Child("intervalSeconds"), &h.IntervalSeconds, 0, 86400)...)
+	all = append(all, validateWithin(path.Child("timeoutSeconds"), &h.TimeoutSeconds, 0, 86400)...)
+	all = append(all, validateWithin(path.Child("retries"), &h.Retries, 0, 1000)...)
+	return append(all, validateWithin(path.Child("startPeriodSeconds"), &h.StartPeriodSeconds, 0, 86400)...)
 }
 
 // validateCheck takes exactly one way to check.
@@ -182,9 +170,9 @@ func validateCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.E
 	case h.HTTPGet != nil:
 		return validateHTTPGet(path.Child("httpGet"), h.HTTPGet)
 	case h.TCPSocket != nil:
-		return validateCheckPort(path.Child("tcpSocket", "port"), h.TCPSocket.Port)
+		return validateWithin(path.Child("tcpSocket", "port"), &h.TCPSocket.Port, 1, maxPort)
 	case h.GRPC != nil:
-		return validateCheckPort(path.Child("grpc", "port"), h.GRPC.Port)
+		return validateWithin(path.Child("grpc", "port"), &h.GRPC.Port, 1, maxPort)
 	}
 	if h.Command[0] == "CMD-SHELL" && len(h.Command) != 2 || len(h.Command) == 1 && h.Command[0] == "CMD" {
 		return field.ErrorList{field.Invalid(path.Child("command"), h.Command, "must have a command after "+h.Command[0])}
@@ -193,7 +181,7 @@ func validateCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.E
 }
 
 func validateHTTPGet(path *field.Path, g *v1alpha1.EnvironmentHTTPGet) field.ErrorList {
-	all := validateCheckPort(path.Child("port"), g.Port)
+	all := validateWithin(path.Child("port"), &g.Port, 1, maxPort)
 	if g.Path != "" && !strings.HasPrefix(g.Path, "/") {
 		all = append(all, field.Invalid(path.Child("path"), g.Path, "must begin with '/'"))
 	}
@@ -201,13 +189,6 @@ func validateHTTPGet(path *field.Path, g *v1alpha1.EnvironmentHTTPGet) field.Err
 		all = append(all, field.NotSupported(path.Child("scheme"), g.Scheme, []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}))
 	}
 	return all
-}
-
-func validateCheckPort(path *field.Path, port int32) field.ErrorList {
-	if port < 1 || port > 65535 {
-		return field.ErrorList{field.Invalid(path, port, "must be from 1 to 65535")}
-	}
-	return nil
 }
 
 // validateSecurity has the rules of the CRD that concern more than one field.

@@ -212,6 +212,20 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	}, fields)
 }
 
+// Two services may have one name, which is an error by itself.
+func TestAnErrorHasTheIndexOfItsService(t *testing.T) {
+	spec := &builders.CompleteEnvironment().Spec
+	spec.Stack.AdditionalServices[0].Container.Ports[0].HostPort = 9000
+	spec.Stack.AdditionalServices = append(spec.Stack.AdditionalServices, *spec.Stack.AdditionalServices[0].DeepCopy())
+	var fields []string
+	for _, e := range Spec(spec) {
+		fields = append(fields, e.Field)
+	}
+	assert.ElementsMatch(t, []string{
+		"spec.stack.additionalServices[1].name", "spec.stack.additionalServices[1].container.ports[0].hostPort",
+	}, fields)
+}
+
 // A spec is looked at, and not changed; its errors are the same each time.
 func TestValidateIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
