@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // addEnvironments adds the controller of Environments.
@@ -39,7 +40,7 @@ func (p *parts) addEnvironments() error {
 		Prefix:          e.NamespacePrefix,
 		NamespaceLabels: e.NamespaceLabels,
 		CopiedLabels:    e.CopiedLabels,
-		Ports:           render.PortRange{First: e.FirstPort, Last: e.LastPort},
+		Ports:           stack.PortRange{First: e.FirstPort, Last: e.LastPort},
 		Tuning:          environmentTuning(e),
 		OpenLog: func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 			return core.Pods(namespace).GetLogs(pod, o).Stream(ctx)

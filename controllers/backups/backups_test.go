@@ -30,6 +30,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/schedule"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -53,7 +54,7 @@ func shop() *v1alpha1.Environment {
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}}
 	e.Spec.Stack.Database = &v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres:17"}}
 	e.Status.Namespace = "env-shop"
-	e.Status.Components = []v1alpha1.EnvironmentComponentStatus{{Name: render.Database, Ready: true}}
+	e.Status.Components = []v1alpha1.EnvironmentComponentStatus{{Name: stack.Database, Ready: true}}
 	return e
 }
 

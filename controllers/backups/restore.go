@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/kube/podphase"
 )
@@ -220,7 +221,7 @@ func (r *restores) secrets(
 	}
 	if source.Status.Namespace != target.Status.Namespace {
 		secret := &corev1.Secret{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: target.Status.Namespace, Name: render.Database}, secret); err != nil {
+		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: target.Status.Namespace, Name: stack.Database}, secret); err != nil {
 			return nil, fmt.Errorf("read the password of the database of Environment %s: %w", target.Name, err)
 		}
 		data[render.TargetPasswordKey] = secret.Data[render.PostgresPassword]

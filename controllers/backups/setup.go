@@ -28,6 +28,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // FieldOwner is the manager of the fields that the controller writes.
@@ -173,7 +174,7 @@ func ready(env *v1alpha1.Environment) error {
 	}
 	for i := range env.Status.Components {
 		switch s := &env.Status.Components[i]; {
-		case s.Name != render.Database:
+		case s.Name != stack.Database:
 		case s.Ready:
 			return nil
 		default:

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/kinds"
 )
 
@@ -53,7 +54,7 @@ func (o Options) dataClaim(ctx context.Context, env *v1alpha1.Environment) (
 	claim *corev1.PersistentVolumeClaim, missing string, err error,
 ) {
 	set := &appsv1.StatefulSet{}
-	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: render.Database}
+	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: stack.Database}
 	err = o.Live.Get(ctx, key, set)
 	if missing, err := absent(err, "StatefulSet "+key.String()); missing != "" || err != nil {
 		return nil, missing, err

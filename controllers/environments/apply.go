@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -110,7 +111,7 @@ const (
 // holdsData reports whether an object is a volume or what is needed to read it: a database keeps the password with which its
 // volume was first used, and it is stored nowhere else.
 func holdsData(child *applyset.Child) bool {
-	return child.Kind.Kind == claimKind || child.Kind.Kind == secretKind && child.GetName() == render.Database
+	return child.Kind.Kind == claimKind || child.Kind.Kind == secretKind && child.GetName() == stack.Database
 }
 
 // hasClaims reports whether there are volumes with data of components.

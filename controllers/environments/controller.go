@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package environments runs Environments: it applies their objects, starts and stops them stage by stage, and writes their status.
-// internal/environments/render decides what is rendered.
+// internal/environments/validation decides what is refused, and internal/environments/render what is rendered.
 package environments
 
 import (
@@ -23,6 +23,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -121,11 +123,11 @@ func (c *Controller) run(ctx context.Context, before, env *v1alpha1.Environment)
 
 // plan observes an environment and decides what is desired. The observation is never nil.
 func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*observation, error) {
-	v := &observation{env: env, components: render.Components(&env.Spec.Stack)}
-	if errs := render.Validate(&env.Spec); len(errs) > 0 {
+	v := &observation{env: env, components: stack.Components(&env.Spec.Stack)}
+	if errs := validation.Spec(&env.Spec); len(errs) > 0 {
 		return v, applyset.Refuse(v1alpha1.ReasonInvalid, errs.ToAggregate())
 	}
-	if err := render.ValidateFor(env, &c.Settings); err != nil {
+	if err := validation.Exposure(env, c.Settings.Exposure, c.Settings.Exposures); err != nil {
 		err := fmt.Errorf("%w, by environments.exposures of the controller's configuration", err)
 		return v, applyset.Refuse(v1alpha1.ReasonInvalid, err)
 	}
@@ -166,7 +168,7 @@ func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*obse
 func (c *Controller) abandoned(env *v1alpha1.Environment) bool {
 	s := &env.Status
 	after := c.cleanUp(env)
-	return after > 0 && s.OpenStages < render.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
+	return after > 0 && s.OpenStages < stack.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
 		s.Phase == v1alpha1.EnvironmentFailed && c.Clock.Since(s.StartedAt.Time) > c.startTimeout(env)+after
 }
 

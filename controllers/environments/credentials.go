@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -96,7 +97,7 @@ func ofAnother(s *corev1.Secret, env *v1alpha1.Environment) bool {
 
 // password is the one that the database has, "" for none.
 func (v *observation) password() string {
-	have := applyset.Find(v.children, schema.GroupKind{Kind: secretKind}, render.Database)
+	have := applyset.Find(v.children, schema.GroupKind{Kind: secretKind}, stack.Database)
 	if have == nil {
 		return ""
 	}

@@ -19,13 +19,14 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
 // observation is the state of an environment in the cluster, and the desired one.
 type observation struct {
 	env        *v1alpha1.Environment
-	components []render.Component
+	components []stack.Component
 	input      render.Input
 	// desired are the objects that should exist, children those that do, pods those of the components.
 	desired  []*applyset.Desired
@@ -76,7 +77,7 @@ func (c *Controller) observe(ctx context.Context, v *observation) error {
 
 // observeSecrets reads the Secrets that were made for an environment. They cannot be listed, but their names are known.
 func (c *Controller) observeSecrets(ctx context.Context, v *observation) error {
-	names := []string{render.Database, render.Backend}
+	names := []string{stack.Database, stack.Backend}
 	if v.env.DeletionTimestamp != nil {
 		names = append(names, endedlogs.Secret) // it is not rendered, and stays as long as the environment
 	}
@@ -125,7 +126,7 @@ func (v *observation) scaled() map[string]int32 {
 // unassigned returns the field of an object that only its creation sets: the replicas of a component whose autoscaler sets them.
 func (v *observation) unassigned(o *unstructured.Unstructured) []string {
 	for i := range v.components {
-		if c := &v.components[i]; o.GetKind() == string(render.OfDeployment) && o.GetName() == c.Name && v.input.Autoscaled(c) {
+		if c := &v.components[i]; o.GetKind() == string(stack.OfDeployment) && o.GetName() == c.Name && v.input.Autoscaled(c) {
 			return []string{"spec", "replicas"}
 		}
 	}

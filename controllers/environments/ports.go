@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -26,9 +26,9 @@ func (c *Controller) allocate(ctx context.Context, env *v1alpha1.Environment) er
 	if err != nil {
 		return err
 	}
-	ports, err := render.AllocatePorts(&env.Spec.Stack, env.Status.Ports, taken, c.Ports)
+	ports, err := stack.AllocatePorts(&env.Spec.Stack, env.Status.Ports, taken, c.Ports)
 	if err != nil {
-		if _, is := errors.AsType[*render.PortTakenError](err); is {
+		if _, is := errors.AsType[*stack.PortTakenError](err); is {
 			return applyset.Refuse(v1alpha1.ReasonPortTaken, err)
 		}
 		return applyset.Refuse(v1alpha1.ReasonNoPorts, err)
@@ -44,8 +44,8 @@ func (c *Controller) allocate(ctx context.Context, env *v1alpha1.Environment) er
 }
 
 // taken returns the ports of other environments and their holders, none if the environment uses the ports of its nodes.
-func (c *Controller) taken(ctx context.Context, env *v1alpha1.Environment) (map[render.PortKey]string, error) {
-	if render.ExposureOf(env, c.Settings.Exposure) == v1alpha1.ExposureHostPort {
+func (c *Controller) taken(ctx context.Context, env *v1alpha1.Environment) (map[stack.PortKey]string, error) {
+	if stack.ExposureOf(env, c.Settings.Exposure) == v1alpha1.ExposureHostPort {
 		return nil, nil
 	}
 	var all v1alpha1.EnvironmentList
@@ -72,15 +72,15 @@ func (c *Controller) taken(ctx context.Context, env *v1alpha1.Environment) (map[
 
 // holders returns the environment that has each port. Environments of other namespaces have no name, because a user who can read
 // the status may not be able to read them.
-func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPort) map[render.PortKey]string {
-	taken := map[render.PortKey]string{}
+func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPort) map[stack.PortKey]string {
+	taken := map[stack.PortKey]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(have), compare) {
 		name := ""
 		if key.Namespace == namespace {
 			name = key.Name
 		}
 		for _, p := range have[key] {
-			taken[render.PortKey{Number: p.HostPort, Protocol: p.Protocol}] = name
+			taken[stack.PortKey{Number: p.HostPort, Protocol: p.Protocol}] = name
 		}
 	}
 	return taken

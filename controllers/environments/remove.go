@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -28,7 +29,7 @@ func (c *Controller) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 	}
 	before := env
 	env = c.withNamespace(env)
-	v := &observation{env: env, components: render.Components(&env.Spec.Stack)}
+	v := &observation{env: env, components: stack.Components(&env.Spec.Stack)}
 	left, err := c.removeAll(ctx, v)
 	if err != nil {
 		return reconcile.Result{}, err

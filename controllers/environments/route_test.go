@@ -30,6 +30,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -77,8 +78,8 @@ func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Fu
 // planned is what a controller desires, as if nothing had been observed.
 func planned(t *testing.T, r *Controller, env *v1alpha1.Environment) *observation {
 	t.Helper()
-	l := &observation{env: env, components: render.Components(&env.Spec.Stack)}
-	l.input = render.Input{Environment: env, Settings: r.Settings, Namespace: env.Status.Namespace, OpenStages: render.Stages}
+	l := &observation{env: env, components: stack.Components(&env.Spec.Stack)}
+	l.input = render.Input{Environment: env, Settings: r.Settings, Namespace: env.Status.Namespace, OpenStages: stack.Stages}
 	require.NoError(t, l.render(r.Client.Scheme()))
 	return l
 }

@@ -30,6 +30,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -66,7 +67,7 @@ type Options struct {
 	// the Environment, which override them.
 	NamespaceLabels map[string]string
 	CopiedLabels    []string
-	Ports           render.PortRange
+	Ports           stack.PortRange
 	// Tuning is the initial one; Retune changes it.
 	Tuning Tuning
 	// OpenLog reads logs of pods.

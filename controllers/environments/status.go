@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
@@ -110,7 +111,7 @@ func (c *Controller) in(most time.Duration, start *metav1.Time) reconcile.Result
 // time sets the start time of an environment, and reports whether the start takes longer than it may.
 func (c *Controller) time(env, before *v1alpha1.Environment) (late bool) {
 	s := &env.Status
-	running := env.Spec.RunPolicy != v1alpha1.RunPolicyStopped && s.OpenStages < render.Stages
+	running := env.Spec.RunPolicy != v1alpha1.RunPolicyStopped && s.OpenStages < stack.Stages
 	if running && (s.StartedAt == nil || before.Status.ObservedGeneration != env.Generation) {
 		now := metav1.NewTime(c.Clock.Now().Truncate(time.Second))
 		s.StartedAt = &now

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/kube/podphase"
 )
@@ -36,7 +37,7 @@ func (v *observation) observed() map[string]render.Observed {
 }
 
 // workloadOf returns the workload of a component, and the desired one: of a Job the desired one, else any that is left.
-func (v *observation) workloadOf(c *render.Component) (*applyset.Child, *applyset.Desired) {
+func (v *observation) workloadOf(c *stack.Component) (*applyset.Child, *applyset.Desired) {
 	is := func(o client.Object, kind string) bool {
 		return kind == string(c.Workload) && o.GetLabels()[v1alpha1.EnvironmentComponentLabel] == c.Name
 	}

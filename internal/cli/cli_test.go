@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/validation"
 )
 
 // Without a logger, controller-runtime prints a stack on the terminal 30 s after the start. The first one that is set counts.
@@ -145,7 +145,7 @@ func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
 	clitest.Golden(t, "create.yaml", out)
 	env := &v1alpha1.Environment{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(out), env))
-	assert.Empty(t, render.Validate(&env.Spec))
+	assert.Empty(t, validation.Spec(&env.Spec))
 	out, err = run(t, "env", "create", "store", "--stack", "postgres", "--dry-run=client")
 	require.NoError(t, err)
 	assert.Equal(t, "environment.berth.dev/store created (dry run)\n", out)

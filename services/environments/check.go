@@ -4,17 +4,19 @@ package environments
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/services/server"
 )
 
@@ -39,7 +41,7 @@ func idOf(namespace, name string) (string, error) {
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
 	}
 	id := internal.ID(namespace, name)
-	if len(id) > maxID || len(validation.IsDNS1123Label(id)) > 0 {
+	if len(id) > maxID || len(utilvalidation.IsDNS1123Label(id)) > 0 {
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and its id %q must be a DNS label of at most %d characters", name, id, maxID))
 	}
 	return id, nil
@@ -47,18 +49,9 @@ func idOf(namespace, name string) (string, error) {
 
 // check returns what is wrong with a spec as a whole. Fields have the names of the proto.
 func check(spec *v1alpha1.EnvironmentSpec) error {
-	if !hasComponent(&spec.Stack) {
-		var names []string
-		for _, s := range internal.Stacks() {
-			names = append(names, s.Name)
-		}
-		return server.InvalidField("spec.application_stack", fmt.Sprintf(
-			"has no component, and its name %q is not one of the known stacks: %s", spec.Stack.Name, strings.Join(names,
-				", ")))
-	}
 	var violations []server.Violation
 	name := wireField(spec)
-	for _, problem := range internal.Validate(spec) {
+	for _, problem := range validation.Spec(spec) {
 		violations = append(violations, server.Violation{Field: name(problem.Field), Description: problem.ErrorBody()})
 	}
 	if len(violations) > 0 {
@@ -67,68 +60,52 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 	return nil
 }
 
-func hasComponent(s *v1alpha1.ApplicationStack) bool {
-	return s.Frontend != nil || s.Backend != nil || s.Database != nil || len(s.AdditionalServices) > 0
-}
-
-// explicit calls yield for each port from outside that a spec requests by its number, with the place of the container.
-func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port internal.PortKey)) {
-	stack := field.NewPath("spec", "stack")
-	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
-		for i, p := range c.Ports {
-			if p.HostPort != 0 {
-				yield(at.Child("container", "ports").Index(i).Child("hostPort"), portKey(p.HostPort, p.Protocol))
-			}
-		}
+// check refuses a spec that is wrong, or cannot be run as things are now. asked is the part of the spec that the request itself sets.
+func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.EnvironmentSpec) error {
+	if err := check(&e.Spec); err != nil {
+		return err
 	}
-	if f := spec.Stack.Frontend; f != nil {
-		each(stack.Child(internal.Frontend), &f.Container)
+	// A host port is one of each node, and not of the cluster.
+	if stack.ExposureOf(e, c.exposure) == v1alpha1.ExposureHostPort || len(stack.HostPorts(&environment{Spec: *asked})) == 0 {
+		return nil
 	}
-	if b := spec.Stack.Backend; b != nil {
-		each(stack.Child(internal.Backend), &b.Container)
+	others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
+	if err != nil {
+		return err
 	}
-	if d := spec.Stack.Database; d != nil {
-		each(stack.Child(internal.Database), &d.Container)
-	}
-	for i := range spec.Stack.AdditionalServices {
-		each(stack.Child("additionalServices").Index(i), &spec.Stack.AdditionalServices[i].Container)
-	}
-}
-
-func portKey(number int32, protocol v1alpha1.EnvironmentProtocol) internal.PortKey {
-	return internal.PortKey{Number: number, Protocol: cmp.Or(protocol, v1alpha1.ProtocolTCP)}
+	return taken(e, others)
 }
 
 // taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
 // not be able to read the others.
 func taken(e *environment, others []*environment) error {
-	holders := map[internal.PortKey]*environment{}
+	holders := map[stack.PortKey]*environment{}
 	for _, o := range others {
-		for _, p := range internal.HostPorts(o) {
-			holders[portKey(p.HostPort, p.Protocol)] = o
+		for _, p := range stack.HostPorts(o) {
+			holders[stack.PortKey{Number: p.HostPort, Protocol: cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)}] = o
 		}
 	}
 	var held []server.Violation
-	explicit(&e.Spec, func(at *field.Path, port internal.PortKey) {
-		holder := holders[port]
-		if holder == nil {
-			return
+	name := wireField(&e.Spec)
+	for _, c := range stack.Components(&e.Spec.Stack) {
+		for i := range c.Container.Ports {
+			p := &c.Container.Ports[i]
+			holder := holders[stack.PortKey{Number: p.HostPort, Protocol: stack.ProtocolOf(p)}]
+			if p.HostPort == 0 || holder == nil {
+				continue
+			}
+			description := fmt.Sprintf("port %d is already allocated", p.HostPort)
+			if holder.Namespace == e.Namespace {
+				description += fmt.Sprintf(" to environment %q", holder.Name)
+			}
+			at := c.Path.Child("container", "ports").Index(i).Child("hostPort")
+			held = append(held, server.Violation{Field: name(at.String()), Description: description})
 		}
-		description := fmt.Sprintf("port %d is already allocated", port.Number)
-		if holder.Namespace == e.Namespace {
-			description += fmt.Sprintf(" to environment %q", holder.Name)
-		}
-		held = append(held, server.Violation{Field: wireField(&e.Spec)(at.String()), Description: description})
-	})
+	}
 	if len(held) == 0 {
 		return nil
 	}
 	refused := server.Invalid(held...)
 	refused.Code = codes.AlreadyExists
 	return refused
-}
-
-// requestsHostPorts reports whether a spec has a host port.
-func requestsHostPorts(spec *v1alpha1.EnvironmentSpec) bool {
-	return len(internal.HostPorts(&environment{Spec: *spec})) > 0
 }

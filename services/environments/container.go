@@ -13,7 +13,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/services/server"
 )
 
@@ -62,7 +62,7 @@ func (r *reader) container(path string, in *schedulerv1.ContainerConfig) v1alpha
 
 func (r *reader) ports(path string, in []*schedulerv1.PortMapping) []v1alpha1.EnvironmentPort {
 	var out []v1alpha1.EnvironmentPort
-	seen := map[internal.PortKey]bool{}
+	seen := map[stack.PortKey]bool{}
 	for i, p := range in {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if n := p.GetContainerPort(); n < 1 || n > maxPort {
@@ -79,7 +79,7 @@ func (r *reader) ports(path string, in []*schedulerv1.PortMapping) []v1alpha1.En
 		default:
 			r.refuse(at+".protocol", "is %q, and must be tcp or udp", p.GetProtocol())
 		}
-		k := internal.PortKey{Number: p.GetContainerPort(), Protocol: protocol}
+		k := stack.PortKey{Number: p.GetContainerPort(), Protocol: protocol}
 		if seen[k] {
 			r.refuse(at+".container_port", "is %d, which another port of this container has", k.Number)
 		}

@@ -89,7 +89,9 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 	e.APIVersion, e.Kind = v1alpha1.SchemeGroupVersion.String(), environmentKind
 	e.Namespace, e.Name = namespace, id
 	e.Spec.RunPolicy, e.Spec.VolumeRetention = v1alpha1.RunPolicyRunning, v1alpha1.VolumeRetentionDelete
-	internal.Expand(&e.Spec.Stack)
+	if err := internal.Expand(&e.Spec.Stack); err != nil {
+		return nil, server.InvalidField("spec.application_stack", err.Error())
+	}
 	a.credentials.by = c.caller(ctx)
 	given := map[component]bool{ofDatabase: len(a.credentials.database) > 0, ofBackend: len(a.credentials.backend) > 0}
 	refer(&e.Spec.Stack, internal.CredentialsName(id), given)
@@ -152,22 +154,6 @@ func (c *core) left(err error, e *environment) {
 	if err != nil {
 		c.log.Error(err, "A Secret stays, or has no owner", "environment", e.Name, "namespace", e.Namespace)
 	}
-}
-
-// check refuses a spec that is wrong, or cannot be run as things are now. asked is the part of the spec that the request itself sets.
-func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.EnvironmentSpec) error {
-	if err := check(&e.Spec); err != nil {
-		return err
-	}
-	// A host port is one of each node, and not of the cluster.
-	if internal.ExposureOf(e, c.exposure) != v1alpha1.ExposureHostPort && requestsHostPorts(asked) {
-		others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })
-		if err != nil {
-			return err
-		}
-		return taken(e, others)
-	}
-	return nil
 }
 
 // list returns a page of the environments that match, in the order of their ids, and how many match in all.

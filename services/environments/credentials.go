@@ -13,6 +13,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // credentials are what a request has of secrets, by the keys of the Secret that they go into. They are never in a spec, a
@@ -79,8 +80,8 @@ func (r *reader) password(path string, in *schedulerv1.DatabaseConfig) string {
 type component string
 
 const (
-	ofDatabase component = internal.Database
-	ofBackend  component = internal.Backend
+	ofDatabase component = stack.Database
+	ofBackend  component = stack.Backend
 )
 
 // references returns the components of a stack by the name of the Secret that they refer to.

@@ -11,7 +11,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // instance is a container of a pod of a component.
@@ -26,7 +26,7 @@ type instance struct {
 // not part of it.
 func instances(e *environment, pods []corev1.Pod) []instance {
 	place := map[string]int{}
-	for i, c := range internal.Components(&e.Spec.Stack) {
+	for i, c := range stack.Components(&e.Spec.Stack) {
 		place[c.Name] = i
 	}
 	var out []instance

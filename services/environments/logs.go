@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/services/server"
 )
 
@@ -72,7 +73,7 @@ func (w *wantedLogs) choose(e *environment) error {
 		return nil
 	}
 	var names []string
-	for _, c := range internal.Components(&e.Spec.Stack) {
+	for _, c := range stack.Components(&e.Spec.Stack) {
 		if c.Name == w.name {
 			w.components = []string{c.Name}
 			return nil

@@ -11,6 +11,8 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/services/server"
 )
 
@@ -85,18 +87,16 @@ func (r *reader) stack(path string, in *schedulerv1.ApplicationStack) v1alpha1.A
 	return out
 }
 
-// serviceName is what the name of an additional service looks like, as the CRD has it; maxServiceName is how long it may be.
+// serviceName is what the name of an additional service looks like, as the CRD has it.
 var serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-
-const maxServiceName = 52
 
 // wrongServiceName returns what is wrong with the name of an additional service, "" if nothing is.
 func wrongServiceName(name string) string {
 	switch {
-	case name == internal.Frontend, name == internal.Backend, name == internal.Database:
+	case name == stack.Frontend, name == stack.Backend, name == stack.Database:
 		return "is that of a component of its own"
-	case len(name) > maxServiceName:
-		return fmt.Sprintf("must have at most %d characters", maxServiceName)
+	case len(name) > validation.MaxServiceName:
+		return fmt.Sprintf("must have at most %d characters", validation.MaxServiceName)
 	case !serviceName.MatchString(name):
 		return "must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit"
 	}

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func TestARollbackRestoresASpecAndKeepsItsRunPolicy(t *testing.T) {
@@ -118,7 +119,7 @@ func TestComponentsAreScaled(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, tc.did, strings.Join(did, "\n"))
 			for _, w := range wanted {
-				for _, c := range render.Components(&e.Spec.Stack) {
+				for _, c := range stack.Components(&e.Spec.Stack) {
 					if c.Name == w.component {
 						assert.Equal(t, w.replicas, c.Replicas)
 					}
@@ -155,7 +156,7 @@ func FuzzParseReplicas(f *testing.F) {
 		for _, r := range got {
 			require.NotEmpty(t, r.component)
 			require.NotContains(t, r.component, "=")
-			require.True(t, r.replicas >= 0 && r.replicas <= render.MaxReplicas)
+			require.True(t, r.replicas >= 0 && r.replicas <= stack.MaxReplicas)
 			require.False(t, seen[r.component])
 			seen[r.component] = true
 			again = append(again, fmt.Sprintf("%s=%d", r.component, r.replicas))

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/environments/backup"
 	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 const aboutCreate = `Creates an environment from a predefined stack (see kubectl berth env stacks). The whole stack is copied to the spec of the environment and
@@ -67,7 +68,7 @@ func showStacks(o *command.Options, s *Stacks) error {
 	t := &printers.Table{Header: []string{"NAME", "VERSION", "COMPONENTS", "DESCRIPTION"}, Wide: []string{"IMAGES"}}
 	for i := range s.Stacks {
 		var names, images []string
-		for _, c := range render.Components(&s.Stacks[i].Stack) {
+		for _, c := range stack.Components(&s.Stacks[i].Stack) {
 			names, images = append(names, c.Name), append(images, c.Container.Image)
 		}
 		t.Names = append(t.Names, s.Stacks[i].Name)

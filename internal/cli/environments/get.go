@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 const aboutGet = `Shows an environment: its components in the order in which they start, stage by stage, the ports that lead to them from outside, and the
@@ -75,7 +75,7 @@ func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 func environmentComponents(e *v1alpha1.Environment) []Component {
 	out := []Component{}
 	known := map[string]bool{}
-	for _, c := range render.Components(&e.Spec.Stack) {
+	for _, c := range stack.Components(&e.Spec.Stack) {
 		known[c.Name] = true
 		one := Component{Image: c.Container.Image}
 		one.Name, one.Stage, one.Replicas = c.Name, c.Stage, c.Replicas

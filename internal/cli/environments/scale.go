@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 const aboutScale = `Sets the number of replicas of components: frontend, backend, or additional services by their names. A database has one replica and cannot be
@@ -61,7 +62,7 @@ func completeScale(o *command.Options, cmd *cobra.Command, args []string, toComp
 	for i := range names {
 		names[i] += "="
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return n == render.Database+"=" }), directive | cobra.ShellCompDirectiveNoSpace
+	return slices.DeleteFunc(names, func(n string) bool { return n == stack.Database+"=" }), directive | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeComponents completes the name of a component of an environment.
@@ -88,8 +89,8 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 			return nil, fmt.Errorf("%q must be COMPONENT=REPLICAS, such as backend=3", word)
 		}
 		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n > render.MaxReplicas {
-			return nil, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", name, text, render.MaxReplicas)
+		if err != nil || n > stack.MaxReplicas {
+			return nil, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", name, text, stack.MaxReplicas)
 		}
 		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
 			return nil, fmt.Errorf("component %s is given twice", name)

@@ -3,17 +3,16 @@
 package render
 
 import (
-	"fmt"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // defaultCPUPercent is the CPU usage that autoscalers aim at if no target is set.
@@ -21,8 +20,8 @@ const defaultCPUPercent = 80
 
 // Components returns the components of the environment. A component with autoscaling has the replicas that Scaled has, at the
 // start those of the spec within the bounds of the autoscaler.
-func (in *Input) Components() []Component {
-	list := Components(&in.Environment.Spec.Stack)
+func (in *Input) Components() []stack.Component {
+	list := stack.Components(&in.Environment.Spec.Stack)
 	for i := range list {
 		c := &list[i]
 		switch n := in.Scaled[c.Name]; {
@@ -38,12 +37,12 @@ func (in *Input) Components() []Component {
 
 // Autoscaled reports whether an autoscaler sets the replicas of a component: not before it is started, and not once it is stopped,
 // because autoscalers leave workloads without replicas alone.
-func (in *Input) Autoscaled(c *Component) bool {
+func (in *Input) Autoscaled(c *stack.Component) bool {
 	return c.Autoscaling != nil && in.Scaled[c.Name] > 0 && in.runs(c)
 }
 
 // autoscaler is the HorizontalPodAutoscaler of a component.
-func (in *Input) autoscaler(c *Component) []runtime.Object {
+func (in *Input) autoscaler(c *stack.Component) []runtime.Object {
 	a := c.Autoscaling
 	if a == nil {
 		return nil
@@ -56,8 +55,10 @@ func (in *Input) autoscaler(c *Component) []runtime.Object {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"},
 		ObjectMeta: in.meta(c.Name, c.Name),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: string(OfDeployment), Name: c.Name},
-			MinReplicas:    new(ptr.Deref(a.MinReplicas, 1)), MaxReplicas: a.MaxReplicas,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: "apps/v1", Kind: string(stack.OfDeployment), Name: c.Name,
+			},
+			MinReplicas: new(ptr.Deref(a.MinReplicas, 1)), MaxReplicas: a.MaxReplicas,
 		},
 	}
 	for _, target := range []struct {
@@ -77,29 +78,6 @@ func (in *Input) autoscaler(c *Component) []runtime.Object {
 		}
 	}
 	return []runtime.Object{out}
-}
-
-// validateAutoscaling has the rules of the CRD, and that there is a request of which the usage is a percentage.
-func validateAutoscaling(path *field.Path, a *v1alpha1.EnvironmentAutoscaling, c *v1alpha1.EnvironmentContainer) (all field.ErrorList) {
-	if a == nil {
-		return nil
-	}
-	all = append(all, validateWithin(path.Child("minReplicas"), a.MinReplicas, 1, MaxReplicas)...)
-	all = append(all, validateWithin(path.Child("maxReplicas"), &a.MaxReplicas, ptr.Deref(a.MinReplicas, 1), MaxReplicas)...)
-	all = append(all, validateWithin(path.Child("targetCPUPercent"), a.TargetCPUPercent, 1, 100)...)
-	all = append(all, validateWithin(path.Child("targetMemoryPercent"), a.TargetMemoryPercent, 1, 100)...)
-	if c.RestartPolicy == v1alpha1.RestartNo || c.RestartPolicy == v1alpha1.RestartOnFailure {
-		all = append(all, field.Forbidden(path, fmt.Sprintf("a component with the restart policy %s is a Job, which has no autoscaler",
-			c.RestartPolicy)))
-	}
-	r := ptr.Deref(c.Resources, v1alpha1.EnvironmentResources{})
-	if r.CPU == "" && (a.TargetCPUPercent != nil || a.TargetMemoryPercent == nil) {
-		all = append(all, field.Required(path, "requires container.resources.cpu: the target is a percentage of it"))
-	}
-	if r.Memory == "" && a.TargetMemoryPercent != nil {
-		all = append(all, field.Required(path, "requires container.resources.memory: the target is a percentage of it"))
-	}
-	return all
 }
 
 // AutoscalingActive reports whether the autoscalers of an environment can compute replicas, a reason in one word, and a message that

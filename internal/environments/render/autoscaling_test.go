@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func autoscaled(a *v1alpha1.EnvironmentAutoscaling) func(*v1alpha1.EnvironmentSpec) {
@@ -40,8 +41,8 @@ func TestAutoscalers(t *testing.T) {
 	} {
 		objects := Render(input(t, specOf(autoscaled(&c.from))))
 		require.Len(t, of[*autoscalingv2.HorizontalPodAutoscaler](objects), 1)
-		a := one[*autoscalingv2.HorizontalPodAutoscaler](t, objects, Backend).Spec
-		assert.Equal(t, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: Backend}, a.ScaleTargetRef)
+		a := one[*autoscalingv2.HorizontalPodAutoscaler](t, objects, stack.Backend).Spec
+		assert.Equal(t, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: stack.Backend}, a.ScaleTargetRef)
 		assert.Equal(t, []int32{c.least, c.most}, []int32{*a.MinReplicas, a.MaxReplicas})
 		got := targets{}
 		for _, m := range a.Metrics {
@@ -73,38 +74,18 @@ func TestReplicasOfAnAutoscaledComponent(t *testing.T) {
 		in := input(t, specOf(autoscaled(a)), specOf(func(s *v1alpha1.EnvironmentSpec) {
 			s.Stack.Backend.Replicas, s.RunPolicy = c.spec, c.run
 		}), func(in *Input) {
-			in.Scaled = map[string]int32{Backend: c.exist, Frontend: 7}
+			in.Scaled = map[string]int32{stack.Backend: c.exist, stack.Frontend: 7}
 			if c.run == v1alpha1.RunPolicyStopped {
 				in.OpenStages = 0
 			}
 		})
-		assert.Equal(t, c.want, *one[*appsv1.Deployment](t, Render(in), Backend).Spec.Replicas, c.what)
+		assert.Equal(t, c.want, *one[*appsv1.Deployment](t, Render(in), stack.Backend).Spec.Replicas, c.what)
 		if c.run != v1alpha1.RunPolicyStopped {
-			assert.EqualValues(t, 1, *one[*appsv1.Deployment](t, Render(in), Frontend).Spec.Replicas, "%s: without autoscaling as specified", c.what)
+			assert.EqualValues(t, 1, *one[*appsv1.Deployment](t, Render(in), stack.Frontend).Spec.Replicas, "%s: without autoscaling as specified", c.what)
 		}
 		components := in.Components()
-		assert.Equal(t, c.byAutoscaler, in.Autoscaled(find(components, Backend)), c.what)
-		assert.False(t, in.Autoscaled(find(components, Frontend)), c.what)
-	}
-}
-
-func TestValidateAutoscaling(t *testing.T) {
-	for field, change := range map[string]func(*v1alpha1.BackendComponent){
-		"autoscaling.minReplicas":         func(b *v1alpha1.BackendComponent) { b.Autoscaling.MinReplicas = new(int32(0)) },
-		"autoscaling.maxReplicas":         func(b *v1alpha1.BackendComponent) { b.Autoscaling.MinReplicas = new(int32(6)) },
-		"autoscaling.targetCPUPercent":    func(b *v1alpha1.BackendComponent) { b.Autoscaling.TargetCPUPercent = new(int32(101)) },
-		"autoscaling.targetMemoryPercent": func(b *v1alpha1.BackendComponent) { b.Autoscaling.TargetMemoryPercent = new(int32(0)) },
-		"resources.cpu":                   func(b *v1alpha1.BackendComponent) { b.Container.Resources = nil },
-		"resources.memory": func(b *v1alpha1.BackendComponent) {
-			b.Container.Resources, b.Autoscaling.TargetMemoryPercent = nil, new(int32(50))
-		},
-		"restart policy OnFailure": func(b *v1alpha1.BackendComponent) { b.Container.RestartPolicy = v1alpha1.RestartOnFailure },
-	} {
-		spec := complete().Spec.DeepCopy()
-		spec.Stack.Backend.Autoscaling = &v1alpha1.EnvironmentAutoscaling{MaxReplicas: 5}
-		require.Empty(t, Validate(spec))
-		change(spec.Stack.Backend)
-		require.ErrorContains(t, Validate(spec).ToAggregate(), field)
+		assert.Equal(t, c.byAutoscaler, in.Autoscaled(stack.Find(components, stack.Backend)), c.what)
+		assert.False(t, in.Autoscaled(stack.Find(components, stack.Frontend)), c.what)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Labels of what backs up and restores a database. Pods have neither label of an environment, by which mixes and Services select
@@ -98,7 +99,7 @@ func DataClaim(set *appsv1.StatefulSet) string {
 		return ""
 	}
 	c := &pod.Containers[0]
-	data := defaultPath
+	data := stack.DefaultDataPath
 	for _, v := range c.Env {
 		if v.Name == pgData && v.Value != "" {
 			data = path.Clean(v.Value)
@@ -106,7 +107,7 @@ func DataClaim(set *appsv1.StatefulSet) string {
 	}
 	name, deepest := "", -1
 	for _, m := range c.VolumeMounts {
-		if at := path.Clean(m.MountPath); Allows([]string{at}, data) && depth(at) > deepest {
+		if at := path.Clean(m.MountPath); stack.AllowsPath([]string{at}, data) && depth(at) > deepest {
 			name, deepest = m.Name, depth(at)
 		}
 	}
@@ -130,7 +131,7 @@ func (in *Input) backupPolicies() []runtime.Object {
 	jobs := networkingv1.NetworkPolicyPeer{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}},
 	}
-	return []runtime.Object{in.policy(isolatedBackups, in.selects(Database), networkingv1.NetworkPolicyIngressRule{
+	return []runtime.Object{in.policy(isolatedBackups, in.selects(stack.Database), networkingv1.NetworkPolicyIngressRule{
 		From:  []networkingv1.NetworkPolicyPeer{jobs},
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},
 	})}

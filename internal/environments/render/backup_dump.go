@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/disruption"
 )
 
@@ -43,7 +44,7 @@ const (
 func DumpJob(e *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) *batchv1.Job {
 	encrypted := b.Spec.EncryptionSecretRef != nil
 	script := dumpScript(encrypted, b.Spec.Verify)
-	job := backupJob(ofBackup(e, b, ""), databaseTool(e.Spec.Stack.Database, ImageOf(b, e), b.Name, script, Database), backupTries)
+	job := backupJob(ofBackup(e, b, ""), databaseTool(e.Spec.Stack.Database, ImageOf(b, e), b.Name, script, stack.Database), backupTries)
 	if encrypted {
 		mountKey(&job.Spec.Template.Spec, b.Name)
 	}
@@ -56,13 +57,13 @@ func RestoreJob(source, target *v1alpha1.Environment, r *v1alpha1.DatabaseRestor
 	meta.Labels[componentLabel], meta.Labels[BackupOfLabel] = "database-restore", target.Name
 	meta.Labels[RestoreLabel], meta.Labels[OperationNamespaceLabel] = r.Name, r.Namespace
 	encrypted := b.Spec.EncryptionSecretRef != nil
-	tool := databaseTool(target.Spec.Stack.Database, ImageOf(b, source), b.Name, restoreScript(encrypted), Database)
+	tool := databaseTool(target.Spec.Stack.Database, ImageOf(b, source), b.Name, restoreScript(encrypted), stack.Database)
 	tool.VolumeMounts[0].ReadOnly = true
 	if source.Status.Namespace != target.Status.Namespace {
 		for i := range tool.Env {
 			switch e := &tool.Env[i]; e.Name {
 			case "PGHOST":
-				e.Value = Database + "." + target.Status.Namespace + ".svc"
+				e.Value = stack.Database + "." + target.Status.Namespace + ".svc"
 			case "PGPASSWORD":
 				e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key = r.Name, TargetPasswordKey
 			}
@@ -154,7 +155,7 @@ func databaseTool(d *v1alpha1.DatabaseComponent, image, backup, script, password
 			{Name: "PGAPPNAME", Value: "berth-backup"},
 			{Name: "PGCONNECT_TIMEOUT", Value: connectTimeout},
 			{Name: "PGDATABASE", Value: DatabaseName(d)},
-			{Name: "PGHOST", Value: Database},
+			{Name: "PGHOST", Value: stack.Database},
 			{Name: "PGPORT", Value: fmt.Sprint(portOf(d))},
 			{Name: "PGUSER", Value: userOf(d)},
 			{Name: "PGPASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{

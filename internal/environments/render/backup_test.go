@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 const theBackup = "shop-20261122-080507"
@@ -61,7 +62,7 @@ func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)
 		rendered := Render(in)
-		server := &one[*appsv1.StatefulSet](t, rendered, Database).Spec.Template.Spec.Containers[0]
+		server := &one[*appsv1.StatefulSet](t, rendered, stack.Database).Spec.Template.Spec.Containers[0]
 		ready := server.ReadinessProbe.Exec.Command // with the names that the server is rendered with
 		list, jobs := someBackups(in.Environment)
 		for _, job := range jobs[:2] {
@@ -74,9 +75,9 @@ func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 			if name := variables[postgresDB]; name != "" {
 				require.Equal(t, name, plain["PGDATABASE"])
 			}
-			require.Equal(t, one[*corev1.Service](t, rendered, Database).Name, plain["PGHOST"])
-			require.Equal(t, map[string]string{"PGPASSWORD": Database + "/" + PostgresPassword}, secret)
-			require.Contains(t, one[*corev1.Secret](t, rendered, Database).Data, PostgresPassword)
+			require.Equal(t, one[*corev1.Service](t, rendered, stack.Database).Name, plain["PGHOST"])
+			require.Equal(t, map[string]string{"PGPASSWORD": stack.Database + "/" + PostgresPassword}, secret)
+			require.Contains(t, one[*corev1.Secret](t, rendered, stack.Database).Data, PostgresPassword)
 		}
 		require.NotContains(t, text(t, list), thePassword)
 		require.NotContains(t, text(t, list), `"PGPASSWORD","value"`)
@@ -303,7 +304,7 @@ func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
 	in.Environment.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
 	policy := one[*networkingv1.NetworkPolicy](t, in.backupPolicies(), "isolated-backups")
 	labelled(t, in, policy.Labels)
-	assert.Equal(t, in.selects(Database), policy.Spec.PodSelector.MatchLabels)
+	assert.Equal(t, in.selects(stack.Database), policy.Spec.PodSelector.MatchLabels)
 	rule := policy.Spec.Ingress[0]
 	assert.EqualValues(t, 5432, rule.Ports[0].Port.IntVal)
 	_, jobs := someBackups(in.Environment)
@@ -312,7 +313,7 @@ func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
 			selector, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
 			require.NoError(t, err)
 			assert.True(t, selector.Matches(labels.Set(job.Spec.Template.Labels)))
-			assert.False(t, selector.Matches(labels.Set(in.selects(Backend))))
+			assert.False(t, selector.Matches(labels.Set(in.selects(stack.Backend))))
 			assert.Nil(t, peer.NamespaceSelector)
 		}
 	}
@@ -338,17 +339,17 @@ func TestTheClaimOfADatabasesData(t *testing.T) {
 	}{
 		"as usual":       {func(*component) {}, "database-data"},
 		"does not last":  {func(d *component) { d.PersistentStorage = false }, ""},
-		"another volume": {volumes(volume{Name: "mine", MountPath: defaultPath}), "database-mine"},
+		"another volume": {volumes(volume{Name: "mine", MountPath: stack.DefaultDataPath}), "database-mine"},
 		"a volume in it": {
-			volumes(volume{Name: "inner", MountPath: defaultPath + "/pgdata"}, volume{Name: "log", MountPath: "/var/log"}), "database-inner",
+			volumes(volume{Name: "inner", MountPath: stack.DefaultDataPath + "/pgdata"}, volume{Name: "log", MountPath: "/var/log"}), "database-inner",
 		},
 		"set by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
 		"in no volume":  {pgdata("/var/lib/postgresql/data2"), ""},
-		"on the node":   {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
+		"on the node":   {volumes(volume{Name: "mine", MountPath: stack.DefaultDataPath, HostPath: "/srv/allowed/x"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, database(c.change), func(in *Input) { in.Settings.HostPaths = []string{"/srv/allowed"} })
-			assert.Equal(t, c.want, DataClaim(one[*appsv1.StatefulSet](t, Render(in), Database)))
+			assert.Equal(t, c.want, DataClaim(one[*appsv1.StatefulSet](t, Render(in), stack.Database)))
 		})
 	}
 	assert.Empty(t, DataClaim(&appsv1.StatefulSet{}))

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // zoneWeight is the weight of a preferred zone, nodeWeight that against each replica on the same node.
@@ -14,13 +15,13 @@ const zoneWeight, nodeWeight = 100, 1
 
 // colocate adds the preferences of a component for a zone. All are preferences: where the zone has no capacity, an environment that is
 // spread is better than one that does not run.
-func (in *Input) colocate(c *Component, pod *corev1.PodSpec) {
+func (in *Input) colocate(c *stack.Component, pod *corev1.PodSpec) {
 	p := in.Environment.Spec.Placement
 	if p == nil {
 		return
 	}
 	sameZone := p.Colocation == v1alpha1.ColocationSameZone
-	follows := sameZone && !c.isDatabase()
+	follows := sameZone && !c.IsDatabase()
 	hasDatabase := in.Environment.Spec.Stack.Database != nil
 	affinity := &corev1.Affinity{}
 	if p.PreferredZone != "" && (!follows || !hasDatabase) { // those who follow the database also follow its volume elsewhere
@@ -31,7 +32,7 @@ func (in *Input) colocate(c *Component, pod *corev1.PodSpec) {
 		}}}
 	}
 	if follows {
-		leader := in.selects(Database)
+		leader := in.selects(stack.Database)
 		if !hasDatabase {
 			leader = map[string]string{v1alpha1.EnvironmentLabel: in.Environment.Name}
 		}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
-	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // The database is first in its zone, and the rest follows it.
@@ -27,8 +27,8 @@ func TestColocation(t *testing.T) {
 	}{
 		"by default":             {nil, want{}, want{}},
 		"no preference":          {[]func(*Input){placed("", "")}, want{}, want{}},
-		"one zone":               {[]func(*Input){placed("SameZone", "")}, want{}, want{"", Database}},
-		"one zone, and which":    {[]func(*Input){placed("SameZone", "b")}, want{"b", ""}, want{"", Database}},
+		"one zone":               {[]func(*Input){placed("SameZone", "")}, want{}, want{"", stack.Database}},
+		"one zone, and which":    {[]func(*Input){placed("SameZone", "b")}, want{"b", ""}, want{"", stack.Database}},
 		"a zone for each":        {[]func(*Input){placed("None", "b")}, want{"b", ""}, want{"b", ""}},
 		"without a database":     {[]func(*Input){placed("SameZone", ""), noDatabase}, want{}, want{"", "*"}},
 		"the zone of the others": {[]func(*Input){placed("SameZone", "b"), noDatabase}, want{}, want{"b", "*"}},
@@ -44,7 +44,7 @@ func TestColocation(t *testing.T) {
 				constraints := template.Spec.TopologySpreadConstraints
 				assert.Equal(t, c.backend.follows == "", len(constraints) == 0, "the default constraints of %s spread over zones", component)
 			}
-			for component, wanted := range map[string]want{Database: c.database, Backend: c.backend} {
+			for component, wanted := range map[string]want{stack.Database: c.database, stack.Backend: c.backend} {
 				template, exists := templates[component]
 				if !exists {
 					continue
@@ -69,38 +69,4 @@ func TestColocation(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Every placement that is valid is one that the API server accepts, and no other.
-func TestPlacementIsValidated(t *testing.T) {
-	for value, ok := range map[string]bool{"": true, "eu-1a": true, "eu/1a": false, "-a": false} {
-		errs := validatePlacement(nil, &v1alpha1.EnvironmentPlacement{PreferredZone: value})
-		assert.Equal(t, ok, len(errs) == 0, "%q: %v", value, errs)
-	}
-	for value, ok := range map[v1alpha1.EnvironmentColocation]bool{"": true, "None": true, "SameZone": true, "samezone": false} {
-		errs := validatePlacement(nil, &v1alpha1.EnvironmentPlacement{Colocation: value})
-		assert.Equal(t, ok, len(errs) == 0, "%q: %v", value, errs)
-	}
-}
-
-// An environment may always expose less than configured, and more only where that is allowed.
-func TestAllowedExposures(t *testing.T) {
-	all := rapid.SampledFrom(v1alpha1.EnvironmentExposures)
-	rapid.Check(t, func(t *rapid.T) {
-		s := &Settings{Exposure: all.Draw(t, "default"), Exposures: rapid.SliceOfN(all, 0, 3).Draw(t, "allowed")}
-		e := complete()
-		assert.Nil(t, ValidateFor(e, s), "the default")
-		e.Spec.Network = &v1alpha1.EnvironmentNetwork{}
-		assert.Nil(t, ValidateFor(e, s), "the default")
-		e.Spec.Network.Exposure = all.Draw(t, "set")
-		allowed := e.Spec.Network.Exposure == v1alpha1.ExposureNone || e.Spec.Network.Exposure == s.Exposure
-		for _, x := range s.Exposures {
-			allowed = allowed || x == e.Spec.Network.Exposure
-		}
-		err := ValidateFor(e, s)
-		assert.Equal(t, allowed, err == nil, "%v", err)
-		if err != nil {
-			assert.Contains(t, err.Error(), "spec.network.exposure: Unsupported value: \""+string(e.Spec.Network.Exposure)+"\"")
-		}
-	})
 }

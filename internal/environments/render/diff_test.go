@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
 )
 
 func TestDiff(t *testing.T) {
@@ -36,20 +37,20 @@ func TestDiff(t *testing.T) {
 		"a long value": {func(s *spec) { s.Description = strings.Repeat("é", 100) }, "spec.description: absent -> " + strings.Repeat("é", 60) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := complete()
+			after := builders.CompleteEnvironment()
 			c.change(&after.Spec)
-			assert.Equal(t, c.want, strings.Join(Diff(&complete().Spec, &after.Spec), "\n"))
+			assert.Equal(t, c.want, strings.Join(Diff(&builders.CompleteEnvironment().Spec, &after.Spec), "\n"))
 		})
 	}
 }
 
 // A diff is bounded, and states how much is left out.
 func TestDiffIsBounded(t *testing.T) {
-	after := complete()
+	after := builders.CompleteEnvironment()
 	for i := range 40 {
 		after.Spec.Stack.Backend.Container.Env[fmt.Sprintf("V%02d", i)] = "x"
 	}
-	list := Diff(&complete().Spec, &after.Spec)
+	list := Diff(&builders.CompleteEnvironment().Spec, &after.Spec)
 	require.Len(t, list, 33)
 	assert.Contains(t, list[31], "V31")
 	assert.Equal(t, "and 8 more", list[32])

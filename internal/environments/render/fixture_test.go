@@ -4,7 +4,6 @@ package render
 
 import (
 	"encoding/json"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/test/builders"
 )
 
 // Credentials that nothing else in a test is like.
@@ -21,53 +22,17 @@ const (
 	theURL      = "postgresql://Zq7user:Zq7connection@elsewhere:6432/other"
 )
 
-// complete is an environment with every component, after what the smoke client of the service sends.
-func complete() *v1alpha1.Environment {
-	check := func(command ...string) *v1alpha1.EnvironmentHealthCheck {
-		return &v1alpha1.EnvironmentHealthCheck{Command: command, IntervalSeconds: 30, TimeoutSeconds: 5, Retries: 3, StartPeriodSeconds: 10}
-	}
-	return &v1alpha1.Environment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-0a1b2c3d", Generation: 1},
-		Spec: v1alpha1.EnvironmentSpec{
-			RunPolicy: v1alpha1.RunPolicyRunning,
-			Stack: v1alpha1.ApplicationStack{
-				Name: "web", Version: "1.0.0",
-				Database: &v1alpha1.DatabaseComponent{
-					DatabaseName: "shop", Username: "owner", PersistentStorage: true,
-					Container: v1alpha1.EnvironmentContainer{Image: "postgres:17", Ports: tcp(5432), Resources: sized("1", "1Gi", "10Gi")},
-				},
-				AdditionalServices: []v1alpha1.AdditionalService{{Name: "redis-cache", Container: v1alpha1.EnvironmentContainer{
-					Image: "redis:8", Ports: tcp(6379), HealthCheck: check("redis-cli", "ping"),
-				}}},
-				Backend: &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
-					Image: "node:22", Command: []string{"node"}, Args: []string{"server.js", "--verbose"}, Ports: tcp(3000),
-					Env:       map[string]v1alpha1.ConfigValue{"NODE_ENV": "production", "LOG": "info"},
-					Resources: sized("500m", "512Mi", "2Gi"), HealthCheck: check("CMD", "curl", "-f", "http://localhost:3000"),
-					RestartPolicy: v1alpha1.RestartUnlessStopped,
-				}},
-				Frontend: &v1alpha1.FrontendComponent{
-					Domains: []string{"shop.example", "*.shop.example"}, TLSEnabled: true,
-					Container: v1alpha1.EnvironmentContainer{
-						Image: "nginx:1.29", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 80, HostPort: 8080, Protocol: v1alpha1.ProtocolTCP}},
-						RestartPolicy: v1alpha1.RestartAlways,
-					},
-				},
-			},
-		},
-	}
-}
-
 // input is what a complete environment that runs is rendered from, after some changes. Ports are allocated last.
 func input(t require.TestingT, change ...func(*Input)) *Input {
 	in := &Input{
-		Environment: complete(), Namespace: "env-shop", Own: true, OpenStages: Stages,
+		Environment: builders.CompleteEnvironment(), Namespace: "env-shop", Own: true, OpenStages: stack.Stages,
 		Settings:    Settings{SchedulerName: "berth-scheduler", SpotPercent: 50, Exposure: v1alpha1.ExposureLoadBalancer, VolumeSize: "1Gi", Domains: Domains{"*": {"*"}}},
 		Credentials: Credentials{Password: thePassword, APIKeys: map[string]string{"PAYMENT_KEY": theKey}, Version: "17-18"},
 	}
 	for _, c := range change {
 		c(in)
 	}
-	ports, err := AllocatePorts(&in.Environment.Spec.Stack, nil, nil, PortRange{30000, 32767})
+	ports, err := stack.AllocatePorts(&in.Environment.Spec.Stack, nil, nil, stack.PortRange{First: 30000, Last: 32767})
 	require.NoError(t, err)
 	in.Ports = ports
 	return in
@@ -76,6 +41,11 @@ func input(t require.TestingT, change ...func(*Input)) *Input {
 // specOf makes a change of a spec one of an input.
 func specOf(change func(*v1alpha1.EnvironmentSpec)) func(*Input) {
 	return func(in *Input) { change(&in.Environment.Spec) }
+}
+
+// backend makes a change of the backend's container one of a spec.
+func backend(change func(*v1alpha1.EnvironmentContainer)) func(*v1alpha1.EnvironmentSpec) {
+	return func(s *v1alpha1.EnvironmentSpec) { change(&s.Stack.Backend.Container) }
 }
 
 // object is what there is of a kind and a name in what was rendered.
@@ -129,8 +99,4 @@ func text(t require.TestingT, v any) string {
 	out, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(out)
-}
-
-func TestTheFixtureIsValid(t *testing.T) {
-	require.Empty(t, Validate(&complete().Spec))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // NetworkConfigured returns whether the network is as an environment requests it, a reason in one word, and a message.
@@ -46,7 +47,7 @@ func aboutEgress(n *v1alpha1.EnvironmentNetwork) string {
 // networkPolicies admit the environment itself, pods that are in no environment to the ports of the frontend,
 // clients outside of the cluster to the published ports, and backups to the database. egressPolicies has where its own
 // pods connect to.
-func (in *Input) networkPolicies(components []Component) []runtime.Object {
+func (in *Input) networkPolicies(components []stack.Component) []runtime.Object {
 	out := in.egressPolicies()
 	if !in.isolated() {
 		return out
@@ -55,20 +56,20 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	out = append(out, in.policy("isolated", own, networkingv1.NetworkPolicyIngressRule{
 		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: own}}},
 	}))
-	if f := find(components, Frontend); f != nil && len(f.Container.Ports) > 0 {
+	if f := stack.Find(components, stack.Frontend); f != nil && len(f.Container.Ports) > 0 {
 		// An environment has a namespace of its own, or shares one: what has the label on neither is in none.
 		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist,
 		}}}
-		out = append(out, in.policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
+		out = append(out, in.policy("isolated-frontend", in.selects(stack.Frontend), networkingv1.NetworkPolicyIngressRule{
 			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}, Ports: policyPorts(f),
 		}))
 	}
 	for i := range components {
 		c := &components[i]
-		if len(c.Container.Ports) > 0 && (in.exposure() != v1alpha1.ExposureNone || c.Name == Frontend) &&
+		if len(c.Container.Ports) > 0 && (in.exposure() != v1alpha1.ExposureNone || c.Name == stack.Frontend) &&
 			len(in.Settings.OutsideNetworks) > 0 {
-			out = append(out, in.policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
+			out = append(out, in.policy(stack.OutsideService(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}
 	}
 	return append(out, in.backupPolicies()...)
@@ -95,7 +96,7 @@ func (in *Input) policyOf(name string, spec networkingv1.NetworkPolicySpec) *net
 }
 
 // fromOutside admits clients outside of the cluster to the ports of a component.
-func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule {
+func (in *Input) fromOutside(c *stack.Component) networkingv1.NetworkPolicyIngressRule {
 	return networkingv1.NetworkPolicyIngressRule{Ports: policyPorts(c), From: blocks(in.Settings.OutsideNetworks)}
 }
 
@@ -138,11 +139,11 @@ func blocks(networks []string) (peers []networkingv1.NetworkPolicyPeer) {
 	return peers
 }
 
-func policyPorts(c *Component) (ports []networkingv1.NetworkPolicyPort) {
+func policyPorts(c *stack.Component) (ports []networkingv1.NetworkPolicyPort) {
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
 		ports = append(ports, networkingv1.NetworkPolicyPort{
-			Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort)),
+			Protocol: new(corev1.Protocol(stack.ProtocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort)),
 		})
 	}
 	return ports

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Which pods are admitted to which, by the labels of the pod and of its namespace.
@@ -35,17 +36,17 @@ func TestIsolated(t *testing.T) {
 		same            bool
 		want            bool
 	}{
-		{"its own, to the database", Database, 5432, own, own, true, true},
-		{"its own, to the frontend", Frontend, 9999, own, own, true, true},
-		{"another environment, to the database", Database, 5432, other, other, false, false},
-		{"another environment, to the frontend", Frontend, 80, other, other, false, false},
-		{"another environment that shares a namespace", Frontend, 80, other, nobody, false, false},
-		{"another one in the namespace of an environment", Frontend, 80, nobody, other, false, false},
-		{"the cluster's own, to the frontend", Frontend, 80, nobody, nobody, false, true},
-		{"the cluster's own, to another port of the frontend", Frontend, 9999, nobody, nobody, false, false},
-		{"the cluster's own, to the backend", Backend, 3000, nobody, nobody, false, false},
-		{"another pod in its namespace, to the backend", Backend, 3000, nobody, own, true, false},
-		{"one of the same id elsewhere", Backend, 3000, own, other, false, false},
+		{"its own, to the database", stack.Database, 5432, own, own, true, true},
+		{"its own, to the frontend", stack.Frontend, 9999, own, own, true, true},
+		{"another environment, to the database", stack.Database, 5432, other, other, false, false},
+		{"another environment, to the frontend", stack.Frontend, 80, other, other, false, false},
+		{"another environment that shares a namespace", stack.Frontend, 80, other, nobody, false, false},
+		{"another one in the namespace of an environment", stack.Frontend, 80, nobody, other, false, false},
+		{"the cluster's own, to the frontend", stack.Frontend, 80, nobody, nobody, false, true},
+		{"the cluster's own, to another port of the frontend", stack.Frontend, 9999, nobody, nobody, false, false},
+		{"the cluster's own, to the backend", stack.Backend, 3000, nobody, nobody, false, false},
+		{"another pod in its namespace, to the backend", stack.Backend, 3000, nobody, own, true, false},
+		{"one of the same id elsewhere", stack.Backend, 3000, own, other, false, false},
 	} {
 		to := templatesOf(Render(in))[c.to].Labels
 		assert.Equal(t, c.want, lets(t, policies, to, c.port, c.from, c.namespace, c.same), c.what)
@@ -79,7 +80,7 @@ func TestIsolatedAndReachedFromOutside(t *testing.T) {
 			assert.Equal(t, []networkingv1.NetworkPolicyPeer{
 				{IPBlock: &networkingv1.IPBlock{CIDR: networks[0]}}, {IPBlock: &networkingv1.IPBlock{CIDR: networks[1]}},
 			}, p.Spec.Ingress[0].From)
-			c := find(Components(&in.Environment.Spec.Stack), component)
+			c := stack.Find(stack.Components(&in.Environment.Spec.Stack), component)
 			require.Len(t, p.Spec.Ingress[0].Ports, len(c.Container.Ports), "no port but its own")
 			for i, port := range p.Spec.Ingress[0].Ports {
 				assert.Equal(t, c.Container.Ports[i].ContainerPort, port.Port.IntVal)

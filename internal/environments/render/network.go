@@ -10,20 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // TLSSecret is the name of the Secret with the certificate of the frontend's domains, for an Ingress.
 const TLSSecret = "frontend-tls" //nolint:gosec // a name
 
-// headless is the name of the Service that a StatefulSet names its pods by.
-func headless(component string) string { return component + "-pods" }
-
-// outside is the name of the Service by which a component is reached from outside.
-func outside(component string) string { return component + "-outside" }
-
 // services are the Service by whose name the component is found, that of its pods if they have names of their own, and that
 // of its ports from outside.
-func (in *Input) services(c *Component) []runtime.Object {
+func (in *Input) services(c *stack.Component) []runtime.Object {
 	inside := in.service(c.Name, c)
 	for i := range c.Container.Ports {
 		inside.Spec.Ports = append(inside.Spec.Ports, servicePort(&c.Container.Ports[i]))
@@ -36,8 +31,8 @@ func (in *Input) services(c *Component) []runtime.Object {
 		inside.Spec.ClusterIP = corev1.ClusterIPNone // its name is that of the pods then
 	}
 	out := []runtime.Object{inside}
-	if c.Workload == OfStatefulSet {
-		pods := in.service(headless(c.Name), c)
+	if c.Workload == stack.OfStatefulSet {
+		pods := in.service(stack.HeadlessService(c.Name), c)
 		pods.Spec.ClusterIP, pods.Spec.PublishNotReadyAddresses = corev1.ClusterIPNone, true
 		out = append(out, pods)
 	}
@@ -49,18 +44,10 @@ func (in *Input) services(c *Component) []runtime.Object {
 
 // exposure is how the ports of the environment are exposed.
 func (in *Input) exposure() v1alpha1.EnvironmentExposure {
-	return ExposureOf(in.Environment, in.Settings.Exposure)
+	return stack.ExposureOf(in.Environment, in.Settings.Exposure)
 }
 
-// ExposureOf is how the ports of an environment are exposed, by default as configured.
-func ExposureOf(e *v1alpha1.Environment, byDefault v1alpha1.EnvironmentExposure) v1alpha1.EnvironmentExposure {
-	if n := e.Spec.Network; n != nil && n.Exposure != "" {
-		return n.Exposure
-	}
-	return byDefault
-}
-
-func (in *Input) service(name string, c *Component) *corev1.Service {
+func (in *Input) service(name string, c *stack.Component) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: in.meta(name, c.Name),
 		Spec: corev1.ServiceSpec{Selector: in.selects(c.Name)},
@@ -69,17 +56,18 @@ func (in *Input) service(name string, c *Component) *corev1.Service {
 
 func servicePort(p *v1alpha1.EnvironmentPort) corev1.ServicePort {
 	return corev1.ServicePort{
-		Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p)),
+		Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort),
+		Protocol: corev1.Protocol(stack.ProtocolOf(p)),
 	}
 }
 
 // outside is the Service of a component's ports from outside, nil if it needs none.
-func (in *Input) outside(c *Component) *corev1.Service {
+func (in *Input) outside(c *stack.Component) *corev1.Service {
 	exposure := in.exposure()
 	if len(c.Container.Ports) == 0 || exposure != v1alpha1.ExposureLoadBalancer && exposure != v1alpha1.ExposureNodePort {
 		return nil
 	}
-	s := in.service(outside(c.Name), c)
+	s := in.service(stack.OutsideService(c.Name), c)
 	s.Spec.Type = corev1.ServiceType(exposure)
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
@@ -110,7 +98,7 @@ func (in *Input) domains() []runtime.Object {
 // domainPort is the port of the frontend that domains lead to: the first that is TCP.
 func domainPort(f *v1alpha1.FrontendComponent) int32 {
 	for i := range f.Container.Ports {
-		if p := &f.Container.Ports[i]; protocolOf(p) == v1alpha1.ProtocolTCP {
+		if p := &f.Container.Ports[i]; stack.ProtocolOf(p) == v1alpha1.ProtocolTCP {
 			return p.ContainerPort
 		}
 	}
@@ -119,11 +107,11 @@ func domainPort(f *v1alpha1.FrontendComponent) int32 {
 
 func (in *Input) ingress(f *v1alpha1.FrontendComponent, names []string) *networkingv1.Ingress {
 	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-		Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)},
+		Name: stack.Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)},
 	}}
 	i := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
-		ObjectMeta: in.meta(Frontend, Frontend),
+		ObjectMeta: in.meta(stack.Frontend, stack.Frontend),
 	}
 	if class := in.Settings.IngressClass; class != "" {
 		i.Spec.IngressClassName = &class

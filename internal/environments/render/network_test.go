@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func exposed(e v1alpha1.EnvironmentExposure) func(*Input) {
@@ -20,23 +21,23 @@ func exposed(e v1alpha1.EnvironmentExposure) func(*Input) {
 func TestNames(t *testing.T) {
 	in := input(t, specOf(backend(func(c *v1alpha1.EnvironmentContainer) { c.Ports = nil })))
 	list := Render(in)
-	for name, port := range map[string]int32{Frontend: 80, Database: 5432, "redis-cache": 6379} {
+	for name, port := range map[string]int32{stack.Frontend: 80, stack.Database: 5432, "redis-cache": 6379} {
 		s := one[*corev1.Service](t, list, name).Spec
 		assert.Empty(t, s.Type)
 		require.Len(t, s.Ports, 1, name)
 		assert.Equal(t, []int32{port, port}, []int32{s.Ports[0].Port, s.Ports[0].TargetPort.IntVal}, "not the one from outside")
 		assert.Equal(t, map[string]string{v1alpha1.EnvironmentLabel: "shop-0a1b2c3d", v1alpha1.EnvironmentComponentLabel: name}, s.Selector)
 	}
-	s := one[*corev1.Service](t, list, Backend).Spec
+	s := one[*corev1.Service](t, list, stack.Backend).Spec
 	assert.Equal(t, corev1.ClusterIPNone, s.ClusterIP)
 	assert.Empty(t, s.Ports)
 
 	// Its Service keeps the ports that it had: the API server does not let it become one of no cluster IP.
-	in.ServicePorts = map[string][]corev1.ServicePort{Backend: {{Name: "tcp-3000", Port: 3000}}, Frontend: {{Port: 1}}}
-	s = one[*corev1.Service](t, Render(in), Backend).Spec
+	in.ServicePorts = map[string][]corev1.ServicePort{stack.Backend: {{Name: "tcp-3000", Port: 3000}}, stack.Frontend: {{Port: 1}}}
+	s = one[*corev1.Service](t, Render(in), stack.Backend).Spec
 	assert.Empty(t, s.ClusterIP)
-	assert.Equal(t, in.ServicePorts[Backend], s.Ports)
-	assert.EqualValues(t, 80, one[*corev1.Service](t, Render(in), Frontend).Spec.Ports[0].Port, "what has ports has its own")
+	assert.Equal(t, in.ServicePorts[stack.Backend], s.Ports)
+	assert.EqualValues(t, 80, one[*corev1.Service](t, Render(in), stack.Frontend).Spec.Ports[0].Port, "what has ports has its own")
 }
 
 func TestExposures(t *testing.T) {
@@ -60,8 +61,8 @@ func TestExposures(t *testing.T) {
 			got = append(got, port{p.Name, p.Port, p.TargetPort.IntVal, p.NodePort, p.Protocol})
 		}
 		assert.Equal(t, want, got)
-		assert.Equal(t, in.selects(Frontend), s.Selector)
-		for _, p := range templatesOf(Render(in))[Frontend].Spec.Containers[0].Ports {
+		assert.Equal(t, in.selects(stack.Frontend), s.Selector)
+		for _, p := range templatesOf(Render(in))[stack.Frontend].Spec.Containers[0].Ports {
 			assert.Zero(t, p.HostPort)
 		}
 	}
@@ -69,7 +70,7 @@ func TestExposures(t *testing.T) {
 		list := Render(input(t, exposed(exposure), ports))
 		assert.NotContains(t, names[*corev1.Service](list), "frontend-outside")
 		var got []int32
-		for _, p := range templatesOf(list)[Frontend].Spec.Containers[0].Ports {
+		for _, p := range templatesOf(list)[stack.Frontend].Spec.Containers[0].Ports {
 			got = append(got, p.HostPort)
 		}
 		assert.Equal(t, want, got, exposure)

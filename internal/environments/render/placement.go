@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // defaultMinOnDemand keeps one replica of each component where it is safe.
@@ -17,7 +18,7 @@ const defaultMinOnDemand = 1
 
 // mixes set on which capacity type the pods run: the database on on-demand nodes unless its spec allows spot, the rest by the mix of
 // the environment, each component by itself.
-func (in *Input) mixes(components []Component) (out []runtime.Object) {
+func (in *Input) mixes(components []stack.Component) (out []runtime.Object) {
 	if in.Settings.SchedulerName == "" {
 		return nil
 	}
@@ -30,12 +31,12 @@ func (in *Input) mixes(components []Component) (out []runtime.Object) {
 		// By default spot replicas are spread over zones and instance types. Nodes of one domain are all as good.
 		rest.Spec.SpreadSpotOver = []string{corev1.LabelOSStable}
 	}
-	if find(components, Database) != nil && !free {
-		safe := in.mix(Database, 0, 1)
-		safe.Spec.Selector.MatchLabels = in.selects(Database)
+	if stack.Find(components, stack.Database) != nil && !free {
+		safe := in.mix(stack.Database, 0, 1)
+		safe.Spec.Selector.MatchLabels = in.selects(stack.Database)
 		out = append(out, safe)
 		rest.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{
-			{Key: v1alpha1.EnvironmentComponentLabel, Operator: v1alpha1.PodSelectorOpNotIn, Values: []string{Database}},
+			{Key: v1alpha1.EnvironmentComponentLabel, Operator: v1alpha1.PodSelectorOpNotIn, Values: []string{stack.Database}},
 		}
 	}
 	return append(out, rest)
@@ -52,7 +53,7 @@ func (in *Input) mix(name string, percent, least int32) *v1alpha1.CapacityMix {
 }
 
 // size is the ResourceLimit of a component with requests.
-func (in *Input) size(c *Component) []runtime.Object {
+func (in *Input) size(c *stack.Component) []runtime.Object {
 	if in.Settings.SchedulerName == "" {
 		return nil
 	}

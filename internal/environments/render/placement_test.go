@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // The database is on on-demand nodes, the rest is mixed by the environment, or by the configuration.
@@ -21,10 +22,10 @@ func TestMixes(t *testing.T) {
 	}
 	type mix struct{ percent, least int32 }
 	mixes := func(database, rest mix) map[string]mix {
-		return map[string]mix{Database: database, Backend: rest, Frontend: rest, "redis-cache": rest}
+		return map[string]mix{stack.Database: database, stack.Backend: rest, stack.Frontend: rest, "redis-cache": rest}
 	}
 	none := mixes(mix{}, mix{50, 1})
-	delete(none, Database)
+	delete(none, stack.Database)
 	for name, c := range map[string]struct {
 		change func(*Input)
 		want   map[string]mix // by component
@@ -96,10 +97,10 @@ func TestMixesSelectDisjointPods(t *testing.T) {
 // A component with requests has a limit of them, and its pods report it.
 func TestSizes(t *testing.T) {
 	list := Render(input(t))
-	assert.Equal(t, []string{Database, Backend}, names[*v1alpha1.ResourceLimit](list))
-	limit := one[*v1alpha1.ResourceLimit](t, list, Backend).Spec
+	assert.Equal(t, []string{stack.Database, stack.Backend}, names[*v1alpha1.ResourceLimit](list))
+	limit := one[*v1alpha1.ResourceLimit](t, list, stack.Backend).Spec
 	assert.Equal(t, []string{"500m", "512Mi", "2Gi"}, []string{limit.CPU.String(), limit.Memory.String(), limit.EphemeralStorage.String()})
-	assert.Nil(t, one[*v1alpha1.ResourceLimit](t, list, Database).Spec.EphemeralStorage, "it is the size of its volume")
+	assert.Nil(t, one[*v1alpha1.ResourceLimit](t, list, stack.Database).Spec.EphemeralStorage, "it is the size of its volume")
 
 	alone := Render(input(t, func(in *Input) { in.Settings.SchedulerName = "" }))
 	assert.Empty(t, of[*v1alpha1.ResourceLimit](alone))

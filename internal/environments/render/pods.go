@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +21,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/hash"
 )
 
@@ -39,7 +39,6 @@ const PostgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a var
 const (
 	postgresPort = 5432
 	defaultUser  = "postgres"
-	defaultPath  = "/var/lib/postgresql/data"
 	// drain is how long a container that serves goes on after SIGTERM, in seconds: until then requests come to it
 	// from clients whose endpoints are older.
 	drain = 5
@@ -51,7 +50,7 @@ const (
 const CredentialsAnnotation = v1alpha1.AnnotationPrefix + "/credentials-version"
 
 // workload is what a component runs as.
-func (in *Input) workload(c *Component) runtime.Object {
+func (in *Input) workload(c *stack.Component) runtime.Object {
 	replicas := c.Replicas
 	if !in.runs(c) {
 		replicas = 0
@@ -59,16 +58,16 @@ func (in *Input) workload(c *Component) runtime.Object {
 	template := in.template(c)
 	selector := &metav1.LabelSelector{MatchLabels: in.selects(c.Name)}
 	switch c.Workload {
-	case OfStatefulSet:
+	case stack.OfStatefulSet:
 		return &appsv1.StatefulSet{
 			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: in.meta(c.Name, c.Name),
 			Spec: appsv1.StatefulSetSpec{
-				Replicas: &replicas, Selector: selector, Template: template, ServiceName: headless(c.Name),
+				Replicas: &replicas, Selector: selector, Template: template, ServiceName: stack.HeadlessService(c.Name),
 				// Otherwise a pod that never becomes ready is never replaced by one of a template that would be.
 				PodManagementPolicy: appsv1.ParallelPodManagement,
 			},
 		}
-	case OfJob:
+	case stack.OfJob:
 		return in.job(c, &template, replicas == 0)
 	default:
 		return &appsv1.Deployment{
@@ -79,14 +78,14 @@ func (in *Input) workload(c *Component) runtime.Object {
 }
 
 // runs reports whether the pods of a component may be there.
-func (in *Input) runs(c *Component) bool {
+func (in *Input) runs(c *stack.Component) bool {
 	spec := &in.Environment.Spec
 	return Runs(spec.RunPolicy, spec.ForceStop, in.OpenStages, c.Stage)
 }
 
 // strategy has a new pod be Ready before an old one goes, but where both cannot be at once: two pods cannot have the same
 // port of a node, or one volume that a single node may have.
-func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
+func (in *Input) strategy(c *stack.Component) appsv1.DeploymentStrategy {
 	if len(in.claims(c)) > 0 {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
@@ -102,7 +101,7 @@ func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
 
 // job is a component that may end. The template of a Job cannot be changed, nor how often
 // it is to end, so each has a name of its own.
-func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend bool) runtime.Object {
+func (in *Input) job(c *stack.Component, template *corev1.PodTemplateSpec, suspend bool) runtime.Object {
 	retries := int32(alwaysTried)
 	template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	if c.Container.RestartPolicy == v1alpha1.RestartNo {
@@ -124,7 +123,7 @@ func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend boo
 	}
 }
 
-func (in *Input) template(c *Component) corev1.PodTemplateSpec {
+func (in *Input) template(c *stack.Component) corev1.PodTemplateSpec {
 	e := in.Environment
 	labels := in.meta("", c.Name).Labels
 	if len(in.size(c)) > 0 {
@@ -154,7 +153,7 @@ func (in *Input) template(c *Component) corev1.PodTemplateSpec {
 	return t
 }
 
-func (in *Input) container(c *Component, security *corev1.SecurityContext) corev1.Container {
+func (in *Input) container(c *stack.Component, security *corev1.SecurityContext) corev1.Container {
 	from, requests := c.Container, in.requests(c)
 	out := corev1.Container{
 		Name: c.Name, Image: from.Image, Command: from.Command, Args: from.Args,
@@ -163,7 +162,7 @@ func (in *Input) container(c *Component, security *corev1.SecurityContext) corev
 	}
 	for i := range from.Ports {
 		p := &from.Ports[i]
-		port := corev1.ContainerPort{Name: portName(p), ContainerPort: p.ContainerPort, Protocol: corev1.Protocol(protocolOf(p))}
+		port := corev1.ContainerPort{Name: portName(p), ContainerPort: p.ContainerPort, Protocol: corev1.Protocol(stack.ProtocolOf(p))}
 		if in.exposure() == v1alpha1.ExposureHostPort {
 			port.HostPort = in.hostPort(c.Name, p)
 		}
@@ -171,7 +170,7 @@ func (in *Input) container(c *Component, security *corev1.SecurityContext) corev
 	}
 	// The API server accepts no sleep that is longer than the grace period.
 	sleep := min(drain, ptr.Deref(from.TerminationGracePeriodSeconds, drain))
-	if c.Workload == OfDeployment && len(from.Ports) > 0 && sleep > 0 {
+	if c.Workload == stack.OfDeployment && len(from.Ports) > 0 && sleep > 0 {
 		out.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: sleep}}}
 	}
 	in.probes(c, &out)
@@ -179,16 +178,16 @@ func (in *Input) container(c *Component, security *corev1.SecurityContext) corev
 }
 
 // env are the variables of a container. What the client gives comes last, and wins, but for what is secret.
-func (in *Input) env(c *Component) (list []corev1.EnvVar) {
+func (in *Input) env(c *stack.Component) (list []corev1.EnvVar) {
 	plain := map[string]string{}
-	if c.isDatabase() {
+	if c.IsDatabase() {
 		d := in.Environment.Spec.Stack.Database
 		plain[postgresUser] = userOf(d)
 		if d.DatabaseName != "" {
 			plain[postgresDB] = d.DatabaseName
 		}
 		// The root of a volume has a lost+found, with which the database would not start.
-		plain[pgData] = path.Join(pathOf(d), "pgdata")
+		plain[pgData] = path.Join(stack.DataPath(d), "pgdata")
 	}
 	for name, value := range c.Container.Env {
 		plain[name] = string(value)
@@ -218,7 +217,7 @@ func (in *Input) databaseURL() string {
 	}
 	u := url.URL{
 		Scheme: "postgresql", User: url.UserPassword(userOf(d), in.Credentials.Password),
-		Host: net.JoinHostPort(Database, fmt.Sprint(portOf(d))), Path: "/" + DatabaseName(d),
+		Host: net.JoinHostPort(stack.Database, fmt.Sprint(portOf(d))), Path: "/" + DatabaseName(d),
 	}
 	return u.String()
 }
@@ -238,7 +237,7 @@ func portOf(d *v1alpha1.DatabaseComponent) int32 {
 	first := int32(0)
 	for i := range d.Container.Ports {
 		switch p := &d.Container.Ports[i]; {
-		case protocolOf(p) != v1alpha1.ProtocolTCP:
+		case stack.ProtocolOf(p) != v1alpha1.ProtocolTCP:
 		case p.ContainerPort == postgresPort:
 			return postgresPort
 		case first == 0:
@@ -248,23 +247,8 @@ func portOf(d *v1alpha1.DatabaseComponent) int32 {
 	return cmp.Or(first, postgresPort)
 }
 
-// pathOf is the path of the data in the container. The storage path may also be a directory of the node: that of the volume with
-// the data.
-func pathOf(d *v1alpha1.DatabaseComponent) string {
-	data, volumes := path.Clean(cmp.Or(d.StoragePath, defaultPath)), d.Container.Volumes
-	if slices.ContainsFunc(volumes, func(v v1alpha1.EnvironmentVolume) bool { return path.Clean(v.MountPath) == data }) {
-		return data
-	}
-	for i := range volumes {
-		if path.Clean(volumes[i].HostPath) == data {
-			return path.Clean(volumes[i].MountPath)
-		}
-	}
-	return data
-}
-
 // requests are what a component requests of its node, and what it is limited to: what an environment is given is there for it.
-func (in *Input) requests(c *Component) corev1.ResourceList {
+func (in *Input) requests(c *stack.Component) corev1.ResourceList {
 	r := c.Container.Resources
 	if r == nil {
 		return nil
@@ -272,7 +256,7 @@ func (in *Input) requests(c *Component) corev1.ResourceList {
 	texts := map[corev1.ResourceName]string{
 		corev1.ResourceCPU: r.CPU, corev1.ResourceMemory: r.Memory, corev1.ResourceEphemeralStorage: r.Disk,
 	}
-	if c.isDatabase() && in.Environment.Spec.Stack.Database.PersistentStorage {
+	if c.IsDatabase() && in.Environment.Spec.Stack.Database.PersistentStorage {
 		delete(texts, corev1.ResourceEphemeralStorage) // it is the size of the volume
 	}
 	list := corev1.ResourceList{}
@@ -285,9 +269,11 @@ func (in *Input) requests(c *Component) corev1.ResourceList {
 }
 
 func portName(p *v1alpha1.EnvironmentPort) string {
-	return strings.ToLower(fmt.Sprintf("%s-%d", protocolOf(p), p.ContainerPort))
+	return strings.ToLower(fmt.Sprintf("%s-%d", stack.ProtocolOf(p), p.ContainerPort))
 }
 
 func (in *Input) hostPort(component string, p *v1alpha1.EnvironmentPort) int32 {
-	return had(in.Ports, &v1alpha1.AllocatedPort{Component: component, ContainerPort: p.ContainerPort, Protocol: protocolOf(p)})
+	return stack.Allocated(in.Ports, &v1alpha1.AllocatedPort{
+		Component: component, ContainerPort: p.ContainerPort, Protocol: stack.ProtocolOf(p),
+	})
 }

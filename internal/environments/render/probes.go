@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Defaults of a health check.
@@ -21,12 +22,12 @@ const (
 
 // probes has the kubelet run a container's health check: it gets no requests and is restarted while the check fails. A
 // database without one is ready when it accepts connections.
-func (in *Input) probes(c *Component, out *corev1.Container) {
+func (in *Input) probes(c *stack.Component, out *corev1.Container) {
 	check := c.Container.HealthCheck
-	if c.Workload == OfJob {
+	if c.Workload == stack.OfJob {
 		return // it does its work and ends; nothing waits for it to be ready
 	}
-	if c.isDatabase() {
+	if c.IsDatabase() {
 		d := in.Environment.Spec.Stack.Database
 		// Over TCP: while the image makes its database, a server that is ended again afterwards answers on the socket.
 		ready := []string{"pg_isready", "-U", userOf(d), "-d", DatabaseName(d), "-h", "localhost", "-p", fmt.Sprint(portOf(d))}

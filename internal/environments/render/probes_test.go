@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 )
 
 func exec(interval, timeout, failures int32, command ...string) *corev1.Probe {
@@ -48,7 +50,7 @@ func TestProbes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.HealthCheck = c.check })))
-			got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+			got := templatesOf(Render(in))[stack.Backend].Spec.Containers[0]
 			assert.Equal(t, c.liveness, got.LivenessProbe)
 			assert.Equal(t, c.readiness, got.ReadinessProbe)
 			assert.Equal(t, c.startup, got.StartupProbe)
@@ -81,8 +83,8 @@ func TestProbesOverTheNetwork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.HealthCheck = &c.check })))
-			require.Empty(t, Validate(&in.Environment.Spec))
-			got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+			require.Empty(t, validation.Spec(&in.Environment.Spec))
+			got := templatesOf(Render(in))[stack.Backend].Spec.Containers[0]
 			liveness, readiness := pair(c.want)
 			assert.Equal(t, liveness, got.LivenessProbe)
 			assert.Equal(t, readiness, got.ReadinessProbe)
@@ -94,8 +96,8 @@ func TestProbesOverTheNetwork(t *testing.T) {
 func TestProbesOfADatabase(t *testing.T) {
 	probes := func(change func(*v1alpha1.DatabaseComponent)) *corev1.Container {
 		in := input(t, database(change))
-		require.Empty(t, Validate(&in.Environment.Spec))
-		return &templatesOf(Render(in))[Database].Spec.Containers[0]
+		require.Empty(t, validation.Spec(&in.Environment.Spec))
+		return &templatesOf(Render(in))[stack.Database].Spec.Containers[0]
 	}
 	got := probes(func(*v1alpha1.DatabaseComponent) {})
 	assert.Equal(t, exec(5, 5, 3, "pg_isready", "-U", "owner", "-d", "shop", "-h", "localhost", "-p", "5432"), got.ReadinessProbe)
@@ -114,7 +116,7 @@ func TestProbesOfADatabase(t *testing.T) {
 // What may end has no probes.
 func TestAJobHasNoProbes(t *testing.T) {
 	in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.RestartPolicy = v1alpha1.RestartNo })))
-	got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+	got := templatesOf(Render(in))[stack.Backend].Spec.Containers[0]
 	assert.Nil(t, got.LivenessProbe)
 	assert.Nil(t, got.ReadinessProbe)
 	assert.Nil(t, got.Lifecycle)

@@ -18,10 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
+	"berth.dev/berth/test/generators"
 )
 
 // Whatever a valid spec is, what is rendered holds together. See wellRendered.
@@ -52,8 +55,8 @@ func TestStagesChangeNoObjects(t *testing.T) {
 			}
 			return out
 		}
-		want := list(Stages)
-		for open := range Stages {
+		want := list(stack.Stages)
+		for open := range stack.Stages {
 			assert.Equal(t, want, list(open), "Jobs too, whose pods would be recreated")
 		}
 	})
@@ -75,20 +78,20 @@ func wellRendered(t assert.TestingT, in *Input) {
 		}), "%T is not in Kinds", r)
 		assert.False(t, seen[kind+" "+o.GetName()], "%s %s is there twice", kind, o.GetName())
 		seen[kind+" "+o.GetName()] = true
-		assert.Empty(t, validation.IsDNS1123Label(o.GetName()), "%s %s", kind, o.GetName())
+		assert.Empty(t, utilvalidation.IsDNS1123Label(o.GetName()), "%s %s", kind, o.GetName())
 		assert.Equal(t, in.Namespace, o.GetNamespace())
 		labelled(t, in, o.GetLabels())
 		switch o := r.(type) {
 		case *corev1.Secret:
 			for key := range o.Data {
 				secrets[o.Name+"/"+key] = true
-				assert.Empty(t, validation.IsConfigMapKey(key))
+				assert.Empty(t, utilvalidation.IsConfigMapKey(key))
 			}
 		case *corev1.PersistentVolumeClaim:
 			claims[o.Name] = true
 		}
 	}
-	components := Components(&in.Environment.Spec.Stack)
+	components := stack.Components(&in.Environment.Spec.Stack)
 	templates := templatesOf(list)
 	assert.Len(t, templates, len(components))
 	for i := range components {
@@ -106,7 +109,7 @@ func wellRendered(t assert.TestingT, in *Input) {
 			for key, value := range s.Spec.Selector {
 				assert.Equal(t, value, template.Labels[key], "Service %s finds its pods", s.Name)
 			}
-			assert.Empty(t, validation.IsDNS1035Label(s.Name))
+			assert.Empty(t, utilvalidation.IsDNS1035Label(s.Name))
 		}
 		assert.True(t, seen["Service "+c.Name], "%s answers by its name", c.Name)
 	}
@@ -122,7 +125,7 @@ func labelled(t assert.TestingT, in *Input, labels map[string]string) {
 	assert.Equal(t, in.Environment.Namespace, labels[v1alpha1.EnvironmentNamespaceLabel])
 	assert.Equal(t, ManagedComponent, labels[v1alpha1.ComponentLabel])
 	for _, value := range labels {
-		assert.Empty(t, validation.IsValidLabelValue(value))
+		assert.Empty(t, utilvalidation.IsValidLabelValue(value))
 	}
 }
 
@@ -148,13 +151,13 @@ func wellFormed(t assert.TestingT, template *corev1.PodTemplateSpec, secrets, cl
 		v := &template.Spec.Volumes[i]
 		assert.False(t, volumes[v.Name], "volume %s is there twice", v.Name)
 		volumes[v.Name] = true
-		assert.Empty(t, validation.IsDNS1123Label(v.Name))
+		assert.Empty(t, utilvalidation.IsDNS1123Label(v.Name))
 		if v.PersistentVolumeClaim != nil {
 			assert.True(t, claims[v.PersistentVolumeClaim.ClaimName], "claim %s", v.PersistentVolumeClaim.ClaimName)
 		}
 	}
 	c := &template.Spec.Containers[0]
-	assert.Empty(t, validation.IsDNS1123Label(c.Name))
+	assert.Empty(t, utilvalidation.IsDNS1123Label(c.Name))
 	assert.Len(t, c.VolumeMounts, len(volumes), "no volume for nothing")
 	paths, variables, ports := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, m := range c.VolumeMounts {
@@ -170,7 +173,7 @@ func wellFormed(t assert.TestingT, template *corev1.PodTemplateSpec, secrets, cl
 		}
 	}
 	for _, p := range c.Ports {
-		assert.Empty(t, validation.IsValidPortName(p.Name))
+		assert.Empty(t, utilvalidation.IsValidPortName(p.Name))
 		assert.False(t, ports[p.Name])
 		ports[p.Name] = true
 	}
@@ -207,7 +210,7 @@ func pick[T any](t *rapid.T, label string, from ...T) T {
 
 func maybe(t *rapid.T, label string) bool { return rapid.Bool().Draw(t, label) }
 
-// drawSpec is any spec that Validate accepts, with few names, so that they meet.
+// drawSpec is any valid spec, with few names, so that they meet.
 func drawSpec(t *rapid.T) *v1alpha1.EnvironmentSpec {
 	spec := &v1alpha1.EnvironmentSpec{
 		RunPolicy: pick(t, "run", "", v1alpha1.RunPolicyRunning, v1alpha1.RunPolicyStopped),
@@ -224,90 +227,15 @@ func drawSpec(t *rapid.T) *v1alpha1.EnvironmentSpec {
 		}
 	}
 	if maybe(t, "placement") {
-		spec.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: number(t, "spot", 100), MinOnDemand: number(t, "least", 1000), DatabaseOnSpot: maybe(t, "database on spot")}
+		spec.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: generators.Count(t, "spot", 100), MinOnDemand: generators.Count(t, "least", 1000), DatabaseOnSpot: maybe(t, "database on spot")}
 	}
-	for len(Components(&spec.Stack)) == 0 {
-		spec.Stack = drawStack(t)
+	for len(stack.Components(&spec.Stack)) == 0 {
+		spec.Stack = generators.Stack(t)
 	}
-	if len(Validate(spec)) > 0 { // two components that would make one object
+	if len(validation.Spec(spec)) > 0 { // two components that would make one object
 		t.Skip("clash")
 	}
 	return spec
-}
-
-func drawStack(t *rapid.T) v1alpha1.ApplicationStack {
-	var stack v1alpha1.ApplicationStack
-	host := int32(8000)
-	if maybe(t, "database") {
-		stack.Database = &v1alpha1.DatabaseComponent{
-			Container: drawContainer(t, &host), PersistentStorage: maybe(t, "persistent"),
-			DatabaseName: pick(t, "database name", "", "shop", "a b/c?d"), Username: pick(t, "user", "", "owner", "o@w:n/er"),
-			StoragePath: pick(t, "storage path", "", "/data", "/data/"),
-		}
-		stack.Database.Container.RestartPolicy = pick(t, "restart policy", "", v1alpha1.RestartAlways, v1alpha1.RestartUnlessStopped)
-	}
-	names := []string{"a", "a-b", "redis-cache", "backend-x", fmt.Sprintf("a%051d", 0)}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID[string]).Draw(t, "services") {
-		stack.AdditionalServices = append(stack.AdditionalServices, v1alpha1.AdditionalService{Name: name, Container: drawContainer(t, &host), Replicas: number(t, "replicas", 3)})
-	}
-	if maybe(t, "backend") {
-		stack.Backend = &v1alpha1.BackendComponent{Container: drawContainer(t, &host), Replicas: number(t, "replicas", 3)}
-	}
-	if maybe(t, "frontend") {
-		stack.Frontend = &v1alpha1.FrontendComponent{Container: drawContainer(t, &host), Replicas: number(t, "replicas", 3), TLSEnabled: maybe(t, "tls")}
-		if maybe(t, "domains") {
-			stack.Frontend.Domains = append([]string{"shop.example", "*.shop.example"}, many(rapid.IntRange(0, 30).Draw(t, "more domains"))...)
-			stack.Frontend.Container.Ports = tcp(80)
-		}
-	}
-	return stack
-}
-
-func number(t *rapid.T, label string, most int32) *int32 {
-	return rapid.Ptr(rapid.Int32Range(0, most), true).Draw(t, label)
-}
-
-// drawContainer has ports from outside, by number, from host on.
-func drawContainer(t *rapid.T, host *int32) v1alpha1.EnvironmentContainer {
-	c := v1alpha1.EnvironmentContainer{
-		Image:         pick(t, "image", "nginx", "postgres:17"),
-		RestartPolicy: pick(t, "restart policy", "", v1alpha1.RestartNo, v1alpha1.RestartAlways, v1alpha1.RestartOnFailure, v1alpha1.RestartUnlessStopped),
-	}
-	for _, port := range rapid.SliceOfNDistinct(rapid.SampledFrom([]int32{1, 80, 5432, 65535}), 0, 3, rapid.ID[int32]).Draw(t, "ports") {
-		p := v1alpha1.EnvironmentPort{ContainerPort: port, Protocol: pick(t, "protocol", "", v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP)}
-		if maybe(t, "by number") {
-			p.HostPort, *host = *host, *host+1
-		}
-		c.Ports = append(c.Ports, p)
-	}
-	paths := []string{"/data", "/var/lib/postgresql/data/", "/etc/x", "/srv//y"}
-	named := map[string]bool{}
-	for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 3, rapid.ID[string]).Draw(t, "volumes") {
-		v := v1alpha1.EnvironmentVolume{MountPath: path, HostPath: pick(t, "host path", "", "/srv/allowed/x", "/etc"), ReadOnly: maybe(t, "read only")}
-		v.Ephemeral = v.HostPath == "" && maybe(t, "ephemeral")
-		if name := pick(t, "volume", "", "b-c", "c", "data", "volume-2", fmt.Sprintf("v%039d", 0)); !named[name] {
-			v.Name, named[name] = name, true
-		}
-		c.Volumes = append(c.Volumes, v)
-	}
-	c.TerminationGracePeriodSeconds = rapid.Ptr(rapid.Int64Range(0, 60), true).Draw(t, "grace")
-	if maybe(t, "env") {
-		c.Env = map[string]v1alpha1.ConfigValue{"A": "1", "PGDATA": "/data/x", "PAYMENT_KEY": "public", "POSTGRES_PASSWORD": "public"}
-	}
-	if maybe(t, "resources") {
-		c.Resources = sized(pick(t, "cpu", "", "500m"), pick(t, "memory", "", "1Gi"), pick(t, "disk", "", "10Gi"))
-	}
-	if maybe(t, "check") {
-		c.HealthCheck = &v1alpha1.EnvironmentHealthCheck{
-			Command:         pick(t, "command", []string{"true"}, []string{"NONE"}, []string{"CMD", "true"}, []string{"CMD-SHELL", "true || false"}),
-			IntervalSeconds: rapid.Int32Range(0, 86400).Draw(t, "interval"), TimeoutSeconds: rapid.Int32Range(0, 86400).Draw(t, "timeout"),
-			Retries: rapid.Int32Range(0, 1000).Draw(t, "retries"), StartPeriodSeconds: rapid.Int32Range(0, 86400).Draw(t, "start"),
-		}
-		if maybe(t, "over HTTP") {
-			c.HealthCheck.Command, c.HealthCheck.HTTPGet = nil, &v1alpha1.EnvironmentHTTPGet{Port: 80}
-		}
-	}
-	return c
 }
 
 // drawInput is what any environment is rendered from.
@@ -315,7 +243,7 @@ func drawInput(t *rapid.T) *Input {
 	return input(t, func(in *Input) {
 		in.Environment.Spec = *drawSpec(t)
 		in.Own = maybe(t, "own")
-		in.OpenStages = rapid.Int32Range(0, Stages).Draw(t, "open")
+		in.OpenStages = rapid.Int32Range(0, stack.Stages).Draw(t, "open")
 		in.Settings.Exposure = pick(t, "exposure", v1alpha1.ExposureHostPort, v1alpha1.ExposureLoadBalancer, v1alpha1.ExposureNodePort, v1alpha1.ExposureNone)
 		in.Settings.SchedulerName = pick(t, "scheduler", "", "berth-scheduler")
 		in.Settings.HostPaths = pick(t, "host paths", nil, []string{"/srv/allowed"}, []string{"/"})
@@ -326,7 +254,7 @@ func drawInput(t *rapid.T) *Input {
 			in.Credentials.ConnectionString = theURL
 		}
 		if maybe(t, "restarts") {
-			in.Restarts = map[string]string{Database: "2026-01-01T00:00:00Z", Backend: "2026-01-01T00:00:00Z"}
+			in.Restarts = map[string]string{stack.Database: "2026-01-01T00:00:00Z", stack.Backend: "2026-01-01T00:00:00Z"}
 		}
 	})
 }

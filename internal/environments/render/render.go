@@ -3,6 +3,9 @@
 package render
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Settings are what environments of a cluster have in common.
@@ -151,7 +155,7 @@ func (in *Input) bounds() (out []runtime.Object) {
 }
 
 // secret is what the component's container has in its environment and no one else should read.
-func (in *Input) secret(c *Component) []runtime.Object {
+func (in *Input) secret(c *stack.Component) []runtime.Object {
 	data := in.secrets(c)
 	if len(data) == 0 {
 		return nil
@@ -165,12 +169,12 @@ func (in *Input) secret(c *Component) []runtime.Object {
 }
 
 // secrets are the variables of a component that are secret.
-func (in *Input) secrets(c *Component) map[string][]byte {
+func (in *Input) secrets(c *stack.Component) map[string][]byte {
 	data := map[string][]byte{}
 	switch c.Name {
-	case Database:
+	case stack.Database:
 		data[PostgresPassword] = []byte(in.Credentials.Password)
-	case Backend:
+	case stack.Backend:
 		for name, key := range in.Credentials.APIKeys {
 			data[name] = []byte(key)
 		}
@@ -182,12 +186,12 @@ func (in *Input) secrets(c *Component) map[string][]byte {
 }
 
 // budget keeps a drain from taking all replicas of a component at once.
-func (in *Input) budget(c *Component) []runtime.Object {
+func (in *Input) budget(c *stack.Component) []runtime.Object {
 	most := c.Replicas
 	if c.Autoscaling != nil {
 		most = c.Autoscaling.MaxReplicas
 	}
-	if c.Workload == OfJob || most < 2 {
+	if c.Workload == stack.OfJob || most < 2 {
 		return nil
 	}
 	return []runtime.Object{&policyv1.PodDisruptionBudget{
@@ -197,3 +201,5 @@ func (in *Input) budget(c *Component) []runtime.Object {
 		},
 	}}
 }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // All that there is of a complete environment, in the order in which it is applied: what pods need first.
@@ -38,19 +39,19 @@ func TestRender(t *testing.T) {
 
 func TestRenderDatabase(t *testing.T) {
 	list := Render(input(t))
-	set := one[*appsv1.StatefulSet](t, list, Database)
+	set := one[*appsv1.StatefulSet](t, list, stack.Database)
 	assert.Equal(t, "database-pods", set.Spec.ServiceName)
 	assert.Equal(t, int32(1), *set.Spec.Replicas)
 	c := set.Spec.Template.Spec.Containers[0]
 	plain, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"POSTGRES_DB": "shop", "POSTGRES_USER": "owner", "PGDATA": "/var/lib/postgresql/data/pgdata"}, plain)
 	assert.Equal(t, map[string]string{"POSTGRES_PASSWORD": "database/POSTGRES_PASSWORD"}, secret)
-	assert.Equal(t, map[string][]byte{"POSTGRES_PASSWORD": []byte(thePassword)}, one[*corev1.Secret](t, list, Database).Data)
+	assert.Equal(t, map[string][]byte{"POSTGRES_PASSWORD": []byte(thePassword)}, one[*corev1.Secret](t, list, stack.Database).Data)
 	assert.Equal(t, "pg_isready", c.ReadinessProbe.Exec.Command[0])
 	assert.Nil(t, c.Lifecycle)
 
 	// Its own Service, by which it is found, and the one that its pod has a name by.
-	assert.Empty(t, one[*corev1.Service](t, list, Database).Spec.ClusterIP)
+	assert.Empty(t, one[*corev1.Service](t, list, stack.Database).Spec.ClusterIP)
 	pods := one[*corev1.Service](t, list, "database-pods").Spec
 	assert.Equal(t, corev1.ClusterIPNone, pods.ClusterIP)
 	assert.True(t, pods.PublishNotReadyAddresses)
@@ -61,7 +62,7 @@ func TestRenderDatabaseAsItIs(t *testing.T) {
 	in := input(t, database(func(d *v1alpha1.DatabaseComponent) {
 		*d = v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres"}, StoragePath: "/data/"}
 	}))
-	c := templatesOf(Render(in))[Database].Spec.Containers[0]
+	c := templatesOf(Render(in))[stack.Database].Spec.Containers[0]
 	plain, _ := envOf(&c)
 	assert.Equal(t, map[string]string{"POSTGRES_USER": "postgres", "PGDATA": "/data/pgdata"}, plain)
 	assert.Equal(t, "postgresql://postgres:"+thePassword+"@database:5432/postgres", urlOf(t, in))
@@ -71,7 +72,7 @@ func TestRenderDatabaseAsItIs(t *testing.T) {
 			"PGDATA": "/var/lib/postgresql/data/mine", "POSTGRES_USER": "given", "POSTGRES_DB": "theirs", "POSTGRES_PASSWORD": "public", "TZ": "UTC",
 		}
 	}))
-	c = templatesOf(Render(in))[Database].Spec.Containers[0]
+	c = templatesOf(Render(in))[stack.Database].Spec.Containers[0]
 	plain, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"PGDATA": "/var/lib/postgresql/data/mine", "POSTGRES_USER": "given", "POSTGRES_DB": "theirs", "TZ": "UTC"}, plain)
 	assert.Equal(t, map[string]string{"POSTGRES_PASSWORD": "database/POSTGRES_PASSWORD"}, secret)
@@ -79,18 +80,18 @@ func TestRenderDatabaseAsItIs(t *testing.T) {
 }
 
 func urlOf(t require.TestingT, in *Input) string {
-	return string(one[*corev1.Secret](t, Render(in), Backend).Data["DATABASE_URL"])
+	return string(one[*corev1.Secret](t, Render(in), stack.Backend).Data["DATABASE_URL"])
 }
 
 func TestRenderBackend(t *testing.T) {
 	list := Render(input(t))
-	c := one[*appsv1.Deployment](t, list, Backend).Spec.Template.Spec.Containers[0]
+	c := one[*appsv1.Deployment](t, list, stack.Backend).Spec.Template.Spec.Containers[0]
 	plain, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"NODE_ENV": "production", "LOG": "info"}, plain)
 	assert.Equal(t, map[string]string{"DATABASE_URL": "backend/DATABASE_URL", "PAYMENT_KEY": "backend/PAYMENT_KEY"}, secret)
 	assert.Equal(t, map[string][]byte{
 		"DATABASE_URL": []byte("postgresql://owner:" + thePassword + "@database:5432/shop"), "PAYMENT_KEY": []byte(theKey),
-	}, one[*corev1.Secret](t, list, Backend).Data)
+	}, one[*corev1.Secret](t, list, stack.Backend).Data)
 }
 
 // The string that was given is taken as it is; without one and without a database there is none.
@@ -100,7 +101,7 @@ func TestDatabaseURL(t *testing.T) {
 	assert.Equal(t, theURL, urlOf(t, input(t, none, func(in *Input) { in.Credentials.ConnectionString = theURL })))
 
 	in := input(t, none)
-	c := templatesOf(Render(in))[Backend].Spec.Containers[0]
+	c := templatesOf(Render(in))[stack.Backend].Spec.Containers[0]
 	_, secret := envOf(&c)
 	assert.Equal(t, map[string]string{"PAYMENT_KEY": "backend/PAYMENT_KEY"}, secret)
 	in.Credentials.APIKeys = nil
@@ -136,7 +137,7 @@ func TestDatabaseURLIsEscaped(t *testing.T) {
 }
 
 func TestRenderFrontend(t *testing.T) {
-	i := one[*networkingv1.Ingress](t, Render(input(t, func(in *Input) { in.Settings.IngressClass = "nginx" })), Frontend)
+	i := one[*networkingv1.Ingress](t, Render(input(t, func(in *Input) { in.Settings.IngressClass = "nginx" })), stack.Frontend)
 	assert.Equal(t, "nginx", *i.Spec.IngressClassName)
 	var domains []string
 	for _, r := range i.Spec.Rules {
@@ -154,7 +155,7 @@ func TestRenderFrontend(t *testing.T) {
 	i = one[*networkingv1.Ingress](t, Render(frontend(func(f *v1alpha1.FrontendComponent) {
 		f.TLSEnabled = false
 		f.Container.Ports = append([]v1alpha1.EnvironmentPort{{ContainerPort: 53, Protocol: v1alpha1.ProtocolUDP}}, f.Container.Ports...)
-	})), Frontend)
+	})), stack.Frontend)
 	assert.Empty(t, i.Spec.TLS)
 	assert.Nil(t, i.Spec.IngressClassName, "the cluster's default")
 	assert.Equal(t, int32(80), i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Port.Number, "the first that is TCP")
@@ -164,11 +165,11 @@ func TestRenderFrontend(t *testing.T) {
 
 // The fields of a container reach its pod.
 func TestRenderContainer(t *testing.T) {
-	d := one[*appsv1.Deployment](t, Render(input(t)), Backend)
+	d := one[*appsv1.Deployment](t, Render(input(t)), stack.Backend)
 	spec := d.Spec.Template.Spec
 	c := spec.Containers[0]
 	assert.Equal(t, "berth-scheduler", spec.SchedulerName)
-	assert.Equal(t, []string{Backend, "node:22"}, []string{c.Name, c.Image})
+	assert.Equal(t, []string{stack.Backend, "node:22"}, []string{c.Name, c.Image})
 	assert.Equal(t, []string{"node"}, c.Command)
 	assert.Equal(t, []string{"server.js", "--verbose"}, c.Args)
 	assert.Equal(t, []corev1.ContainerPort{{Name: "tcp-3000", ContainerPort: 3000, Protocol: corev1.ProtocolTCP}}, c.Ports)
@@ -177,12 +178,12 @@ func TestRenderContainer(t *testing.T) {
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi"), corev1.ResourceEphemeralStorage: resource.MustParse("2Gi"),
 	}
 	assert.Equal(t, corev1.ResourceRequirements{Requests: want, Limits: want}, c.Resources)
-	assert.Equal(t, Backend, d.Spec.Template.Labels[v1alpha1.ResourceLimitLabel])
+	assert.Equal(t, stack.Backend, d.Spec.Template.Labels[v1alpha1.ResourceLimitLabel])
 
 	// A database that keeps its data has a volume of that size; one that does not has it of its node.
 	disk := func(persistent bool) *resource.Quantity {
 		in := input(t, database(func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage = persistent }))
-		return templatesOf(Render(in))[Database].Spec.Containers[0].Resources.Limits.StorageEphemeral()
+		return templatesOf(Render(in))[stack.Database].Spec.Containers[0].Resources.Limits.StorageEphemeral()
 	}
 	assert.True(t, disk(true).IsZero())
 	assert.Equal(t, "10Gi", disk(false).String())
@@ -195,17 +196,17 @@ func TestRenderContainer(t *testing.T) {
 // Credentials that change roll what has them, and nothing else.
 func TestCredentialsRollWhatHasThem(t *testing.T) {
 	templates := templatesOf(Render(input(t)))
-	for name, want := range map[string]string{Database: "17-18", Backend: "17-18", Frontend: "", "redis-cache": ""} {
+	for name, want := range map[string]string{stack.Database: "17-18", stack.Backend: "17-18", stack.Frontend: "", "redis-cache": ""} {
 		assert.Equal(t, want, templates[name].Annotations[CredentialsAnnotation], name)
 	}
 }
 
 // Pods of a stage that is not open wait for it, and none of one that is.
 func TestRenderGates(t *testing.T) {
-	for open, want := range map[int32][]string{0: {"redis-cache", Backend, Frontend}, 1: {Backend, Frontend}, 2: {Frontend}, 3: {}, 4: {}} {
+	for open, want := range map[int32][]string{0: {"redis-cache", stack.Backend, stack.Frontend}, 1: {stack.Backend, stack.Frontend}, 2: {stack.Frontend}, 3: {}, 4: {}} {
 		in := input(t, func(in *Input) { in.OpenStages = open })
 		got := []string{}
-		for _, c := range Components(&in.Environment.Spec.Stack) {
+		for _, c := range stack.Components(&in.Environment.Spec.Stack) {
 			if gates := templatesOf(Render(in))[c.Name].Spec.SchedulingGates; len(gates) > 0 {
 				assert.Equal(t, []corev1.PodSchedulingGate{{Name: v1alpha1.StageGate}}, gates)
 				got = append(got, c.Name)
@@ -220,18 +221,18 @@ func TestRenderReplicas(t *testing.T) {
 	list := Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {
 		s.Stack.Backend.Replicas, s.Stack.Frontend.Replicas = new(int32(3)), new(int32(0))
 	})))
-	assert.Equal(t, int32(3), *one[*appsv1.Deployment](t, list, Backend).Spec.Replicas)
-	assert.Equal(t, int32(0), *one[*appsv1.Deployment](t, list, Frontend).Spec.Replicas)
+	assert.Equal(t, int32(3), *one[*appsv1.Deployment](t, list, stack.Backend).Spec.Replicas)
+	assert.Equal(t, int32(0), *one[*appsv1.Deployment](t, list, stack.Frontend).Spec.Replicas)
 	assert.Equal(t, int32(1), *one[*appsv1.Deployment](t, list, "redis-cache").Spec.Replicas)
-	assert.Equal(t, []string{Backend}, names[*policyv1.PodDisruptionBudget](list))
-	budget := one[*policyv1.PodDisruptionBudget](t, list, Backend).Spec
+	assert.Equal(t, []string{stack.Backend}, names[*policyv1.PodDisruptionBudget](list))
+	budget := one[*policyv1.PodDisruptionBudget](t, list, stack.Backend).Spec
 	assert.Equal(t, "1", budget.MaxUnavailable.String())
-	assert.Equal(t, one[*appsv1.Deployment](t, list, Backend).Spec.Selector, budget.Selector)
+	assert.Equal(t, one[*appsv1.Deployment](t, list, stack.Backend).Spec.Selector, budget.Selector)
 }
 
 // The time of a restart is on the pods that it is for.
 func TestRenderRestarts(t *testing.T) {
-	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} })))
-	assert.Equal(t, "2026-01-01T00:00:00Z", templates[Backend].Annotations[v1alpha1.RestartedAtAnnotation])
-	assert.NotContains(t, templates[Frontend].Annotations, v1alpha1.RestartedAtAnnotation)
+	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{stack.Backend: "2026-01-01T00:00:00Z"} })))
+	assert.Equal(t, "2026-01-01T00:00:00Z", templates[stack.Backend].Annotations[v1alpha1.RestartedAtAnnotation])
+	assert.NotContains(t, templates[stack.Frontend].Annotations, v1alpha1.RestartedAtAnnotation)
 }

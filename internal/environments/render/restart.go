@@ -2,7 +2,11 @@
 
 package render
 
-import "time"
+import (
+	"time"
+
+	"berth.dev/berth/internal/environments/stack"
+)
 
 // RestartOf returns the restart that the pods of each component should belong to: the one that was requested last, up to the
 // first stage that has not come through it yet; the components after it stay with theirs.
@@ -13,7 +17,7 @@ func (s *Situation) RestartOf() map[string]string {
 	}
 	out := map[string]string{}
 	through := true
-	for stage := int32(1); stage <= Stages; stage++ {
+	for stage := int32(1); stage <= stack.Stages; stage++ {
 		next := through
 		for i := range s.Components {
 			c := &s.Components[i]
@@ -27,7 +31,7 @@ func (s *Situation) RestartOf() map[string]string {
 			next = next && o.RestartedAt == asked && o.ready(c)
 		}
 		// What is not started yet starts as it should be.
-		through = next || s.Environment.Status.OpenStages < Stages
+		through = next || s.Environment.Status.OpenStages < stack.Stages
 	}
 	return out
 }

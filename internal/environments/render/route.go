@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // RouteKind is what leads domains to the frontend from a Gateway.
@@ -24,9 +25,9 @@ const hostnamesPerRoute = 16
 // routes lead the domains to the frontend from the Gateway. The defaults of the API server are set.
 func (in *Input) routes(f *v1alpha1.FrontendComponent, all []string) (out []runtime.Object) {
 	for domains := range slices.Chunk(all, hostnamesPerRoute) {
-		name := Frontend
+		name := stack.Frontend
 		if n := len(out); n > 0 {
-			name = fmt.Sprintf("%s-%d", Frontend, n+1)
+			name = fmt.Sprintf("%s-%d", stack.Frontend, n+1)
 		}
 		out = append(out, in.route(name, domains, f))
 	}
@@ -51,13 +52,13 @@ func (in *Input) route(name string, domains []string, f *v1alpha1.FrontendCompon
 		"rules": []any{map[string]any{
 			"matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/"}}},
 			"backendRefs": []any{map[string]any{
-				"group": "", "kind": "Service", "name": Frontend, "port": int64(domainPort(f)),
+				"group": "", "kind": "Service", "name": stack.Frontend, "port": int64(domainPort(f)),
 				"weight": int64(1),
 			}},
 		}},
 	}}}
 	u.SetGroupVersionKind(RouteKind)
-	meta := in.meta(name, Frontend)
+	meta := in.meta(name, stack.Frontend)
 	u.SetName(meta.Name)
 	u.SetNamespace(meta.Namespace)
 	u.SetLabels(meta.Labels)

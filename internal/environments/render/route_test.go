@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 var theGateway = types.NamespacedName{Namespace: "edge", Name: "public"}
@@ -41,7 +42,7 @@ func many(n int) (list []string) {
 func TestRenderRoute(t *testing.T) {
 	list := Render(byGateway(t, func(*v1alpha1.FrontendComponent) {}))
 	assert.Empty(t, of[*networkingv1.Ingress](list))
-	u := one[*unstructured.Unstructured](t, list, Frontend)
+	u := one[*unstructured.Unstructured](t, list, stack.Frontend)
 	assert.JSONEq(t, `{
 		"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
 		"metadata": {"name": "frontend", "namespace": "env-shop", "labels": {

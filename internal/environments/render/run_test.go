@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // cluster is one that does with workloads what a cluster does, one pod at a time.
@@ -23,7 +24,7 @@ type cluster struct {
 
 // workload is what the cluster has of a component, and what was applied.
 type workload struct {
-	component        *Component
+	component        *stack.Component
 	there, gated     bool
 	replicas         int32
 	revision, wanted int
@@ -175,16 +176,16 @@ func (c *cluster) verb(t *rapid.T) {
 
 func drawCluster(t *rapid.T) *cluster {
 	return newCluster(situation(func(s *Situation) {
-		stack := &s.Environment.Spec.Stack
-		stack.AdditionalServices = append(stack.AdditionalServices, v1alpha1.AdditionalService{Name: "queue"})
-		stack.Backend.Replicas = new(rapid.Int32Range(1, 3).Draw(t, "replicas"))
+		spec := &s.Environment.Spec.Stack
+		spec.AdditionalServices = append(spec.AdditionalServices, v1alpha1.AdditionalService{Name: "queue"})
+		spec.Backend.Replicas = new(rapid.Int32Range(1, 3).Draw(t, "replicas"))
 		if maybe(t, "no database") {
-			stack.Database = nil
+			spec.Database = nil
 		}
 		if maybe(t, "no backend") {
-			stack.Backend = nil
+			spec.Backend = nil
 		}
-		s.Components = Components(stack)
+		s.Components = stack.Components(spec)
 	}))
 }
 
@@ -210,7 +211,7 @@ func TestAnEnvironmentReachesRunningAndStopped(t *testing.T) {
 		c.settle(t)
 		if e.Spec.RunPolicy != v1alpha1.RunPolicyStopped {
 			assert.Equal(t, v1alpha1.EnvironmentRunning, e.Status.Phase)
-			assert.Equal(t, Stages, e.Status.OpenStages)
+			assert.Equal(t, stack.Stages, e.Status.OpenStages)
 			e.Spec.RunPolicy = v1alpha1.RunPolicyStopped
 			c.down = nil
 			c.reconcile(t)

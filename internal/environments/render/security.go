@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // securityContexts returns the security contexts of the pod and the container of a component.
-func (in *Input) securityContexts(c *Component) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
+func (in *Input) securityContexts(c *stack.Component) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	from := ptr.Deref(c.Container.SecurityContext, v1alpha1.EnvironmentSecurityContext{})
 	pod := &corev1.PodSecurityContext{
 		RunAsUser: from.RunAsUser, RunAsGroup: from.RunAsGroup, FSGroup: from.FSGroup, SeccompProfile: seccomp(from.SeccompProfile),
@@ -51,19 +51,4 @@ func seccomp(from *v1alpha1.EnvironmentSeccompProfile) *corev1.SeccompProfile {
 		return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 	return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new(from.LocalhostProfile)}
-}
-
-// validateSecurity has the rules of the CRD that concern more than one field.
-func validateSecurity(path *field.Path, s *v1alpha1.EnvironmentSecurityContext) (all field.ErrorList) {
-	if s == nil {
-		return nil
-	}
-	if s.RunAsNonRoot && s.RunAsUser != nil && *s.RunAsUser == 0 {
-		all = append(all, field.Invalid(path.Child("runAsUser"), *s.RunAsUser, "must not be 0 with runAsNonRoot"))
-	}
-	if p := s.SeccompProfile; p != nil && (p.Type == v1alpha1.SeccompLocalhost) != (p.LocalhostProfile != "") {
-		all = append(all, field.Invalid(path.Child("seccompProfile", "localhostProfile"), p.LocalhostProfile,
-			"must be set with the type Localhost, and only with it"))
-	}
-	return all
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func secured(s *v1alpha1.EnvironmentSecurityContext) func(*Input) {
@@ -63,11 +64,11 @@ func TestSecurityContexts(t *testing.T) {
 		},
 	} {
 		in := input(t, secured(c.from), func(in *Input) { in.Settings.RunAsNonRoot = c.nonRoot })
-		pod := templatesOf(Render(in))[Backend].Spec
+		pod := templatesOf(Render(in))[stack.Backend].Spec
 		c.container.AllowPrivilegeEscalation = new(false)
 		assert.Equal(t, &c.pod, pod.SecurityContext, c.what)
 		assert.Equal(t, &c.container, pod.Containers[0].SecurityContext, c.what)
-		other := templatesOf(Render(in))[Frontend].Spec
+		other := templatesOf(Render(in))[stack.Frontend].Spec
 		assert.Equal(t, netRaw, other.Containers[0].SecurityContext.Capabilities, "%s: each component has its own", c.what)
 		assert.Nil(t, ptr.Deref(other.SecurityContext, corev1.PodSecurityContext{}).RunAsUser, c.what)
 	}
@@ -78,7 +79,7 @@ func TestEphemeralVolumesAreEmptyDirectories(t *testing.T) {
 		c.Volumes = []v1alpha1.EnvironmentVolume{{Name: "tmp", MountPath: "/tmp", Ephemeral: true}, {Name: "kept", MountPath: "/kept"}}
 	})))
 	objects := Render(in)
-	pod := templatesOf(objects)[Backend].Spec
+	pod := templatesOf(objects)[stack.Backend].Spec
 	assert.Contains(t, pod.Volumes, corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	assert.Contains(t, pod.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"})
 	claims := names[*corev1.PersistentVolumeClaim](objects)

@@ -4,9 +4,12 @@ package render
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Stack is a stack that is there to be used by its name.
@@ -29,16 +32,23 @@ func FindStack(name string) (*Stack, bool) {
 }
 
 // Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
-// it is the caller's own version.
-func Expand(stack *v1alpha1.ApplicationStack) bool {
-	found, ok := FindStack(stack.Name)
-	if !ok || len(Components(stack)) > 0 {
-		return false
+// it is the caller's own version. The error is that no precomposed stack has the name.
+func Expand(given *v1alpha1.ApplicationStack) error {
+	if len(stack.Components(given)) > 0 {
+		return nil
 	}
-	version := stack.Version
-	*stack = found.Stack
-	stack.Version = cmp.Or(version, stack.Version)
-	return true
+	found, ok := FindStack(given.Name)
+	if !ok {
+		var names []string
+		for _, s := range Stacks() {
+			names = append(names, s.Name)
+		}
+		return fmt.Errorf("has no component, and its name %q is not one of the known stacks: %s", given.Name, strings.Join(names, ", "))
+	}
+	version := given.Version
+	*given = found.Stack
+	given.Version = cmp.Or(version, given.Version)
+	return nil
 }
 
 func webPostgres() Stack {

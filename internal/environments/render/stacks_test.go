@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/environments/validation"
 )
 
 func TestStacks(t *testing.T) {
@@ -17,14 +19,14 @@ func TestStacks(t *testing.T) {
 	for _, s := range Stacks() {
 		known = append(known, s.Name)
 		t.Run(s.Name, func(t *testing.T) {
-			assert.Empty(t, Validate(&v1alpha1.EnvironmentSpec{Stack: s.Stack}))
+			assert.Empty(t, validation.Spec(&v1alpha1.EnvironmentSpec{Stack: s.Stack}))
 			assert.Equal(t, s.Name, s.Stack.Name)
 			assert.Equal(t, s.Version, s.Stack.Version)
 			assert.NotEmpty(t, s.Description)
 			found, ok := FindStack(s.Name)
 			require.True(t, ok)
 			assert.Equal(t, s, *found)
-			for _, c := range Components(&s.Stack) {
+			for _, c := range stack.Components(&s.Stack) {
 				assert.NotEmpty(t, c.Container.Ports, "%s can be reached", c.Name)
 				assert.NotNil(t, c.Container.Resources, "%s has requests", c.Name)
 			}
@@ -51,16 +53,17 @@ func TestStacksReturnsCopies(t *testing.T) {
 func TestExpand(t *testing.T) {
 	postgres, _ := FindStack("postgres")
 	stack := v1alpha1.ApplicationStack{Name: "postgres"}
-	assert.True(t, Expand(&stack))
+	require.NoError(t, Expand(&stack))
 	assert.Equal(t, postgres.Stack, stack)
 
 	stack = v1alpha1.ApplicationStack{Name: "postgres", Version: "7"}
-	assert.True(t, Expand(&stack))
+	require.NoError(t, Expand(&stack))
 	assert.Equal(t, "7", stack.Version, "a version is the caller's own")
 	assert.NotNil(t, stack.Database)
 
 	stack = v1alpha1.ApplicationStack{Name: "nothing"}
-	assert.False(t, Expand(&stack))
+	require.EqualError(t, Expand(&stack),
+		`has no component, and its name "nothing" is not one of the known stacks: postgres, web-postgres, web-postgres-redis`)
 	assert.Equal(t, v1alpha1.ApplicationStack{Name: "nothing"}, stack)
 
 	for _, own := range []v1alpha1.ApplicationStack{
@@ -68,7 +71,7 @@ func TestExpand(t *testing.T) {
 		{Name: "postgres", AdditionalServices: []v1alpha1.AdditionalService{{Name: "cache"}}},
 	} {
 		before := *own.DeepCopy()
-		assert.False(t, Expand(&own))
+		require.NoError(t, Expand(&own))
 		assert.Equal(t, before, own, "what has components is not replaced")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 // Observed is what the cluster has of a component.
@@ -27,8 +28,8 @@ type Observed struct {
 }
 
 // Ready reports whether a component is as configured.
-func (o *Observed) ready(c *Component) bool {
-	if c.Workload == OfJob {
+func (o *Observed) ready(c *stack.Component) bool {
+	if c.Workload == stack.OfJob {
 		return o.Current && (o.Done || o.Ready >= min(c.Replicas, 1))
 	}
 	return o.Current && o.Updated >= c.Replicas && o.Ready >= c.Replicas
@@ -37,7 +38,7 @@ func (o *Observed) ready(c *Component) bool {
 // Situation is what is known when the phase of an environment is decided.
 type Situation struct {
 	Environment *v1alpha1.Environment
-	Components  []Component
+	Components  []stack.Component
 	Observed    map[string]Observed
 	// Refused is why it cannot be run as configured, "" if it can.
 	Refused string
@@ -77,7 +78,7 @@ func (s *Situation) OpenStages() int32 {
 		}
 		return open
 	}
-	for open < Stages && s.ready(open+1) {
+	for open < stack.Stages && s.ready(open+1) {
 		open++
 	}
 	return open
@@ -119,7 +120,7 @@ func (s *Situation) Phase() (v1alpha1.EnvironmentPhase, string) {
 // phaseUntilReady is Phase for an environment that waits for a component.
 func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, string) {
 	e := s.Environment
-	started := e.Status.OpenStages >= Stages
+	started := e.Status.OpenStages >= stack.Stages
 	changed := e.Status.ObservedGeneration != e.Generation
 	switch before := e.Status.Phase; {
 	case !started && s.Late:
@@ -135,7 +136,7 @@ func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, 
 
 // waiting returns what the environment waits for, "" if nothing.
 func (s *Situation) waiting() string {
-	for stage := int32(1); stage <= Stages; stage++ {
+	for stage := int32(1); stage <= stack.Stages; stage++ {
 		for i := range s.Components {
 			c := &s.Components[i]
 			o := s.Observed[c.Name]

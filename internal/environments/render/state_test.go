@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/test/builders"
 )
 
 var phases = []v1alpha1.EnvironmentPhase{
@@ -53,11 +55,11 @@ var well = Observed{Current: true, Replicas: 1, Ready: 1, Updated: 1, Pods: 1}
 
 // situation is a complete environment in which all is well, after some changes.
 func situation(change ...func(*Situation)) *Situation {
-	e := complete()
-	e.Status = v1alpha1.EnvironmentStatus{Phase: v1alpha1.EnvironmentRunning, OpenStages: Stages, ObservedGeneration: 1}
+	e := builders.CompleteEnvironment()
+	e.Status = v1alpha1.EnvironmentStatus{Phase: v1alpha1.EnvironmentRunning, OpenStages: stack.Stages, ObservedGeneration: 1}
 	s := &Situation{
-		Environment: e, Components: Components(&e.Spec.Stack),
-		Observed: map[string]Observed{Database: well, "redis-cache": well, Backend: well, Frontend: well},
+		Environment: e, Components: stack.Components(&e.Spec.Stack),
+		Observed: map[string]Observed{stack.Database: well, "redis-cache": well, stack.Backend: well, stack.Frontend: well},
 	}
 	for _, c := range change {
 		c(s)
@@ -96,17 +98,17 @@ func TestPhase(t *testing.T) {
 	}{
 		"all is well":                      {nil, v1alpha1.EnvironmentRunning, "every component is ready"},
 		"nothing is there yet":             {[]func(*Situation){gone, starting(0)}, v1alpha1.EnvironmentCreating, "database: 0 of 1 replicas are ready"},
-		"some stages are there":            {[]func(*Situation){failing(Backend), starting(2)}, v1alpha1.EnvironmentCreating, "backend: 0 of 1 replicas are ready: back-off"},
-		"it takes too long":                {[]func(*Situation){failing(Backend), starting(2), func(s *Situation) { s.Late = true }}, v1alpha1.EnvironmentFailed, "did not start in time: backend"},
+		"some stages are there":            {[]func(*Situation){failing(stack.Backend), starting(2)}, v1alpha1.EnvironmentCreating, "backend: 0 of 1 replicas are ready: back-off"},
+		"it takes too long":                {[]func(*Situation){failing(stack.Backend), starting(2), func(s *Situation) { s.Late = true }}, v1alpha1.EnvironmentFailed, "did not start in time: backend"},
 		"it took too long, and is there":   {[]func(*Situation){starting(4), func(s *Situation) { s.Late = true }, in(v1alpha1.EnvironmentFailed)}, v1alpha1.EnvironmentRunning, "every"},
-		"one fails that ran":               {[]func(*Situation){failing(Backend)}, v1alpha1.EnvironmentRunning, "backend: 0 of 1 replicas are ready: back-off"},
-		"one fails that ran, for long":     {[]func(*Situation){failing(Backend), func(s *Situation) { s.Late = true }}, v1alpha1.EnvironmentRunning, "backend"},
-		"it is changed":                    {[]func(*Situation){failing(Backend), changed}, v1alpha1.EnvironmentUpdating, "backend"},
-		"it was changed, and is not ready": {[]func(*Situation){failing(Backend), in(v1alpha1.EnvironmentUpdating)}, v1alpha1.EnvironmentUpdating, "backend"},
+		"one fails that ran":               {[]func(*Situation){failing(stack.Backend)}, v1alpha1.EnvironmentRunning, "backend: 0 of 1 replicas are ready: back-off"},
+		"one fails that ran, for long":     {[]func(*Situation){failing(stack.Backend), func(s *Situation) { s.Late = true }}, v1alpha1.EnvironmentRunning, "backend"},
+		"it is changed":                    {[]func(*Situation){failing(stack.Backend), changed}, v1alpha1.EnvironmentUpdating, "backend"},
+		"it was changed, and is not ready": {[]func(*Situation){failing(stack.Backend), in(v1alpha1.EnvironmentUpdating)}, v1alpha1.EnvironmentUpdating, "backend"},
 		"it was changed, and is ready":     {[]func(*Situation){in(v1alpha1.EnvironmentUpdating)}, v1alpha1.EnvironmentRunning, "every"},
-		"it is changed while it starts":    {[]func(*Situation){failing(Backend), starting(Stages), changed}, v1alpha1.EnvironmentCreating, "backend"},
+		"it is changed while it starts":    {[]func(*Situation){failing(stack.Backend), starting(stack.Stages), changed}, v1alpha1.EnvironmentCreating, "backend"},
 		"it is changed, and nothing rolls": {[]func(*Situation){changed}, v1alpha1.EnvironmentRunning, "every"},
-		"it was refused, and no more":      {[]func(*Situation){failing(Backend), in(v1alpha1.EnvironmentFailed)}, v1alpha1.EnvironmentUpdating, "backend"},
+		"it was refused, and no more":      {[]func(*Situation){failing(stack.Backend), in(v1alpha1.EnvironmentFailed)}, v1alpha1.EnvironmentUpdating, "backend"},
 		"it is refused":                    {[]func(*Situation){func(s *Situation) { s.Refused = "port 80 belongs to x" }}, v1alpha1.EnvironmentFailed, "port 80"},
 		"it is to stop":                    {[]func(*Situation){stopped}, v1alpha1.EnvironmentStopping, "4 pods are still there"},
 		"it has stopped":                   {[]func(*Situation){stopped, gone}, v1alpha1.EnvironmentStopped, "no component runs"},
@@ -125,10 +127,10 @@ func TestPhase(t *testing.T) {
 
 // What counts as ready.
 func TestReady(t *testing.T) {
-	deployment := Component{Replicas: 2, Workload: OfDeployment}
-	job := Component{Replicas: 2, Workload: OfJob}
+	deployment := stack.Component{Replicas: 2, Workload: stack.OfDeployment}
+	job := stack.Component{Replicas: 2, Workload: stack.OfJob}
 	for name, c := range map[string]struct {
-		component Component
+		component stack.Component
 		observed  Observed
 		want      bool
 	}{
@@ -136,7 +138,7 @@ func TestReady(t *testing.T) {
 		"one of the revision before":          {deployment, Observed{Current: true, Ready: 2, Updated: 1}, false},
 		"one is missing":                      {deployment, Observed{Current: true, Ready: 1, Updated: 2}, false},
 		"not what was rendered last":          {deployment, Observed{Ready: 2, Updated: 2}, false},
-		"zero replicas":                       {Component{Workload: OfDeployment}, Observed{Current: true}, true},
+		"zero replicas":                       {stack.Component{Workload: stack.OfDeployment}, Observed{Current: true}, true},
 		"done does not count where it serves": {deployment, Observed{Current: true, Done: true}, false},
 		"a Job that runs":                     {job, Observed{Current: true, Ready: 1}, true},
 		"a Job that has ended well":           {job, Observed{Current: true, Done: true}, true},
@@ -149,22 +151,22 @@ func TestReady(t *testing.T) {
 
 // Every component has a status.
 func TestStatuses(t *testing.T) {
-	list, ready := situation(failing(Backend), starting(2)).Statuses()
+	list, ready := situation(failing(stack.Backend), starting(2)).Statuses()
 	assert.Equal(t, 3, ready, "the frontend is ready by itself, and counts")
 	byName := map[string]v1alpha1.EnvironmentComponentStatus{}
 	for _, c := range list {
 		byName[c.Name] = c
 	}
 	assert.Equal(t, v1alpha1.EnvironmentComponentStatus{
-		Name: Backend, Stage: 3, Replicas: 1, Restarts: 3, Reason: "CrashLoopBackOff", Message: "back-off",
-	}, byName[Backend])
-	assert.Equal(t, v1alpha1.EnvironmentComponentStatus{Name: Database, Stage: 1, Replicas: 1, ReadyReplicas: 1, Ready: true}, byName[Database])
+		Name: stack.Backend, Stage: 3, Replicas: 1, Restarts: 3, Reason: "CrashLoopBackOff", Message: "back-off",
+	}, byName[stack.Backend])
+	assert.Equal(t, v1alpha1.EnvironmentComponentStatus{Name: stack.Database, Stage: 1, Replicas: 1, ReadyReplicas: 1, Ready: true}, byName[stack.Database])
 
 	list, ready = situation(gone, starting(0)).Statuses()
 	assert.Zero(t, ready)
 	for i, want := range []string{
-		Database + " Waiting: ", "redis-cache WaitsForStage: starts when stage 1 is ready", Backend + " WaitsForStage: starts when stage 1 is ready",
-		Frontend + " WaitsForStage: starts when stage 1 is ready",
+		stack.Database + " Waiting: ", "redis-cache WaitsForStage: starts when stage 1 is ready", stack.Backend + " WaitsForStage: starts when stage 1 is ready",
+		stack.Frontend + " WaitsForStage: starts when stage 1 is ready",
 	} {
 		assert.Equal(t, want, list[i].Name+" "+list[i].Reason+": "+list[i].Message)
 	}
@@ -179,7 +181,7 @@ func TestStatuses(t *testing.T) {
 
 func TestRunsAndGated(t *testing.T) {
 	for _, open := range []int32{0, 1, 2, 3, 4} {
-		for stage := int32(1); stage <= Stages; stage++ {
+		for stage := int32(1); stage <= stack.Stages; stage++ {
 			for _, run := range []v1alpha1.RunPolicy{"", v1alpha1.RunPolicyRunning} {
 				assert.True(t, Runs(run, false, open, stage))
 				assert.True(t, Runs(run, true, open, stage), "force is for a stop alone")
@@ -198,8 +200,8 @@ func TestOpenStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := situation(func(s *Situation) {
 			s.Environment.Spec = *drawSpec(t)
-			s.Components = Components(&s.Environment.Spec.Stack)
-			s.Environment.Status.OpenStages = rapid.Int32Range(0, Stages).Draw(t, "open")
+			s.Components = stack.Components(&s.Environment.Spec.Stack)
+			s.Environment.Status.OpenStages = rapid.Int32Range(0, stack.Stages).Draw(t, "open")
 			s.Observed = map[string]Observed{}
 			for _, c := range s.Components {
 				s.Observed[c.Name] = Observed{
@@ -250,19 +252,19 @@ func TestRestartOf(t *testing.T) {
 	}{
 		"none was requested":           {nil, []string{"", "", "", ""}},
 		"it begins with the database":  {[]func(*Situation){restart}, []string{asked, "", "", ""}},
-		"the database is not back":     {[]func(*Situation){restart, failing(Database), through(Database)}, []string{asked, "", "", ""}},
-		"the database is back":         {[]func(*Situation){restart, through(Database)}, []string{asked, asked, "", ""}},
-		"the cache is back":            {[]func(*Situation){restart, through(Database, "redis-cache")}, []string{asked, asked, asked, ""}},
-		"the backend is back":          {[]func(*Situation){restart, through(Database, "redis-cache", Backend)}, []string{asked, asked, asked, asked}},
+		"the database is not back":     {[]func(*Situation){restart, failing(stack.Database), through(stack.Database)}, []string{asked, "", "", ""}},
+		"the database is back":         {[]func(*Situation){restart, through(stack.Database)}, []string{asked, asked, "", ""}},
+		"the cache is back":            {[]func(*Situation){restart, through(stack.Database, "redis-cache")}, []string{asked, asked, asked, ""}},
+		"the backend is back":          {[]func(*Situation){restart, through(stack.Database, "redis-cache", stack.Backend)}, []string{asked, asked, asked, asked}},
 		"nothing is started yet":       {[]func(*Situation){restart, gone, starting(0)}, []string{asked, asked, asked, asked}},
-		"while it starts":              {[]func(*Situation){restart, failing(Backend), starting(2)}, []string{asked, asked, asked, asked}},
-		"what has no pods waits not":   {[]func(*Situation){restart, func(s *Situation) { s.Observed[Frontend] = Observed{Current: true} }}, []string{asked, "", "", asked}},
+		"while it starts":              {[]func(*Situation){restart, failing(stack.Backend), starting(2)}, []string{asked, asked, asked, asked}},
+		"what has no pods waits not":   {[]func(*Situation){restart, func(s *Situation) { s.Observed[stack.Frontend] = Observed{Current: true} }}, []string{asked, "", "", asked}},
 		"there is no database":         {[]func(*Situation){restart, func(s *Situation) { s.Components = s.Components[1:] }}, []string{"", asked, "", ""}},
-		"one that came through failed": {[]func(*Situation){restart, failing(Database), through(Database, "redis-cache")}, []string{asked, asked, "", ""}},
+		"one that came through failed": {[]func(*Situation){restart, failing(stack.Database), through(stack.Database, "redis-cache")}, []string{asked, asked, "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := situation(c.change...).RestartOf()
-			assert.Equal(t, c.want, []string{got[Database], got["redis-cache"], got[Backend], got[Frontend]})
+			assert.Equal(t, c.want, []string{got[stack.Database], got["redis-cache"], got[stack.Backend], got[stack.Frontend]})
 		})
 	}
 }

@@ -3,7 +3,6 @@
 package render
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func database(change func(*v1alpha1.DatabaseComponent)) func(*Input) {
@@ -103,7 +103,7 @@ func TestVolumesOfADatabase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, volumesOf(t, input(t, database(c.change)), Database))
+			assert.Equal(t, c.want, volumesOf(t, input(t, database(c.change)), stack.Database))
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestVolumesOfADatabase(t *testing.T) {
 func TestAClaimOutlivesAStop(t *testing.T) {
 	in := input(t, specOf(func(s *v1alpha1.EnvironmentSpec) { s.RunPolicy = v1alpha1.RunPolicyStopped }), func(in *Input) { in.OpenStages = 0 })
 	assert.Equal(t, []string{"database-data"}, names[*corev1.PersistentVolumeClaim](Render(in)))
-	assert.Zero(t, *one[*appsv1.StatefulSet](t, Render(in), Database).Spec.Replicas)
+	assert.Zero(t, *one[*appsv1.StatefulSet](t, Render(in), stack.Database).Spec.Replicas)
 }
 
 // A directory of the node is that where it is allowed, and a claim of the same name where it is not.
@@ -133,7 +133,7 @@ func TestHostPaths(t *testing.T) {
 	assert.Equal(t, map[string]string{
 		"/app": "directory /srv/shop/code read-only", "/x": "claim backend-etc 1Gi",
 		"/beside": "claim backend-volume-3-2 1Gi", "/own": "claim backend-volume-3 1Gi",
-	}, volumesOf(t, in, Backend))
+	}, volumesOf(t, in, stack.Backend))
 	is, reason, message := VolumesProvisioned(&in.Environment.Spec, in.Settings.HostPaths)
 	assert.False(t, is)
 	assert.Equal(t, v1alpha1.ReasonHostPathNotAllowed, reason)
@@ -144,7 +144,7 @@ func TestHostPaths(t *testing.T) {
 	in = input(t, at())
 	assert.Equal(t, map[string]string{
 		"/x": "claim backend-etc 1Gi", "/beside": "claim backend-volume-3-2 1Gi", "/own": "claim backend-volume-3 1Gi",
-	}, volumesOf(t, in, Backend))
+	}, volumesOf(t, in, stack.Backend))
 	assert.NotContains(t, names[*corev1.PersistentVolumeClaim](Render(in)), "backend-code")
 	_, _, message = VolumesProvisioned(&in.Environment.Spec, nil)
 	assert.Contains(t, message, "; read-only directories are not mounted: backend /srv/shop/code (at /app)")
@@ -158,31 +158,12 @@ func TestHostPaths(t *testing.T) {
 		d.PersistentStorage = false
 		d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: "/var/lib/postgresql/data", HostPath: "/srv/pg"}}
 	}))
-	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "claim database-pg 10Gi"}, volumesOf(t, in, Database))
+	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "claim database-pg 10Gi"}, volumesOf(t, in, stack.Database))
 	in.Settings.HostPaths = []string{"/srv"}
 	for _, storage := range []string{"", "/srv/pg"} {
 		in.Environment.Spec.Stack.Database.StoragePath = storage
-		assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, Database))
+		assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, stack.Database))
 		assert.Empty(t, names[*corev1.PersistentVolumeClaim](Render(in)))
-	}
-}
-
-func TestAllows(t *testing.T) {
-	for _, c := range []struct {
-		allowed   []string
-		directory string
-		want      bool
-	}{
-		{nil, "/srv", false},
-		{[]string{"/srv"}, "/srv", true},
-		{[]string{"/srv/"}, "/srv/a//b", true},
-		{[]string{"/srv"}, "/srv2", false},
-		{[]string{"/srv/a"}, "/srv", false},
-		{[]string{"/srv"}, "/srv/../etc", false},
-		{[]string{"/x", "/"}, "/etc", true},
-		{[]string{"srv"}, "/srv", false},
-	} {
-		assert.Equal(t, c.want, Allows(c.allowed, c.directory), "%v %s", c.allowed, c.directory)
 	}
 }
 
@@ -191,7 +172,7 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		asked, got := 0, 0
-		for _, c := range Components(&in.Environment.Spec.Stack) {
+		for _, c := range stack.Components(&in.Environment.Spec.Stack) {
 			for _, v := range c.Container.Volumes {
 				if v.HostPath != "" {
 					asked++
@@ -202,22 +183,13 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 			for i := range template.Spec.Volumes {
 				if h := template.Spec.Volumes[i].HostPath; h != nil {
 					got++
-					assert.True(t, Allows(in.Settings.HostPaths, h.Path))
+					assert.True(t, stack.AllowsPath(in.Settings.HostPaths, h.Path))
 				}
 			}
 		}
 		claims, absent := refusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths)
 		assert.Equal(t, asked, got+len(claims)+len(absent))
 	})
-}
-
-// The claims of an environment are distinct, and long names are made short.
-func TestClaimOf(t *testing.T) {
-	assert.Equal(t, "database-data", claimOf(Database, "data"))
-	long := strings.Repeat("a", 52)
-	assert.Len(t, claimOf(long, "0123456789"), 63, "as it is")
-	assert.Regexp(t, `^a{52}-0{1}-[0-9a-f]{8}$`, claimOf(long, "0-"+strings.Repeat("b", 30)))
-	assert.NotEqual(t, claimOf(long, strings.Repeat("b", 39)+"1"), claimOf(long, strings.Repeat("b", 39)+"2"))
 }
 
 // Claims are of the class that is configured, else of the cluster's.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/stack"
 )
 
 func policy(p v1alpha1.EnvironmentRestartPolicy) func(*Input) {
@@ -31,7 +32,7 @@ func TestRestartPolicies(t *testing.T) {
 	for _, p := range []v1alpha1.EnvironmentRestartPolicy{"", v1alpha1.RestartAlways, v1alpha1.RestartUnlessStopped} {
 		list := Render(input(t, policy(p)))
 		assert.Empty(t, of[*batchv1.Job](list), p)
-		assert.Empty(t, one[*appsv1.Deployment](t, list, Backend).Spec.Template.Spec.RestartPolicy, "that of a Deployment is Always")
+		assert.Empty(t, one[*appsv1.Deployment](t, list, stack.Backend).Spec.Template.Spec.RestartPolicy, "that of a Deployment is Always")
 	}
 	for p, want := range map[v1alpha1.EnvironmentRestartPolicy]struct {
 		restart corev1.RestartPolicy
@@ -46,7 +47,7 @@ func TestRestartPolicies(t *testing.T) {
 		assert.Equal(t, want.tries, *j.Spec.BackoffLimit)
 		assert.Equal(t, []int32{1, 1}, []int32{*j.Spec.Parallelism, *j.Spec.Completions})
 		assert.False(t, *j.Spec.Suspend)
-		assert.NotContains(t, names[*appsv1.Deployment](Render(in)), Backend)
+		assert.NotContains(t, names[*appsv1.Deployment](Render(in)), stack.Backend)
 	}
 }
 
@@ -67,7 +68,7 @@ func TestTheNameOfAJob(t *testing.T) {
 	}
 	other := map[string]func(*Input){
 		"it is changed":         specOf(backend(func(c *v1alpha1.EnvironmentContainer) { c.Image = "node:24" })),
-		"it is restarted":       func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} },
+		"it is restarted":       func(in *Input) { in.Restarts = map[string]string{stack.Backend: "2026-01-01T00:00:00Z"} },
 		"its credentials are":   func(in *Input) { in.Credentials.Version = "19" },
 		"it is scaled":          func(in *Input) { in.Environment.Spec.Stack.Backend.Replicas = new(int32(2)) },
 		"it is to end well now": policy(v1alpha1.RestartOnFailure),
@@ -109,10 +110,10 @@ func TestRenderStopped(t *testing.T) {
 		force bool
 		want  map[string]int32
 	}{
-		"the frontend first":   {3, false, map[string]int32{Database: 1, "redis-cache": 1, Backend: 1, Frontend: 0}},
-		"then the backend":     {2, false, map[string]int32{Database: 1, "redis-cache": 1, Backend: 0, Frontend: 0}},
-		"the database at last": {0, false, map[string]int32{Database: 0, "redis-cache": 0, Backend: 0, Frontend: 0}},
-		"by force":             {3, true, map[string]int32{Database: 0, "redis-cache": 0, Backend: 0, Frontend: 0}},
+		"the frontend first":   {3, false, map[string]int32{stack.Database: 1, "redis-cache": 1, stack.Backend: 1, stack.Frontend: 0}},
+		"then the backend":     {2, false, map[string]int32{stack.Database: 1, "redis-cache": 1, stack.Backend: 0, stack.Frontend: 0}},
+		"the database at last": {0, false, map[string]int32{stack.Database: 0, "redis-cache": 0, stack.Backend: 0, stack.Frontend: 0}},
+		"by force":             {3, true, map[string]int32{stack.Database: 0, "redis-cache": 0, stack.Backend: 0, stack.Frontend: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, func(in *Input) {
@@ -123,7 +124,7 @@ func TestRenderStopped(t *testing.T) {
 			for _, d := range of[*appsv1.Deployment](list) {
 				got[d.Name] = *d.Spec.Replicas
 			}
-			got[Database] = *one[*appsv1.StatefulSet](t, list, Database).Spec.Replicas
+			got[stack.Database] = *one[*appsv1.StatefulSet](t, list, stack.Database).Spec.Replicas
 			assert.Equal(t, c.want, got)
 			running := Render(input(t))
 			assert.Len(t, list, len(running))
@@ -137,7 +138,7 @@ func TestRenderStopped(t *testing.T) {
 // A new pod is ready before an old one goes, but where there cannot be two.
 func TestStrategies(t *testing.T) {
 	strategy := func(change ...func(*Input)) appsv1.DeploymentStrategy {
-		return one[*appsv1.Deployment](t, Render(input(t, change...)), Backend).Spec.Strategy
+		return one[*appsv1.Deployment](t, Render(input(t, change...)), stack.Backend).Spec.Strategy
 	}
 	rolls := func(s appsv1.DeploymentStrategy) string {
 		return string(s.Type) + " " + s.RollingUpdate.MaxSurge.String() + " " + s.RollingUpdate.MaxUnavailable.String()

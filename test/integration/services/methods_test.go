@@ -21,6 +21,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/anyform"
@@ -130,7 +131,7 @@ func (s *scene) environments() []method {
 			return servicetest.Err(c.StartEnvironment(s.As(s.Editor), &schedulerv1.StartEnvironmentRequest{Id: id}))
 		}},
 		{name: "ScaleEnvironment", before: there, refusals: []codes.Code{codes.Aborted}, call: func(request string) error {
-			r := &schedulerv1.ScaleEnvironmentRequest{Id: id, Replicas: map[string]int32{internal.Backend: replicasOf(request)}}
+			r := &schedulerv1.ScaleEnvironmentRequest{Id: id, Replicas: map[string]int32{stack.Backend: replicasOf(request)}}
 			return servicetest.Err(c.ScaleEnvironment(s.As(s.Editor), r))
 		}, stored: func(t *testing.T) []string {
 			e := &v1alpha1.Environment{}

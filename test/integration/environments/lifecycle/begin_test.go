@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -60,7 +60,7 @@ func TestAnEnvironmentThatDisappearsWhileItBeginsLeavesNothing(t *testing.T) {
 				})
 				c := environments.New(environments.Options{
 					Client: api, Live: api, Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{},
-					OwnNamespaces: own, Prefix: "berth-", Ports: render.PortRange{First: 30000, Last: 30100},
+					OwnNamespaces: own, Prefix: "berth-", Ports: stack.PortRange{First: 30000, Last: 30100},
 					Tuning: environments.Tuning{History: 1},
 				})
 				for range 20 {

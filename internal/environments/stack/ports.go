@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package stack
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
-
-// PortKey is what there is one port of: of a container, or from outside.
-type PortKey struct {
-	Number   int32
-	Protocol v1alpha1.EnvironmentProtocol
-}
 
 // PortRange is where ports are allocated that no one requested by number, both ends included.
 type PortRange struct{ First, Last int32 }
@@ -84,7 +76,7 @@ type allocation struct {
 
 // number is what a port gets that no one requested by number, 0 if none is free.
 func (a *allocation) number(p *v1alpha1.AllocatedPort) int32 {
-	if n := had(a.before, p); n > 0 && n >= a.within.First && n <= a.within.Last && a.free(n, p.Protocol) {
+	if n := Allocated(a.before, p); n > 0 && n >= a.within.First && n <= a.within.Last && a.free(n, p.Protocol) {
 		return n
 	}
 	candidate := *p
@@ -103,27 +95,8 @@ func (a *allocation) free(n int32, protocol v1alpha1.EnvironmentProtocol) bool {
 	return !is && !a.own[k]
 }
 
-// requestedPorts are the ports from outside of a stack, in the order of the components. One that is not requested by number
-// has none.
-func requestedPorts(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
-	for _, c := range Components(stack) {
-		for i := range c.Container.Ports {
-			p := &c.Container.Ports[i]
-			out = append(out, v1alpha1.AllocatedPort{
-				Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p),
-			})
-		}
-	}
-	return out
-}
-
-// explicit are the ports with a hostPort.
-func explicit(stack *v1alpha1.ApplicationStack) []v1alpha1.AllocatedPort {
-	return slices.DeleteFunc(requestedPorts(stack), func(p v1alpha1.AllocatedPort) bool { return p.HostPort <= 0 })
-}
-
-// had is the port that was allocated for another one before, 0 if none was.
-func had(before []v1alpha1.AllocatedPort, p *v1alpha1.AllocatedPort) int32 {
+// Allocated is the port that was allocated for another one before, 0 if none was.
+func Allocated(before []v1alpha1.AllocatedPort, p *v1alpha1.AllocatedPort) int32 {
 	for _, b := range before {
 		if b.Component == p.Component && b.ContainerPort == p.ContainerPort && b.Protocol == p.Protocol {
 			return b.HostPort
@@ -142,20 +115,3 @@ func kept(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, a v
 		return slices.Contains(requestedPorts(stack), b)
 	})
 }
-
-// HostPorts returns the ports from outside that an environment has or requests by number.
-func HostPorts(e *v1alpha1.Environment) []v1alpha1.AllocatedPort {
-	all := map[PortKey]v1alpha1.AllocatedPort{}
-	for _, p := range append(slices.Clone(e.Status.Ports), explicit(&e.Spec.Stack)...) {
-		all[PortKey{p.HostPort, p.Protocol}] = p
-	}
-	return slices.SortedFunc(maps.Values(all), func(a, b v1alpha1.AllocatedPort) int {
-		return cmp.Or(cmp.Compare(a.HostPort, b.HostPort), cmp.Compare(a.Protocol, b.Protocol))
-	})
-}
-
-func protocolOf(p *v1alpha1.EnvironmentPort) v1alpha1.EnvironmentProtocol {
-	return cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)
-}
-
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

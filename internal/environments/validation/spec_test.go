@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package validation
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/generators"
 )
 
 // wrong is a change that makes a valid spec invalid: where, and a word of the message.
@@ -25,9 +25,9 @@ func refuses(t *testing.T, cases map[string]wrong) {
 	t.Helper()
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			spec := &complete().Spec
+			spec := &builders.CompleteEnvironment().Spec
 			c.change(spec)
-			all := Validate(spec)
+			all := Spec(spec)
 			require.Len(t, all, 1, "%v", all)
 			assert.Equal(t, c.field, all[0].Field)
 			assert.Contains(t, all[0].Error(), c.word)
@@ -184,21 +184,25 @@ func TestValidateAccepts(t *testing.T) {
 		"a check of nothing, explicitly": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := &complete().Spec
+			spec := &builders.CompleteEnvironment().Spec
 			change(spec)
-			assert.Empty(t, Validate(spec))
+			assert.Empty(t, Spec(spec))
 		})
 	}
 }
 
+func TestACompleteEnvironmentIsValid(t *testing.T) {
+	require.Empty(t, Spec(&builders.CompleteEnvironment().Spec))
+}
+
 // All errors are returned at once.
 func TestValidateReturnsAllErrors(t *testing.T) {
-	spec := &complete().Spec
+	spec := &builders.CompleteEnvironment().Spec
 	spec.Stack.Backend.Container.Image = ""
 	spec.Stack.Frontend.Container.Ports[0].ContainerPort = 0
-	spec.Stack.AdditionalServices[0].Container.Resources = sized("-1", "-1", "-1")
+	spec.Stack.AdditionalServices[0].Container.Resources = &v1alpha1.EnvironmentResources{CPU: "-1", Memory: "-1", Disk: "-1"}
 	var fields []string
-	for _, e := range Validate(spec) {
+	for _, e := range Spec(spec) {
 		fields = append(fields, e.Field)
 	}
 	assert.ElementsMatch(t, []string{
@@ -208,54 +212,81 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	}, fields)
 }
 
-// A spec of any JSON is refused by a field of it, or renders. Nothing panics.
-func FuzzSpec(f *testing.F) {
-	seed := func(spec *v1alpha1.EnvironmentSpec) {
-		f.Add(text(f, spec), Stages, string(v1alpha1.ExposureLoadBalancer))
+// Two services may have one name, which is an error by itself.
+func TestAnErrorHasTheIndexOfItsService(t *testing.T) {
+	spec := &builders.CompleteEnvironment().Spec
+	spec.Stack.AdditionalServices[0].Container.Ports[0].HostPort = 9000
+	spec.Stack.AdditionalServices = append(spec.Stack.AdditionalServices, *spec.Stack.AdditionalServices[0].DeepCopy())
+	var fields []string
+	for _, e := range Spec(spec) {
+		fields = append(fields, e.Field)
 	}
-	seed(&complete().Spec)
-	for _, s := range Stacks() {
-		seed(&v1alpha1.EnvironmentSpec{Stack: s.Stack})
-	}
-	f.Add(`{"stack":{"additionalServices":[{"name":"database","container":{"image":"x"}},{"name":"frontend"},{"name":"frontend"}]}}`, int32(0), "HostPort")
-	f.Add(`{"stack":{"database":{"container":{"image":"x","volumes":[{"mountPath":"/a"},{"name":"data","mountPath":"/b"},{"name":"volume-1","mountPath":"/c"}]}}}}`, int32(1), "NodePort")
-	f.Add(`{"stack":{"backend":{"container":{"image":"x","ports":[{"containerPort":-1,"protocol":"x"}],"healthCheck":{"command":[]}}},"frontend":{"container":{},"domains":["x"]}}}`, int32(2), "")
-	f.Fuzz(func(t *testing.T, content string, open int32, exposure string) {
-		var spec v1alpha1.EnvironmentSpec
-		if json.Unmarshal([]byte(content), &spec) != nil {
-			t.Skip()
-		}
-		for _, secret := range []string{thePassword, theKey} {
-			if strings.Contains(content, secret) {
-				t.Skip()
-			}
-		}
-		all := Validate(&spec)
-		in := &Input{
-			Environment: complete(), Namespace: "env-shop", Own: true, OpenStages: open,
-			Settings:    Settings{SchedulerName: "berth-scheduler", Exposure: v1alpha1.EnvironmentExposure(exposure), VolumeSize: "1Gi"},
-			Credentials: Credentials{Password: thePassword, APIKeys: map[string]string{"PAYMENT_KEY": theKey}},
-		}
-		in.Environment.Spec = spec
-		in.Ports, _ = AllocatePorts(&spec.Stack, nil, nil, PortRange{30000, 32767})
-		Render(in)
-		if len(all) == 0 {
-			wellRendered(t, in)
-		}
-		for _, e := range all {
-			assert.Regexp(t, `^spec\.`, e.Field)
-			assert.NotEqual(t, field.ErrorTypeInternal, e.Type)
-		}
-	})
+	assert.ElementsMatch(t, []string{
+		"spec.stack.additionalServices[1].name", "spec.stack.additionalServices[1].container.ports[0].hostPort",
+	}, fields)
 }
 
 // A spec is looked at, and not changed; its errors are the same each time.
 func TestValidateIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec := &v1alpha1.EnvironmentSpec{Stack: drawStack(t)}
+		spec := &v1alpha1.EnvironmentSpec{Stack: generators.Stack(t)}
 		before := spec.DeepCopy()
-		all := Validate(spec)
+		all := Spec(spec)
 		assert.Equal(t, before, spec)
-		assert.Equal(t, all, Validate(spec))
+		assert.Equal(t, all, Spec(spec))
 	})
+}
+
+// Every placement that is valid is one that the API server accepts, and no other.
+func TestPlacementIsValidated(t *testing.T) {
+	for value, ok := range map[string]bool{"": true, "eu-1a": true, "eu/1a": false, "-a": false} {
+		errs := validatePlacement(nil, &v1alpha1.EnvironmentPlacement{PreferredZone: value})
+		assert.Equal(t, ok, len(errs) == 0, "%q: %v", value, errs)
+	}
+	for value, ok := range map[v1alpha1.EnvironmentColocation]bool{"": true, "None": true, "SameZone": true, "samezone": false} {
+		errs := validatePlacement(nil, &v1alpha1.EnvironmentPlacement{Colocation: value})
+		assert.Equal(t, ok, len(errs) == 0, "%q: %v", value, errs)
+	}
+}
+
+// An environment may always expose less than configured, and more only where that is allowed.
+func TestAllowedExposures(t *testing.T) {
+	all := rapid.SampledFrom(v1alpha1.EnvironmentExposures)
+	rapid.Check(t, func(t *rapid.T) {
+		byDefault, others := all.Draw(t, "default"), rapid.SliceOfN(all, 0, 3).Draw(t, "allowed")
+		e := builders.CompleteEnvironment()
+		assert.Nil(t, Exposure(e, byDefault, others), "the default")
+		e.Spec.Network = &v1alpha1.EnvironmentNetwork{}
+		assert.Nil(t, Exposure(e, byDefault, others), "the default")
+		e.Spec.Network.Exposure = all.Draw(t, "set")
+		allowed := e.Spec.Network.Exposure == v1alpha1.ExposureNone || e.Spec.Network.Exposure == byDefault
+		for _, x := range others {
+			allowed = allowed || x == e.Spec.Network.Exposure
+		}
+		err := Exposure(e, byDefault, others)
+		assert.Equal(t, allowed, err == nil, "%v", err)
+		if err != nil {
+			assert.Contains(t, err.Error(), "spec.network.exposure: Unsupported value: \""+string(e.Spec.Network.Exposure)+"\"")
+		}
+	})
+}
+
+func TestValidateAutoscaling(t *testing.T) {
+	for field, change := range map[string]func(*v1alpha1.BackendComponent){
+		"autoscaling.minReplicas":         func(b *v1alpha1.BackendComponent) { b.Autoscaling.MinReplicas = new(int32(0)) },
+		"autoscaling.maxReplicas":         func(b *v1alpha1.BackendComponent) { b.Autoscaling.MinReplicas = new(int32(6)) },
+		"autoscaling.targetCPUPercent":    func(b *v1alpha1.BackendComponent) { b.Autoscaling.TargetCPUPercent = new(int32(101)) },
+		"autoscaling.targetMemoryPercent": func(b *v1alpha1.BackendComponent) { b.Autoscaling.TargetMemoryPercent = new(int32(0)) },
+		"resources.cpu":                   func(b *v1alpha1.BackendComponent) { b.Container.Resources = nil },
+		"resources.memory": func(b *v1alpha1.BackendComponent) {
+			b.Container.Resources, b.Autoscaling.TargetMemoryPercent = nil, new(int32(50))
+		},
+		"restart policy OnFailure": func(b *v1alpha1.BackendComponent) { b.Container.RestartPolicy = v1alpha1.RestartOnFailure },
+	} {
+		spec := builders.CompleteEnvironment().Spec.DeepCopy()
+		spec.Stack.Backend.Autoscaling = &v1alpha1.EnvironmentAutoscaling{MaxReplicas: 5}
+		require.Empty(t, Spec(spec))
+		change(spec.Stack.Backend)
+		require.ErrorContains(t, Spec(spec).ToAggregate(), field)
+	}
 }

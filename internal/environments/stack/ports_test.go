@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package stack
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/generators"
 )
 
 func portsOf(hosts ...int32) *v1alpha1.ApplicationStack {
@@ -87,13 +89,13 @@ func TestNoPortIsLeft(t *testing.T) {
 func TestAllocatedPortsAreDistinct(t *testing.T) {
 	r := PortRange{100, 130}
 	rapid.Check(t, func(t *rapid.T) {
-		first, second := drawSpec(t), drawSpec(t)
+		first, second := generators.Stack(t), generators.Stack(t)
 		taken := rapid.MapOfN(rapid.Custom(func(t *rapid.T) PortKey {
-			return PortKey{rapid.Int32Range(100, 115).Draw(t, "taken"), pick(t, "protocol", v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP)}
+			return PortKey{rapid.Int32Range(100, 115).Draw(t, "taken"), rapid.SampledFrom([]v1alpha1.EnvironmentProtocol{v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP}).Draw(t, "protocol")}
 		}), rapid.Just("other"), 0, 10).Draw(t, "taken")
 		// A port requested by number may be one of the range, and then one of the other's.
-		for _, s := range []*v1alpha1.EnvironmentSpec{first, second} {
-			for _, c := range Components(&s.Stack) {
+		for _, s := range []*v1alpha1.ApplicationStack{&first, &second} {
+			for _, c := range Components(s) {
 				for i := range c.Container.Ports {
 					if p := &c.Container.Ports[i]; p.HostPort > 0 {
 						p.HostPort = p.HostPort - 8000 + 105
@@ -102,33 +104,33 @@ func TestAllocatedPortsAreDistinct(t *testing.T) {
 			}
 		}
 		var before []v1alpha1.AllocatedPort
-		for round, spec := range []*v1alpha1.EnvironmentSpec{first, second, second} {
-			out, err := AllocatePorts(&spec.Stack, before, taken, r)
+		for round, s := range []*v1alpha1.ApplicationStack{&first, &second, &second} {
+			out, err := AllocatePorts(s, before, taken, r)
 			if held, is := errors.AsType[*PortTakenError](err); is {
 				assert.Equal(t, "other", held.Holder)
 				assert.Contains(t, taken, held.PortKey)
 				return
 			}
 			require.NoError(t, err)
-			checkPorts(t, spec, out, taken, r)
+			checkPorts(t, s, out, taken, r)
 			if round == 2 {
 				assert.Equal(t, before, out, "the same spec has the same ports")
 			}
 			if round == 1 {
-				checkKept(t, spec, before, out, taken, r)
+				checkKept(t, s, before, out, taken, r)
 			}
 			before = out
 		}
 	})
 }
 
-func checkPorts(t *rapid.T, spec *v1alpha1.EnvironmentSpec, out []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) {
+func checkPorts(t *rapid.T, s *v1alpha1.ApplicationStack, out []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) {
 	seen, n := map[PortKey]bool{}, 0
-	for _, c := range Components(&spec.Stack) {
+	for _, c := range Components(s) {
 		for i := range c.Container.Ports {
 			p, got := &c.Container.Ports[i], out[n]
 			n++
-			assert.Equal(t, v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: got.HostPort, Protocol: protocolOf(p)}, got, "in the order of the components")
+			assert.Equal(t, v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: got.HostPort, Protocol: ProtocolOf(p)}, got, "in the order of the components")
 			k := PortKey{got.HostPort, got.Protocol}
 			assert.NotContains(t, taken, k)
 			assert.NotContains(t, seen, k)
@@ -143,16 +145,16 @@ func checkPorts(t *rapid.T, spec *v1alpha1.EnvironmentSpec, out []v1alpha1.Alloc
 	assert.Len(t, out, n)
 }
 
-func checkKept(t *rapid.T, spec *v1alpha1.EnvironmentSpec, before, after []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) {
+func checkKept(t *rapid.T, s *v1alpha1.ApplicationStack, before, after []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) {
 	asked := map[PortKey]bool{}
-	for _, p := range explicit(&spec.Stack) {
+	for _, p := range explicit(s) {
 		asked[PortKey{p.HostPort, p.Protocol}] = true
 	}
 	for i := range after {
 		a := &after[i]
-		h := had(before, a)
+		h := Allocated(before, a)
 		k := PortKey{h, a.Protocol}
-		if c := find(Components(&spec.Stack), a.Component); h == 0 || h < r.First || h > r.Last || asked[k] || taken[k] != "" || byNumber(c, a) {
+		if c := Find(Components(s), a.Component); h == 0 || h < r.First || h > r.Last || asked[k] || taken[k] != "" || byNumber(c, a) {
 			continue
 		}
 		assert.Equal(t, h, a.HostPort, "what was given stays")
@@ -161,7 +163,7 @@ func checkKept(t *rapid.T, spec *v1alpha1.EnvironmentSpec, before, after []v1alp
 
 func byNumber(c *Component, a *v1alpha1.AllocatedPort) bool {
 	for i := range c.Container.Ports {
-		if p := &c.Container.Ports[i]; p.ContainerPort == a.ContainerPort && protocolOf(p) == a.Protocol {
+		if p := &c.Container.Ports[i]; p.ContainerPort == a.ContainerPort && ProtocolOf(p) == a.Protocol {
 			return p.HostPort > 0
 		}
 	}
@@ -170,7 +172,7 @@ func byNumber(c *Component, a *v1alpha1.AllocatedPort) bool {
 
 // An environment has what was allocated for it, and what it requests and has not got yet.
 func TestHostPorts(t *testing.T) {
-	e := complete()
+	e := builders.CompleteEnvironment()
 	e.Status.Ports = []v1alpha1.AllocatedPort{{Component: Backend, ContainerPort: 3000, HostPort: 30001, Protocol: v1alpha1.ProtocolTCP}}
 	assert.Equal(t, []v1alpha1.AllocatedPort{
 		{Component: Frontend, ContainerPort: 80, HostPort: 8080, Protocol: v1alpha1.ProtocolTCP},
