@@ -76,8 +76,9 @@ mkdir docs/reference
 	echo "# API"
 	echo
 	echo "<!-- make generate, from the types -->"
-	# The type of this kind has another name, after its package.
-	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' "$tmp/api.md"
+	# The type of this kind has another name, after its package. Aliases have no heading, and ]( in a pattern is no link.
+	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' \
+		-e 's/\[\(Node\)\?LabelValue\](#[a-z]*)/string/g' -e 's/\[ResourceCount\](#resourcecount)/integer/g' -e 's/\](\[/]\\([/g' "$tmp/api.md"
 } >docs/reference/api.md
 {
 	echo "# Services"
