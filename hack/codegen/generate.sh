@@ -93,3 +93,6 @@ mkdir docs/reference
 "$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
 	>docs/reference/berth-controller-config.schema.json
 go run ./hack/codegen/reference
+
+# The page of the chart, of its values.
+go run ./hack/codegen/chartvalues
