@@ -57,6 +57,13 @@ func TestTheChartHasTheMonitoringKit(t *testing.T) {
 	requireSame(t, kit, all)
 }
 
+func TestAlertsLinkToTheRunbooksOfACopy(t *testing.T) {
+	w := testenv.New(t)
+	out := string(template(w, namespace, "monitoring.rules=true", "monitoring.runbookURL=https://wiki.example/berth/monitoring.md"))
+	assert.Contains(t, out, "runbook_url: https://wiki.example/berth/monitoring.md#berthpodspending\n")
+	assert.NotContains(t, out, "runbook: ")
+}
+
 func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 	w := testenv.New(t)
 	out := string(template(w, "spot", "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true",
@@ -85,6 +92,7 @@ func TestTheChartRefusesUnknownValues(t *testing.T) {
 		"controller.extraArgs[0]=dry-run":  {"extraArgs"},
 		"scheduler.decisionsBindAddress=x": {"decisionsBindAddress"},
 		"monitoring.serviceMonitor=true":   {"serviceMonitor"},
+		"monitoring.runbookURL=docs":       {"runbookURL"},
 		"webhook.enabled=yes":              {"enabled", "boolean"},
 		"scheduler.serviceAccount.name=my": {"serviceAccount"},
 	} {
