@@ -61,13 +61,21 @@ func build(o options, program, platform string) (v1.Image, error) {
 		User:       nonroot,
 		Entrypoint: []string{"/" + program},
 		Env:        []string{"PATH=/", "SSL_CERT_FILE=/" + authorities},
-		Labels: map[string]string{
-			"org.opencontainers.image.title":    program,
-			"org.opencontainers.image.version":  o.tag,
-			"org.opencontainers.image.licenses": "Apache-2.0",
-		},
+		Labels:     labels(o, program),
 	}
 	return mutate.ConfigFile(image, file)
+}
+
+// labels are those of OCI for the program and where it is from.
+func labels(o options, program string) map[string]string {
+	all := map[string]string{"title": program, "version": o.tag, "licenses": "Apache-2.0", "revision": o.revision, "source": o.source}
+	labels := map[string]string{}
+	for key, value := range all {
+		if value != "" {
+			labels["org.opencontainers.image."+key] = value
+		}
+	}
+	return labels
 }
 
 // compile builds the program statically and returns it.
@@ -77,6 +85,9 @@ func compile(o options, program string, p *v1.Platform) ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	if o.programs != "" {
+		dir = filepath.Join(o.programs, p.OS+"_"+p.Architecture+p.Variant)
+	}
 	file := filepath.Join(dir, program)
 	// grpcnotrace: hack/cluster.BuildTags.
 	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w "+o.ldflags, "-o", file)
