@@ -83,6 +83,25 @@ images: ## Build the images into out/images, no container engine needed (REGISTR
 chart: ## Package the Helm chart into out/
 	$$(go run ./hack/cluster/cmd/berth-cluster path helm) package manifests/chart --destination out
 
+# Where the sources of a release are, for the labels of its images.
+SOURCE ?=
+RELEASE := out/release
+
+.PHONY: release
+release: ## Write a release to out/release: images, lists of modules, licences, chart, install.yaml, checksums (VERSION=v0.1.0 REGISTRY= SOURCE= PLATFORMS=)
+	@[[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]] || { echo "release: VERSION=$(VERSION): want a version such as v0.1.0" >&2; exit 1; }
+	@git diff --quiet HEAD || { echo "release: commit the changes of the working tree first: the images name the commit" >&2; exit 1; }
+	rm -rf $(RELEASE)
+	modfile=$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs); \
+	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/$(RELEASE)/images -layouts -programs $(CURDIR)/$(RELEASE)/programs \
+		-registry $(REGISTRY) -tag $(VERSION) -revision "$$(git rev-parse HEAD)" -source "$(SOURCE)" \
+		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' -gangs "$$modfile"
+	platforms=$(PLATFORMS); for platform in $${platforms//,/ }; do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(LDFLAGS)' -o $(RELEASE)/programs/$${platform/\//_}/ ./cmd/kubectl-berth; done
+	go run ./hack/release -out $(RELEASE) -version $(VERSION) -registry $(REGISTRY) \
+		-revision "$$(git rev-parse HEAD)" -date "$$(git show --no-patch --format=%cI HEAD)" \
+		-helm "$$(go run ./hack/cluster/cmd/berth-cluster path helm)" -kubectl "$$(go run ./hack/cluster/cmd/berth-cluster path kubectl)"
+
 .PHONY: generate
 generate: ## Generate code, CRDs, the chart's copies of manifests/ and install.yaml
 	hack/codegen/generate.sh
