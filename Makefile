@@ -103,7 +103,7 @@ release: ## Write a release to out/release: images, lists of modules, licences, 
 		-helm "$$(go run ./hack/cluster/cmd/berth-cluster path helm)" -kubectl "$$(go run ./hack/cluster/cmd/berth-cluster path kubectl)"
 
 .PHONY: generate
-generate: ## Generate code, CRDs, the chart's copies of manifests/ and install.yaml
+generate: ## Generate code, CRDs and the chart's copies of manifests/
 	hack/codegen/generate.sh
 
 .PHONY: clean

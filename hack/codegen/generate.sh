@@ -26,8 +26,7 @@ mkdir "$tmp/bin" "$tmp/crds"
 	k8s.io/code-generator/cmd/conversion-gen \
 	k8s.io/code-generator/cmd/deepcopy-gen \
 	k8s.io/code-generator/cmd/defaulter-gen \
-	sigs.k8s.io/controller-tools/cmd/controller-gen \
-	sigs.k8s.io/kustomize/kustomize/v5)
+	sigs.k8s.io/controller-tools/cmd/controller-gen)
 
 # Errors only: it warns that LabelValue and NodeLabelValue, both aliases of string, have comments of their own.
 "$tmp/bin/deepcopy-gen" --legacy_stderr_threshold_behavior=false --stderrthreshold=ERROR \
@@ -59,12 +58,6 @@ mkdir manifests/chart/files
 (cd manifests && find crds rbac scheduler controller webhook records environments console templates monitoring -type f \
 	! -name kustomization.yaml ! -name deployment.yaml ! -name namespace.yaml ! -path controller/config.yaml ! -path records/config.yaml ! -path environments/config.yaml ! -path console/config.yaml \
 	-exec cp --parents {} chart/files/ \;)
-
-{
-	echo "# SPDX-License-Identifier: Apache-2.0"
-	echo "# manifests/overlays/second-scheduler, rendered (make generate)."
-	"$tmp/bin/kustomize" build manifests/overlays/second-scheduler
-} >manifests/install.yaml
 
 # docs/reference: what the types, the reasons of events and the commands say of themselves.
 rm -rf docs/reference

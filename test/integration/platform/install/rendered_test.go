@@ -41,10 +41,6 @@ func TestTheChartAndTheOverlaysRenderTheSame(t *testing.T) {
 			requireSame(t, byKustomize, byHelm)
 		})
 	}
-	w.Run("install.yaml", func(t *testing.T, w *testenv.World) {
-		asFile := testenv.ReadFile(t, testenv.Path(rendered))
-		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, []byte(asFile)))
-	})
 }
 
 // The monitoring kit is no overlay: it goes beside each of them.
