@@ -72,19 +72,20 @@ REGISTRY ?= localhost
 PUSH ?=
 GANGS ?=
 PLATFORMS ?= linux/$(shell go env GOARCH)
+# Where the sources are. The labels of the images have it, and the commit.
+SOURCE ?=
+ORIGIN = -source "$(SOURCE)" -revision "$$(git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)"
 
 .PHONY: images
 images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1 GANGS=1)
 	modfile=$(if $(GANGS),$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs)); \
-	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) \
+	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) $(ORIGIN) \
 		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push) -gangs "$$modfile"
 
 .PHONY: chart
 chart: ## Package the Helm chart into out/
 	$$(go run ./hack/cluster/cmd/berth-cluster path helm) package manifests/chart --destination out
 
-# Where the sources of a release are, for the labels of its images.
-SOURCE ?=
 RELEASE := out/release
 
 .PHONY: release
@@ -94,7 +95,7 @@ release: ## Write a release to out/release: images, lists of modules, licences, 
 	rm -rf $(RELEASE)
 	modfile=$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs); \
 	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/$(RELEASE)/images -layouts -programs $(CURDIR)/$(RELEASE)/programs \
-		-registry $(REGISTRY) -tag $(VERSION) -revision "$$(git rev-parse HEAD)" -source "$(SOURCE)" \
+		-registry $(REGISTRY) -tag $(VERSION) $(ORIGIN) \
 		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' -gangs "$$modfile"
 	platforms=$(PLATFORMS); for platform in $${platforms//,/ }; do \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(LDFLAGS)' -o $(RELEASE)/programs/$${platform/\//_}/ ./cmd/kubectl-berth; done
