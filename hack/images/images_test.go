@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // repository is a folder that has programs of the names that Berth's have, and
@@ -177,6 +178,9 @@ func TestALayoutHasTheImagesWithTheirLabels(t *testing.T) {
 			}
 			image, err := index.Image(manifest.Manifests[i].Digest)
 			must(t, err)
+			if kind, err := image.MediaType(); err != nil || kind != types.OCIManifestSchema1 {
+				t.Errorf("the image is of type %s (%v)", kind, err)
+			}
 			config, err := image.ConfigFile()
 			must(t, err)
 			for key, want := range map[string]string{"revision": o.revision, "source": o.source, "version": "v1", "licenses": "Apache-2.0", "title": programs[0]} {
