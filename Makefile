@@ -72,19 +72,40 @@ REGISTRY ?= localhost
 PUSH ?=
 GANGS ?=
 PLATFORMS ?= linux/$(shell go env GOARCH)
+# Where the sources are. The labels of the images have it, and the commit.
+SOURCE ?=
+ORIGIN = -source "$(SOURCE)" -revision "$$(git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)"
 
 .PHONY: images
 images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1 GANGS=1)
 	modfile=$(if $(GANGS),$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs)); \
-	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) \
+	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) $(ORIGIN) \
 		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push) -gangs "$$modfile"
 
 .PHONY: chart
 chart: ## Package the Helm chart into out/
 	$$(go run ./hack/cluster/cmd/berth-cluster path helm) package manifests/chart --destination out
 
+RELEASE := out/release
+
+.PHONY: release
+release: ## Write a release to out/release: images, lists of modules, licences, chart, install.yaml, checksums (VERSION=v0.1.0 REGISTRY= SOURCE= PLATFORMS=)
+	@[[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]] || { echo "release: VERSION=$(VERSION): want a version such as v0.1.0" >&2; exit 1; }
+	@git diff --quiet HEAD || { echo "release: commit the changes of the working tree first: the images name the commit" >&2; exit 1; }
+	rm -rf $(RELEASE)
+	modfile=$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs); \
+	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/$(RELEASE)/images -layouts -programs $(CURDIR)/$(RELEASE)/programs \
+		-registry $(REGISTRY) -tag $(VERSION) $(ORIGIN) \
+		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' -gangs "$$modfile"
+	platforms=$(PLATFORMS); for platform in $${platforms//,/ }; do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(LDFLAGS)' -o $(RELEASE)/programs/$${platform/\//_}/ ./cmd/kubectl-berth; done
+	go run ./hack/cluster/cmd/berth-cluster pack $(RELEASE)
+	go run ./hack/release -out $(RELEASE) -version $(VERSION) -registry $(REGISTRY) \
+		-revision "$$(git rev-parse HEAD)" -date "$$(git show --no-patch --format=%cI HEAD)" \
+		-helm "$$(go run ./hack/cluster/cmd/berth-cluster path helm)" -kubectl "$$(go run ./hack/cluster/cmd/berth-cluster path kubectl)"
+
 .PHONY: generate
-generate: ## Generate code, CRDs, the chart's copies of manifests/ and install.yaml
+generate: ## Generate code, CRDs and the chart's copies of manifests/
 	hack/codegen/generate.sh
 
 .PHONY: clean

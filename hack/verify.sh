@@ -11,7 +11,7 @@ cd "$root"
 copy="$(mktemp -d)"
 trap 'rm -rf "$copy"' EXIT
 
-generated="apis manifests/crds manifests/chart/files manifests/install.yaml docs/reference docs/architecture.md docs/rebalancing.md docs/monitoring.md test/wire"
+generated="apis manifests/crds manifests/chart/files manifests/chart/README.md docs/reference docs/architecture.md docs/rebalancing.md docs/monitoring.md test/wire"
 cp -r --parents $generated go.mod go.sum "$copy"
 
 restore() {

@@ -48,7 +48,7 @@ raise() {
 	mods=$(git ls-files '*go.mod' | xargs grep -l "v0${from#v1}\$\|v0${from#v1} \|$from")
 	# Staging modules have the version with a major version of 0.
 	sed -i -E "s,(k8s\.io/[a-z-]+) v0${from#v1}( |$),\1 v0${to#v1}\2,; s,(k8s\.io/kubernetes) $from( |$),\1 $to\2," $mods
-	sed -i "s,$from,$to,g" hack/cluster/build.go .goreleaser.yaml docs/kubectl-berth.md
+	sed -i "s,$from,$to,g" hack/cluster/build.go docs/kubectl-berth.md
 	sed -i "s,| ${from#v} |,| ${to#v} |," docs/compatibility.md
 	for mod in $mods; do
 		(cd "$(dirname "$mod")" && GOWORK=off GOFLAGS=-mod=mod go mod tidy)

@@ -120,25 +120,33 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return path, nil
 	}
 	partial := path + ".partial"
+	found, err := unpackPrebuilt(out, filepath.Join(here, "..", ".."), filepath.Join("controlplane", key, name), partial)
+	if err == nil && !found {
+		err = build(ctx, out, name, module, src, partial)
+	}
+	if err != nil {
+		return "", err
+	}
+	return path, os.Rename(partial, path)
+}
+
+// build builds a command to a file.
+func build(ctx context.Context, out io.Writer, name, module string, src source, file string) error {
 	// Tags are given even if there are none: those of GOFLAGS are not for these builds.
-	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(src.version), "-o", partial}
+	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(src.version), "-o", file}
 	if len(src.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
-			return "", err
+			return err
 		}
 		defer os.RemoveAll(dir)
 		flag, err := editedModules(ctx, module, dir, src.edits)
 		if err != nil {
-			return "", fmt.Errorf("build %s: %w", name, err)
+			return fmt.Errorf("build %s: %w", name, err)
 		}
 		args = append(args, flag)
 	}
-	args = append(args, src.pkg)
-	if err := goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, args...); err != nil {
-		return "", err
-	}
-	return path, os.Rename(partial, path)
+	return goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
 }
 
 // newerGo lets the go command run the version of Go that a nested module requires, if it is newer than ours, whatever the

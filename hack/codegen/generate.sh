@@ -26,8 +26,7 @@ mkdir "$tmp/bin" "$tmp/crds"
 	k8s.io/code-generator/cmd/conversion-gen \
 	k8s.io/code-generator/cmd/deepcopy-gen \
 	k8s.io/code-generator/cmd/defaulter-gen \
-	sigs.k8s.io/controller-tools/cmd/controller-gen \
-	sigs.k8s.io/kustomize/kustomize/v5)
+	sigs.k8s.io/controller-tools/cmd/controller-gen)
 
 # Errors only: it warns that LabelValue and NodeLabelValue, both aliases of string, have comments of their own.
 "$tmp/bin/deepcopy-gen" --legacy_stderr_threshold_behavior=false --stderrthreshold=ERROR \
@@ -60,12 +59,6 @@ mkdir manifests/chart/files
 	! -name kustomization.yaml ! -name deployment.yaml ! -name namespace.yaml ! -path controller/config.yaml ! -path records/config.yaml ! -path environments/config.yaml ! -path console/config.yaml \
 	-exec cp --parents {} chart/files/ \;)
 
-{
-	echo "# SPDX-License-Identifier: Apache-2.0"
-	echo "# manifests/overlays/second-scheduler, rendered (make generate)."
-	"$tmp/bin/kustomize" build manifests/overlays/second-scheduler
-} >manifests/install.yaml
-
 # docs/reference: what the types, the reasons of events and the commands say of themselves.
 rm -rf docs/reference
 mkdir docs/reference
@@ -76,8 +69,9 @@ mkdir docs/reference
 	echo "# API"
 	echo
 	echo "<!-- make generate, from the types -->"
-	# The type of this kind has another name, after its package.
-	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' "$tmp/api.md"
+	# The type of this kind has another name, after its package. Aliases have no heading, and ]( in a pattern is no link.
+	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' \
+		-e 's/\[\(Node\)\?LabelValue\](#[a-z]*)/string/g' -e 's/\[ResourceCount\](#resourcecount)/integer/g' -e 's/\](\[/]\\([/g' "$tmp/api.md"
 } >docs/reference/api.md
 {
 	echo "# Services"
@@ -92,3 +86,6 @@ mkdir docs/reference
 "$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
 	>docs/reference/berth-controller-config.schema.json
 go run ./hack/codegen/reference
+
+# The page of the chart, of its values.
+go run ./hack/codegen/chartvalues

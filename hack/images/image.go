@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
@@ -47,7 +48,8 @@ func build(o options, program, platform string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, roots, code)
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(base, roots, code)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +63,21 @@ func build(o options, program, platform string) (v1.Image, error) {
 		User:       nonroot,
 		Entrypoint: []string{"/" + program},
 		Env:        []string{"PATH=/", "SSL_CERT_FILE=/" + authorities},
-		Labels: map[string]string{
-			"org.opencontainers.image.title":    program,
-			"org.opencontainers.image.version":  o.tag,
-			"org.opencontainers.image.licenses": "Apache-2.0",
-		},
+		Labels:     labels(o, program),
 	}
 	return mutate.ConfigFile(image, file)
+}
+
+// labels are those of OCI for the program and where it is from.
+func labels(o options, program string) map[string]string {
+	all := map[string]string{"title": program, "version": o.tag, "licenses": "Apache-2.0", "revision": o.revision, "source": o.source}
+	labels := map[string]string{}
+	for key, value := range all {
+		if value != "" {
+			labels["org.opencontainers.image."+key] = value
+		}
+	}
+	return labels
 }
 
 // compile builds the program statically and returns it.
@@ -77,6 +87,9 @@ func compile(o options, program string, p *v1.Platform) ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	if o.programs != "" {
+		dir = filepath.Join(o.programs, p.OS+"_"+p.Architecture+p.Variant)
+	}
 	file := filepath.Join(dir, program)
 	// grpcnotrace: hack/cluster.BuildTags.
 	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w "+o.ldflags, "-o", file)
@@ -117,7 +130,8 @@ func layer(file string, mode int64, content []byte) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
 }
 
 // webRoots are the authorities that Mozilla trusts without conditions, as PEM.

@@ -19,9 +19,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // repository is a folder that has programs of the names that Berth's have, and
@@ -147,6 +149,51 @@ func TestTheSameSourceGivesTheSameDigest(t *testing.T) {
 	}
 	if digests[0] != digests[1] {
 		t.Error(digests)
+	}
+}
+
+func TestALayoutHasTheImagesWithTheirLabels(t *testing.T) {
+	for _, platforms := range [][]string{{"linux/amd64"}, {"linux/amd64", "linux/arm64"}} {
+		o := some(t)
+		o.layouts, o.platforms, o.programs, o.revision, o.source = true, platforms, t.TempDir(), "4711", "https://git.example/berth"
+		must(t, run(o))
+		must(t, run(o)) // an old layout is replaced
+		dir := filepath.Join(o.out, programs[0])
+		index, err := layout.ImageIndexFromPath(dir)
+		must(t, err)
+		manifest, err := index.IndexManifest()
+		must(t, err)
+		if len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations[refName] != "v1" {
+			t.Fatalf("%s has %+v", dir, manifest.Manifests)
+		}
+		if len(platforms) > 1 {
+			index, err = index.ImageIndex(manifest.Manifests[0].Digest)
+			must(t, err)
+			manifest, err = index.IndexManifest()
+			must(t, err)
+		}
+		for i, platform := range platforms {
+			if got := manifest.Manifests[i].Platform.String(); got != platform {
+				t.Errorf("want %s, got %s", platform, got)
+			}
+			image, err := index.Image(manifest.Manifests[i].Digest)
+			must(t, err)
+			if kind, err := image.MediaType(); err != nil || kind != types.OCIManifestSchema1 {
+				t.Errorf("the image is of type %s (%v)", kind, err)
+			}
+			config, err := image.ConfigFile()
+			must(t, err)
+			for key, want := range map[string]string{"revision": o.revision, "source": o.source, "version": "v1", "licenses": "Apache-2.0", "title": programs[0]} {
+				if got := config.Config.Labels["org.opencontainers.image."+key]; got != want {
+					t.Errorf("label %s is %q, want %q", key, got, want)
+				}
+			}
+			kept, err := os.ReadFile(filepath.Join(o.programs, strings.ReplaceAll(platform, "/", "_"), programs[0]))
+			must(t, err)
+			if !slices.Equal(kept, files(t, image)[programs[0]]) {
+				t.Error("the program that is kept is not that of the image")
+			}
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -38,10 +39,17 @@ type options struct {
 	// registry is the first part of the images' names.
 	registry string
 	tag      string
-	// platforms are OS/ARCH. More than one is for pushing only: a tar file is of one.
+	// revision and source are the commit and the address of the repository, for the labels of the images; empty for no label.
+	revision string
+	source   string
+	// platforms are OS/ARCH. A tar file has one, an OCI layout and a registry may have several.
 	platforms []string
 	ldflags   string
 	push      bool
+	// layouts writes a folder in OCI's image layout for each image, in place of a tar file.
+	layouts bool
+	// programs is the folder for OS_ARCH/NAME: the programs of the images. Empty: they are not kept.
+	programs string
 	// gangs is the go.mod file that berth-scheduler-gangs is built with; empty for no image of it.
 	gangs string
 }
@@ -54,9 +62,13 @@ func main() {
 		"The `folder` for NAME.tar, which docker load, kind load image-archive and ctr images import take.")
 	flag.StringVar(&o.registry, "registry", "localhost", "The `registry` and, if any, the path in it: REGISTRY/berth-scheduler.")
 	flag.StringVar(&o.tag, "tag", "", "The images' `tag`.")
-	flag.StringVar(&platforms, "platform", "linux/amd64", "`OS/ARCH`; with -push several, separated by commas.")
+	flag.StringVar(&o.revision, "revision", "", "The `commit` that the images are built from, for their labels.")
+	flag.StringVar(&o.source, "source", "", "The `URL` of the repository, for the labels of the images.")
+	flag.StringVar(&platforms, "platform", "linux/amd64", "`OS/ARCH`; with -push or -layouts several, separated by commas.")
 	flag.StringVar(&o.ldflags, "ldflags", "", "`Flags` for the linker, in addition to -s -w.")
 	flag.BoolVar(&o.push, "push", false, "Push the images to the registry, as the user that docker login has left.")
+	flag.BoolVar(&o.layouts, "layouts", false, "Write folders NAME in OCI's image layout in place of NAME.tar.")
+	flag.StringVar(&o.programs, "programs", "", "Keep the programs of the images in this `folder`, as OS_ARCH/NAME.")
 	flag.StringVar(&o.gangs, "gangs", "",
 		"Build an image of berth-scheduler-gangs as well, with this go.mod `file`: berth-cluster modfile cmd/berth-scheduler-gangs.")
 	flag.Parse()
@@ -71,8 +83,8 @@ func run(o options) error {
 	if o.tag == "" {
 		return errors.New("-tag is required")
 	}
-	if len(o.platforms) > 1 && !o.push {
-		return fmt.Errorf("-platform %s: a tar file holds one platform; use -push", strings.Join(o.platforms, ","))
+	if len(o.platforms) > 1 && !o.push && !o.layouts {
+		return fmt.Errorf("-platform %s: a tar file holds one platform; use -push or -layouts", strings.Join(o.platforms, ","))
 	}
 	built := programs
 	if o.gangs != "" {
@@ -97,19 +109,68 @@ func run(o options) error {
 	return nil
 }
 
-// deliver pushes the images of the platforms under one name, or writes the only one to a file.
+// deliver writes the images of the platforms under one name: to a folder, to a registry, or the only one to a file.
 func deliver(o options, ref name.Tag, images map[string]v1.Image) error {
-	if !o.push {
-		image := images[o.platforms[0]]
-		if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if o.layouts {
+		if err := writeLayout(o, ref, images); err != nil {
 			return err
 		}
-		file := filepath.Join(o.out, filepath.Base(ref.RepositoryStr())+".tar")
-		if err := tarball.WriteToFile(file, ref, image); err != nil {
-			return err
-		}
-		return say(file, ref, image)
 	}
+	if o.push {
+		return push(o, ref, images)
+	}
+	if o.layouts {
+		return nil
+	}
+	image := images[o.platforms[0]]
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	file := filepath.Join(o.out, filepath.Base(ref.RepositoryStr())+".tar")
+	if err := tarball.WriteToFile(file, ref, image); err != nil {
+		return err
+	}
+	return say(file, ref, image)
+}
+
+// refName is the annotation of OCI for the name of an image in a layout.
+const refName = "org.opencontainers.image.ref.name"
+
+// writeLayout writes the images to a new folder in OCI's image layout: oras, skopeo, crane and ctr copy it to a registry.
+func writeLayout(o options, ref name.Tag, images map[string]v1.Image) error {
+	dir := filepath.Join(o.out, filepath.Base(ref.RepositoryStr()))
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	to, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	named := layout.WithAnnotations(map[string]string{refName: ref.TagStr()})
+	if len(o.platforms) > 1 {
+		index, err := indexOf(o, images)
+		if err != nil {
+			return err
+		}
+		if err := to.AppendIndex(index, named); err != nil {
+			return err
+		}
+		digest, err := index.Digest()
+		fmt.Printf("%s  %s  %s  %s\n", dir, ref, digest, strings.Join(o.platforms, ","))
+		return err
+	}
+	p, err := v1.ParsePlatform(o.platforms[0])
+	if err != nil {
+		return err
+	}
+	image := images[o.platforms[0]]
+	if err := to.AppendImage(image, named, layout.WithPlatform(*p)); err != nil {
+		return err
+	}
+	return say(dir, ref, image)
+}
+
+func push(o options, ref name.Tag, images map[string]v1.Image) error {
 	login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
 	if len(o.platforms) == 1 {
 		image := images[o.platforms[0]]
@@ -118,13 +179,9 @@ func deliver(o options, ref name.Tag, images map[string]v1.Image) error {
 		}
 		return say("pushed", ref, image)
 	}
-	var index v1.ImageIndex = empty.Index
-	for _, platform := range o.platforms {
-		p, err := v1.ParsePlatform(platform)
-		if err != nil {
-			return err
-		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: images[platform], Descriptor: v1.Descriptor{Platform: p}})
+	index, err := indexOf(o, images)
+	if err != nil {
+		return err
 	}
 	if err := remote.WriteIndex(ref, index, login); err != nil {
 		return err
@@ -132,6 +189,18 @@ func deliver(o options, ref name.Tag, images map[string]v1.Image) error {
 	digest, err := index.Digest()
 	fmt.Printf("pushed  %s  %s  %s\n", ref, digest, strings.Join(o.platforms, ","))
 	return err
+}
+
+func indexOf(o options, images map[string]v1.Image) (v1.ImageIndex, error) {
+	var index v1.ImageIndex = empty.Index
+	for _, platform := range o.platforms {
+		p, err := v1.ParsePlatform(platform)
+		if err != nil {
+			return nil, err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: images[platform], Descriptor: v1.Descriptor{Platform: p}})
+	}
+	return index, nil
 }
 
 func say(where string, ref name.Tag, image v1.Image) error {

@@ -85,19 +85,22 @@ func eventsPage(path string) (string, error) {
 func commandsPage() (string, error) {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n<!-- make generate, from --help -->\n\n" +
-		"`berth-scheduler` has the flags of [kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/) and no others.\n")
-	help, err := exec.Command("go", "run", "./cmd/berth-controller", "--help").Output()
-	if err != nil {
-		return "", fmt.Errorf("berth-controller --help: %w", err)
+		"`berth-scheduler` has the flags of [kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/), " +
+		"and `--decisions-bind-address` ([records of decisions](../scheduling-policies.md#why-is-the-pod-on-this-node)).\n")
+	for _, program := range []string{"berth-controller", "berth-console"} {
+		help, err := exec.Command("go", "run", "./cmd/"+program, "--help").Output()
+		if err != nil {
+			return "", fmt.Errorf("%s --help: %w", program, err)
+		}
+		section(&b, program, help)
 	}
-	section(&b, "berth-controller", help)
 	// A default is in the home directory of the user.
 	if err := os.Setenv("HOME", "/home/you"); err != nil {
 		return "", err
 	}
 	root := cli.New(genericiooptions.NewTestIOStreamsDiscard())
 	section(&b, "Global flags of kubectl berth", []byte(root.PersistentFlags().FlagUsages()))
-	err = addHelp(&b, root)
+	err := addHelp(&b, root)
 	return b.String(), err
 }
 

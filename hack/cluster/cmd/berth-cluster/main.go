@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command berth-cluster starts and stops a local cluster with Berth that stays: `make cluster-up`, `make cluster-down`. It also
-// builds the kubectl, the helm and the kind that the tests use, and the scheduler with the plugins of scheduler-plugins.
+// builds the kubectl, the helm and the kind that the tests use, and the scheduler with the plugins of scheduler-plugins, and packs
+// a prebuilt control plane.
 package main
 
 import (
@@ -26,8 +27,12 @@ const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [
        berth-cluster down
        berth-cluster path kubectl|helm|kind|berth-scheduler-gangs
        berth-cluster modfile FOLDER
+       berth-cluster pack FOLDER
        berth-cluster pool [--size N] COMMAND [ARGUMENT ...]
 `
+
+// programs are the commands about programs. They start no cluster.
+var programs = map[string]func(ctx context.Context, args []string, out io.Writer) error{"path": path, "modfile": modfile, "pack": pack}
 
 func main() {
 	log.SetLogger(klog.Background()) // else controller-runtime prints a stack after 30 seconds
@@ -44,11 +49,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("missing command\n%s", usage)
 	}
+	if command := programs[args[0]]; command != nil {
+		return command(ctx, args[1:], out)
+	}
 	switch args[0] {
-	case "path":
-		return path(ctx, args[1:], out)
-	case "modfile":
-		return modfile(ctx, args[1:], out)
 	case "help", "-h", "--help":
 		_, err := fmt.Fprint(out, usage)
 		return err
@@ -96,6 +100,19 @@ func modfile(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("modfile needs the folder of a module\n%s", usage)
 	}
 	return printOf(out, func(root string) (string, error) { return cluster.Modfile(ctx, root, args[0]) })
+}
+
+// pack writes the programs of a control plane to an archive, which make demo unpacks where it is in the repository.
+func pack(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) != 1 {
+		return fmt.Errorf("pack needs the folder of the archive\n%s", usage)
+	}
+	archive := filepath.Join(args[0], cluster.PrebuiltName())
+	if err := cluster.Pack(ctx, os.Stderr, archive); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, archive)
+	return err
 }
 
 // printOf prints a path that depends on the repository.

@@ -118,7 +118,7 @@ func TestCommandsRun(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
 	sh := newShell(w)
-	_, err := sh.run("kubectl apply --server-side -f manifests/install.yaml")
+	_, err := sh.run("kubectl kustomize manifests/overlays/second-scheduler >install.yaml; kubectl apply --server-side -f install.yaml")
 	require.NoError(t, err)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, objects))
 	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule"} {
@@ -129,7 +129,7 @@ func TestCommandsRun(t *testing.T) {
 			out, err := sh.run("kubectl --namespace berth-system get deployments,replicasets,pods --output wide; kubectl --namespace berth-system get events")
 			t.Logf("Berth: %s%v", out, err)
 		}
-		_, err := sh.run("kubectl delete namespace shop mcp-servers; kubectl delete -f manifests/install.yaml --ignore-not-found")
+		_, err := sh.run("kubectl delete namespace shop mcp-servers; kubectl delete -f install.yaml --ignore-not-found")
 		assert.NoError(t, err)
 	})
 

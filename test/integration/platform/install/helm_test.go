@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package install_test installs Berth as its users do, with the real helm and
-// kubectl on a real API server: the chart, the overlays and install.yaml have the
+// kubectl on a real API server: the chart and the overlays, also as one file, have the
 // same objects, are accepted, and what they grant is what the programs need.
 package install_test
 
@@ -34,7 +34,6 @@ import (
 const (
 	chart     = "manifests/chart"
 	overlays  = "manifests/overlays/"
-	rendered  = "manifests/install.yaml"
 	namespace = "berth-system"
 )
 
@@ -119,10 +118,11 @@ func TestTheChartsLife(t *testing.T) {
 	assert.True(t, apierrors.IsNotFound(err), "its rights are gone: %v", err)
 }
 
-// The installation of the README: one file, applied.
+// The installation with one file, which make release renders in the same way.
 func TestInstallYAML(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
+	rendered := testenv.WriteFile(t, "install.yaml", string(w.Tool("kubectl", "kustomize", overlays+"second-scheduler")))
 	w.Tool("kubectl", "apply", "--server-side", "-f", rendered)
 	t.Cleanup(func() {
 		_, err := w.TryTool("kubectl", "delete", "-f", rendered, "--wait", "--timeout=2m")

@@ -41,10 +41,6 @@ func TestTheChartAndTheOverlaysRenderTheSame(t *testing.T) {
 			requireSame(t, byKustomize, byHelm)
 		})
 	}
-	w.Run("install.yaml", func(t *testing.T, w *testenv.World) {
-		asFile := testenv.ReadFile(t, testenv.Path(rendered))
-		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, []byte(asFile)))
-	})
 }
 
 // The monitoring kit is no overlay: it goes beside each of them.
@@ -55,6 +51,13 @@ func TestTheChartHasTheMonitoringKit(t *testing.T) {
 	without := normalise(t, template(w, namespace))
 	maps.DeleteFunc(all, func(key string, _ map[string]any) bool { return without[key] != nil })
 	requireSame(t, kit, all)
+}
+
+func TestAlertsLinkToTheRunbooksOfACopy(t *testing.T) {
+	w := testenv.New(t)
+	out := string(template(w, namespace, "monitoring.rules=true", "monitoring.runbookURL=https://wiki.example/berth/monitoring.md"))
+	assert.Contains(t, out, "runbook_url: https://wiki.example/berth/monitoring.md#berthpodspending\n")
+	assert.NotContains(t, out, "runbook: ")
 }
 
 func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
@@ -85,6 +88,7 @@ func TestTheChartRefusesUnknownValues(t *testing.T) {
 		"controller.extraArgs[0]=dry-run":  {"extraArgs"},
 		"scheduler.decisionsBindAddress=x": {"decisionsBindAddress"},
 		"monitoring.serviceMonitor=true":   {"serviceMonitor"},
+		"monitoring.runbookURL=docs":       {"runbookURL"},
 		"webhook.enabled=yes":              {"enabled", "boolean"},
 		"scheduler.serviceAccount.name=my": {"serviceAccount"},
 	} {
