@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
 	kubeclient "berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/services/console"
 )
 

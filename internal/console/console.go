@@ -14,31 +14,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/overview"
-)
-
-// Reading is what a Source has read.
-type Reading struct {
-	Overview     *overview.Overview
-	Mixes        []*v1alpha1.CapacityMix
-	Limits       []*v1alpha1.ResourceLimit
-	Records      []*v1alpha1.DeploymentRecord
-	Environments []*v1alpha1.Environment
-	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
-	Problems, Unread []string
-}
-
-// Resources of lists in Reading.Unread.
-const (
-	LimitsResource       = "resourcelimits." + v1alpha1.GroupName
-	RecordsResource      = "deploymentrecords." + v1alpha1.GroupName
-	EnvironmentsResource = "environments." + v1alpha1.GroupName
+	"berth.dev/berth/internal/live"
 )
 
 // Source reads the cluster as the user of the pages may.
 type Source interface {
-	Read(ctx context.Context) (*Reading, error)
+	Read(ctx context.Context) (*live.Reading, error)
 }
 
 // Options configure a Console.

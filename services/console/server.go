@@ -25,8 +25,9 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/cli"
-	"berth.dev/berth/internal/cli/live"
 	pages "berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/environments/change"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/services/server"
 )
 
@@ -174,7 +175,7 @@ func (s *Server) pages(k key, settings *live.Settings, defaults []string) *pages
 		Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Log: slog.New(logr.ToSlogHandler(s.log)),
 	}
 	if !s.config.ReadOnly {
-		o.ClientOf, o.Environment = s.clientOf, live.EnvironmentChanger(time.Now)
+		o.ClientOf, o.Environment = s.clientOf, change.Run
 	}
 	return pages.New(o)
 }

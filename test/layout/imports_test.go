@@ -31,7 +31,7 @@ type edge struct{ from, to string }
 
 // withIO are the packages of internal that read or write, as docs/architecture.md names them. All others decide.
 var withIO = []string{
-	"internal/kube", "internal/cli", "internal/console", "internal/config/program",
+	"internal/kube", "internal/live", "internal/cli", "internal/console", "internal/config/program",
 	"internal/environments/backup", "internal/environments/change", "internal/environments/orphans",
 	"internal/mix/autoscaler", "internal/mix/simulation", "internal/policies/decision", "internal/records/prometheus",
 }

@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/config/buildinfo"
 	kubeclient "berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/live"
 )
 
 // Options are the global flags, the streams and the clients that all commands share.

@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/decision"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/live"
 )
 
 const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
@@ -193,7 +193,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 
 // environmentNotes name environments that no controller reconciles.
 func environmentNotes(list []Summary) []string {
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for i := range list {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}

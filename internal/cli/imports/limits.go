@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/limits/mcpimport"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutLimits = `Creates ResourceLimits from the ConfigMaps in which the MCP orchestrator stores its resource limits, in the format of its code as well as in

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/kube/kinds"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/records/oaasimport"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )

@@ -15,8 +15,8 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutHistory = `Shows what happened to a workload, the newest last: its moves with the free capacity that they were based on, why others were not made, and the

@@ -15,9 +15,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 func TestStatus(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
@@ -346,7 +346,7 @@ func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, 
 // notes name mixes whose controller is not there, and mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for _, m := range s.Mixes {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {

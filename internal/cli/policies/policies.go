@@ -19,8 +19,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
 )
@@ -94,7 +94,7 @@ func New(o *command.Options) *cobra.Command {
 // policiesOf describes policies, sorted by namespace and name.
 func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 	out := &Policies{Policies: make([]PolicyStatus, 0, len(list))}
-	reports := live.Reports{}
+	reports := command.Reports{}
 	live.SortByName(list)
 	for i := range list {
 		s := policyOf(registry.Compile(&list[i]))

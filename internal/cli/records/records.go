@@ -14,8 +14,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
@@ -122,7 +122,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 
 // recordNotes name records that no controller reconciles.
 func recordNotes(records []RecordStatus) []string {
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for i := range records {
 		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}

@@ -20,8 +20,8 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/render"
 )

@@ -18,8 +18,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/reservations"
 )
 
@@ -98,7 +98,7 @@ func New(o *command.Options) *cobra.Command {
 // reservationsOf describes Reservations, sorted by namespace and name.
 func reservationsOf(list []v1alpha1.Reservation) *Reservations {
 	out := &Reservations{Reservations: make([]ReservationStatus, 0, len(list))}
-	reports := live.Reports{}
+	reports := command.Reports{}
 	live.SortByName(list)
 	for i := range list {
 		s := reservationOf(reservations.Compile(&list[i]))

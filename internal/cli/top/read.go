@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 

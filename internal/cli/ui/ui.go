@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/environments/change"
 )
 
 const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the resource limits, the
@@ -113,7 +113,7 @@ func (f *flags) console(s *source) console.Options {
 	out := console.Options{Source: s, Plan: f.planner, Command: f.command, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
-		out.Environment = live.EnvironmentChanger(s.options.Now)
+		out.Environment = change.Run
 	}
 	return out
 }

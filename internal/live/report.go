@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/printers"
 )
 
 // ReportState is how recent the status of a mix is.
@@ -38,23 +37,6 @@ func Reported(observed, generation int64) ReportState {
 		return ReportStale
 	}
 	return ReportCurrent
-}
-
-// Reports are the names of objects by the state of their controller's reports.
-type Reports map[ReportState][]string
-
-// Add adds an object.
-func (r Reports) Add(name string, state ReportState) { r[state] = append(r[state], name) }
-
-// Notes name those whose status is not current, and state what follows.
-func (r Reports) Notes(so string) (out []string) {
-	if absent := r[ReportAbsent]; len(absent) > 0 {
-		out = append(out, "no status in "+printers.Listed(absent)+": "+so)
-	}
-	if stale := r[ReportStale]; len(stale) > 0 {
-		out = append(out, "the status is older than the spec in "+printers.Listed(stale)+": "+so)
-	}
-	return out
 }
 
 // SortByName sorts objects by namespace and name.
