@@ -107,7 +107,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verb := form.Get("verb")
-	if !slices.Contains(environmentVerbs, verb) && (environmentCommands[verb] == nil || c.command == nil) {
+	if !slices.Contains(environmentVerbs, verb) && (environmentForms[verb] == nil || c.reports == nil) {
 		http.Error(w, fmt.Sprintf("verb is %q: the pages have no such form", inert(verb)), http.StatusBadRequest)
 		return
 	}
@@ -134,16 +134,16 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 // changed returns an environment after a change, and what the change did if that is not its state.
 func (c *Console) changed(r *http.Request, k client.Client, e *v1alpha1.Environment, verb string, form url.Values,
 ) (did string, after *v1alpha1.Environment, err error) {
-	args := environmentCommands[verb]
-	if args == nil {
+	read := environmentForms[verb]
+	if read == nil {
 		after, err = c.change(r.Context(), k, e, verb)
 		return "", after, err
 	}
-	line, err := args(e, form)
+	do, err := read(client.ObjectKeyFromObject(e), form)
 	if err != nil {
 		return "", nil, err
 	}
-	if did, err = c.run(r, append(line, "--namespace", e.Namespace)...); err != nil {
+	if did, err = c.run(r, do); err != nil {
 		return "", nil, err
 	}
 	after = &v1alpha1.Environment{}

@@ -5,7 +5,6 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -97,10 +96,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
 			return p, nil
 		},
-		Command: func(_ context.Context, out io.Writer, _ ...string) error {
-			_, _ = io.WriteString(out, hostileText)
-			return errors.New(hostileText)
-		},
+		Reports: &fakeReports{text: hostileText, err: errors.New(hostileText)},
 	})
 	s := &state{Reading: r, failure: hostileText, writable: true, plans: true, reports: true, rows: &sync.Map{}}
 	for _, path := range []string{

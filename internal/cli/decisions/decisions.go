@@ -30,6 +30,9 @@ type Flags struct {
 	address string
 }
 
+// Last are the flags by which the last record is shown.
+func Last() *Flags { return &Flags{Scores: true, attempts: 1} }
+
 // Add adds the flags to a command.
 func (f *Flags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()

@@ -141,7 +141,15 @@ func NewExplain(o *command.Options) *cobra.Command {
 			if err := scores.Validate(cmd); err != nil {
 				return err
 			}
-			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"), scores)
+			namespace, err := o.Namespace()
+			if err != nil {
+				return err
+			}
+			e, err := Explain(cmd.Context(), o, client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "pod/")}, scores)
+			if err != nil {
+				return err
+			}
+			return e.Show(o)
 		},
 	}
 	scores.Add(cmd)
@@ -149,48 +157,40 @@ func NewExplain(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-func explain(ctx context.Context, o *command.Options, name string, scores *decisions.Flags) error {
-	namespace, err := o.Namespace()
+// Explain returns why a pod is on its node, with the records of its attempts if they are requested.
+func Explain(ctx context.Context, o *command.Options, key client.ObjectKey, scores *decisions.Flags) (*Explanation, error) {
+	c, cluster, err := o.Load(ctx, key.Namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, cluster, err := o.Load(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	pod := cluster.Pod(namespace, name)
+	pod := cluster.Pod(key.Namespace, key.Name)
 	if pod == nil {
 		if cluster.Missing("pods") {
-			return fmt.Errorf("cannot list pods in namespace %s", namespace)
+			return nil, fmt.Errorf("cannot list pods in namespace %s", key.Namespace)
 		}
-		return apierrors.NewNotFound(corev1.Resource("pods"), name)
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
 	}
 	already := len(cluster.Problems)
-	if err := cluster.LoadLimits(ctx, c, namespace); err != nil {
-		return err
+	if err := cluster.LoadLimits(ctx, c, key.Namespace); err != nil {
+		return nil, err
 	}
 	for _, p := range cluster.Problems[already:] {
 		o.Warn("%s", p)
 	}
-	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.Now()}
+	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(key.Namespace, key.Name), now: o.Now()}
 	e.room = func() (plan.Room, func(), error) { return takeSnapshot(ctx, o, cluster) }
 	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
 		o.Warn("cannot read the events of the pod: %v", err)
 	}
 	out, err := e.explain(ctx)
-	if err != nil {
-		return err
+	if err == nil && scores.Scores {
+		out.Decisions, err = scores.Read(ctx, o, c, cluster, pod)
 	}
-	if scores.Scores {
-		if out.Decisions, err = scores.Read(ctx, o, c, cluster, pod); err != nil {
-			return err
-		}
-	}
-	return out.show(o)
+	return out, err
 }
 
-// show prints the explanation in the requested format.
-func (e *Explanation) show(o *command.Options) error {
+// Show prints the explanation in the requested format.
+func (e *Explanation) Show(o *command.Options) error {
 	if done, err := o.Print(e); done {
 		return err
 	}

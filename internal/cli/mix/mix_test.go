@@ -45,7 +45,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return showNodes(o, nodesOf(c, unknown)) })
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return nodesOf(c, unknown).Show(o) })
 	}
 }
 

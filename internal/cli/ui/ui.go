@@ -52,15 +52,15 @@ type flags struct {
 	noBrowser bool
 	readOnly  bool
 	planner   console.Planner
-	command   console.Command
+	reports   console.Reports
 	interval  time.Duration
 	// open opens a URL in the browser.
 	open func(url string) error
 }
 
-// New returns the command ui, whose pages show the plans of a planner, and what commands print.
-func New(o *command.Options, planner console.Planner, run console.Command) *cobra.Command {
-	f := &flags{open: browser.OpenURL, planner: planner, command: run}
+// New returns the command ui, whose pages show the plans of a planner, and reports.
+func New(o *command.Options, planner console.Planner, reports console.Reports) *cobra.Command {
+	f := &flags{open: browser.OpenURL, planner: planner, reports: reports}
 	cmd := &cobra.Command{
 		Use:     "ui",
 		Short:   "Show mixes, limits, records and environments in the browser",
@@ -110,7 +110,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 }
 
 func (f *flags) console(s *source) console.Options {
-	out := console.Options{Source: s, Plan: f.planner, Command: f.command, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
+	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
 		out.Environment = change.Run
