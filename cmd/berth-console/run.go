@@ -57,9 +57,9 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	s, err := console.New(console.Options{
 		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings,
 		Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
-			return reports.Reports{Connect: func(ctx context.Context) (*rest.Config, reports.Installation, error) {
+			return reports.Reports{Connect: func(ctx context.Context) (*rest.Config, live.Installation, error) {
 				user, err := configOf(ctx)
-				return user, reports.Installation{SystemNamespace: namespace, SchedulerConfig: c.SchedulerConfig}, err
+				return user, live.Installation{SystemNamespace: namespace, SchedulerConfig: c.SchedulerConfig}, err
 			}}
 		},
 	})

@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/cli/reservations"
 	"berth.dev/berth/internal/cli/top"
 	"berth.dev/berth/internal/cli/ui"
+	"berth.dev/berth/internal/live"
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
@@ -41,9 +42,9 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 
 // reportsOf are the reports of the console, with the clients and the global flags of a command.
 func reportsOf(o *command.Options) reports.Reports {
-	return reports.Reports{Connect: func(context.Context) (*rest.Config, reports.Installation, error) {
+	return reports.Reports{Connect: func(context.Context) (*rest.Config, live.Installation, error) {
 		config, err := o.RestConfig()
-		return config, reports.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}, err
+		return config, live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}, err
 	}}
 }
 

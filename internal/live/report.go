@@ -12,33 +12,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ReportState is how recent the status of a mix is.
-type ReportState string
-
-// The states of a report.
-const (
-	ReportCurrent ReportState = "Current"
-	ReportStale   ReportState = "Stale"
-	ReportAbsent  ReportState = "Absent"
-)
-
-// ReportOf returns how recent the status of a mix is.
-func ReportOf(m *v1alpha1.CapacityMix) ReportState {
-	return Reported(m.Status.ObservedGeneration, m.Generation)
-}
-
-// Reported returns whether a status about a generation is current. A generation
-// of 0 is that of an object that no API server made.
-func Reported(observed, generation int64) ReportState {
-	switch {
-	case observed == 0:
-		return ReportAbsent
-	case observed < generation:
-		return ReportStale
-	}
-	return ReportCurrent
-}
-
 // SortByName sorts objects by namespace and name.
 func SortByName[T any, P interface {
 	*T

@@ -92,6 +92,11 @@ var rules = map[string]rule{
 		why:     "what two groups share is in command, live or printers; the root and the reports of the console call all",
 		refuses: []edge{{module + "internal/cli/doctor", module + "internal/cli/environments"}},
 	},
+	"services and pages import no command line": {
+		from: ours("services", "internal/console", "internal/live"), to: ours("internal/cli"),
+		why:     "a server runs no command: it calls functions, which its main provides",
+		refuses: []edge{{module + "services/console", module + "internal/cli"}, {module + "internal/live", module + "internal/cli/printers"}},
+	},
 	"clitest is imported by tests only": {
 		from: ours(""), to: ours("internal/cli/clitest"),
 		why:     "it is for tests",

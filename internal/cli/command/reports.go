@@ -3,22 +3,49 @@
 package command
 
 import (
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 )
 
+// ReportState is how recent the status of a mix is.
+type ReportState string
+
+// The states of a report.
+const (
+	ReportCurrent ReportState = "Current"
+	ReportStale   ReportState = "Stale"
+	ReportAbsent  ReportState = "Absent"
+)
+
+// ReportOf returns how recent the status of a mix is.
+func ReportOf(m *v1alpha1.CapacityMix) ReportState {
+	return Reported(m.Status.ObservedGeneration, m.Generation)
+}
+
+// Reported returns whether a status about a generation is current. A generation
+// of 0 is that of an object that no API server made.
+func Reported(observed, generation int64) ReportState {
+	switch {
+	case observed == 0:
+		return ReportAbsent
+	case observed < generation:
+		return ReportStale
+	}
+	return ReportCurrent
+}
+
 // Reports are the names of objects by the state of their controller's reports.
-type Reports map[live.ReportState][]string
+type Reports map[ReportState][]string
 
 // Add adds an object.
-func (r Reports) Add(name string, state live.ReportState) { r[state] = append(r[state], name) }
+func (r Reports) Add(name string, state ReportState) { r[state] = append(r[state], name) }
 
 // Notes name those whose status is not current, and state what follows.
 func (r Reports) Notes(so string) (out []string) {
-	if absent := r[live.ReportAbsent]; len(absent) > 0 {
+	if absent := r[ReportAbsent]; len(absent) > 0 {
 		out = append(out, "no status in "+printers.Listed(absent)+": "+so)
 	}
-	if stale := r[live.ReportStale]; len(stale) > 0 {
+	if stale := r[ReportStale]; len(stale) > 0 {
 		out = append(out, "the status is older than the spec in "+printers.Listed(stale)+": "+so)
 	}
 	return out

@@ -131,7 +131,8 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	p.settings, p.settingsErr = o.Settings(cmd.Context(), p.client)
+	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client)
 	return p, nil
 }
 

@@ -68,11 +68,11 @@ type Summary struct {
 	Ready     string             `json:"ready,omitempty"`
 	RunPolicy v1alpha1.RunPolicy `json:"runPolicy"`
 	// RunsIn is the namespace of its pods.
-	RunsIn     string            `json:"runsIn,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Revision   int64             `json:"revision,omitempty"`
-	Controller live.ReportState  `json:"controller"`
-	Created    metav1.Time       `json:"created"`
+	RunsIn     string              `json:"runsIn,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"`
+	Revision   int64               `json:"revision,omitempty"`
+	Controller command.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
 }
 
 // New returns the command env.
@@ -180,7 +180,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
 			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
-		Controller: live.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+		Controller: command.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
 	for key, value := range e.Spec.Labels {
 		if s.Labels == nil {

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
+	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
@@ -123,7 +124,7 @@ type MoveFacts struct {
 	// Node has free capacity for the replacement.
 	Node string `json:"node,omitempty"`
 	// Controller is whether its last report is current, "" where it makes none.
-	Controller live.ReportState `json:"controller,omitempty"`
+	Controller command.ReportState `json:"controller,omitempty"`
 }
 
 // NewExplain returns the command explain.
@@ -159,7 +160,7 @@ func NewExplain(o *command.Options) *cobra.Command {
 
 // Explain returns why a pod is on its node, with the records of its attempts if they are requested.
 func Explain(ctx context.Context, o *command.Options, key client.ObjectKey, scores *decisions.Flags) (*Explanation, error) {
-	c, cluster, err := o.Load(ctx, key.Namespace)
+	c, cluster, err := load(ctx, o, key.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func Explain(ctx context.Context, o *command.Options, key client.ObjectKey, scor
 	}
 	out, err := e.explain(ctx)
 	if err == nil && scores.Scores {
-		out.Decisions, err = scores.Read(ctx, o, c, cluster, pod)
+		out.Decisions, err = scores.Read(ctx, o, c, client.ObjectKey(cluster.Profile.Lease), pod, cluster.Berths(pod.Spec.SchedulerName))
 	}
 	return out, err
 }
@@ -213,7 +214,7 @@ func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster
 	for _, skipped := range cluster.Profile.Skipped {
 		o.Warn("free capacity is evaluated without %s, which only the scheduler can query", skipped)
 	}
-	return plan.NewReplayed(snapshot, cluster), snapshot.Close, nil
+	return newReplayed(snapshot, cluster), snapshot.Close, nil
 }
 
 // borrowedEvent is the last event that reports that a pod borrowed, nil if there is none any more.
@@ -227,7 +228,7 @@ func borrowedEvent(ctx context.Context, c client.Client, pod *corev1.Pod) (*core
 	}
 	var last *corev1.Event
 	for i := range list.Items {
-		if e := &list.Items[i]; last == nil || live.EventTime(e).After(live.EventTime(last).Time) {
+		if e := &list.Items[i]; last == nil || history.EventTime(e).After(history.EventTime(last).Time) {
 			last = e
 		}
 	}

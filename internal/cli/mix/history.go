@@ -68,7 +68,7 @@ func ReadHistory(ctx context.Context, o *command.Options, word string, workload 
 	if err != nil {
 		return nil, fmt.Errorf("KIND is %q: %w", word, err)
 	}
-	c, cluster, err := o.Load(ctx, namespace)
+	c, cluster, err := load(ctx, o, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func planned(t *testing.T, s *clitest.Shop, room plan.Room, wanted ...*wantedMix
 	for _, w := range wanted {
 		mixes = append(mixes, w.mix)
 	}
-	result, err := plan.Change(context.Background(), c, mixes, room, clitest.Now)
+	result, err := change(context.Background(), c, mixes, room, clitest.Now)
 	require.NoError(t, err)
 	return planOf(was, c, wanted, result)
 }

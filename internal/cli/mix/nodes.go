@@ -82,7 +82,7 @@ func NewNodes(o *command.Options) *cobra.Command {
 
 // ReadNodes returns the type of each node, or only the nodes of unknown type.
 func ReadNodes(ctx context.Context, o *command.Options, unknown bool) (*Nodes, error) {
-	_, cluster, err := o.Load(ctx, "")
+	_, cluster, err := load(ctx, o, "")
 	if err != nil {
 		return nil, err
 	}

@@ -22,18 +22,13 @@ import (
 	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 )
-
-// Installation is one of Berth.
-type Installation struct {
-	// SystemNamespace is the namespace of Berth, and SchedulerConfig a file of its scheduler, or "" for what is installed.
-	SystemNamespace, SchedulerConfig string
-}
 
 // Reports implements console.Reports.
 type Reports struct {
 	// Connect returns the configuration of clients of the user of a request, and the installation.
-	Connect func(ctx context.Context) (*rest.Config, Installation, error)
+	Connect func(ctx context.Context) (*rest.Config, live.Installation, error)
 }
 
 var _ console.Reports = Reports{}

@@ -31,7 +31,8 @@ func newSource(o *command.Options) (*source, error) {
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
 func (s *source) Read(ctx context.Context) (*live.Reading, error) {
-	settings, err := s.options.Settings(ctx, s.client)
+	i := live.Installation{SystemNamespace: s.options.SystemNamespace, SchedulerConfig: s.options.SchedulerConfig}
+	settings, err := i.Settings(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
