@@ -8,14 +8,16 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/reports"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
 	kubeclient "berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/services/console"
 )
 
@@ -54,7 +56,12 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	}
 	s, err := console.New(console.Options{
 		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings,
-		SchedulerConfig: c.SchedulerConfig, Log: log,
+		Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
+			return reports.Reports{Connect: func(ctx context.Context) (*rest.Config, live.Installation, error) {
+				user, err := configOf(ctx)
+				return user, live.Installation{SystemNamespace: namespace, SchedulerConfig: c.SchedulerConfig}, err
+			}}
+		},
 	})
 	if err != nil {
 		return err

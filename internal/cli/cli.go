@@ -5,9 +5,6 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,10 +23,11 @@ import (
 	"berth.dev/berth/internal/cli/policies"
 	"berth.dev/berth/internal/cli/proxy"
 	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/internal/cli/reports"
 	"berth.dev/berth/internal/cli/reservations"
 	"berth.dev/berth/internal/cli/top"
 	"berth.dev/berth/internal/cli/ui"
-	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
@@ -42,50 +40,12 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	return root(streams, genericclioptions.NewConfigFlags(true))
 }
 
-// Installation is what the global flags of a command name of an installation of Berth.
-type Installation struct {
-	// SystemNamespace is the namespace of Berth, and SchedulerConfig a file of its scheduler, or "" for what is installed.
-	SystemNamespace, SchedulerConfig string
-}
-
-// Run runs a command with the configuration of its clients, which reads no kubeconfig. Warnings are written to out too.
-func (i Installation) Run(ctx context.Context, config *rest.Config, out io.Writer, args ...string) error {
-	cmd := root(streamsTo(out), flagsOf(config))
-	cmd.SetArgs(append(args, "--system-namespace", i.SystemNamespace, "--scheduler-config", i.SchedulerConfig))
-	return cmd.ExecuteContext(ctx)
-}
-
-// Plan makes a plan with the configuration of its clients.
-func (i Installation) Plan(ctx context.Context, config *rest.Config, q console.Question) (*console.Plan, error) {
-	o := &command.Options{
-		IOStreams: streamsTo(io.Discard), Now: time.Now, Flags: flagsOf(config),
-		SystemNamespace: i.SystemNamespace, SchedulerConfig: i.SchedulerConfig,
-	}
-	o.Flags.Namespace = &q.Namespace
-	return mix.Planner(o)(ctx, q)
-}
-
-func streamsTo(out io.Writer) genericiooptions.IOStreams {
-	return genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}
-}
-
-// flagsOf are the flags of a command whose clients have a configuration.
-func flagsOf(config *rest.Config) *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.KubeConfig, flags.APIServer = new(os.DevNull), &config.Host
-	flags.WrapConfigFn = func(*rest.Config) *rest.Config { return rest.CopyConfig(config) }
-	return flags
-}
-
-// runner runs the commands of the console as this one runs: with its clients and global flags.
-func runner(o *command.Options) console.Command {
-	return func(ctx context.Context, out io.Writer, args ...string) error {
+// reportsOf are the reports of the console, with the clients and the global flags of a command.
+func reportsOf(o *command.Options) reports.Reports {
+	return reports.Reports{Connect: func(context.Context) (*rest.Config, live.Installation, error) {
 		config, err := o.RestConfig()
-		if err != nil {
-			return err
-		}
-		return Installation{o.SystemNamespace, o.SchedulerConfig}.Run(ctx, config, out, args...)
-	}
+		return config, live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}, err
+	}}
 }
 
 func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {
@@ -110,7 +70,7 @@ func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFla
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
-		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, mix.Planner(o), runner(o)),
+		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)),
 		top.New(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root

@@ -14,31 +14,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/overview"
-)
-
-// Reading is what a Source has read.
-type Reading struct {
-	Overview     *overview.Overview
-	Mixes        []*v1alpha1.CapacityMix
-	Limits       []*v1alpha1.ResourceLimit
-	Records      []*v1alpha1.DeploymentRecord
-	Environments []*v1alpha1.Environment
-	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
-	Problems, Unread []string
-}
-
-// Resources of lists in Reading.Unread.
-const (
-	LimitsResource       = "resourcelimits." + v1alpha1.GroupName
-	RecordsResource      = "deploymentrecords." + v1alpha1.GroupName
-	EnvironmentsResource = "environments." + v1alpha1.GroupName
+	"berth.dev/berth/internal/live"
 )
 
 // Source reads the cluster as the user of the pages may.
 type Source interface {
-	Read(ctx context.Context) (*Reading, error)
+	Read(ctx context.Context) (*live.Reading, error)
 }
 
 // Options configure a Console.
@@ -51,8 +32,8 @@ type Options struct {
 	ClientOf func(*http.Request) (client.Client, error)
 	// Plan answers what another mix would do; nil if the pages do not.
 	Plan Planner
-	// Command runs a command of kubectl berth; nil if the pages have no texts of commands.
-	Command Command
+	// Reports are the texts about objects; nil if the pages have none.
+	Reports Reports
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
 	// Log gets what users cannot see.
@@ -68,10 +49,10 @@ type Console struct {
 	clientOf func(*http.Request) (client.Client, error)
 	change   ChangeEnvironment
 	planner  Planner
-	command  Command
-	// planning are the turns of plans, commands those of commands, and following those of logs that are followed.
-	planning, commands, following *turns
-	handler                       http.Handler
+	reports  Reports
+	// planning are the turns of plans, reading those of reports, and following those of logs that are followed.
+	planning, reading, following *turns
+	handler                      http.Handler
 }
 
 // New returns a Console.
@@ -81,10 +62,10 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		command: o.Command, planning: newTurns(1, 1), commands: newTurns(commandsAtATime, commandsPerUser),
+		reports: o.Reports, planning: newTurns(1, 1), reading: newTurns(reportsAtATime, reportsPerUser),
 		following: newTurns(mostFollowers, followersPerUser),
 	}
-	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Command != nil
+	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Reports != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/live"
 )
 
 // environmentVerbs are what a user can do with an environment, in the order of the buttons.
@@ -44,8 +45,8 @@ type componentView struct {
 
 var environmentList = listOf[*v1alpha1.Environment]{
 	id: "environments", title: "Environments", kind: "Environment",
-	noun: "environment", resource: EnvironmentsResource,
-	of:   func(r *Reading) []*v1alpha1.Environment { return r.Environments },
+	noun: "environment", resource: live.EnvironmentsResource,
+	of:   func(r *live.Reading) []*v1alpha1.Environment { return r.Environments },
 	view: func(e *v1alpha1.Environment) any { return environmentOf(e) },
 }
 
@@ -106,7 +107,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verb := form.Get("verb")
-	if !slices.Contains(environmentVerbs, verb) && (environmentCommands[verb] == nil || c.command == nil) {
+	if !slices.Contains(environmentVerbs, verb) && (environmentForms[verb] == nil || c.reports == nil) {
 		http.Error(w, fmt.Sprintf("verb is %q: the pages have no such form", inert(verb)), http.StatusBadRequest)
 		return
 	}
@@ -122,7 +123,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	c.hub.wrote(sessionOf(r), func(r *Reading) { r.Environments = append(without(r.Environments, after), after) })
+	c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Environments = append(without(r.Environments, after), after) })
 	if did == "" {
 		http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther) //nolint:gosec // a path of the console
 		return
@@ -133,16 +134,16 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 // changed returns an environment after a change, and what the change did if that is not its state.
 func (c *Console) changed(r *http.Request, k client.Client, e *v1alpha1.Environment, verb string, form url.Values,
 ) (did string, after *v1alpha1.Environment, err error) {
-	args := environmentCommands[verb]
-	if args == nil {
+	read := environmentForms[verb]
+	if read == nil {
 		after, err = c.change(r.Context(), k, e, verb)
 		return "", after, err
 	}
-	line, err := args(e, form)
+	do, err := read(client.ObjectKeyFromObject(e), form)
 	if err != nil {
 		return "", nil, err
 	}
-	if did, err = c.run(r, append(line, "--namespace", e.Namespace)...); err != nil {
+	if did, err = c.run(r, do); err != nil {
 		return "", nil, err
 	}
 	after = &v1alpha1.Environment{}

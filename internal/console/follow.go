@@ -14,7 +14,7 @@ const mostFollowers, followersPerUser = 16, 4
 // follow sends the lines of a log as server-sent events, until the page is closed.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 	found, err := reportOf("environments", []string{r.PathValue("namespace"), r.PathValue("name"), "logs"}, r.URL.Query())
-	if err != nil || c.command == nil {
+	if err != nil || c.reports == nil {
 		http.Error(w, "there is no such log", http.StatusNotFound)
 		return
 	}
@@ -28,7 +28,7 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 	if err := lines.events.send([]byte(": follows\n\n")); err != nil {
 		return
 	}
-	if err := c.command(r.Context(), lines, append(found.args, "--follow")...); err != nil && r.Context().Err() == nil {
+	if err := found.environment.logs(true)(r.Context(), c.reports, lines); err != nil && r.Context().Err() == nil {
 		_ = lines.send("problem", inert(err.Error()))
 		return
 	}

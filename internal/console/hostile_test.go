@@ -5,7 +5,6 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -80,7 +80,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	w := &o.Workloads[0]
 	w.Namespace, w.Name, w.Kind, w.Revision, w.ID = "team", "web", "Deployment", "", ""
 	w.Source, w.Slots[0].Pod = "capacitymix/web", "web-1"
-	r := &Reading{
+	r := &live.Reading{
 		Overview: o, Mixes: []*v1alpha1.CapacityMix{hostile(&v1alpha1.CapacityMix{})}, Limits: []*v1alpha1.ResourceLimit{hostile(&v1alpha1.ResourceLimit{})},
 		Records: []*v1alpha1.DeploymentRecord{hostile(&v1alpha1.DeploymentRecord{})}, Environments: []*v1alpha1.Environment{hostile(&v1alpha1.Environment{})},
 		Problems: []string{hostileText},
@@ -96,10 +96,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
 			return p, nil
 		},
-		Command: func(_ context.Context, out io.Writer, _ ...string) error {
-			_, _ = io.WriteString(out, hostileText)
-			return errors.New(hostileText)
-		},
+		Reports: &fakeReports{text: hostileText, err: errors.New(hostileText)},
 	})
 	s := &state{Reading: r, failure: hostileText, writable: true, plans: true, reports: true, rows: &sync.Map{}}
 	for _, path := range []string{
@@ -157,7 +154,7 @@ func requireOwnAttributes(t *testing.T, path string, n *html.Node) {
 
 // oneReading is a Source of one reading.
 type oneReading struct {
-	r *Reading
+	r *live.Reading
 }
 
-func (r oneReading) Read(context.Context) (*Reading, error) { return r.r, nil }
+func (r oneReading) Read(context.Context) (*live.Reading, error) { return r.r, nil }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/live"
 )
 
 func limit(namespace, name string) *v1alpha1.ResourceLimit {
@@ -30,7 +31,7 @@ func show(t *testing.T, path string, limits ...*v1alpha1.ResourceLimit) (status 
 	_, c := start(t, overviewOf())
 	at, err := url.Parse(path)
 	require.NoError(t, err)
-	p, err := pageOf(at, &state{Reading: &Reading{Overview: overviewOf(), Limits: limits}, rows: &sync.Map{}})
+	p, err := pageOf(at, &state{Reading: &live.Reading{Overview: overviewOf(), Limits: limits}, rows: &sync.Map{}})
 	if err != nil {
 		return http.StatusNotFound, err.Error()
 	}

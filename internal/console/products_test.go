@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/live"
 )
 
 func environment() *v1alpha1.Environment {
@@ -65,7 +66,7 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 	t.Helper()
 	at, err := url.Parse(path)
 	require.NoError(t, err)
-	reading := &Reading{Overview: overviewOf(), Records: []*v1alpha1.DeploymentRecord{r}, Environments: []*v1alpha1.Environment{e}}
+	reading := &live.Reading{Overview: overviewOf(), Records: []*v1alpha1.DeploymentRecord{r}, Environments: []*v1alpha1.Environment{e}}
 	p, err := pageOf(at, &state{Reading: reading, rows: &sync.Map{}})
 	require.NoError(t, err)
 	page := ""
@@ -77,12 +78,12 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 
 func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 	of := map[string]struct{ noun, resource string }{
-		"/limits": {"resource limit", LimitsResource}, "/records": {"deployment record", RecordsResource},
-		"/environments": {"environment", EnvironmentsResource},
+		"/limits": {"resource limit", live.LimitsResource}, "/records": {"deployment record", live.RecordsResource},
+		"/environments": {"environment", live.EnvironmentsResource},
 	}
 	for path, list := range of {
 		shown := func(unread ...string) string {
-			p, err := pageOf(&url.URL{Path: path}, &state{Reading: &Reading{Overview: overviewOf(), Unread: unread}, rows: &sync.Map{}})
+			p, err := pageOf(&url.URL{Path: path}, &state{Reading: &live.Reading{Overview: overviewOf(), Unread: unread}, rows: &sync.Map{}})
 			require.NoError(t, err)
 			page := ""
 			for _, part := range p.parts {
@@ -97,7 +98,7 @@ func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 		assert.NotContains(t, page, "0 "+list.noun)
 	}
 	// The limits of another namespace could not be listed.
-	assert.Equal(t, "2 resource limits and those that could not be listed", limitList.count(2, &Reading{Unread: []string{LimitsResource}}))
+	assert.Equal(t, "2 resource limits and those that could not be listed", limitList.count(2, &live.Reading{Unread: []string{live.LimitsResource}}))
 }
 
 func TestRecordsAndEnvironmentsAreShown(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/live"
 )
 
 // recordView is a DeploymentRecord as it is shown. All texts are inert.
@@ -34,8 +35,8 @@ type recommendationView struct{ Component, Dimension, Target, Basis, Confidence 
 
 var recordList = listOf[*v1alpha1.DeploymentRecord]{
 	id: "records", title: "Records", kind: "DeploymentRecord",
-	noun: "deployment record", resource: RecordsResource,
-	of:   func(r *Reading) []*v1alpha1.DeploymentRecord { return r.Records },
+	noun: "deployment record", resource: live.RecordsResource,
+	of:   func(r *live.Reading) []*v1alpha1.DeploymentRecord { return r.Records },
 	view: func(r *v1alpha1.DeploymentRecord) any { return recordOf(r) },
 }
 

@@ -9,40 +9,66 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"berth.dev/berth/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"berth.dev/berth/internal/mix/overview"
 )
 
 const (
-	// commandTimeout bounds a command. commandsAtATime is the number of commands that run at once, commandsPerUser that of a user.
-	commandTimeout  = time.Minute
-	commandsAtATime = 4
-	commandsPerUser = 2
-	// maxReport bounds what a command prints, in bytes, and maxLine a line of it.
+	// reportTimeout bounds a report. reportsAtATime is the number of reports that are read at once, reportsPerUser that of a user.
+	reportTimeout  = time.Minute
+	reportsAtATime = 4
+	reportsPerUser = 2
+	// maxReport bounds the text of a report, in bytes, and maxLine a line of it.
 	maxReport = 1 << 20
 	maxLine   = 4 << 10
 	// tailLines is the number of lines of a log.
 	tailLines = 200
 )
 
-// Command runs a command of kubectl berth with the rights of the user of the request that the context is of, and writes what the command
-// prints to out.
-type Command func(ctx context.Context, out io.Writer, args ...string) error
+// Reports read texts about objects with the rights of the user of the request that a context is of, and write them to out. Those about
+// environments also change what their names say.
+type Reports interface {
+	// Explain is why a pod is on its node, with scores also how the scheduler decided.
+	Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error
+	// History is what happened to a workload of a kind, and RecordHistory to a DeploymentRecord.
+	History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error
+	RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error
+	// Nodes are the types of all nodes.
+	Nodes(ctx context.Context, out io.Writer) error
+	EnvironmentReports
+}
 
-// objectName is what names of Kubernetes objects look like. None is taken for a flag.
-var objectName = regexp.MustCompile(`^[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
+// EnvironmentReports are those about environments.
+type EnvironmentReports interface {
+	// Logs are the last lines of each log, of a component or with "" of all. With follow, it writes further lines until the context ends.
+	Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error
+	Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error
+	// Rollback returns to a revision, and writes what changes. A preview changes nothing.
+	Rollback(ctx context.Context, out io.Writer, environment client.ObjectKey, revision int32, preview bool) error
+	Scale(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, replicas int32) error
+	// Backups are those of the database, and BackUp creates one.
+	Backups(ctx context.Context, out io.Writer, environment client.ObjectKey) error
+	BackUp(ctx context.Context, out io.Writer, environment client.ObjectKey) error
+}
 
-// report is a text about an object, which a command prints.
+// write calls one of the Reports.
+type write func(ctx context.Context, reports Reports, out io.Writer) error
+
+// isName reports whether a part of a path can be the name of an object. Names of kinds have capital letters, too.
+func isName(part string) bool { return len(validation.IsDNS1123Subdomain(strings.ToLower(part))) == 0 }
+
+// report is a text about an object.
 type report struct {
-	// title is a sentence of the object, and args the command with its arguments.
+	// title is a sentence of the object.
 	title string
-	args  []string
+	write write
 	// namespace is that of the object, and back its page.
 	namespace, back string
 	// pod is set for the page of a pod, and environment for the reports of an environment.
@@ -68,26 +94,44 @@ var objectParts = map[string]int{"nodes": 0, "pods": 2, "records": 2, "environme
 var reports = map[string]func(r *report, object []string, q url.Values) error{
 	"pods/": func(r *report, object []string, _ url.Values) error {
 		r.pod = object[1]
-		return r.of("Pod ", object[1], "explain", object[1])
+		return r.of("Pod "+object[1], explain(keyOf(object), false))
 	},
 	"pods/scores": func(r *report, object []string, _ url.Values) error {
-		return r.of("Scores of ", object[1], "explain", object[1], "--scores")
+		return r.of("Scores of "+object[1], explain(keyOf(object), true))
 	},
 	"workloads/history": func(r *report, object []string, _ url.Values) error {
-		return r.of("History of ", object[2], "history", object[1]+"/"+object[2])
+		workload := client.ObjectKey{Namespace: object[0], Name: object[2]}
+		return r.of("History of "+object[2], func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.History(ctx, out, object[1], workload)
+		})
 	},
 	"nodes/list": func(r *report, _ []string, _ url.Values) error {
-		return r.of("All nodes", "", "nodes")
+		return r.of("All nodes", func(ctx context.Context, reports Reports, out io.Writer) error { return reports.Nodes(ctx, out) })
 	},
 	"records/history": func(r *report, object []string, _ url.Values) error {
-		return r.of("History of ", object[1], "records", "history", object[1])
+		return r.of("History of "+object[1], func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.RecordHistory(ctx, out, keyOf(object))
+		})
 	},
 	"environments/logs":    logsOf,
 	"environments/history": revisionsOf,
 	"environments/backups": func(r *report, object []string, _ url.Values) error {
 		r.environment = &environmentReport{What: "backups", Namespace: object[0], Name: object[1]}
-		return r.of("Backups of ", object[1], "env", "database-backups", object[1])
+		return r.of("Backups of "+object[1], func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.Backups(ctx, out, keyOf(object))
+		})
 	},
+}
+
+func explain(pod client.ObjectKey, scores bool) write {
+	return func(ctx context.Context, reports Reports, out io.Writer) error {
+		return reports.Explain(ctx, out, pod, scores)
+	}
+}
+
+// keyOf is the key of an object of a namespace.
+func keyOf(object []string) client.ObjectKey {
+	return client.ObjectKey{Namespace: object[0], Name: object[1]}
 }
 
 // reportOf is the report at a path, of which the first part is the kind.
@@ -97,7 +141,7 @@ func reportOf(kind string, path []string, q url.Values) (*report, error) {
 		return nil, errNoPage
 	}
 	for _, part := range path {
-		if !objectName.MatchString(part) {
+		if !isName(part) {
 			return nil, errNoPage
 		}
 	}
@@ -111,28 +155,33 @@ func reportOf(kind string, path []string, q url.Values) (*report, error) {
 	}
 	if n > 0 {
 		r.namespace = path[0]
-		r.args = append(r.args, "--namespace", r.namespace)
 	}
 	return r, nil
 }
 
-// of sets the title, which ends with a name, and the command.
-func (r *report) of(title, name string, args ...string) error {
-	r.title, r.args = title+name, args
+// of sets the title and what writes the text.
+func (r *report) of(title string, w write) error {
+	r.title, r.write = title, w
 	return nil
 }
 
 func logsOf(r *report, object []string, q url.Values) error {
 	e := &environmentReport{What: "logs", Namespace: object[0], Name: object[1], Component: q.Get("component")}
 	r.environment = e
-	args := []string{"env", "logs", e.Name, "--tail", strconv.Itoa(tailLines)}
-	if e.Component != "" {
-		if !objectName.MatchString(e.Component) {
-			return fmt.Errorf("component is %q: it must be the name of a component", inert(e.Component))
-		}
-		args = append(args, "--component", e.Component)
+	if e.Component != "" && !isName(e.Component) {
+		return fmt.Errorf("component is %q: it must be the name of a component", inert(e.Component))
 	}
-	return r.of("Logs of ", e.Name, args...)
+	return r.of("Logs of "+e.Name, e.logs(false))
+}
+
+func (e *environmentReport) logs(follow bool) write {
+	return func(ctx context.Context, reports Reports, out io.Writer) error {
+		return reports.Logs(ctx, out, e.key(), e.Component, tailLines, follow)
+	}
+}
+
+func (e *environmentReport) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: e.Namespace, Name: e.Name}
 }
 
 // revisionsOf lists the revisions, or shows what the rollback to one would change.
@@ -140,14 +189,22 @@ func revisionsOf(r *report, object []string, q url.Values) error {
 	e := &environmentReport{What: "history", Namespace: object[0], Name: object[1], Revision: q.Get("revision")}
 	r.environment = e
 	if e.Revision == "" {
-		return r.of("Revisions of ", e.Name, "env", "history", e.Name, "--output", "wide")
+		return r.of("Revisions of "+e.Name, func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.Revisions(ctx, out, e.key())
+		})
 	}
 	revision, err := number("revision", e.Revision)
 	if err != nil {
 		return err
 	}
 	e.Revision = strconv.Itoa(int(revision))
-	return r.of("Revision "+e.Revision+" of ", e.Name, "env", "rollback", e.Name, "--to-revision", e.Revision, "--dry-run=client")
+	return r.of("Revision "+e.Revision+" of "+e.Name, rollback(e.key(), revision, true))
+}
+
+func rollback(environment client.ObjectKey, revision int32, preview bool) write {
+	return func(ctx context.Context, reports Reports, out io.Writer) error {
+		return reports.Rollback(ctx, out, environment, revision, preview)
+	}
 }
 
 // reportView is what the template of a report gets.
@@ -227,7 +284,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		found, err = reportOf(path[0], path[1:], r.URL.Query())
 	}
-	if err == nil && c.command == nil {
+	if err == nil && c.reports == nil {
 		err = errNoPage
 	}
 	if err != nil {
@@ -238,7 +295,7 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
-	text, err := c.run(r, found.args...)
+	text, err := c.run(r, found.write)
 	status := http.StatusOK
 	if err != nil && !errors.Is(err, errTooLong) {
 		status = http.StatusUnprocessableEntity
@@ -246,17 +303,17 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 	c.write(w, r, status, found.page(s, text, err), r.URL)
 }
 
-// run returns what a command prints, line by line inert.
-func (c *Console) run(r *http.Request, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+// run returns what a report writes, line by line inert.
+func (c *Console) run(r *http.Request, w write) (string, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), reportTimeout)
 	defer cancel()
-	done, err := c.commands.take(ctx, userOf(r), "other requests")
+	done, err := c.reading.take(ctx, userOf(r), "other requests")
 	if err != nil {
 		return "", err
 	}
 	defer done()
 	out := &bounded{}
-	err = c.command(ctx, out, args...)
+	err = w(ctx, c.reports, out)
 	if out.full {
 		err = errTooLong
 	}
@@ -288,21 +345,25 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return room, nil
 }
 
-// environmentCommands are the commands that change an environment by the fields of a form.
-var environmentCommands = map[string]func(e *v1alpha1.Environment, form url.Values) ([]string, error){
-	"scale": func(e *v1alpha1.Environment, form url.Values) ([]string, error) {
+// environmentForms are what changes an environment by the fields of a form.
+var environmentForms = map[string]func(environment client.ObjectKey, form url.Values) (write, error){
+	"scale": func(environment client.ObjectKey, form url.Values) (write, error) {
 		component := form.Get("component")
-		if !objectName.MatchString(component) {
+		if !isName(component) {
 			return nil, fmt.Errorf("component is %q: it must be the name of a component", inert(component))
 		}
 		replicas, err := number("replicas", form.Get("replicas"))
-		return []string{"env", "scale", e.Name, component + "=" + strconv.Itoa(int(replicas))}, err
+		return func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.Scale(ctx, out, environment, component, replicas)
+		}, err
 	},
-	"rollback": func(e *v1alpha1.Environment, form url.Values) ([]string, error) {
+	"rollback": func(environment client.ObjectKey, form url.Values) (write, error) {
 		revision, err := number("revision", form.Get("revision"))
-		return []string{"env", "rollback", e.Name, "--to-revision", strconv.Itoa(int(revision))}, err
+		return rollback(environment, revision, false), err
 	},
-	"backup": func(e *v1alpha1.Environment, _ url.Values) ([]string, error) {
-		return []string{"env", "backup-database", e.Name}, nil
+	"backup": func(environment client.ObjectKey, _ url.Values) (write, error) {
+		return func(ctx context.Context, reports Reports, out io.Writer) error {
+			return reports.BackUp(ctx, out, environment)
+		}, nil
 	},
 }

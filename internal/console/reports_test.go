@@ -24,38 +24,82 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// commands records the commands that pages run, and answers each with a text or an error.
-type commands struct {
+// fakeReports records the reports that pages read, and answers each with a text or an error, after what wait waits for.
+type fakeReports struct {
 	mu   sync.Mutex
-	ran  []string
+	read []string
 	text string
 	err  error
+	wait func(ctx context.Context)
 }
 
-func (c *commands) run(_ context.Context, out io.Writer, args ...string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ran = append(c.ran, strings.Join(args, " "))
-	if _, err := io.WriteString(out, c.text); err != nil {
+func (f *fakeReports) answer(ctx context.Context, out io.Writer, report string, of ...any) error {
+	if f.wait != nil {
+		f.wait(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read = append(f.read, strings.TrimSpace(report+" "+strings.TrimSpace(fmt.Sprintln(of...))))
+	if _, err := io.WriteString(out, f.text); err != nil {
 		return err
 	}
-	return c.err
+	return f.err
 }
 
-func (c *commands) last() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ran) == 0 {
+func (f *fakeReports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
+	return f.answer(ctx, out, "explain", pod, scores)
+}
+
+func (f *fakeReports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
+	return f.answer(ctx, out, "history", kind, workload)
+}
+
+func (f *fakeReports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
+	return f.answer(ctx, out, "records history", record)
+}
+
+func (f *fakeReports) Nodes(ctx context.Context, out io.Writer) error {
+	return f.answer(ctx, out, "nodes")
+}
+
+func (f *fakeReports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
+	return f.answer(ctx, out, "logs", environment, component, lines, follow)
+}
+
+func (f *fakeReports) Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	return f.answer(ctx, out, "revisions", environment)
+}
+
+func (f *fakeReports) Rollback(ctx context.Context, out io.Writer, environment client.ObjectKey, revision int32, preview bool) error {
+	return f.answer(ctx, out, "rollback", environment, revision, preview)
+}
+
+func (f *fakeReports) Scale(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, replicas int32) error {
+	return f.answer(ctx, out, "scale", environment, component, replicas)
+}
+
+func (f *fakeReports) Backups(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	return f.answer(ctx, out, "backups", environment)
+}
+
+func (f *fakeReports) BackUp(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	return f.answer(ctx, out, "backup", environment)
+}
+
+func (f *fakeReports) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.read) == 0 {
 		return ""
 	}
-	return c.ran[len(c.ran)-1]
+	return f.read[len(f.read)-1]
 }
 
-// reporting is a console with an environment whose pages run commands.
-func reporting(t *testing.T, ran *commands) *Console {
+// reporting is a console with an environment whose pages have reports.
+func reporting(t *testing.T, ran *fakeReports) *Console {
 	t.Helper()
 	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
-		o.Command = ran.run
+		o.Reports = ran
 		o.Environment = func(context.Context, client.Client, *v1alpha1.Environment, string) (*v1alpha1.Environment, error) {
 			return nil, errors.New("not called")
 		}
@@ -63,21 +107,21 @@ func reporting(t *testing.T, ran *commands) *Console {
 	return c
 }
 
-// Each page of a text runs one command, whose arguments are names or numbers.
-func TestAReportRunsItsCommand(t *testing.T) {
-	ran := &commands{text: "All is well.\n"}
+// Each page of a text has one report, of names and numbers.
+func TestAPageReadsItsReport(t *testing.T) {
+	ran := &fakeReports{text: "All is well.\n"}
 	c := reporting(t, ran)
 	for path, want := range map[string]string{
-		"/pods/team/web-1":                               "explain web-1 --namespace team",
-		"/pods/team/web-1/scores":                        "explain web-1 --scores --namespace team",
-		"/workloads/team/Deployment/web/history":         "history Deployment/web --namespace team",
+		"/pods/team/web-1":                               "explain team/web-1 false",
+		"/pods/team/web-1/scores":                        "explain team/web-1 true",
+		"/workloads/team/Deployment/web/history":         "history Deployment team/web",
 		"/nodes/list":                                    "nodes",
-		"/records/team/cart/history":                     "records history cart --namespace team",
-		"/environments/team/shop/logs":                   "env logs shop --tail 200 --namespace team",
-		"/environments/team/shop/logs?component=backend": "env logs shop --tail 200 --component backend --namespace team",
-		"/environments/team/shop/history":                "env history shop --output wide --namespace team",
-		"/environments/team/shop/history?revision=3":     "env rollback shop --to-revision 3 --dry-run=client --namespace team",
-		"/environments/team/shop/backups":                "env database-backups shop --namespace team",
+		"/records/team/cart/history":                     "records history team/cart",
+		"/environments/team/shop/logs":                   "logs team/shop  200 false",
+		"/environments/team/shop/logs?component=backend": "logs team/shop backend 200 false",
+		"/environments/team/shop/history":                "revisions team/shop",
+		"/environments/team/shop/history?revision=3":     "rollback team/shop 3 true",
+		"/environments/team/shop/backups":                "backups team/shop",
 	} {
 		w, page := get(t, c, path)
 		assert.Equal(t, http.StatusOK, w.Code, path)
@@ -93,12 +137,12 @@ func TestAReportRunsItsCommand(t *testing.T) {
 		w, _ := get(t, c, path)
 		assert.Equal(t, http.StatusNotFound, w.Code, path)
 	}
-	assert.Equal(t, before, ran.last(), "nothing ran")
+	assert.Equal(t, before, ran.last(), "nothing was read")
 }
 
-// What a command prints is inert, and neither an error nor a long text loses what came before it.
-func TestTextsOfCommandsAreInertAndBounded(t *testing.T) {
-	ran := &commands{text: "<script>alert(1)</script>\n\x1b[31mred \u202egnp\u00e4\n", err: errors.New("the API server is <b>away</b>")}
+// What a report writes is inert, and neither an error nor a long text loses what came before it.
+func TestTextsOfReportsAreInertAndBounded(t *testing.T) {
+	ran := &fakeReports{text: "<script>alert(1)</script>\n\x1b[31mred \u202egnp\u00e4\n", err: errors.New("the API server is <b>away</b>")}
 	c := reporting(t, ran)
 	w, page := get(t, c, "/pods/team/web-1")
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
@@ -115,7 +159,7 @@ func TestTextsOfCommandsAreInertAndBounded(t *testing.T) {
 
 // A log is sent line by line, and a line without an end in pieces.
 func TestALogIsFollowed(t *testing.T) {
-	ran := &commands{text: "one\ntwo <b>\x1b[31m\n" + strings.Repeat("x", maxLine+10) + "\n", err: errors.New("the pod is gone")}
+	ran := &fakeReports{text: "one\ntwo <b>\x1b[31m\n" + strings.Repeat("x", maxLine+10) + "\n", err: errors.New("the pod is gone")}
 	server := httptest.NewServer(reporting(t, ran))
 	defer server.Close()
 	response, err := http.Get(server.URL + "/environments/team/shop/logs/follow?component=backend") //nolint:noctx // a test
@@ -130,7 +174,7 @@ func TestALogIsFollowed(t *testing.T) {
 	}
 	// The inert form of a piece that is as long as a line may be is the piece.
 	assert.Equal(t, []string{`"one"`, `"two \u003cb\u003e\\x1b[31m"`, `"` + strings.Repeat("x", maxLine) + `"`, `"xxxxxxxxxx"`, `"the pod is gone"`}, events)
-	assert.Equal(t, "env logs shop --tail 200 --component backend --namespace team --follow", ran.last())
+	assert.Equal(t, "logs team/shop backend 200 true", ran.last())
 	w, _ := get(t, reporting(t, ran), "/environments/team/shop/logs/follow?component=--x")
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }
@@ -139,11 +183,10 @@ func TestALogIsFollowed(t *testing.T) {
 func TestFollowersAreBounded(t *testing.T) {
 	begun, end := make(chan struct{}, mostFollowers), make(chan struct{})
 	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
-		o.Command = func(context.Context, io.Writer, ...string) error {
+		o.Reports = &fakeReports{wait: func(context.Context) {
 			begun <- struct{}{}
 			<-end
-			return nil
-		}
+		}}
 	}, environment())
 	var g sync.WaitGroup
 	for range mostFollowers {
@@ -161,21 +204,21 @@ func TestFollowersAreBounded(t *testing.T) {
 	g.Wait()
 }
 
-// The replicas of a component, the revision and a backup are changed by commands, whose texts are shown.
-func TestAnEnvironmentIsChangedByCommands(t *testing.T) {
-	ran := &commands{text: "backend scaled from 1 to 3 <b>\n"}
+// The texts about a change of the replicas of a component, of the revision, and about a backup are shown.
+func TestAChangeOfAnEnvironmentShowsItsText(t *testing.T) {
+	ran := &fakeReports{text: "backend scaled from 1 to 3 <b>\n"}
 	c := reporting(t, ran)
 	for want, form := range map[string]url.Values{
-		"env scale shop backend=3 --namespace team":          {"verb": {"scale"}, "component": {"backend"}, "replicas": {"3"}},
-		"env rollback shop --to-revision 2 --namespace team": {"verb": {"rollback"}, "revision": {"2"}},
-		"env backup-database shop --namespace team":          {"verb": {"backup"}},
+		"scale team/shop backend 3":  {"verb": {"scale"}, "component": {"backend"}, "replicas": {"3"}},
+		"rollback team/shop 2 false": {"verb": {"rollback"}, "revision": {"2"}},
+		"backup team/shop":           {"verb": {"backup"}},
 	} {
 		w := post(t, c, "/environments/team/shop/run", form)
 		assert.Equal(t, http.StatusOK, w.Code, w.Body)
 		assert.Equal(t, want, ran.last())
 		assert.Contains(t, w.Body.String(), "backend scaled from 1 to 3 &lt;b&gt;")
 	}
-	before := len(ran.ran)
+	before := len(ran.read)
 	for _, form := range []url.Values{
 		{"verb": {"scale"}, "component": {"--all"}, "replicas": {"3"}},
 		{"verb": {"scale"}, "component": {"backend"}, "replicas": {"3 --force"}},
@@ -185,17 +228,17 @@ func TestAnEnvironmentIsChangedByCommands(t *testing.T) {
 		w := post(t, c, "/environments/team/shop/run", form)
 		assert.Equal(t, http.StatusUnprocessableEntity, w.Code, form)
 	}
-	assert.Len(t, ran.ran, before)
+	assert.Len(t, ran.read, before)
 	ran.err = errors.New("a database has one replica")
 	w := post(t, c, "/environments/team/shop/run", url.Values{"verb": {"scale"}, "component": {"database"}, "replicas": {"2"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
 	assert.Contains(t, w.Body.String(), `role="alert">a database has one replica</p>`)
 }
 
-// Each slot leads to its pod, and each object to its texts, where there are commands. Elsewhere the pages name the commands.
+// Each slot leads to its pod, and each object to its texts, where there are reports. Elsewhere the pages name the commands.
 func TestPagesLeadToReports(t *testing.T) {
 	c := running(t, Options{
-		Source: &cluster{o: overviewOf(workload("team", "web"))}, Interval: interval, Command: (&commands{}).run, Log: slog.New(slog.DiscardHandler),
+		Source: &cluster{o: overviewOf(workload("team", "web"))}, Interval: interval, Reports: &fakeReports{}, Log: slog.New(slog.DiscardHandler),
 	})
 	_, page := get(t, c, "/workloads/team/Deployment/web")
 	links := map[string]bool{}

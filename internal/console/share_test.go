@@ -5,7 +5,6 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,19 +17,18 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// A user who takes all commands and followed logs that one user may have leaves the others theirs.
-func TestCommandsAndFollowedLogsAreBoundedByUser(t *testing.T) {
+// A user who takes all reports and followed logs that one user may have leaves the others theirs.
+func TestReportsAndFollowedLogsAreBoundedByUser(t *testing.T) {
 	const report, follow = "/pods/team/web-1", "/environments/team/shop/logs/follow"
 	begun, end := make(chan string, 64), make(chan struct{})
 	_, c := editor(t, interceptor.Funcs{}, func(o *Options) {
-		o.Command = func(ctx context.Context, _ io.Writer, _ ...string) error {
+		o.Reports = &fakeReports{wait: func(ctx context.Context) {
 			begun <- ctx.Value(accountKey{}).(*Account).User //nolint:forcetypeassert // the test sets it
 			select {
 			case <-end:
 			case <-ctx.Done():
 			}
-			return nil
-		}
+		}}
 		o.Environment = func(context.Context, client.Client, *v1alpha1.Environment, string) (*v1alpha1.Environment, error) {
 			return nil, errors.New("not called")
 		}
@@ -44,12 +42,12 @@ func TestCommandsAndFollowedLogsAreBoundedByUser(t *testing.T) {
 		}()
 		return code
 	}
-	for path, share := range map[string]int{report: commandsPerUser, follow: followersPerUser} {
+	for path, share := range map[string]int{report: reportsPerUser, follow: followersPerUser} {
 		var answers []<-chan int
 		for _, user := range []string{"alice", "bob"} {
 			for range share {
 				answers = append(answers, call(t.Context(), user, path))
-				require.Equal(t, user, <-begun, "a command of %s begins", user)
+				require.Equal(t, user, <-begun, "a report of %s begins", user)
 			}
 			over, cancel := context.WithCancel(t.Context())
 			further := call(over, user, path)

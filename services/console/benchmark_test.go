@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
 	pages "berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -143,10 +143,10 @@ type reading struct {
 	took     atomic.Int64
 }
 
-func (r *reading) Read(ctx context.Context) (*pages.Reading, error) {
+func (r *reading) Read(ctx context.Context) (*live.Reading, error) {
 	began := time.Now()
 	defer func() { r.took.Add(int64(time.Since(began))) }()
-	return live.Reading(ctx, &reader{objects: r.fleet, granted: rights(1<<len(kinds) - 1).of(listingsOf("", nil))}, r.settings, "")
+	return live.Read(ctx, &reader{objects: r.fleet, granted: rights(1<<len(kinds) - 1).of(listingsOf("", nil))}, r.settings, "")
 }
 
 func heap() uint64 {
@@ -166,7 +166,7 @@ func BenchmarkReading(b *testing.B) {
 	require.NoError(b, err)
 	r := &reading{fleet: f, settings: settings}
 	b.ReportAllocs()
-	var last *pages.Reading
+	var last *live.Reading
 	for b.Loop() {
 		last, err = r.Read(b.Context())
 		require.NoError(b, err)

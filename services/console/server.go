@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/cli"
-	"berth.dev/berth/internal/cli/live"
 	pages "berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/environments/change"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/services/server"
 )
 
@@ -47,6 +46,12 @@ const (
 	fieldManager = "berth-console"
 )
 
+// Reports are the texts and the plans of the pages.
+type Reports interface {
+	pages.Reports
+	Plan(context.Context, pages.Question) (*pages.Plan, error)
+}
+
 // Options configure a Server.
 type Options struct {
 	Config controller.Console
@@ -56,10 +61,12 @@ type Options struct {
 	API    *rest.Config
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
-	// Settings are those of the scheduler, of its file SchedulerConfig, if there is one.
-	Settings        *live.Settings
-	SchedulerConfig string
-	Log             logr.Logger
+	// Settings are those of the scheduler.
+	Settings *live.Settings
+	// Reports returns the texts and the plans of the pages. They read with the configuration of the user of a request, which configOf
+	// returns for the context of the request. It is nil if the pages have none.
+	Reports func(configOf func(context.Context) (*rest.Config, error)) Reports
+	Log     logr.Logger
 }
 
 // Server serves the console.
@@ -81,7 +88,7 @@ type Server struct {
 	streams, requests *server.Pool
 	streamLimits      [2]*server.Limit
 	certificate       *certwatcher.CertWatcher // nil without TLS
-	installation      cli.Installation
+	reports           Reports                  // nil if there are none
 	handler           http.Handler
 	serving           atomic.Bool
 	clock             clock.PassiveClock
@@ -93,7 +100,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		config: c, api: o.API, scheme: o.Scheme, mapper: o.Mapper, log: o.Log, hosts: hostsOf(c.Hosts, o.Namespace),
 		cookie: cookieName(&c), clock: clock.RealClock{},
-		installation: cli.Installation{SystemNamespace: o.Namespace, SchedulerConfig: o.SchedulerConfig},
+	}
+	if o.Reports != nil {
+		s.reports = o.Reports(s.configOf)
 	}
 	if err := s.authenticator(); err != nil {
 		return nil, err
@@ -166,15 +175,17 @@ func defaultNamespaces(s *live.Settings) (all []string) {
 // pages returns the pages of a key.
 func (s *Server) pages(k key, settings *live.Settings, defaults []string) *pages.Console {
 	o := pages.Options{
-		Command: s.run, Plan: s.plan,
 		Source: &source{
 			objects: s.objects, settings: settings, namespace: k.namespace,
 			granted: k.rights.of(listingsOf(k.namespace, defaults)), log: s.log,
 		},
 		Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Log: slog.New(logr.ToSlogHandler(s.log)),
 	}
+	if s.reports != nil {
+		o.Reports, o.Plan = s.reports, s.reports.Plan
+	}
 	if !s.config.ReadOnly {
-		o.ClientOf, o.Environment = s.clientOf, live.EnvironmentChanger(time.Now)
+		o.ClientOf, o.Environment = s.clientOf, change.Run
 	}
 	return pages.New(o)
 }
@@ -203,24 +214,6 @@ func (s *Server) configOf(ctx context.Context) (*rest.Config, error) {
 	config := rest.AnonymousClientConfig(s.api)
 	config.BearerToken = v.token
 	return config, nil
-}
-
-// run runs a command as the user of a request.
-func (s *Server) run(ctx context.Context, out io.Writer, args ...string) error {
-	config, err := s.configOf(ctx)
-	if err != nil {
-		return err
-	}
-	return s.installation.Run(ctx, config, out, args...)
-}
-
-// plan makes a plan as the user of a request.
-func (s *Server) plan(ctx context.Context, q pages.Question) (*pages.Plan, error) {
-	config, err := s.configOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.installation.Plan(ctx, config, q)
 }
 
 // Ready is a readiness check of the process: it fails while no connection is accepted.

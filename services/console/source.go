@@ -9,8 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"berth.dev/berth/internal/cli/live"
-	pages "berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 )
 
 // source reads from informers what users with the same rights may list. One goroutine reads.
@@ -24,11 +23,11 @@ type source struct {
 	// of and version are the informers of last, and what they had.
 	of      *informers
 	version uint64
-	last    *pages.Reading
+	last    *live.Reading
 }
 
 // Read implements console.Source. It returns the last reading while nothing has changed.
-func (s *source) Read(ctx context.Context) (r *pages.Reading, err error) {
+func (s *source) Read(ctx context.Context) (r *live.Reading, err error) {
 	defer func() {
 		// An object that nothing foresaw must end a reading, not the program.
 		if p := recover(); p != nil {
@@ -44,7 +43,7 @@ func (s *source) Read(ctx context.Context) (r *pages.Reading, err error) {
 	if s.last != nil && s.of == from && s.version == version {
 		return s.last, nil
 	}
-	r, err = live.Reading(ctx, &reader{objects: from, granted: s.granted}, s.settings, s.namespace)
+	r, err = live.Read(ctx, &reader{objects: from, granted: s.granted}, s.settings, s.namespace)
 	if err != nil {
 		s.last = nil
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -98,7 +99,9 @@ func (p *prover) admit(
 	case w.crowded != "" && forbiddenWithoutCause(err):
 		// The replacement does not fit beside the replica, and the answer may be that of this quota, which is the last to decide.
 		// In the place of the replica the quota allows it, as creatable has shown.
-		return replacement.AsAdmitted(created, old), nil
+		expected := replacement.AsAdmitted(created, old)
+		gate.Inherit(expected, old)
+		return expected, nil
 	case unanswered(err):
 		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused,
 			"the API server did not admit the pod that is created from %s: %v", next.from, err)

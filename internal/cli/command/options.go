@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/config/buildinfo"
 	kubeclient "berth.dev/berth/internal/kube/client"
@@ -147,39 +146,6 @@ func (o *Options) Client() (client.Client, error) {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
-}
-
-// Settings returns the configuration of the scheduler.
-func (o *Options) Settings(ctx context.Context, c client.Client) (*live.Settings, error) {
-	if o.SchedulerConfig != "" {
-		return live.FromFile(o.SchedulerConfig)
-	}
-	return live.FromInstalled(ctx, c, o.SystemNamespace)
-}
-
-// Load reads a namespace, or all with "", and warns of what it could not read.
-func (o *Options) Load(ctx context.Context, namespace string) (client.Client, *live.Cluster, error) {
-	c, err := o.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	cluster, err := o.LoadWith(ctx, c, namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, p := range cluster.Problems {
-		o.Warn("%s", p)
-	}
-	return c, cluster, nil
-}
-
-// LoadWith reads a namespace, or all with "", by a client. The configuration of the scheduler is read each time: it may change.
-func (o *Options) LoadWith(ctx context.Context, c client.Client, namespace string) (*live.Cluster, error) {
-	settings, err := o.Settings(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return live.Load(ctx, c, settings, namespace)
 }
 
 // Warn writes a warning to stderr.

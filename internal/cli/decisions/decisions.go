@@ -17,7 +17,6 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/policies/decision"
 )
 
@@ -29,6 +28,9 @@ type Flags struct {
 	// address is that of a scheduler, empty for the leader.
 	address string
 }
+
+// Last are the flags by which the last record is shown.
+func Last() *Flags { return &Flags{Scores: true, attempts: 1} }
 
 // Add adds the flags to a command.
 func (f *Flags) Add(cmd *cobra.Command) {
@@ -75,10 +77,11 @@ func written(ctx context.Context, c client.Client, pod *corev1.Pod) *decision.Re
 }
 
 // Read returns the records of a pod, newest first: those of the scheduler or, without them, the one that was written as an object.
-// A pod without a record is an error that has the likely reason.
-func (f *Flags) Read(ctx context.Context, o *command.Options, c client.Client, cluster *live.Cluster, pod *corev1.Pod,
+// A pod without a record is an error that has the likely reason. lease is that of the scheduler, and berths is set for a pod that
+// berth-scheduler schedules.
+func (f *Flags) Read(ctx context.Context, o *command.Options, c client.Client, lease client.ObjectKey, pod *corev1.Pod, berths bool,
 ) ([]*decision.Record, error) {
-	records, err := f.fromScheduler(ctx, o, cluster, pod)
+	records, err := f.fromScheduler(ctx, o, lease, pod)
 	if err == nil {
 		return records[:min(len(records), f.attempts)], nil
 	}
@@ -86,13 +89,14 @@ func (f *Flags) Read(ctx context.Context, o *command.Options, c client.Client, c
 		return []*decision.Record{r}, nil
 	}
 	if errors.Is(err, errNoRecord) {
-		err = fmt.Errorf("%w: %s", err, unrecorded(ctx, c, pod, cluster.Berths(pod.Spec.SchedulerName)))
+		err = fmt.Errorf("%w: %s", err, unrecorded(ctx, c, pod, berths))
 	}
 	return nil, err
 }
 
 // fromScheduler returns the records that a scheduler keeps in memory.
-func (f *Flags) fromScheduler(ctx context.Context, o *command.Options, cluster *live.Cluster, pod *corev1.Pod) ([]*decision.Record, error) {
+func (f *Flags) fromScheduler(ctx context.Context, o *command.Options, lease client.ObjectKey, pod *corev1.Pod,
+) ([]*decision.Record, error) {
 	config, err := o.RestConfig()
 	if err != nil {
 		return nil, err
@@ -103,8 +107,7 @@ func (f *Flags) fromScheduler(ctx context.Context, o *command.Options, cluster *
 	}
 	r := &reader{config: config, at: direct(f.address)}
 	if f.address == "" {
-		lease := cluster.Profile.Lease
-		found := &leaders{kube: kube, lease: client.ObjectKey(lease), namespace: o.SystemNamespace, now: o.Now()}
+		found := &leaders{kube: kube, lease: lease, namespace: o.SystemNamespace, now: o.Now()}
 		if r.at, err = found.leader(ctx, config); err != nil {
 			return nil, err
 		}

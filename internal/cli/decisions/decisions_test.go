@@ -99,7 +99,7 @@ func TestReadReturnsTheRecordsOfThePod(t *testing.T) {
 	o.Flags.APIServer, o.Flags.BearerToken = new("https://127.0.0.1:1"), new("jane")
 	read := func(attempts int, objects ...client.Object) ([]*decision.Record, error) {
 		f := &Flags{Scores: true, attempts: attempts, address: s.address}
-		return f.Read(t.Context(), o, clitest.Client(t, interceptor.Funcs{}, objects...), shop.Cluster(t), pod)
+		return f.Read(t.Context(), o, clitest.Client(t, interceptor.Funcs{}, objects...), client.ObjectKey{}, pod, true)
 	}
 	for attempts, want := range map[int]int{1: 1, 3: 3, 8: 4} {
 		got, err := read(attempts)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/policies/registry"
 )
 
@@ -19,7 +19,7 @@ func unrecorded(ctx context.Context, c client.Client, pod *corev1.Pod, berths bo
 	if !berths {
 		return fmt.Sprintf("scheduler %s schedules the pod, not berth-scheduler", pod.Spec.SchedulerName)
 	}
-	objects, err := live.List[*v1alpha1.SchedulingPolicy](ctx, c, &v1alpha1.SchedulingPolicyList{}, client.InNamespace(pod.Namespace))
+	objects, err := kinds.List[*v1alpha1.SchedulingPolicy](ctx, c, &v1alpha1.SchedulingPolicyList{}, client.InNamespace(pod.Namespace))
 	if err != nil {
 		return fmt.Sprintf("decisions.record of its SchedulingPolicy determines which attempts are recorded, and the policies cannot be read: %v", err)
 	}

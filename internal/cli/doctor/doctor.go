@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
@@ -131,7 +131,8 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	p.settings, p.settingsErr = o.Settings(cmd.Context(), p.client)
+	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client)
 	return p, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/live"
 )
 
 // maxUnmet is the number of objects of a kind that are reported one by one: a namespace can have hundreds.

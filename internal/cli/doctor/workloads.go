@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -168,7 +169,7 @@ func (p *patient) reports(r *Report) {
 	const check = "mix status"
 	var without []string
 	for _, m := range p.cluster.Mixes {
-		if live.ReportOf(m) != live.ReportCurrent {
+		if command.ReportOf(m) != command.ReportCurrent {
 			without = append(without, m.Namespace+"/"+m.Name)
 		}
 	}

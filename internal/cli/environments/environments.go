@@ -18,9 +18,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/live"
 )
 
 const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
@@ -68,11 +68,11 @@ type Summary struct {
 	Ready     string             `json:"ready,omitempty"`
 	RunPolicy v1alpha1.RunPolicy `json:"runPolicy"`
 	// RunsIn is the namespace of its pods.
-	RunsIn     string            `json:"runsIn,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Revision   int64             `json:"revision,omitempty"`
-	Controller live.ReportState  `json:"controller"`
-	Created    metav1.Time       `json:"created"`
+	RunsIn     string              `json:"runsIn,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"`
+	Revision   int64               `json:"revision,omitempty"`
+	Controller command.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
 }
 
 // New returns the command env.
@@ -180,7 +180,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
 			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
-		Controller: live.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+		Controller: command.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
 	for key, value := range e.Spec.Labels {
 		if s.Labels == nil {
@@ -193,7 +193,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 
 // environmentNotes name environments that no controller reconciles.
 func environmentNotes(list []Summary) []string {
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for i := range list {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}

@@ -15,9 +15,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutGet = `Shows an environment: its components in the order in which they start, stage by stage, the ports that lead to them from outside, and the

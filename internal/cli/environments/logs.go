@@ -43,24 +43,34 @@ type logsFlags struct {
 	follow    bool
 	ended     bool
 	poll      time.Duration
-	// open begins to read the log of a pod.
-	open func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
+	open      openLog
+}
+
+// openLog begins to read the log of a pod.
+type openLog func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
+
+// openLogs reads logs from the API server.
+func openLogs(o *command.Options) (openLog, error) {
+	config, err := o.RestConfig()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
+		return kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	}, nil
 }
 
 func newLogs(o *command.Options) *cobra.Command {
 	f := &logsFlags{poll: envFollow}
 	cmd := anEnvironment(o, "logs", "Print the logs of an environment", aboutLogs, logsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			config, err := o.RestConfig()
-			if err != nil {
+			var err error
+			if f.open, err = openLogs(o); err != nil {
 				return err
-			}
-			kube, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				return err
-			}
-			f.open = func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
-				return kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 			}
 			return runLogs(ctx, o, c, env, f)
 		})

@@ -88,16 +88,25 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%q must be COMPONENT=REPLICAS, such as backend=3", word)
 		}
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n > stack.MaxReplicas {
-			return nil, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", name, text, stack.MaxReplicas)
+		r, err := replicasOf(name, text)
+		if err != nil {
+			return nil, err
 		}
 		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
 			return nil, fmt.Errorf("component %s is given twice", name)
 		}
-		out = append(out, componentReplicas{name, int32(n)})
+		out = append(out, r)
 	}
 	return out, nil
+}
+
+// replicasOf reads the number of replicas of a component.
+func replicasOf(component, text string) (componentReplicas, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n > stack.MaxReplicas {
+		return componentReplicas{}, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", component, text, stack.MaxReplicas)
+	}
+	return componentReplicas{component, int32(n)}, nil
 }
 
 // scaled sets the replicas of components. It returns a line for each.

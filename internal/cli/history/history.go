@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 )
 
@@ -39,10 +38,10 @@ type Entry struct {
 
 // EntryOf returns the entry of an event.
 func EntryOf(e *corev1.Event) Entry {
-	entry := Entry{Time: live.EventTime(e), From: "Event", Type: e.Type, Reason: e.Reason, Message: e.Message}
+	entry := Entry{Time: EventTime(e), From: "Event", Type: e.Type, Reason: e.Reason, Message: e.Message}
 	switch {
 	case e.Series != nil:
-		entry.Time, entry.Count, entry.First = metav1.NewTime(e.Series.LastObservedTime.Time), e.Series.Count, new(live.EventTime(e))
+		entry.Time, entry.Count, entry.First = metav1.NewTime(e.Series.LastObservedTime.Time), e.Series.Count, new(EventTime(e))
 	case e.Count > 1:
 		entry.Count, entry.First = e.Count, new(e.FirstTimestamp)
 	}
@@ -62,4 +61,15 @@ func (h *History) Show(o *command.Options, none string) error {
 		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
 	}
 	return o.PrintList(h, t, none)
+}
+
+// EventTime is when an event of either API was recorded.
+func EventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	}
+	return e.CreationTimestamp
 }

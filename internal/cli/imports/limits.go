@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/limits/mcpimport"
 )
@@ -80,7 +79,7 @@ func listConfigMaps(ctx context.Context, c client.Client, namespace string) ([]*
 	var found []*unstructured.Unstructured
 	seen := map[types.UID]bool{}
 	for _, form := range mcpimport.Forms() {
-		all, err := live.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")),
+		all, err := kinds.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")),
 			client.InNamespace(namespace), client.MatchingLabels(form.Selector()))
 		if err != nil {
 			return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)

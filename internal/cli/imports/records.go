@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/records/oaasimport"
 )
@@ -65,7 +64,7 @@ func parseRuntime(u *unstructured.Unstructured) result {
 func listRuntimes(ctx context.Context, c client.Client, namespace string) ([]*unstructured.Unstructured, error) {
 	var found []*unstructured.Unstructured
 	for _, kind := range oaasimport.Kinds() {
-		all, err := live.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(kind), client.InNamespace(namespace))
+		all, err := kinds.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(kind), client.InNamespace(namespace))
 		if kinds.NotServed(err) {
 			continue
 		}

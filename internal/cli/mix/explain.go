@@ -17,9 +17,10 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/internal/policies/decision"
@@ -123,7 +124,7 @@ type MoveFacts struct {
 	// Node has free capacity for the replacement.
 	Node string `json:"node,omitempty"`
 	// Controller is whether its last report is current, "" where it makes none.
-	Controller live.ReportState `json:"controller,omitempty"`
+	Controller command.ReportState `json:"controller,omitempty"`
 }
 
 // NewExplain returns the command explain.
@@ -141,7 +142,15 @@ func NewExplain(o *command.Options) *cobra.Command {
 			if err := scores.Validate(cmd); err != nil {
 				return err
 			}
-			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"), scores)
+			namespace, err := o.Namespace()
+			if err != nil {
+				return err
+			}
+			e, err := Explain(cmd.Context(), o, client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "pod/")}, scores)
+			if err != nil {
+				return err
+			}
+			return e.Show(o)
 		},
 	}
 	scores.Add(cmd)
@@ -149,48 +158,40 @@ func NewExplain(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-func explain(ctx context.Context, o *command.Options, name string, scores *decisions.Flags) error {
-	namespace, err := o.Namespace()
+// Explain returns why a pod is on its node, with the records of its attempts if they are requested.
+func Explain(ctx context.Context, o *command.Options, key client.ObjectKey, scores *decisions.Flags) (*Explanation, error) {
+	c, cluster, err := load(ctx, o, key.Namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, cluster, err := o.Load(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	pod := cluster.Pod(namespace, name)
+	pod := cluster.Pod(key.Namespace, key.Name)
 	if pod == nil {
 		if cluster.Missing("pods") {
-			return fmt.Errorf("cannot list pods in namespace %s", namespace)
+			return nil, fmt.Errorf("cannot list pods in namespace %s", key.Namespace)
 		}
-		return apierrors.NewNotFound(corev1.Resource("pods"), name)
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
 	}
 	already := len(cluster.Problems)
-	if err := cluster.LoadLimits(ctx, c, namespace); err != nil {
-		return err
+	if err := cluster.LoadLimits(ctx, c, key.Namespace); err != nil {
+		return nil, err
 	}
 	for _, p := range cluster.Problems[already:] {
 		o.Warn("%s", p)
 	}
-	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.Now()}
+	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(key.Namespace, key.Name), now: o.Now()}
 	e.room = func() (plan.Room, func(), error) { return takeSnapshot(ctx, o, cluster) }
 	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
 		o.Warn("cannot read the events of the pod: %v", err)
 	}
 	out, err := e.explain(ctx)
-	if err != nil {
-		return err
+	if err == nil && scores.Scores {
+		out.Decisions, err = scores.Read(ctx, o, c, client.ObjectKey(cluster.Profile.Lease), pod, cluster.Berths(pod.Spec.SchedulerName))
 	}
-	if scores.Scores {
-		if out.Decisions, err = scores.Read(ctx, o, c, cluster, pod); err != nil {
-			return err
-		}
-	}
-	return out.show(o)
+	return out, err
 }
 
-// show prints the explanation in the requested format.
-func (e *Explanation) show(o *command.Options) error {
+// Show prints the explanation in the requested format.
+func (e *Explanation) Show(o *command.Options) error {
 	if done, err := o.Print(e); done {
 		return err
 	}
@@ -213,7 +214,7 @@ func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster
 	for _, skipped := range cluster.Profile.Skipped {
 		o.Warn("free capacity is evaluated without %s, which only the scheduler can query", skipped)
 	}
-	return plan.NewReplayed(snapshot, cluster), snapshot.Close, nil
+	return newReplayed(snapshot, cluster), snapshot.Close, nil
 }
 
 // borrowedEvent is the last event that reports that a pod borrowed, nil if there is none any more.
@@ -227,7 +228,7 @@ func borrowedEvent(ctx context.Context, c client.Client, pod *corev1.Pod) (*core
 	}
 	var last *corev1.Event
 	for i := range list.Items {
-		if e := &list.Items[i]; last == nil || live.EventTime(e).After(live.EventTime(last).Time) {
+		if e := &list.Items[i]; last == nil || history.EventTime(e).After(history.EventTime(last).Time) {
 			last = e
 		}
 	}

@@ -17,9 +17,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
@@ -199,7 +201,7 @@ func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
 
 func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Assignment) *BorrowFacts {
 	if e.borrowed != nil {
-		return &BorrowFacts{Since: live.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
+		return &BorrowFacts{Since: history.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
 	}
 	b := &BorrowFacts{Since: ptr.Deref(e.pod.Status.StartTime, e.pod.CreationTimestamp), By: "PodStart"}
 	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
@@ -238,7 +240,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	whole := rebalance.Choose(in)
 	out := &MoveFacts{WorkloadReason: whole.Reason.String(), WorkloadMessage: whole.Message}
 	if m != nil {
-		out.Controller = live.ReportOf(m)
+		out.Controller = command.ReportOf(m)
 	}
 	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.pod.UID
 	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Assignment) bool { return s.ID == assignment.ID })

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/cli/clitest"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
@@ -81,12 +81,12 @@ func TestExplainShowsTheDecisionsThatWereRead(t *testing.T) {
 		{ID: "1a2b3c4d-2", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Bound, Node: "s1"},
 		{ID: "1a2b3c4d-1", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Unschedulable},
 	}}
-	text, _ := clitest.Printed(t, printers.Text, e.show)
+	text, _ := clitest.Printed(t, printers.Text, e.Show)
 	assert.Regexp(t, `(?s)Name: +web-0.*\n\nAttempt: +1a2b3c4d-2\n.*\n\nAttempt: +1a2b3c4d-1\n`, text)
-	asJSON, _ := clitest.Printed(t, printers.JSON, e.show)
+	asJSON, _ := clitest.Printed(t, printers.JSON, e.Show)
 	var got Explanation
 	require.NoError(t, json.Unmarshal([]byte(asJSON), &got))
 	assert.Equal(t, e.Decisions, got.Decisions)
-	without, _ := clitest.Printed(t, printers.JSON, (&Explanation{}).show)
+	without, _ := clitest.Printed(t, printers.JSON, (&Explanation{}).Show)
 	assert.NotContains(t, without, "decisions")
 }

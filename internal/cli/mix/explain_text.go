@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -162,7 +163,7 @@ func (m *MoveFacts) reason(satisfied bool) []string {
 	default:
 		out = append(out, fmt.Sprintf("The pod should be moved, but it is not: %s.", strings.TrimSuffix(m.Message, ".")))
 	}
-	if m.Controller == live.ReportAbsent || m.Controller == live.ReportStale {
+	if m.Controller == command.ReportAbsent || m.Controller == command.ReportStale {
 		out = append(out, "The mix has no current status, so berth-controller does not seem to run (see kubectl berth doctor).")
 	}
 	return out

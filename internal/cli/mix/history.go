@@ -15,8 +15,8 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutHistory = `Shows what happened to a workload, the newest last: its moves with the free capacity that they were based on, why others were not made, and the
@@ -42,35 +42,41 @@ func NewHistory(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showHistory(cmd.Context(), o, namespace, args[0])
+			kind, name, ok := strings.Cut(args[0], "/")
+			if !ok || kind == "" || name == "" {
+				return fmt.Errorf("%q must be KIND/NAME, such as deployment/web", args[0])
+			}
+			h, err := ReadHistory(cmd.Context(), o, kind, client.ObjectKey{Namespace: namespace, Name: name})
+			if err != nil {
+				return err
+			}
+			return ShowHistory(o, h)
 		},
 	}
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
-func showHistory(ctx context.Context, o *command.Options, namespace, object string) error {
-	word, name, ok := strings.Cut(object, "/")
-	if !ok || word == "" || name == "" {
-		return fmt.Errorf("%q must be KIND/NAME, such as deployment/web", object)
-	}
+// ReadHistory returns what happened to a workload of a kind, which can be any word that the API server has for the kind.
+func ReadHistory(ctx context.Context, o *command.Options, word string, workload client.ObjectKey) (*history.History, error) {
+	namespace, name := workload.Namespace, workload.Name
 	mapper, err := o.Flags.ToRESTMapper()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kind, err := mapper.KindFor(schema.GroupVersionResource{Resource: strings.ToLower(word)})
 	if err != nil {
-		return fmt.Errorf("KIND is %q: %w", word, err)
+		return nil, fmt.Errorf("KIND is %q: %w", word, err)
 	}
-	c, cluster, err := o.Load(ctx, namespace)
+	c, cluster, err := load(ctx, o, namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h := &history.History{Namespace: namespace, Kind: kind.Kind, Name: name, Entries: []history.Entry{}}
 	own := fields.Set{"involvedObject.kind": kind.Kind, "involvedObject.name": name}
 	err = eachEvent(ctx, c, namespace, own, func(e *corev1.Event) { h.Entries = append(h.Entries, history.EntryOf(e)) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if pods := governedPods(cluster, h); len(pods) > 0 {
 		err = eachEvent(ctx, c, namespace, fields.Set{"involvedObject.kind": "Pod"}, func(e *corev1.Event) {
@@ -81,10 +87,15 @@ func showHistory(ctx context.Context, o *command.Options, namespace, object stri
 			}
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return h.Show(o, fmt.Sprintf("No events found for %s %s/%s. The cluster keeps events for a limited time.", kind.Kind, namespace, name))
+	return h, nil
+}
+
+// ShowHistory prints the history of a workload.
+func ShowHistory(o *command.Options, h *history.History) error {
+	return h.Show(o, fmt.Sprintf("No events found for %s %s/%s. The cluster keeps events for a limited time.", h.Kind, h.Namespace, h.Name))
 }
 
 // governedPods are the names of the pods of a workload that a mix governs.

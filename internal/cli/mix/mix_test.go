@@ -15,9 +15,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 func TestStatus(t *testing.T) {
@@ -45,7 +45,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return showNodes(o, nodesOf(c, unknown)) })
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return nodesOf(c, unknown).Show(o) })
 	}
 }
 
@@ -67,7 +67,7 @@ func planned(t *testing.T, s *clitest.Shop, room plan.Room, wanted ...*wantedMix
 	for _, w := range wanted {
 		mixes = append(mixes, w.mix)
 	}
-	result, err := plan.Change(context.Background(), c, mixes, room, clitest.Now)
+	result, err := change(context.Background(), c, mixes, room, clitest.Now)
 	require.NoError(t, err)
 	return planOf(was, c, wanted, result)
 }

@@ -4,14 +4,16 @@ package mix
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -66,19 +68,28 @@ func NewNodes(o *command.Options) *cobra.Command {
 		Example: "  kubectl berth nodes\n  kubectl berth nodes --unknown",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, cluster, err := o.Load(cmd.Context(), "")
+			n, err := ReadNodes(cmd.Context(), o, unknown)
 			if err != nil {
 				return err
 			}
-			if cluster.Missing("nodes") {
-				return fmt.Errorf("cannot list nodes")
-			}
-			return showNodes(o, nodesOf(cluster, unknown))
+			return n.Show(o)
 		},
 	}
 	cmd.Flags().BoolVar(&unknown, "unknown", false, "Show only nodes of unknown type.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
+}
+
+// ReadNodes returns the type of each node, or only the nodes of unknown type.
+func ReadNodes(ctx context.Context, o *command.Options, unknown bool) (*Nodes, error) {
+	_, cluster, err := load(ctx, o, "")
+	if err != nil {
+		return nil, err
+	}
+	if cluster.Missing("nodes") {
+		return nil, errors.New("cannot list nodes")
+	}
+	return nodesOf(cluster, unknown), nil
 }
 
 // nodesOf returns the type of each node.
@@ -149,7 +160,8 @@ func (t *NodeTotal) count(n clusterstate.Node, p NodePods) {
 	t.Pods = NodePods{Spot: t.Pods.Spot + p.Spot, OnDemand: t.Pods.OnDemand + p.OnDemand, Borrowed: t.Pods.Borrowed + p.Borrowed}
 }
 
-func showNodes(o *command.Options, n *Nodes) error {
+// Show prints the nodes, and sums by type.
+func (n *Nodes) Show(o *command.Options) error {
 	if done, err := o.Print(n); done {
 		return err
 	}

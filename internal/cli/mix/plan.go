@@ -16,9 +16,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
@@ -107,7 +107,7 @@ func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRo
 			namespace = "" // of several namespaces: look at all
 		}
 	}
-	_, cluster, err := o.Load(ctx, namespace)
+	_, cluster, err := load(ctx, o, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRo
 		mixes = append(mixes, w.mix)
 	}
 	now := before(cluster, wanted)
-	result, err := plan.Change(ctx, cluster, mixes, room, o.Now())
+	result, err := change(ctx, cluster, mixes, room, o.Now())
 	if err != nil {
 		return nil, err
 	}

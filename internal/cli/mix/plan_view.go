@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -80,7 +80,7 @@ type BlockedPod struct {
 	Message   string `json:"message"`
 }
 
-func planOf(before map[string]overview.Split, c *live.Cluster, wanted []*wantedMix, r *plan.Result) *Plan {
+func planOf(before map[string]overview.Split, c *live.Cluster, wanted []*wantedMix, r *changes) *Plan {
 	p := &Plan{Mixes: []PlannedMix{}, Workloads: []PlannedWorkload{}, Moves: []PlannedMove{}, Blocked: []BlockedPod{}}
 	for _, w := range wanted {
 		p.Mixes = append(p.Mixes, plannedMix(w))
@@ -141,7 +141,7 @@ func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
 	}
 }
 
-func shiftNote(s plan.Shift) string {
+func shiftNote(s shift) string {
 	pods := podsOf(s.Pods, s.Workload) + " in namespace " + s.Namespace
 	switch {
 	case s.From == "":
@@ -161,7 +161,7 @@ func podsOf(n int, workload string) string {
 }
 
 // overruledNote names what takes precedence over a mix, and why.
-func overruledNote(c *live.Cluster, o plan.Overruled) string {
+func overruledNote(c *live.Cluster, o overruled) string {
 	why := "annotations have precedence over every CapacityMix"
 	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
 		why = "the oldest CapacityMix has precedence"

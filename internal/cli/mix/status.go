@@ -14,9 +14,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
@@ -66,10 +65,10 @@ type ObjectStatus struct {
 	MaxSpot     *int32              `json:"maxSpot,omitempty"`
 	Workloads   overview.Maybe[int] `json:"workloads"`
 	Counts      `json:",inline"`
-	Blocked     string           `json:"blocked,omitempty"`
-	Invalid     string           `json:"invalid,omitempty"`
-	Controller  live.ReportState `json:"controller"`
-	Created     metav1.Time      `json:"created"`
+	Blocked     string              `json:"blocked,omitempty"`
+	Invalid     string              `json:"invalid,omitempty"`
+	Controller  command.ReportState `json:"controller"`
+	Created     metav1.Time         `json:"created"`
 }
 
 // WorkloadStatus is one revision of a workload.
@@ -105,7 +104,7 @@ func NewStatus(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, cluster, err := o.Load(cmd.Context(), namespace)
+			_, cluster, err := load(cmd.Context(), o, namespace)
 			if err != nil {
 				return err
 			}
@@ -244,7 +243,7 @@ func statusOf(c *live.Cluster, only string) *Status {
 func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, workloads []*Counts) ObjectStatus {
 	s := ObjectStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
-		Controller: live.ReportOf(m), Created: m.CreationTimestamp,
+		Controller: command.ReportOf(m), Created: m.CreationTimestamp,
 	}
 	if c.Missing("pods") {
 		s.takeReport(m)
@@ -265,7 +264,7 @@ func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, workloads []*Counts) Ob
 
 // takeReport takes over what the controller reports of the current spec of a mix, where its pods could not be read.
 func (s *ObjectStatus) takeReport(m *v1alpha1.CapacityMix) {
-	if s.Controller != live.ReportCurrent || m.Status.Desired == nil || m.Status.Actual == nil {
+	if s.Controller != command.ReportCurrent || m.Status.Desired == nil || m.Status.Actual == nil {
 		return
 	}
 	s.Workloads = overview.Known(int(m.Status.WorkloadCount))
@@ -275,7 +274,7 @@ func (s *ObjectStatus) takeReport(m *v1alpha1.CapacityMix) {
 
 // blockedBy is the controller's reason for not moving anything, "" if it gave none.
 func blockedBy(m *v1alpha1.CapacityMix) string {
-	if live.ReportOf(m) != live.ReportCurrent {
+	if command.ReportOf(m) != command.ReportCurrent {
 		return ""
 	}
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionRebalancing)
@@ -346,7 +345,7 @@ func stateOf(g *clusterstate.Group, s *overview.Standing, noNodes bool) (state, 
 // notes name mixes whose controller is not there, and mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for _, m := range s.Mixes {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {
@@ -360,7 +359,7 @@ func notes(s *Status) []string {
 // conflictNotes name mixes that select pods of an older one.
 func conflictNotes(c *live.Cluster, only string) []string {
 	var out []string
-	for _, o := range plan.Overrulings(c, c.Mixes) {
+	for _, o := range overrulings(c, c.Mixes) {
 		if strings.HasPrefix(o.By, policy.SourceCapacityMix) && (only == "" || only == o.Mix) {
 			out = append(out, overruledNote(c, o))
 		}

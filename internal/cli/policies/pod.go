@@ -12,8 +12,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/policies/registry"
 )
 
@@ -36,7 +36,7 @@ func runPod(ctx context.Context, o *command.Options, c client.Client, namespace,
 	if err := c.Get(ctx, key, pod); err != nil {
 		return err
 	}
-	list, err := live.List[*v1alpha1.SchedulingPolicy](ctx, c, policyKind.NewList(), client.InNamespace(namespace))
+	list, err := kinds.List[*v1alpha1.SchedulingPolicy](ctx, c, policyKind.NewList(), client.InNamespace(namespace))
 	if err != nil {
 		return policyKind.Explain(err)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
 )
@@ -50,11 +50,11 @@ type PolicyStatus struct {
 	// Rules are the values that apply. Of an invalid policy none does.
 	Rules *Rules `json:"rules,omitempty"`
 	// PodCount, Accepted and Message are from the status. Accepted is True or the reason of the condition.
-	PodCount   int32            `json:"podCount"`
-	Accepted   string           `json:"accepted,omitempty"`
-	Message    string           `json:"message,omitempty"`
-	Controller live.ReportState `json:"controller"`
-	Created    metav1.Time      `json:"created"`
+	PodCount   int32               `json:"podCount"`
+	Accepted   string              `json:"accepted,omitempty"`
+	Message    string              `json:"message,omitempty"`
+	Controller command.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
 }
 
 // Rules are the values of a policy that apply, defaults included.
@@ -94,7 +94,7 @@ func New(o *command.Options) *cobra.Command {
 // policiesOf describes policies, sorted by namespace and name.
 func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 	out := &Policies{Policies: make([]PolicyStatus, 0, len(list))}
-	reports := live.Reports{}
+	reports := command.Reports{}
 	live.SortByName(list)
 	for i := range list {
 		s := policyOf(registry.Compile(&list[i]))
@@ -108,7 +108,7 @@ func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 func policyOf(p *registry.Policy) PolicyStatus {
 	s := PolicyStatus{
 		Namespace: p.Object.Namespace, Name: p.Object.Name, Rules: rulesOf(p), PodCount: p.Object.Status.PodCount,
-		Controller: live.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
+		Controller: command.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(p.Object.Status.Conditions, v1alpha1.ConditionAccepted); c != nil {
 		s.Accepted, s.Message = c.Reason, c.Message
@@ -163,7 +163,7 @@ func showPolicies(o *command.Options, p *Policies, namespace string) error {
 		s := &p.Policies[i]
 		t.Names = append(t.Names, "schedulingpolicy."+v1alpha1.GroupName+"/"+s.Name)
 		pods, accepted := "<unknown>", "<unknown>"
-		if s.Controller != live.ReportAbsent {
+		if s.Controller != command.ReportAbsent {
 			pods, accepted = fmt.Sprint(s.PodCount), s.Accepted
 		}
 		score, tieBreaker, record, more := cells(s.Rules)

@@ -22,8 +22,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/kube/kinds"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/records/render"
 )
@@ -59,9 +59,13 @@ type objectKey struct {
 
 // readParts reads what there is of a record, and prints to stderr what it could not read.
 func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
-	_, cluster, err := o.Load(ctx, rec.Namespace)
+	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	cluster, err := i.Load(ctx, c, rec.Namespace)
 	if err != nil {
 		return nil, err
+	}
+	for _, problem := range cluster.Problems {
+		o.Warn("%s", problem)
 	}
 	p := &recordParts{rec: rec, cluster: cluster, objects: map[objectKey]client.Object{}, read: map[schema.GroupKind]bool{}}
 	lists := map[schema.GroupVersionKind]client.ObjectList{

@@ -14,8 +14,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutRecordsGet = `Shows a record, the objects that were created for it, the nodes of its pods, and the addresses of its functions. READY is ready/desired

@@ -26,17 +26,34 @@ recommendations, which the record itself keeps.`
 func newHistory(o *command.Options) *cobra.Command {
 	cmd := aRecord(o, "history", "Show the events of a record", aboutHistory, "  kubectl berth records history cart",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
-			var events corev1.EventList
-			err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
-				Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
-			})
-			if err != nil {
-				o.Warn("cannot read the events of the record: %v", err)
-			}
-			return showHistory(o, historyOf(rec, events.Items))
+			return ShowHistory(o, readHistory(ctx, o, c, rec))
 		})
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
+}
+
+// ReadHistory returns what happened to a record.
+func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKey) (*history.History, error) {
+	c, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
+	rec, err := recordKind.Get(ctx, c, record.Namespace, record.Name)
+	if err != nil {
+		return nil, err
+	}
+	return readHistory(ctx, o, c, rec), nil
+}
+
+func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) *history.History {
+	var events corev1.EventList
+	err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
+		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
+	})
+	if err != nil {
+		o.Warn("cannot read the events of the record: %v", err)
+	}
+	return historyOf(rec, events.Items)
 }
 
 // historyOf merges events with what was applied. What an event reports as well is shown once.
@@ -72,6 +89,7 @@ func told(entries []history.Entry, a *v1alpha1.AppliedRecommendation) bool {
 	})
 }
 
-func showHistory(o *command.Options, h *history.History) error {
+// ShowHistory prints the history of a record.
+func ShowHistory(o *command.Options, h *history.History) error {
 	return h.Show(o, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
 }

@@ -14,8 +14,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
@@ -49,7 +49,7 @@ type RecordStatus struct {
 	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
 	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
 	Environment string                   `json:"environment,omitempty"`
-	Controller  live.ReportState         `json:"controller"`
+	Controller  command.ReportState      `json:"controller"`
 	Created     metav1.Time              `json:"created"`
 }
 
@@ -97,7 +97,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message,
 		Functions:   len(rec.Spec.DeploymentUnit.Functions),
 		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
-		Controller: live.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
+		Controller: command.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
 	}
 	asked := map[string]bool{}
 	for i := range rec.Spec.DeploymentUnit.Functions {
@@ -122,7 +122,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 
 // recordNotes name records that no controller reconciles.
 func recordNotes(records []RecordStatus) []string {
-	reports := live.Reports{}
+	reports := command.Reports{}
 	for i := range records {
 		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}

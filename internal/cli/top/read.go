@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -44,7 +44,8 @@ func newReader(o *command.Options, f *flags) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{client: live.OverviewClient{Client: c}, load: o.LoadWith, selector: f.labels, now: o.Now}, nil
+	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	return &reader{client: live.OverviewClient{Client: c}, load: i.Load, selector: f.labels, now: o.Now}, nil
 }
 
 // read reads a namespace, or all with "".

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 )
 
 const about = `Shows the workloads that mixes govern, with a letter for each slot, and the nodes by type and zone. Replicas are

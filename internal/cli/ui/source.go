@@ -8,8 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 )
 
 // source reads the cluster as the user of the kubeconfig.
@@ -31,10 +30,11 @@ func newSource(o *command.Options) (*source, error) {
 }
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
-func (s *source) Read(ctx context.Context) (*console.Reading, error) {
-	settings, err := s.options.Settings(ctx, s.client)
+func (s *source) Read(ctx context.Context) (*live.Reading, error) {
+	i := live.Installation{SystemNamespace: s.options.SystemNamespace, SchedulerConfig: s.options.SchedulerConfig}
+	settings, err := i.Settings(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
-	return live.Reading(ctx, s.client, settings, s.namespace)
+	return live.Read(ctx, s.client, settings, s.namespace)
 }

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/environments/change"
 )
 
 const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the resource limits, the
@@ -52,15 +52,15 @@ type flags struct {
 	noBrowser bool
 	readOnly  bool
 	planner   console.Planner
-	command   console.Command
+	reports   console.Reports
 	interval  time.Duration
 	// open opens a URL in the browser.
 	open func(url string) error
 }
 
-// New returns the command ui, whose pages show the plans of a planner, and what commands print.
-func New(o *command.Options, planner console.Planner, run console.Command) *cobra.Command {
-	f := &flags{open: browser.OpenURL, planner: planner, command: run}
+// New returns the command ui, whose pages show the plans of a planner, and reports.
+func New(o *command.Options, planner console.Planner, reports console.Reports) *cobra.Command {
+	f := &flags{open: browser.OpenURL, planner: planner, reports: reports}
 	cmd := &cobra.Command{
 		Use:     "ui",
 		Short:   "Show mixes, limits, records and environments in the browser",
@@ -110,10 +110,10 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 }
 
 func (f *flags) console(s *source) console.Options {
-	out := console.Options{Source: s, Plan: f.planner, Command: f.command, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
+	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
-		out.Environment = live.EnvironmentChanger(s.options.Now)
+		out.Environment = change.Run
 	}
 	return out
 }

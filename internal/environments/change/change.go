@@ -6,6 +6,7 @@ package change
 import (
 	"context"
 	"fmt"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -63,4 +64,17 @@ func CallerOf(ctx context.Context, c client.Client) string {
 		return ""
 	}
 	return review.Status.UserInfo.Username
+}
+
+// Run starts, stops or restarts an environment, by the verb, and returns the result.
+func Run(ctx context.Context, c client.Client, env *v1alpha1.Environment, verb string) (*v1alpha1.Environment, error) {
+	return Environment(ctx, c, env, func(e *v1alpha1.Environment) error {
+		switch render.Verb(verb) {
+		case render.VerbStart:
+			return render.Start(e)
+		case render.VerbStop:
+			return render.Stop(e, false)
+		}
+		return render.Restart(e, time.Now())
+	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds distinguishes a kind that the API server does not serve from an object that does not exist, and makes lists of kinds.
+// Package kinds distinguishes a kind that the API server does not serve from an object that does not exist, and lists kinds.
 package kinds
 
 import (

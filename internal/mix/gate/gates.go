@@ -33,6 +33,13 @@ func Made(pod *corev1.Pod) bool {
 	return ungated || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.UngateReasonNoLeader
 }
 
+// Inherit adds the gate to the replacement of a pod that was created with it, as the webhook of Berth does at least.
+func Inherit(next, old *corev1.Pod) {
+	if Made(old) && !Has(next) {
+		next.Spec.SchedulingGates = append(next.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.CapacityMixGate})
+	}
+}
+
 // Release adds to a pod the annotations of a gate that is removed without a slot because no scheduler leads.
 func Release(pod *corev1.Pod) {
 	Annotate(pod, map[string]string{

@@ -36,6 +36,21 @@ func TestHas(t *testing.T) {
 	assert.True(t, gate.Has(pod))
 }
 
+func TestAReplacementHasTheGateOfThePodThatItReplaces(t *testing.T) {
+	gated := &corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}}}
+	for name, tc := range map[string]struct {
+		next, old *corev1.Pod
+		want      int
+	}{
+		"of a pod with the gate":                 {&corev1.Pod{}, gated, 1},
+		"of a pod that never had it":             {&corev1.Pod{}, &corev1.Pod{}, 0},
+		"of a pod with it, and the template has": {gated.DeepCopy(), gated, 1},
+	} {
+		gate.Inherit(tc.next, tc.old)
+		assert.Len(t, tc.next.Spec.SchedulingGates, tc.want, name)
+	}
+}
+
 func TestOpened(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim string

@@ -12,9 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/gate"
 )
 
 // maxName is the length at which the name of a pod that the API server completes is cut: it adds five characters to 58.
@@ -190,8 +187,8 @@ func (t *Template) volumes(own []corev1.Volume, pod string) []corev1.Volume {
 	return all
 }
 
-// AsAdmitted returns a replacement with what the API server and the webhook of Berth at least add, where it could not be
-// admitted without being created.
+// AsAdmitted returns a replacement with what the API server at least adds, where it could not be admitted without being
+// created.
 func AsAdmitted(next, old *corev1.Pod) *corev1.Pod {
 	p := next.DeepCopy()
 	if p.Spec.SchedulerName == "" {
@@ -213,9 +210,6 @@ func AsAdmitted(next, old *corev1.Pod) *corev1.Pod {
 				r.Requests[name] = limit
 			}
 		}
-	}
-	if gate.Made(old) && !gate.Has(p) {
-		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.CapacityMixGate})
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -219,4 +220,11 @@ type Ample struct{}
 // Prove implements Room.
 func (Ample) Prove(context.Context, *clusterstate.Pod, capacity.Type) (Proof, error) {
 	return Proof{Fits: true}, nil
+}
+
+// placed are the annotations that come with the binding, or the opening of the gate.
+var placed = map[string]bool{
+	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
+	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
+	v1alpha1.UngatedAtAnnotation: true,
 }

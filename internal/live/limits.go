@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/limits/registry"
 )
 
 // LimitsResource is how problems call the lists of ResourceLimits.
-const LimitsResource = console.LimitsResource
+const LimitsResource = "resourcelimits." + v1alpha1.GroupName
 
 // LoadLimits reads the ResourceLimits that pods of a namespace can have, or all
 // with "": also those of the default namespaces that the profiles name.

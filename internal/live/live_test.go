@@ -20,8 +20,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
-	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -105,9 +104,9 @@ func TestAReadingNamesTheForbiddenLists(t *testing.T) {
 	})
 	s, err := live.Defaults()
 	require.NoError(t, err)
-	r, err := live.Reading(t.Context(), c, s, "")
+	r, err := live.Read(t.Context(), c, s, "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{console.LimitsResource, console.RecordsResource, console.EnvironmentsResource}, r.Unread)
+	assert.Equal(t, []string{live.LimitsResource, live.RecordsResource, live.EnvironmentsResource}, r.Unread)
 	assert.Equal(t, []string{
 		"not allowed: list resourcelimits.berth.dev", "not allowed: list deploymentrecords.berth.dev", "not allowed: list environments.berth.dev",
 	}, r.Problems)
@@ -115,7 +114,7 @@ func TestAReadingNamesTheForbiddenLists(t *testing.T) {
 
 func TestSettingsAreThoseOfTheSchedulersFile(t *testing.T) {
 	for _, name := range []string{"second-scheduler.yaml", "replace-default.yaml"} {
-		s, err := live.FromFile(filepath.Join("..", "..", "..", "manifests", "scheduler", name))
+		s, err := live.FromFile(filepath.Join("..", "..", "manifests", "scheduler", name))
 		require.NoError(t, err)
 		assert.NotEmpty(t, s.Rules)
 		want := simulation.Lease{Namespace: "berth-system", Name: "berth-scheduler"}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package mix
 
 import (
 	"cmp"
@@ -16,39 +16,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/mix/plan"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Shift is a number of pods of a workload that come under another mix.
-type Shift struct {
+// shift is a number of pods of a workload that come under another mix.
+type shift struct {
 	Namespace, Workload string
 	Pods                int
 	// From and To are sources of a mix, "" for none.
 	From, To string
 }
 
-// Overruled is a number of pods that a mix selects and something else governs.
-type Overruled struct {
+// overruled is a number of pods that a mix selects and something else governs.
+type overruled struct {
 	Namespace, Mix, Workload string
 	Pods                     int
 	// By is the source that governs them.
 	By string
 }
 
-// Result is what a change of mixes does.
-type Result struct {
-	Outcomes  []Outcome
-	Shifts    []Shift
-	Overruled []Overruled
+// changes is what a change of mixes does.
+type changes struct {
+	Outcomes  []plan.Outcome
+	Shifts    []shift
+	Overruled []overruled
 }
 
-// Change puts mixes into a cluster and plays the moves of every workload that
+// change puts mixes into a cluster and plays the moves of every workload that
 // they govern, or governed before. The cluster's store has them afterwards.
-func Change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix, room Room, now time.Time) (*Result, error) {
+func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix, room plan.Room, now time.Time) (*changes, error) {
 	namespaces, concerned := map[string]bool{}, map[string]bool{}
 	for _, m := range mixes {
 		namespaces[m.Namespace] = true
@@ -60,22 +61,22 @@ func Change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 			return nil, fmt.Errorf("CapacityMix %s/%s: %w", m.Namespace, m.Name, err)
 		}
 	}
-	out := &Result{Shifts: shifts(c, before), Overruled: Overrulings(c, mixes)}
+	out := &changes{Shifts: shifts(c, before), Overruled: overrulings(c, mixes)}
 	moved := map[string]bool{} // workloads that change hands
 	for _, s := range out.Shifts {
 		moved[s.Namespace+"/"+s.Workload] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		for _, g := range c.State.Groups(namespace) {
-			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+name(g.Workload)] {
+			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
 			settings, err := live.RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
-			in := Input(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, now)
-			outcome, err := Simulate(ctx, in, room)
+			in := plan.Input(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, now)
+			outcome, err := plan.Simulate(ctx, in, room)
 			if err != nil {
 				return nil, err
 			}
@@ -108,29 +109,29 @@ func governed(c *live.Cluster) map[types.UID]string {
 }
 
 // shifts compares the sources with those of before, by workload.
-func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
+func shifts(c *live.Cluster, before map[types.UID]string) []shift {
 	after := governed(c)
-	count := map[Shift]int{}
+	count := map[shift]int{}
 	for _, p := range c.LivePods() {
 		if from, to := before[p.UID], after[p.UID]; from != to {
-			count[Shift{Namespace: p.Namespace, Workload: ownerOf(c, p), From: from, To: to}]++
+			count[shift{Namespace: p.Namespace, Workload: ownerOf(c, p), From: from, To: to}]++
 		}
 	}
-	var out []Shift
+	var out []shift
 	for s, n := range count {
 		s.Pods = n
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b Shift) int {
+	slices.SortFunc(out, func(a, b shift) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.From, b.From),
 			cmp.Compare(a.To, b.To))
 	})
 	return out
 }
 
-// Overrulings finds the pods that a mix selects and does not get.
-func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
-	count := map[Overruled]int{}
+// overrulings finds the pods that a mix selects and does not get.
+func overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []overruled {
+	count := map[overruled]int{}
 	for _, m := range mixes {
 		_, selector, err := policy.FromCapacityMix(m)
 		if err != nil {
@@ -142,24 +143,24 @@ func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 			}
 			found, _ := c.State.Resolve(p)
 			if found != nil && found.Source != policy.SourceCapacityMix+m.Name {
-				count[Overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
+				count[overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
 			}
 		}
 	}
-	var out []Overruled
+	var out []overruled
 	for o, n := range count {
 		o.Pods = n
 		out = append(out, o)
 	}
-	slices.SortFunc(out, func(a, b Overruled) int {
+	slices.SortFunc(out, func(a, b overruled) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Workload, b.Workload),
 			cmp.Compare(a.By, b.By))
 	})
 	return out
 }
 
-// name is what kubectl calls a workload.
-func name(w clusterstate.Workload) string { return w.Kind + "/" + w.Name }
+// workloadName is what kubectl calls a workload.
+func workloadName(w clusterstate.Workload) string { return w.Kind + "/" + w.Name }
 
 // ownerOf is the workload of a pod, whether or not a mix governs it. The
 // workload above a ReplicaSet is known only where the ReplicaSet could be read.
@@ -167,35 +168,28 @@ func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
 	if p.Owner == nil {
 		return "Pod/" + p.Name
 	}
-	return name(c.WorkloadOf(p))
+	return workloadName(c.WorkloadOf(p))
 }
 
-// placed are the annotations that come with the binding, or the opening of the gate.
-var placed = map[string]bool{
-	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
-	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
-	v1alpha1.UngatedAtAnnotation: true,
-}
-
-// Replayed is a Room that the scheduler's own filters judge. Every replacement
+// replayed is a room that the scheduler's own filters judge. Every replacement
 // that fits takes its capacity, so that the next one has what is left.
-type Replayed struct {
+type replayed struct {
 	snapshot *simulation.Snapshot
 	cluster  *live.Cluster
 	// gone are those that have made way.
 	gone []types.UID
 }
 
-// NewReplayed returns the capacity of a snapshot of a cluster.
-func NewReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *Replayed {
-	return &Replayed{snapshot: snapshot, cluster: cluster}
+// newReplayed returns the capacity of a snapshot of a cluster.
+func newReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *replayed {
+	return &replayed{snapshot: snapshot, cluster: cluster}
 }
 
 // Prove implements Room. It identifies a replacement by the pod that it replaces.
-func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
+func (r *replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {
 	original := r.cluster.Pod(p.Namespace, p.Name)
 	if original == nil {
-		return Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
+		return plan.Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
 	}
 	answer, err := r.snapshot.Fits(ctx, simulation.Question{
 		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
@@ -208,13 +202,13 @@ func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Ty
 	})
 	switch {
 	case errors.Is(err, simulation.ErrUnknownScheduler):
-		return Proof{Why: err.Error()}, nil
+		return plan.Proof{Why: err.Error()}, nil
 	case err != nil:
-		return Proof{}, err
+		return plan.Proof{}, err
 	case !answer.Fits:
-		return Proof{Why: fmt.Sprintf("no %s node has capacity for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
+		return plan.Proof{Why: fmt.Sprintf("no %s node has capacity for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
 	}
 	r.gone = append(r.gone, original.UID)
 	r.snapshot.Assume(original, answer.Node)
-	return Proof{Fits: true, Node: answer.Node}, nil
+	return plan.Proof{Fits: true, Node: answer.Node}, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheConfigurationIsTheMountedOne(t *testing.T) {
-	b, err := os.ReadFile("../../../manifests/scheduler/deployment.yaml")
+	b, err := os.ReadFile("../../manifests/scheduler/deployment.yaml")
 	require.NoError(t, err)
 	var shipped appsv1.Deployment
 	require.NoError(t, yaml.Unmarshal(b, &shipped))

@@ -3,9 +3,6 @@
 package live
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -42,15 +39,4 @@ func (c *Cluster) WorkloadOf(p *clusterstate.Pod) clusterstate.Workload {
 		w.Kind, w.Name, w.UID, w.Revision = ref.Kind, ref.Name, ref.UID, p.Owner.Name
 	}
 	return w
-}
-
-// EventTime is when an event of either API was recorded.
-func EventTime(e *corev1.Event) metav1.Time {
-	switch {
-	case !e.EventTime.IsZero():
-		return metav1.NewTime(e.EventTime.Time)
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
-	}
-	return e.CreationTimestamp
 }

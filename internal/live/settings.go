@@ -97,6 +97,29 @@ func RebalanceSettings(p *policy.Policy, cm *v1alpha1.CapacityMix) (rebalance.Se
 	return defaults.For(p, cm)
 }
 
+// Installation is one of Berth.
+type Installation struct {
+	// SystemNamespace is the namespace of Berth, and SchedulerConfig a file of its scheduler, or "" for what is installed.
+	SystemNamespace, SchedulerConfig string
+}
+
+// Settings returns the configuration of the scheduler.
+func (i Installation) Settings(ctx context.Context, c client.Reader) (*Settings, error) {
+	if i.SchedulerConfig != "" {
+		return FromFile(i.SchedulerConfig)
+	}
+	return FromInstalled(ctx, c, i.SystemNamespace)
+}
+
+// Load reads a namespace, or all with "". The configuration of the scheduler is read each time: it may change.
+func (i Installation) Load(ctx context.Context, c client.Client, namespace string) (*Cluster, error) {
+	settings, err := i.Settings(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return Load(ctx, c, settings, namespace)
+}
+
 // schedulerDeployment is what every way of installing Berth calls its scheduler's Deployment.
 const schedulerDeployment = "berth-scheduler"
 

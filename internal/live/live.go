@@ -19,11 +19,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
@@ -31,9 +31,6 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
-
-// pageSize is the limit of a list request.
-const pageSize = 500
 
 // Problem is something that could not be read.
 type Problem struct {
@@ -214,38 +211,11 @@ func objects[T client.Object](l *loader, namespace, resource string, empty clien
 	if l.err != nil {
 		return nil
 	}
-	all, err := List[T](l.ctx, l.client, empty, client.InNamespace(namespace))
+	all, err := kinds.List[T](l.ctx, l.client, empty, client.InNamespace(namespace))
 	if err != nil {
 		l.failed(namespace, resource, err)
 	}
 	return all
-}
-
-// List reads all pages of a list. A list whose pages expired is begun again.
-func List[T client.Object](ctx context.Context, c client.Client, empty client.ObjectList, options ...client.ListOption) ([]T, error) {
-	var all []T
-	token, tries := "", 0
-	for {
-		// A new list for each page: decoding reuses the memory of an old one.
-		page, _ := empty.DeepCopyObject().(client.ObjectList)
-		err := c.List(ctx, page, append(slices.Clone(options), client.Limit(pageSize), client.Continue(token))...)
-		if apierrors.IsResourceExpired(err) && tries < 3 {
-			all, token, tries = nil, "", tries+1
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		_ = meta.EachListItem(page, func(o runtime.Object) error {
-			if object, ok := o.(T); ok {
-				all = append(all, object)
-			}
-			return nil
-		})
-		if token = page.GetContinue(); token == "" {
-			return all, nil
-		}
-	}
 }
 
 func (l *loader) failed(namespace, resource string, err error) {

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reports has the reports and the plans of the console: it reads them as the commands of kubectl berth do, and prints them alike.
+package reports
+
+import (
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/decisions"
+	"berth.dev/berth/internal/cli/environments"
+	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/internal/console"
+	"berth.dev/berth/internal/live"
+)
+
+// Reports implements console.Reports.
+type Reports struct {
+	// Connect returns the configuration of clients of the user of a request, and the installation.
+	Connect func(ctx context.Context) (*rest.Config, live.Installation, error)
+}
+
+var _ console.Reports = Reports{}
+
+// options are those of a command that reads a namespace as the user of a request, and writes all that it prints to out. They read no
+// kubeconfig.
+func (r Reports) options(ctx context.Context, out io.Writer, namespace string) (*command.Options, error) {
+	config, i, err := r.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50)
+	flags.KubeConfig, flags.APIServer, flags.Namespace = new(os.DevNull), &config.Host, &namespace
+	flags.WrapConfigFn = func(*rest.Config) *rest.Config { return rest.CopyConfig(config) }
+	return &command.Options{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}, Now: time.Now, Flags: flags,
+		SystemNamespace: i.SystemNamespace, SchedulerConfig: i.SchedulerConfig,
+	}, nil
+}
+
+// Explain implements console.Reports.
+func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
+	o, err := r.options(ctx, out, pod.Namespace)
+	if err != nil {
+		return err
+	}
+	attempts := &decisions.Flags{}
+	if scores {
+		attempts = decisions.Last()
+	}
+	e, err := mix.Explain(ctx, o, pod, attempts)
+	if err != nil {
+		return err
+	}
+	return e.Show(o)
+}
+
+// History implements console.Reports.
+func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
+	o, err := r.options(ctx, out, workload.Namespace)
+	if err != nil {
+		return err
+	}
+	h, err := mix.ReadHistory(ctx, o, kind, workload)
+	if err != nil {
+		return err
+	}
+	return mix.ShowHistory(o, h)
+}
+
+// RecordHistory implements console.Reports.
+func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
+	o, err := r.options(ctx, out, record.Namespace)
+	if err != nil {
+		return err
+	}
+	h, err := records.ReadHistory(ctx, o, record)
+	if err != nil {
+		return err
+	}
+	return records.ShowHistory(o, h)
+}
+
+// Nodes implements console.Reports.
+func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
+	o, err := r.options(ctx, out, "")
+	if err != nil {
+		return err
+	}
+	n, err := mix.ReadNodes(ctx, o, false)
+	if err != nil {
+		return err
+	}
+	return n.Show(o)
+}
+
+// Logs implements console.Reports.
+func (r Reports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.Logs(ctx, o, environment, component, lines, follow)
+}
+
+// Revisions implements console.Reports.
+func (r Reports) Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.Revisions(ctx, o, environment)
+}
+
+// Rollback implements console.Reports.
+func (r Reports) Rollback(ctx context.Context, out io.Writer, environment client.ObjectKey, revision int32, preview bool) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.Rollback(ctx, o, environment, int64(revision), preview)
+}
+
+// Scale implements console.Reports.
+func (r Reports) Scale(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, replicas int32) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.Scale(ctx, o, environment, component, strconv.Itoa(int(replicas)))
+}
+
+// Backups implements console.Reports.
+func (r Reports) Backups(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.Backups(ctx, o, environment)
+}
+
+// BackUp implements console.Reports.
+func (r Reports) BackUp(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return environments.BackUpDatabase(ctx, o, environment)
+}
+
+// Plan is a console.Planner.
+func (r Reports) Plan(ctx context.Context, q console.Question) (*console.Plan, error) {
+	o, err := r.options(ctx, io.Discard, q.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	numbers := mix.Numbers{SpotPercent: q.SpotPercent, MinOnDemand: q.MinOnDemand, MaxSpot: q.MaxSpot}
+	p, warnings, err := mix.WhatIf(ctx, o, q.ObjectKey, numbers)
+	if err != nil {
+		return nil, err
+	}
+	out := &console.Plan{Sentences: p.Sentences(), Notes: append(p.Remarks(), warnings...)}
+	for _, t := range p.Tables() { // all are in the namespace of the mix
+		shown := console.PlanTable{Header: t.Header[1:]}
+		for _, row := range t.Rows {
+			shown.Rows = append(shown.Rows, row[1:])
+		}
+		out.Tables = append(out.Tables, shown)
+	}
+	return out, nil
+}
