@@ -80,21 +80,24 @@ func packFile(w *tar.Writer, cache, program string) error {
 }
 
 // prebuilt returns the archive that a machine has, "" for none.
-func prebuilt(root string) string {
+func prebuilt(root string) (string, error) {
 	if archive := os.Getenv(PrebuiltEnv); archive != "" {
-		return archive
+		if !filepath.IsAbs(archive) { // each suite runs in a folder of its own
+			return "", fmt.Errorf("%s is %q: it must be an absolute path", PrebuiltEnv, archive)
+		}
+		return archive, nil
 	}
 	if archive := filepath.Join(root, PrebuiltName()); exists(archive) {
-		return archive
+		return archive, nil
 	}
-	return ""
+	return "", nil
 }
 
 // unpackPrebuilt writes a program of the archive that this machine has to a file. found is false if there is none.
 func unpackPrebuilt(out io.Writer, root, name, to string) (found bool, err error) {
-	archive := prebuilt(root)
-	if archive == "" {
-		return false, nil
+	archive, err := prebuilt(root)
+	if archive == "" || err != nil {
+		return false, err
 	}
 	if found, err = unpack(archive, name, to); err != nil {
 		return false, fmt.Errorf("unpack %s from %s: %w", filepath.Base(name), archive, err)
@@ -132,6 +135,9 @@ func unpack(archive, name, to string) (found bool, err error) {
 			return false, err
 		}
 		_, err = io.CopyN(program, r, h.Size)
+		if err == nil {
+			_, err = io.Copy(io.Discard, zipped) // the checksum is at the end
+		}
 		return err == nil, errors.Join(err, program.Close())
 	}
 }

@@ -64,6 +64,13 @@ func TestAPrebuiltControlPlaneIsUnpackedAndNotBuilt(t *testing.T) {
 	_, err = Binary(t.Context(), io.Discard, StockScheduler)
 	require.Error(t, err, "one that the archive does not have is built")
 
+	one[len(one)-8]++ // the checksum of what is in it
+	require.NoError(t, os.WriteFile(archives[1], one, 0o600))
+	t.Setenv(PrebuiltEnv, archives[1])
+	t.Setenv("BERTH_CACHE", t.TempDir())
+	_, err = Binary(t.Context(), io.Discard, Etcd)
+	require.ErrorContains(t, err, "checksum")
+
 	found, err := unpack(archives[0], "controlplane/other-version/etcd", filepath.Join(t.TempDir(), "etcd"))
 	require.NoError(t, err)
 	assert.False(t, found)
@@ -76,8 +83,15 @@ func TestAPrebuiltControlPlaneIsUnpackedAndNotBuilt(t *testing.T) {
 func TestAnArchiveIsFoundInTheRepository(t *testing.T) {
 	t.Setenv(PrebuiltEnv, "")
 	root := t.TempDir()
-	assert.Empty(t, prebuilt(root))
+	found, err := prebuilt(root)
+	require.NoError(t, err)
+	assert.Empty(t, found)
 	archive := filepath.Join(root, PrebuiltName())
 	require.NoError(t, os.WriteFile(archive, nil, 0o600))
-	assert.Equal(t, archive, prebuilt(root))
+	found, err = prebuilt(root)
+	require.NoError(t, err)
+	assert.Equal(t, archive, found)
+	t.Setenv(PrebuiltEnv, PrebuiltName())
+	_, err = prebuilt(root)
+	require.ErrorContains(t, err, PrebuiltEnv)
 }

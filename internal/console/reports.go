@@ -61,8 +61,11 @@ type EnvironmentReports interface {
 // write calls one of the Reports.
 type write func(ctx context.Context, reports Reports, out io.Writer) error
 
-// isName reports whether a part of a path can be the name of an object. Names of kinds have capital letters, too.
-func isName(part string) bool { return len(validation.IsDNS1123Subdomain(strings.ToLower(part))) == 0 }
+// isName reports whether a part of a path can be the name of an object. Names of kinds have capital letters, too, but those of ASCII.
+func isName(part string) bool {
+	lower := strings.ToLower(part)
+	return len(lower) == len(part) && len(validation.IsDNS1123Subdomain(lower)) == 0
+}
 
 // report is a text about an object.
 type report struct {

@@ -258,3 +258,13 @@ func TestPagesLeadToReports(t *testing.T) {
 	w, _ := get(t, without, "/pods/team/web-1")
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }
+
+func TestAPartOfAPathIsANameOfAnObject(t *testing.T) {
+	for part, want := range map[string]bool{
+		"web": true, "web-0.shop": true, "ReplicaSet": true,
+		"": false, "..": false, "-A": false, "a/b": false, "a b": false, "--all-namespaces": false,
+		"\u212aube": false, // the Kelvin sign, a capital letter of k
+	} {
+		assert.Equal(t, want, isName(part), "%q", part)
+	}
+}

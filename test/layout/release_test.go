@@ -67,3 +67,28 @@ func TestTheChartListsItsKinds(t *testing.T) {
 	}
 	assert.Equal(t, "Apache-2.0", chart.Annotations["artifacthub.io/license"])
 }
+
+// Without a shell of its own, a step of a workflow goes on after a command of a pipe that failed.
+func TestAStepWithAPipeFailsWithItsFirstCommand(t *testing.T) {
+	files, err := filepath.Glob("../../.github/workflows/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	pipes := 0
+	for _, f := range files {
+		var w struct {
+			Jobs map[string]struct {
+				Steps []struct{ Name, Shell, Run string } `json:"steps"`
+			} `json:"jobs"`
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, strings.TrimPrefix(f, "../../"))), &w))
+		for _, job := range w.Jobs {
+			for _, s := range job.Steps {
+				if strings.Contains(s.Run, " | ") {
+					pipes++
+					assert.Equal(t, "bash", s.Shell, "%s: step %q", f, s.Name)
+				}
+			}
+		}
+	}
+	assert.NotZero(t, pipes)
+}
