@@ -49,114 +49,103 @@ func (r Reports) options(ctx context.Context, out io.Writer, namespace string) (
 	}, nil
 }
 
+// as runs what a command does, as the user of a request.
+func (r Reports) as(ctx context.Context, out io.Writer, namespace string, do func(*command.Options) error) error {
+	o, err := r.options(ctx, out, namespace)
+	if err != nil {
+		return err
+	}
+	return do(o)
+}
+
 // Explain implements console.Reports.
 func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
-	o, err := r.options(ctx, out, pod.Namespace)
-	if err != nil {
-		return err
-	}
-	attempts := &decisions.Flags{}
-	if scores {
-		attempts = decisions.Last()
-	}
-	e, err := mix.Explain(ctx, o, pod, attempts)
-	if err != nil {
-		return err
-	}
-	return e.Show(o)
+	return r.as(ctx, out, pod.Namespace, func(o *command.Options) error {
+		attempts := &decisions.Flags{}
+		if scores {
+			attempts = decisions.Last()
+		}
+		e, err := mix.Explain(ctx, o, pod, attempts)
+		if err != nil {
+			return err
+		}
+		return e.Show(o)
+	})
 }
 
 // History implements console.Reports.
 func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
-	o, err := r.options(ctx, out, workload.Namespace)
-	if err != nil {
-		return err
-	}
-	h, err := mix.ReadHistory(ctx, o, kind, workload)
-	if err != nil {
-		return err
-	}
-	return mix.ShowHistory(o, h)
+	return r.as(ctx, out, workload.Namespace, func(o *command.Options) error {
+		h, err := mix.ReadHistory(ctx, o, kind, workload)
+		if err != nil {
+			return err
+		}
+		return mix.ShowHistory(o, h)
+	})
 }
 
 // RecordHistory implements console.Reports.
 func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
-	o, err := r.options(ctx, out, record.Namespace)
-	if err != nil {
-		return err
-	}
-	h, err := records.ReadHistory(ctx, o, record)
-	if err != nil {
-		return err
-	}
-	return records.ShowHistory(o, h)
+	return r.as(ctx, out, record.Namespace, func(o *command.Options) error {
+		h, err := records.ReadHistory(ctx, o, record)
+		if err != nil {
+			return err
+		}
+		return records.ShowHistory(o, h)
+	})
 }
 
 // Nodes implements console.Reports.
 func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
-	o, err := r.options(ctx, out, "")
-	if err != nil {
-		return err
-	}
-	n, err := mix.ReadNodes(ctx, o, false)
-	if err != nil {
-		return err
-	}
-	return n.Show(o)
+	return r.as(ctx, out, "", func(o *command.Options) error {
+		n, err := mix.ReadNodes(ctx, o, false)
+		if err != nil {
+			return err
+		}
+		return n.Show(o)
+	})
 }
 
 // Logs implements console.Reports.
 func (r Reports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.Logs(ctx, o, environment, component, lines, follow)
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.Logs(ctx, o, environment, component, lines, follow)
+	})
 }
 
 // Revisions implements console.Reports.
 func (r Reports) Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.Revisions(ctx, o, environment)
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.Revisions(ctx, o, environment)
+	})
 }
 
 // Rollback implements console.Reports.
 func (r Reports) Rollback(ctx context.Context, out io.Writer, environment client.ObjectKey, revision int32, preview bool) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.Rollback(ctx, o, environment, int64(revision), preview)
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.Rollback(ctx, o, environment, int64(revision), preview)
+	})
 }
 
 // Scale implements console.Reports.
 func (r Reports) Scale(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, replicas int32) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.Scale(ctx, o, environment, component, strconv.Itoa(int(replicas)))
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.Scale(ctx, o, environment, component, strconv.Itoa(int(replicas)))
+	})
 }
 
 // Backups implements console.Reports.
 func (r Reports) Backups(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.Backups(ctx, o, environment)
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.Backups(ctx, o, environment)
+	})
 }
 
 // BackUp implements console.Reports.
 func (r Reports) BackUp(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	o, err := r.options(ctx, out, environment.Namespace)
-	if err != nil {
-		return err
-	}
-	return environments.BackUpDatabase(ctx, o, environment)
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
+		return environments.BackUpDatabase(ctx, o, environment)
+	})
 }
 
 // Plan is a console.Planner.
