@@ -220,6 +220,11 @@ type Limits struct {
 // fail makes a workload rest after a move that failed.
 func (l Limits) fail(e *Entry, now time.Time) {
 	e.Failures++
+	l.rest(e, now)
+}
+
+// rest begins the pause after the failures of a workload.
+func (l Limits) rest(e *Entry, now time.Time) {
 	e.RetryAt = now.Add(Backoff(l.Backoff, l.MaxBackoff, e.Failures))
 }
 
@@ -227,12 +232,11 @@ func (l Limits) fail(e *Entry, now time.Time) {
 // without it: together they count as one. A refused eviction may be forgotten, but not what failed since.
 func (l Limits) Failed(e *Entry, began, now time.Time) {
 	e.Refusal = Refusal{}
-	if e.Failures > 0 && began.Before(e.FailedAt) {
-		e.RetryAt = now.Add(Backoff(l.Backoff, l.MaxBackoff, e.Failures))
-		return
+	if e.Failures == 0 || !began.Before(e.FailedAt) {
+		e.Failures++
+		e.FailedAt = now
 	}
-	l.fail(e, now)
-	e.FailedAt = now
+	l.rest(e, now)
 }
 
 // Moved are the UIDs of the pods of moves.
