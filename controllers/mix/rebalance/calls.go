@@ -12,14 +12,20 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -103,29 +109,24 @@ func isCutOff(err error) bool {
 		utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// replica reads the replica of a verdict. It returns a hold if that cannot be read, or is not what was decided about.
-func (a *calls) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *rebalance.Hold) {
-	err := a.bounded(ctx, func(ctx context.Context) (err error) {
-		pod, err = a.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+// replica reads a replica. It returns an obstacle if that is not what was decided about.
+func (a *calls) replica(ctx context.Context, known *clusterstate.Pod) (pod *corev1.Pod, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) (err error) {
+		pod, err = a.Client.CoreV1().Pods(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
 		return err
 	})
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
-		return nil, w.changed(v)
+	case apierrors.IsNotFound(err) || err == nil && !rebalance.Unchanged(pod, known):
+		return nil, rebalance.Changed(known)
 	case err != nil:
-		return nil, w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+		return nil, fmt.Errorf("read pod %s: %w", known.Name, err)
 	}
 	return pod, nil
 }
 
-// unchanged reports whether a pod is still what was decided about.
-func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
-	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
-}
-
-// livePods lists the pods of a workload as the API server has them at this moment.
-func (a *calls) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
-	options := metav1.ListOptions{LabelSelector: rebalance.SelectorOf(g).String(), Limit: pageSize}
+// livePods lists the pods of the workload of a move as the API server has them at this moment.
+func (a *calls) livePods(ctx context.Context, move rebalance.Action) (mine []corev1.Pod, err error) {
+	options, g := metav1.ListOptions{LabelSelector: move.Selector.String(), Limit: pageSize}, &move.Of.Group
 	err = a.bounded(ctx, func(ctx context.Context) error {
 		for range maxPages {
 			page, err := a.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
@@ -143,15 +144,19 @@ func (a *calls) livePods(ctx context.Context, g *clusterstate.Group) (mine []cor
 		}
 		return errors.New("there are too many")
 	})
-	return mine, err
+	if err != nil {
+		return nil, fmt.Errorf("read the pods of the workload: %w", err)
+	}
+	return mine, nil
 }
 
-// creatable returns a hold if the quotas or limit ranges of a namespace do not allow a pod in the place of another one.
-func (a *calls) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod, next *corev1.Pod) *rebalance.Hold {
+// creatable returns an obstacle if the quotas or limit ranges of a namespace do not allow a pod in the place of another one, and
+// names a quota that does not allow it beside that one.
+func (a *calls) creatable(ctx context.Context, pod, next *corev1.Pod) (crowded string, err error) {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
 	core, all := a.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
-	err := a.bounded(ctx, func(ctx context.Context) (err error) {
+	err = a.bounded(ctx, func(ctx context.Context) (err error) {
 		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
 			return err
 		}
@@ -159,13 +164,12 @@ func (a *calls) creatable(ctx context.Context, w *evaluation, v rebalance.Verdic
 		return err
 	})
 	if err != nil {
-		return w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+		return "", fmt.Errorf("read the quotas and limit ranges of the namespace: %w", err)
 	}
-	w.crowded = rebalance.Crowded(next, quotas.Items)
 	if refusal := rebalance.Creatable(next, pod, quotas.Items, ranges.Items); refusal.Reason != nil {
-		return w.hold(v, refusal.Reason, holdRefused, "%s", refusal.Message)
+		return "", refusal.Reason.Obstacle(rebalance.HoldRefused, "%s", refusal.Message)
 	}
-	return nil
+	return rebalance.Crowded(next, quotas.Items), nil
 }
 
 // volumesOf returns the nodes that the volumes of a pod's claims can be attached
@@ -198,4 +202,90 @@ func (a *calls) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1
 		}
 	}
 	return nodes, nil
+}
+
+// metadata reads the metadata of an object as the API server has it at this moment, nil if there is none of that name.
+type metadata func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error)
+
+// readMetadata returns metadata of an API server. The controller may list these kinds, for its watches, so it lists one.
+func readMetadata(c client.Reader) metadata {
+	return func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+		if err != nil || len(list.Items) == 0 {
+			return nil, err
+		}
+		return &list.Items[0], nil
+	}
+}
+
+// checkMix returns an obstacle if the mix is not the one any more that was decided by. A watch that broke may be behind by half a minute,
+// in which replicas would move that have to stay.
+func (a *calls) checkMix(ctx context.Context, e *rebalance.Entry, pod *corev1.Pod) error {
+	if a.metadata == nil {
+		return nil
+	}
+	what, err := "", error(nil)
+	switch {
+	case e.Mix != "":
+		what, err = a.mixChanged(ctx, e)
+	case e.Group.Policy.Source == policy.SourceController:
+		what, err = a.annotationsChanged(ctx, e, pod)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the mix: %w", err)
+	case what != "":
+		return rebalance.ReasonStaleView.Obstacle(rebalance.HoldChanged, "%s, which the watch has not shown yet", what)
+	}
+	return nil
+}
+
+// mixChanged is what has happened to the CapacityMix of a workload, "" for nothing.
+func (a *calls) mixChanged(ctx context.Context, e *rebalance.Entry) (what string, err error) {
+	now, err := a.read(ctx, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), e.Group.Key.Namespace, e.Mix)
+	switch {
+	case err != nil:
+		return "", err
+	case now == nil:
+		return "CapacityMix " + e.Mix + " is gone", nil
+	case (rebalance.Version{UID: now.UID, Generation: now.Generation}) != e.Spec:
+		return "CapacityMix " + e.Mix + " was changed", nil
+	}
+	return "", nil
+}
+
+// annotationsChanged is what has happened to the mix in the annotations of a pod's controller, "" for nothing.
+func (a *calls) annotationsChanged(ctx context.Context, e *rebalance.Entry, pod *corev1.Pod) (what string, err error) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return "", nil
+	}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	if kind.Group != appsv1.GroupName && kind.Group != batchv1.GroupName {
+		// A tenant wrote the reference. The server of another group may be slow or gone, and would hold everyone's moves.
+		return fmt.Sprintf("pod %s names its controller as a %s", pod.Name, kind.GroupKind()), nil
+	}
+	now, err := a.read(ctx, kind, pod.Namespace, ref.Name)
+	switch {
+	case err != nil:
+		return "", err
+	case now == nil || now.UID != ref.UID:
+		return ref.Kind + " " + ref.Name + " is gone", nil
+	case !e.Group.Policy.Same(a.State.PolicyUnder(pod, now)):
+		return "the mix in the annotations of " + ref.Kind + " " + ref.Name + " was changed", nil
+	}
+	return "", nil
+}
+
+// read is metadata that ends in time.
+func (a *calls) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (
+	o *metav1.PartialObjectMetadata, err error,
+) {
+	err = a.bounded(ctx, func(ctx context.Context) error {
+		o, err = a.metadata(ctx, kind, namespace, name)
+		return err
+	})
+	return o, err
 }

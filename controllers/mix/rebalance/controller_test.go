@@ -14,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,7 +94,7 @@ func (f *fixture) reconcile(t *testing.T, namespace string) {
 
 // evaluationOf is that of an entry, at the time of the clock.
 func (f *fixture) evaluationOf(e rebalance.Entry) *evaluation {
-	return &evaluation{Entry: e, now: f.Clock.Now()}
+	return &evaluation{Evaluation: &rebalance.Evaluation{Entry: e, Now: f.Clock.Now()}}
 }
 
 func capacityMix(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
@@ -304,26 +303,25 @@ func TestRefusal(t *testing.T) {
 		want    *rebalance.Reason
 		hold    time.Duration
 	}{
-		"a budget allows no disruption":  {budgetRefusal(), 0, rebalance.ReasonPDB, holdRefused},
-		"the API server has too much":    {apierrors.NewTooManyRequests("not now", 0), 1, rebalance.ReasonRefused, holdRefused},
-		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("no")), 2, rebalance.ReasonOverlappingPDBs, holdRefused},
-		"a webhook cannot be called":     {apierrors.NewInternalError(errors.New("no")), 1, rebalance.ReasonEvictionFailed, holdRefused},
-		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), 0, rebalance.ReasonChanged, holdChanged},
-		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), 0, rebalance.ReasonChanged, holdChanged},
-		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), 0, rebalance.ReasonRefused, holdRefused},
-		"the API server cannot be found": {errors.New("connection refused"), 0, rebalance.ReasonRefused, holdRefused},
+		"a budget allows no disruption":  {budgetRefusal(), 0, rebalance.ReasonPDB, rebalance.HoldRefused},
+		"the API server has too much":    {apierrors.NewTooManyRequests("not now", 0), 1, rebalance.ReasonRefused, rebalance.HoldRefused},
+		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("no")), 2, rebalance.ReasonOverlappingPDBs, rebalance.HoldRefused},
+		"a webhook cannot be called":     {apierrors.NewInternalError(errors.New("no")), 1, rebalance.ReasonEvictionFailed, rebalance.HoldRefused},
+		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), 0, rebalance.ReasonChanged, rebalance.HoldChanged},
+		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), 0, rebalance.ReasonChanged, rebalance.HoldChanged},
+		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), 0, rebalance.ReasonRefused, rebalance.HoldRefused},
+		"the API server cannot be found": {errors.New("connection refused"), 0, rebalance.ReasonRefused, rebalance.HoldRefused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
 			w := p.evaluationOf(rebalance.Entry{})
-			for range tc.budgets {
-				w.budgets = append(w.budgets, rebalance.DisruptionBudget{Selector: labels.Everything()})
-			}
-			w.budgets = append(w.budgets, rebalance.DisruptionBudget{Selector: labels.Nothing()})
-			h := w.refusal(v, tc.err)
-			require.NotNil(t, h)
+			a := rebalance.Action{Step: rebalance.StepEvict, Verdict: v, Overlapping: tc.budgets > 1}
+			_, err := refusal(a, tc.err)
+			require.Error(t, err)
+			w.Apply(a, rebalance.Result{Err: err})
+			h := w.Held["uid"]
 			assert.Equal(t, tc.want, h.Verdict.Reason)
 			assert.Contains(t, h.Verdict.Message, "web-0")
 			assert.Equal(t, noon.Add(tc.hold), h.Until)
@@ -331,17 +329,18 @@ func TestRefusal(t *testing.T) {
 			assert.Equal(t, v.Pod, h.Verdict.Pod)
 		})
 	}
-	assert.Nil(t, testController(t).evaluationOf(rebalance.Entry{}).refusal(rebalance.Verdict{}, nil))
+	_, err := refusal(rebalance.Action{Verdict: rebalance.Verdict{Pod: &clusterstate.Pod{}}}, nil)
+	assert.NoError(t, err)
 }
 
 func TestUnchanged(t *testing.T) {
-	v := rebalance.Verdict{Pod: &clusterstate.Pod{UID: "old", Node: "spot"}}
-	assert.True(t, unchanged(podOfSet("old", "spot"), v))
-	assert.False(t, unchanged(podOfSet("new", "spot"), v))
-	assert.False(t, unchanged(podOfSet("old", "on-demand"), v))
+	known := &clusterstate.Pod{UID: "old", Node: "spot"}
+	assert.True(t, rebalance.Unchanged(podOfSet("old", "spot"), known))
+	assert.False(t, rebalance.Unchanged(podOfSet("new", "spot"), known))
+	assert.False(t, rebalance.Unchanged(podOfSet("old", "on-demand"), known))
 	terminating := podOfSet("old", "spot")
 	terminating.DeletionTimestamp = &metav1.Time{Time: noon}
-	assert.False(t, unchanged(terminating, v))
+	assert.False(t, rebalance.Unchanged(terminating, known))
 }
 
 func TestInputCountsWhatIsOnTheMove(t *testing.T) {

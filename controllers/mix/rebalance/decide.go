@@ -4,107 +4,37 @@ package rebalance
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-const (
-	// holdInsufficientCapacity is how long a replica is held back for which the filters found no capacity, holdRefused one whose eviction
-	// the API server refused, holdChanged one that has changed since the watch showed it.
-	holdInsufficientCapacity = time.Minute
-	holdRefused              = 30 * time.Second
-	holdChanged              = 200 * time.Millisecond
-)
-
-// decide moves what may be moved, one replica after the other, and leaves the verdict about the workload.
+// decide does what is planned for a workload, one action after the other, until it rests. What came of one is part of the plan
+// for the next.
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
-	for _, end := range w.ended {
-		c.out.ended(ctx, &w.Entry, end)
-	}
-	if w.invalid != nil {
-		c.decideNothing(ctx, w)
-	} else {
-		c.nextSteps(ctx, w)
-		for c.decideNext(ctx, w) {
+	c.proof.admitted = rebalance.Proof{} // all replicas of a workload may have the same replacement
+	c.out.endings(ctx, w)
+	for step := rebalance.StepWait; step != rebalance.StepRest; {
+		for _, a := range rebalance.Plan(c.input(w)) {
+			r := c.act(ctx, a)
+			w.Apply(a, r)
+			c.out.record(ctx, w, a, r)
+			step = a.Step
 		}
-		c.explain(w)
-	}
-	c.out.report(&w.Entry)
-	w.dueAt(w.Due(w.now, c.MoveTimeout))
-}
-
-// decideNothing is for a workload whose settings cannot be read. Where nothing has to move, nothing is blocked.
-func (c *Controller) decideNothing(ctx context.Context, w *evaluation) {
-	w.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInvalidWindow, Message: w.invalid.Error()}
-	if w.WrongSince.IsZero() {
-		w.Verdict = rebalance.Verdict{Reason: rebalance.ReasonOnTarget}
-	}
-	for _, h := range w.Placeholders {
-		c.end(ctx, w, h, holderDropped)
 	}
 }
 
-// decideNext decides about the next replica, and reports whether there may be another one.
-func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) {
-	in := c.input(w)
-	v := rebalance.Choose(in)
-	if v.Reason != rebalance.ReasonMove {
-		if lacking, ok := rebalance.Provision(in); ok {
-			c.provision(ctx, w, lacking)
-			return true
-		}
-		w.Verdict = v
-		return false
-	}
-	node, hold := c.proof.prove(ctx, w, v)
-	switch effect := in.Effect(v); {
-	case hold != nil:
-	case effect.Reason == rebalance.ReasonMove:
-		hold = c.evict(ctx, w, v, node, func() rebalance.Verdict { return c.input(w).Of(v.Pod.UID) })
-	default:
-		// It holds for a while: capacity is not proven again and again for a move that is not made.
-		hold = &rebalance.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
-	}
-	w.HoldBack(hold)
-	return true
-}
-
-// input is all that a decision about a workload depends on. The time, the grace and the storms are those of this moment: a
-// proof of capacity may take long.
+// input is all that a plan for a workload depends on. The time, the grace and the storms are those of this moment: a proof of
+// capacity may take long.
 func (c *Controller) input(w *evaluation) *rebalance.Input {
-	b := c.Workloads.Budgets(&w.Entry)
-	in := &rebalance.Input{
-		Cluster: c.clusterNow(), Settings: w.Settings, Group: w.Group, Budgets: w.budgets,
-		MayFit: func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) },
-		History: rebalance.History{
-			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: b.Mix,
-			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had,
-			Moving: len(w.Moves),
-		},
-		Skip: map[string]rebalance.Verdict{},
-	}
-	in.Cluster.InFlight, in.Cluster.Reserved = b.InFlight, b.Reserved
-	for uid, h := range w.Held {
-		if h.Verdict.Reason == rebalance.ReasonReport && w.Settings.Mode != rebalance.Report {
-			continue // it was held back only to report, and is not any more
-		}
-		in.Skip[uid] = h.Verdict
-	}
-	for _, h := range w.Placeholders {
-		in.Skip[string(h.Replica)] = rebalance.Verdict{
-			Reason: rebalance.ReasonProvisioning, Target: h.Target,
-			Message: fmt.Sprintf("placeholder %s requests %s capacity for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
-		}
-	}
-	return in
+	b, cluster := c.Workloads.Budgets(&w.Entry), c.clusterNow()
+	cluster.InFlight, cluster.Reserved = b.InFlight, b.Reserved
+	return w.Input(cluster, b.Mix, func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) })
 }
 
 // mayFit is that of the cluster state. The types without capacity are kept with the evaluation: once they may have some, the
@@ -123,61 +53,158 @@ func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Po
 	return false
 }
 
-// hold is a verdict that holds for a while.
-func (w *evaluation) hold(v rebalance.Verdict, r *rebalance.Reason, d time.Duration, format string, args ...any) *rebalance.Hold {
-	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
-	v.RetryAt = w.now.Add(d)
-	return &rebalance.Hold{Verdict: v, Until: v.RetryAt}
-}
-
-// changed holds a replica that is not what was decided about.
-func (w *evaluation) changed(v rebalance.Verdict) *rebalance.Hold {
-	return w.hold(v, rebalance.ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
-}
-
-func (w *evaluation) dueAt(at time.Time) {
-	if !at.IsZero() && (w.next.IsZero() || at.Before(w.next)) {
-		w.next = at
-	}
-}
-
-// reporter records what happens to workloads, as events, metrics and log.
-type reporter struct{ *Options }
-
-// report records an event when what blocks a workload has changed.
-func (o *reporter) report(e *rebalance.Entry) {
-	r := e.Verdict.Reason
-	if r == e.Reported {
-		return
-	}
-	if r.Quiet {
-		if r == rebalance.ReasonOnTarget {
-			e.Reported = r
+// act carries an action out, or finds what is in its way.
+func (c *Controller) act(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	switch a.Step {
+	case rebalance.StepMove, rebalance.StepReport:
+		return c.prove(ctx, a)
+	case rebalance.StepRelease:
+		return c.release(ctx, a)
+	case rebalance.StepEvict:
+		return c.evict(ctx, a)
+	case rebalance.StepHold:
+		if r.Err = a.Obstacle; a.Evicts() {
+			r.Eviction = resultChanged
 		}
-		return
+	case rebalance.StepProvision:
+		return c.provision(ctx, a)
+	case rebalance.StepDrop:
+		r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Dropped)
+	case rebalance.StepFail:
+		r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Expired)
 	}
-	e.Reported = r
-	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+	return r
 }
 
-// ended reports a move that is over.
-func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.Ending) {
-	moves.WithLabelValues(string(end.Outcome)).Inc()
-	logger := log.FromContext(ctx).WithValues("pod", end.Move.Name)
-	what := ""
-	switch end.Outcome {
-	case rebalance.Failed:
-		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.Move.Name, end.Move.Target, end.On)
-	case rebalance.TimedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.Move.Name,
-			o.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
-	case rebalance.NotProvisioned:
-		what = "A placeholder was created, and was not scheduled in time"
-	default:
-		logger.Info("A move is over", "outcome", string(end.Outcome))
-		return
+// provision requests the capacity that the replacement of a replica needs, by a placeholder pod.
+func (c *Controller) provision(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	pod, admitted, err := c.proof.placeholder(ctx, a)
+	r.Admitted = admitted
+	if err == nil {
+		if r.Created, err = c.holders.create(ctx, pod); err != nil {
+			err = noPlaceholder(a.Verdict, err.Error())
+		}
 	}
-	logger.Info("A move failed", "outcome", string(end.Outcome), "failures", e.Failures, "retryAt", e.RetryAt)
-	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
-		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
+	r.Err = err
+	return r
+}
+
+// prove proves that the replacement of a replica finds capacity, in the place of its placeholder if it has one, and reads what
+// the next plan decides by. A placeholder that runs where the pods that are there do not allow the replacement is deleted.
+func (c *Controller) prove(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	proof, err := c.proof.prove(ctx, a)
+	r.Admitted = proof.Admitted != nil
+	switch {
+	case err == nil && a.Step == rebalance.StepReport:
+	case err == nil:
+		c.read(ctx, a, &proof, &r)
+	default:
+		o := rebalance.ObstacleOf(err)
+		if r.Err = o; a.Placeholder == nil || o.Reason != rebalance.ReasonInsufficientCapacity {
+			break
+		}
+		if o.For = rebalance.HoldMisplaced; c.proof.misplaced(ctx, a) {
+			r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Dropped)
+		}
+	}
+	return r
+}
+
+// read reads what the API server has of a workload, for a decision about its eviction. The move is recorded before.
+func (c *Controller) read(ctx context.Context, a rebalance.Action, proof *rebalance.Proof, r *rebalance.Result) {
+	if a.Proof = proof; a.Evicts() {
+		if r.Err = c.journal.recordMove(ctx, a.Record); r.Err != nil {
+			return
+		}
+	}
+	if proof.Scale, r.Err = c.scales.now(ctx, a); r.Err == nil {
+		proof.Live, r.Err = c.api.livePods(ctx, a)
+	}
+	switch {
+	case r.Err == nil:
+		r.Proof = proof
+	case a.Evicts():
+		r.Eviction = resultChanged
+	}
+}
+
+// current returns an obstacle if the owner of a replica creates another replacement by now, or if the mix is another one.
+func (c *Controller) current(ctx context.Context, a rebalance.Action) error {
+	if err := c.proof.recreated(ctx, a); err != nil {
+		return err
+	}
+	return c.api.checkMix(ctx, &a.Of, a.Pod)
+}
+
+// release deletes the placeholder of a replica that is evicted next.
+func (c *Controller) release(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	if r.Err = c.current(ctx, a); r.Err != nil {
+		return r
+	}
+	h := a.Placeholder
+	if r.Placeholder = rebalance.Used; !c.holders.release(ctx, h.Namespace, h.Name, h.UID, r.Placeholder) {
+		r.Err = rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldMisplaced, "placeholder %s could not be deleted", h.Name)
+		return r
+	}
+	proof := *a.Proof
+	proof.Released = true
+	c.read(ctx, a, &proof, &r)
+	return r
+}
+
+// evict evicts a replica.
+func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	if r.Err = c.current(ctx, a); r.Err != nil {
+		r.Eviction = resultChanged
+		return r
+	}
+	pod, m := a.Pod, a.Move
+	// The client retries where the server answers when to; the next reconcile does that as well.
+	err := c.api.write(ctx, func(ctx context.Context) error {
+		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+				UID:             &pod.UID,
+				ResourceVersion: &pod.ResourceVersion,
+			}},
+		})
+	})
+	if r.Eviction, r.Err = refusal(a, err); r.Err != nil {
+		if r.Refused = true; unanswered(err) {
+			m.DoubtUntil = c.Clock.Now().Add(rebalance.Unseen)
+			r.Began = &m
+		}
+		return r
+	}
+	r.Began = &m
+	c.proof.snapshot.Assume(a.Proof.Admitted, a.Proof.Node)
+	switch a.Handover {
+	case rebalance.AfterEviction:
+		r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Used)
+	case rebalance.OnceGone:
+		m.Placeholder, r.Placeholder = a.Placeholder.UID, rebalance.Used
+	}
+	return r
+}
+
+// refusal returns the result of an eviction, and the obstacle that the API server's answer is, nil if it agreed.
+func refusal(a rebalance.Action, err error) (result string, obstacle error) {
+	pod := a.Verdict.Pod
+	refused := func(r *rebalance.Reason, format string) error {
+		return r.Obstacle(rebalance.HoldRefused, format, pod.Name, err)
+	}
+	switch {
+	case err == nil:
+		return resultEvicted, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return resultChanged, rebalance.Changed(pod)
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return resultBudget, refused(rebalance.ReasonPDB, "the eviction of pod %s was refused: %v")
+	case apierrors.IsInternalError(err) && a.Overlapping:
+		// The API server has the same answer for more than one budget and for a webhook that it cannot call.
+		return resultOverlapping, refused(rebalance.ReasonOverlappingPDBs, "the eviction of pod %s was refused: %v")
+	case apierrors.IsInternalError(err):
+		return resultError, refused(rebalance.ReasonEvictionFailed, "the API server could not carry out the eviction of pod %s: %v")
+	}
+	return resultError, refused(rebalance.ReasonRefused, "the eviction of pod %s failed: %v")
 }

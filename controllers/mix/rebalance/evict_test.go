@@ -277,7 +277,7 @@ func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonQuota, p.reasonOf(t, ""))
 
 	s.quotas[0].Spec.Hard[corev1.ResourcePods] = cpu("4")
-	p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+	p.Clock.(*clocktesting.FakeClock).Step(rebalance.HoldRefused)
 	p.reconcile(t, "shop")
 	assert.Len(t, s.evicted, 4)
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -62,15 +61,14 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 			}
 			w := p.evaluationOf(rebalance.Entry{Mix: c.mix, Spec: rebalance.Version{UID: "mix", Generation: 3}})
 			w.Group.Key, w.Group.Policy = keyOfSet, c.policy
-			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "db-0", UID: "a"}}
-			hold := p.api.checkMix(t.Context(), w, v, podOfSet("a", "spot"))
+			err := p.api.checkMix(t.Context(), &w.Entry, podOfSet("a", "spot"))
 			if c.want == nil {
-				require.Nil(t, hold)
+				require.NoError(t, err)
 				return
 			}
-			require.NotNil(t, hold)
-			assert.Equal(t, c.want, hold.Verdict.Reason)
-			assert.Contains(t, hold.Verdict.Message, c.words)
+			require.Error(t, err)
+			assert.Equal(t, c.want, rebalance.ObstacleOf(err).Reason)
+			assert.Contains(t, err.Error(), c.words)
 		})
 	}
 }

@@ -3,7 +3,6 @@
 package rebalance
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +65,8 @@ func (j *journal) isAnothers(content map[string]string) bool {
 }
 
 // note keeps the record of a workload up to date.
-func (j *journal) note(e *rebalance.Entry, now time.Time) {
-	key, r := e.Group.Key, rebalance.RecordOf(e, now)
+func (j *journal) note(r rebalance.Record) {
+	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
 	old, there := j.records[key]
 	switch {
 	case !r.Worth() && !there, there && old.Same(&r):
@@ -154,15 +153,12 @@ func (j *journal) restore(r rebalance.Record, now time.Time) {
 	j.changed(key)
 }
 
-// recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (j *journal) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m rebalance.Move) *rebalance.Hold {
-	with := w.Entry
-	with.Had = cmp.Or(w.Had, len(w.Group.Assignments))
-	with.Moves = append(append([]rebalance.Move{}, w.Moves...), m)
-	j.note(&with, w.now)
+// recordMove writes a move of a workload down before it is begun. It returns an obstacle if that is not possible: what the
+// workload comes to is noted in the end.
+func (j *journal) recordMove(ctx context.Context, r rebalance.Record) error {
+	j.note(r)
 	if err := j.write(ctx); err != nil {
-		j.note(&w.Entry, w.now)
-		return w.hold(v, rebalance.ReasonUnrecorded, holdRefused, "%v", err)
+		return rebalance.ReasonUnrecorded.Obstacle(rebalance.HoldRefused, "%v", err)
 	}
 	return nil
 }

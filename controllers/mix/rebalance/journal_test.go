@@ -149,7 +149,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 				assert.Contains(t, h.Verdict.Message, "journal of moves")
 			}
 			k.refuse = nil
-			p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+			p.Clock.(*clocktesting.FakeClock).Step(rebalance.HoldRefused)
 			p.reconcile(t, "shop")
 			assert.NotEmpty(t, s.evicted)
 		})
@@ -175,7 +175,7 @@ func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 	}
 	for range 3 {
 		p.reconcile(t, "shop")
-		p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+		p.Clock.(*clocktesting.FakeClock).Step(rebalance.HoldRefused)
 	}
 	assert.Len(t, s.evicted, n)
 }
@@ -205,7 +205,7 @@ func TestANewLeaderWritesAgainAfterAConflict(t *testing.T) {
 			next.journal.dirty = true
 			next.reconcile(t, "other")
 			k.refuse = nil
-			next.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+			next.Clock.(*clocktesting.FakeClock).Step(rebalance.HoldRefused)
 			next.reconcile(t, "other")
 			assert.Equal(t, next.journal.writer, k.object.Data[writerKey])
 		})
@@ -220,7 +220,7 @@ func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
 	e, _ := p.Workloads.Get(strayKey)
 	e.Failures++
 	p.Workloads.Put(e)
-	p.journal.note(&e, p.Clock.Now())
+	p.journal.note(rebalance.RecordOf(&e, p.Clock.Now()))
 	p.reconcile(t, "other")
 	require.NotNil(t, k.object)
 	assert.Contains(t, k.object.Data[journalKey], `"failures":1`)

@@ -18,13 +18,10 @@ const (
 	resultError       = "error"
 )
 
-// Results of placeholders.
+// Results of placeholders, beside those of rebalance.Ended.
 const (
 	holderCreated = "created"
 	holderRefused = "refused"
-	holderUsed    = "used"
-	holderDropped = "dropped"
-	holderExpired = "expired"
 )
 
 // Metrics of the controller. No label names a pod or a node.
@@ -64,11 +61,7 @@ func init() {
 	} {
 		moves.WithLabelValues(string(o))
 	}
-	for _, r := range []string{holderCreated, holderRefused, holderUsed, holderDropped, holderExpired} {
-		placeholders.WithLabelValues(r)
+	for _, r := range []rebalance.Ended{holderCreated, holderRefused, rebalance.Used, rebalance.Dropped, rebalance.Expired} {
+		placeholders.WithLabelValues(string(r))
 	}
-}
-
-func (w *evaluation) count(result string) {
-	evictions.WithLabelValues(w.Group.Key.Namespace, w.Mix, result).Inc()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,92 +17,40 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// evaluation is one reconcile of a workload. The entry is what comes of it.
+// evaluation is one reconcile of a workload, with what only the calls for it need.
 type evaluation struct {
-	rebalance.Entry
-	now time.Time
-	// before is the entry of the last reconcile, or what an earlier leader left; stored is what the store has. They are not
-	// changed.
-	before rebalance.Entry
-	stored *rebalance.Entry
-	// invalid is why the settings cannot be read: then nothing is decided.
-	invalid error
-	// budgets are those of the namespace, holders its placeholders.
-	budgets []rebalance.DisruptionBudget
-	holders []*clusterstate.Pod
-	// ended are the moves that are over.
-	ended []rebalance.Ending
-	// next is when time alone will have changed something, zero for never.
-	next time.Time
+	*rebalance.Evaluation
+	// crowds is set where the namespace has placeholders.
+	crowds bool
 	// lacks are the types that had no capacity for a replica, with the version of their capacity.
 	lacks map[capacity.Type]uint64
-	// admitted is the replacement that was admitted last, proven the one whose capacity was proven last.
-	admitted, proven nextPod
-	// crowded is a ResourceQuota that does not allow the replacement beside the replica, "" for none.
-	crowded string
-	// gone is set where the workload has no pods any more, and none will come back.
-	gone bool
 }
 
-// observe gathers what a decision about a workload depends on.
+// observe reads what a decision about a workload depends on.
 func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evaluation, error) {
 	name := mixOf(g)
 	cm, err := mixNamed(ctx, c.Reader, g.Key.Namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	w := &evaluation{now: c.Clock.Now(), holders: c.holders.placeholdersIn(g.Key.Namespace)}
-	known := false
-	w.before, known = c.Workloads.Get(g.Key)
-	w.stored = &w.before
-	if !known || w.before.Restored {
-		stored := w.before
-		status := rebalance.FromStatus(g.Workload, cm, w.now, c.MaxBackoff)
-		w.stored, w.before = &stored, rebalance.Remembered(stored, c.journal.recorded(g.Key), status, w.now)
+	now := c.Clock.Now()
+	stored, known := c.Workloads.Get(g.Key)
+	before := stored
+	if !known || stored.Restored {
+		status := rebalance.FromStatus(g.Workload, cm, now, c.MaxBackoff)
+		before = rebalance.Remembered(stored, c.journal.recorded(g.Key), status, now)
 	}
-	w.before = c.followScale(ctx, w.before, g)
-	now := going(g, w.before.Moves)
-	now.MinReady = max(now.MinReady, w.before.MinReady)
-	w.Entry, w.ended = rebalance.Advance(w.before, now, w.now, c.limits())
-	w.Mix, w.Spec = name, versionOf(cm)
-	w.Selecting = selecting(c.State.Mixes, &w.before, g)
-	if w.WrongSince.IsZero() {
-		w.Unproven = 0
-	}
-	w.Settings, w.invalid = c.Defaults.For(g.Policy, cm)
-	if c.DryRun {
-		w.Placeholders = nil // those of before it are left alone, and not treated as lost
-	} else {
-		w.Placeholders = rebalance.Adopt(&w.Entry, w.holders, w.now)
-	}
+	before = c.followScale(ctx, before, g)
+	there := c.holders.placeholdersIn(g.Key.Namespace)
+	w := &evaluation{Evaluation: rebalance.Begin(before, stored, *g, there, c.DryRun, now, c.limits()), crowds: len(there) > 0}
+	w.Mix, w.Spec, w.Selecting = name, versionOf(cm), selecting(c.State.Mixes, &before, g)
+	w.Settings, w.Invalid = c.Defaults.For(g.Policy, cm)
 	if !w.WrongSince.IsZero() {
-		if w.budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
-			w.ForgetRefusal(w.budgets)
+		if w.Budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
+			w.ForgetRefusal(w.Budgets)
 		}
 	}
 	return w, err
-}
-
-// vanished is the evaluation of a workload that has no pods, or no mix, any more.
-func (c *Controller) vanished(e rebalance.Entry) *evaluation {
-	w := &evaluation{Entry: e, now: c.Clock.Now(), before: e, stored: &e, gone: true}
-	w.Selecting = nil
-	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
-		// Its only replica was moved, and the replacement is about to come: that of a StatefulSet does once the old pod is
-		// gone. If the workload was forgotten, so would be that the move failed, and it would be moved again without end.
-		w.Group.Assignments, w.Group.Version = nil, 0
-		w.Moves = slices.Clone(e.Moves)
-		for i := range w.Moves {
-			m := &w.Moves[i]
-			m.Slow = w.now.Sub(m.Started) >= rebalance.SlowAfter
-			w.gone = w.gone && !w.now.Before(m.Deadline(&w.Group, c.MoveTimeout))
-		}
-		w.dueAt(w.MovesDue(w.now, c.MoveTimeout))
-	}
-	if w.gone && (e.Group.Counted || e.Group.Ended) && !c.State.Follows(e.Group.Key) {
-		c.journal.forget(e.Group.Key) // its owner requests no more pods; another one may yet replace them
-	}
-	return w
 }
 
 // mixesIn returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
@@ -163,14 +110,6 @@ func mixOf(g *clusterstate.Group) string {
 		return ""
 	}
 	return name
-}
-
-// going is a group without the pods that were evicted already.
-func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
-	if len(moves) == 0 {
-		return *g
-	}
-	return g.Going(rebalance.Moved(moves))
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.

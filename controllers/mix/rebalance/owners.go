@@ -131,7 +131,7 @@ func (o *owners) get(ctx context.Context, key client.ObjectKey, object *unstruct
 		return err
 	}
 	times := before.times + 1
-	o.slow[group] = slowGroup{o.clock.Now().Add(rebalance.Backoff(holdReplacement, maxHoldReplacement, times)), times}
+	o.slow[group] = slowGroup{o.clock.Now().Add(rebalance.Backoff(rebalance.HoldReplacement, rebalance.MaxHoldReplacement, times)), times}
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // groups is a reader of objects whose group answers, or not.
@@ -69,11 +70,11 @@ func TestAnAPIGroupThatHangsHoldsTheWorkerOnce(t *testing.T) {
 
 		_, err := o.template(t.Context(), ownedBy("slow.example.com", 0), &clusterstate.Group{})
 		require.ErrorContains(t, err, "API group slow.example.com did not answer in time, and is not called before")
-		time.Sleep(holdReplacement)
+		time.Sleep(rebalance.HoldReplacement)
 		assert.Equal(t, scaleTimeout, read("slow.example.com", 0), "it is called again, for longer pauses")
-		time.Sleep(holdReplacement)
+		time.Sleep(rebalance.HoldReplacement)
 		assert.Zero(t, read("slow.example.com", 0))
-		time.Sleep(holdReplacement)
+		time.Sleep(rebalance.HoldReplacement)
 		g.hangs = nil
 		assert.Zero(t, read("slow.example.com", 0))
 		assert.Empty(t, o.slow, "a group that answers is called whenever it is needed")

@@ -4,25 +4,22 @@ package rebalance
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
-)
-
-const (
-	// holdAssignment is how long a replica waits whose placeholder runs where the
-	// replacement does not fit: other pods on the node may go.
-	holdAssignment = 10 * time.Second
 )
 
 // holders creates and deletes placeholders.
@@ -53,97 +50,39 @@ func (hs *holders) forgetReleased(now time.Time) {
 	maps.DeleteFunc(hs.released, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
 }
 
-// nextSteps takes the next step with each placeholder of a workload.
-func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
-	for _, h := range w.Placeholders {
-		step, v := c.stepOf(w, h)
-		switch step {
-		case rebalance.StepMove:
-			w.HoldBack(c.moveTo(ctx, w, v, h))
-		case rebalance.StepDrop:
-			c.end(ctx, w, h, holderDropped)
-		case rebalance.StepFail:
-			c.end(ctx, w, h, holderExpired)
-			c.limits().Failed(&w.Entry, h.Created, w.now)
-			c.out.ended(ctx, &w.Entry, rebalance.Ending{Outcome: rebalance.NotProvisioned})
-		case rebalance.StepWait:
-		}
-		w.dueAt(v.RetryAt)
-	}
-}
-
-// stepOf is the next step with a placeholder, and the verdict about its replica.
-func (c *Controller) stepOf(w *evaluation, h rebalance.Placeholder) (rebalance.Step, rebalance.Verdict) {
-	in := c.input(w)
-	if held, there := w.Held[string(h.Replica)]; there {
-		in.Skip[string(h.Replica)] = held.Verdict
-	}
-	return in.Next(h.Replica, h.Holder, c.MoveTimeout)
-}
-
-// explain notes what keeps the replicas of the placeholders of a workload. It comes last: what this reconcile held back
-// counts, for there may be no other one before the hold is over.
-func (c *Controller) explain(w *evaluation) {
-	w.Placeholders = rebalance.Waiting(w.Placeholders, func(h rebalance.Placeholder) rebalance.Verdict {
-		_, v := c.stepOf(w, h)
-		return v
-	})
-}
-
-// moveTo evicts a replica whose placeholder runs, if the replacement fits in the
-// place of the placeholder. It returns nil if it is on its way, else a hold.
-func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h rebalance.Placeholder) *rebalance.Hold {
-	node, hold := c.proof.prove(ctx, w, v, h.UID)
-	if hold != nil {
-		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
-			hold.Until = w.now.Add(holdAssignment)
-			hold.Verdict.RetryAt = hold.Until
-			if c.proof.misplaced(ctx, w, v, h) {
-				c.end(ctx, w, h, holderDropped)
-			}
-		}
-		return hold
-	}
-	when := rebalance.HandoverOf(&w.Group, h.Target)
-	again := func() rebalance.Verdict { _, v := c.stepOf(w, h); return v }
-	if when == rebalance.BeforeEviction {
-		if _, hold = c.confirm(ctx, w, v, again); hold != nil {
-			return hold
-		}
-		if !c.end(ctx, w, h, holderUsed) {
-			return w.hold(v, rebalance.ReasonCapacityUnproven, holdAssignment, "placeholder %s could not be deleted", h.Name)
+// create creates a placeholder, or finds the one that there is: of an earlier
+// leader, or of a call whose answer was lost.
+func (hs *holders) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	created, err := hs.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = hs.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
+		const label = v1alpha1.PlaceholderLabel
+		if err == nil && (created.DeletionTimestamp != nil || created.Labels[label] != pod.Labels[label]) {
+			err = fmt.Errorf("there is another pod %s", pod.Name)
 		}
 	}
-	if hold = c.evict(ctx, w, v, node, again); hold != nil {
-		return hold
+	if err != nil {
+		return nil, err // the client returns an empty pod
 	}
-	switch when {
-	case rebalance.BeforeEviction:
-	case rebalance.AfterEviction:
-		c.end(ctx, w, h, holderUsed)
-	case rebalance.OnceGone:
-		w.Moves[len(w.Moves)-1].Placeholder = h.UID // evict has made this slice
-		w.Placeholders = rebalance.Without(w.Placeholders, h)
-		placeholders.WithLabelValues(holderUsed).Inc()
-	}
-	return nil
+	return created, nil
 }
 
-// end takes a placeholder away, and reports whether it is gone.
-func (c *Controller) end(ctx context.Context, w *evaluation, h rebalance.Placeholder, result string) bool {
-	w.Placeholders = rebalance.Without(w.Placeholders, h)
-	placeholders.WithLabelValues(result).Inc()
-	return c.holders.release(ctx, h.Namespace, h.Name, h.UID, result)
+// end deletes a placeholder of a workload, which has ended so.
+func (hs *holders) end(ctx context.Context, h *rebalance.Placeholder, how rebalance.Ended) rebalance.Ended {
+	hs.release(ctx, h.Namespace, h.Name, h.UID, how)
+	return how
 }
 
 // release deletes a placeholder. Where that fails, the namespace is reconciled again.
-func (hs *holders) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
+func (hs *holders) release(ctx context.Context, namespace, name string, uid types.UID, why rebalance.Ended) bool {
 	err := hs.api.write(ctx, func(ctx context.Context) error {
 		return hs.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		hs.again(policy.GroupKey{Namespace: namespace}, holdAssignment)
+		hs.again(policy.GroupKey{Namespace: namespace}, rebalance.HoldMisplaced)
 		return false
 	}
 	hs.released[uid] = hs.Clock.Now()
@@ -168,11 +107,11 @@ func (hs *holders) sweep(ctx context.Context, key policy.GroupKey) {
 			hs.again(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(hs.Clock.Now()))
 		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(rebalance.ReplicaOf(h)):
 		case used[h.UID]:
-			hs.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
+			hs.release(ctx, h.Namespace, h.Name, h.UID, rebalance.Used)
 		case hs.ofAnother(h, key):
 		default:
-			placeholders.WithLabelValues(holderDropped).Inc()
-			hs.release(ctx, h.Namespace, h.Name, h.UID, holderDropped)
+			placeholders.WithLabelValues(string(rebalance.Dropped)).Inc()
+			hs.release(ctx, h.Namespace, h.Name, h.UID, rebalance.Dropped)
 		}
 	}
 }

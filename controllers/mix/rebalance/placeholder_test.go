@@ -126,7 +126,7 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	p.Client = fake.NewClientset(held)
 	p.State.SetPod(held)
 	require.Len(t, p.holders.placeholdersIn("shop"), 1)
-	require.True(t, p.holders.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
+	require.True(t, p.holders.release(t.Context(), "shop", held.Name, held.UID, rebalance.Used))
 	p.holders.forgetReleased(noon.Add(rebalance.Unseen - 1))
 	assert.Empty(t, p.holders.placeholdersIn("shop"))
 	p.holders.forgetReleased(noon.Add(rebalance.Unseen))

@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 func TestKeysComeInTheOrderOfTheirWorkloads(t *testing.T) {
@@ -72,7 +73,7 @@ func TestTheQueueOfTheManagerHasEachKeyOnce(t *testing.T) {
 	}
 	require.Equal(t, 2, q.Len(), "each changed again")
 
-	p.Debounce = holdChanged
+	p.Debounce = rebalance.HoldChanged
 	later := policy.GroupKey{Namespace: "a", ID: "later"}
 	p.Changed(later)
 	for range 2 {
@@ -81,7 +82,7 @@ func TestTheQueueOfTheManagerHasEachKeyOnce(t *testing.T) {
 	}
 	assert.Zero(t, q.Len(), "it waits for others that change with it")
 	require.Eventually(t, func() bool {
-		p.Clock.(*clocktesting.FakeClock).Step(holdChanged)
+		p.Clock.(*clocktesting.FakeClock).Step(rebalance.HoldChanged)
 		return q.Len() == 1
 	}, 10*time.Second, 10*time.Millisecond)
 }

@@ -19,30 +19,17 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
-	"berth.dev/berth/internal/mix/replacement"
 )
 
-const (
-	// scaleTimeout bounds one reading of a scale, scaleAge is how old the answer may be that a decision uses.
-	scaleTimeout, scaleAge = 2 * time.Second, 5 * time.Second
-	// holdUnread is how long a workload waits for the scale of its owner.
-	holdUnread = time.Second
-)
-
-// scale is how many replicas an owner requests of a kind that the cluster state does not watch, and how long a pod must be Ready
-// to be available. known is false where the kind has no scale subresource, or the owner is another one by now.
-type scale struct {
-	replicas int
-	known    bool
-	minReady time.Duration
-}
+// scaleTimeout bounds one reading of a scale, scaleAge is how old the answer may be that a decision uses.
+const scaleTimeout, scaleAge = 2 * time.Second, 5 * time.Second
 
 // scales reads the scale of an owner.
-type scales func(ctx context.Context, owner clusterstate.Workload) (scale, error)
+type scales func(ctx context.Context, owner clusterstate.Workload) (rebalance.Scale, error)
 
 // readScales returns scales of an API server.
 func readScales(c client.Client) scales {
-	return func(ctx context.Context, owner clusterstate.Workload) (scale, error) {
+	return func(ctx context.Context, owner clusterstate.Workload) (rebalance.Scale, error) {
 		if owner.APIVersion == "v1" && owner.Kind == "ReplicationController" {
 			return readReplicationController(ctx, c, owner)
 		}
@@ -56,34 +43,34 @@ func readScales(c client.Client) scales {
 		err := c.SubResource("scale").Get(ctx, parent, object)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), meta.IsNoMatchError(err):
-			return scale{}, nil
+			return rebalance.Scale{}, nil
 		case err != nil:
-			return scale{}, fmt.Errorf("read the scale of %s: %w", owner, err)
+			return rebalance.Scale{}, fmt.Errorf("read the scale of %s: %w", owner, err)
 		case object.GetUID() != owner.UID:
-			return scale{}, nil
+			return rebalance.Scale{}, nil
 		}
 		n, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas") // absent means 0
-		return scale{replicas: int(n), known: err == nil && n >= 0}, nil
+		return rebalance.Scale{Replicas: int(n), Known: err == nil && n >= 0}, nil
 	}
 }
 
 // readReplicationController reads what a scale has not. The controller may list ReplicationControllers, for the replay, so it
 // lists one.
-func readReplicationController(ctx context.Context, c client.Reader, owner clusterstate.Workload) (scale, error) {
+func readReplicationController(ctx context.Context, c client.Reader, owner clusterstate.Workload) (rebalance.Scale, error) {
 	var list corev1.ReplicationControllerList
 	err := c.List(ctx, &list, client.InNamespace(owner.Namespace), client.MatchingFields{metav1.ObjectNameField: owner.Name})
 	switch {
 	case apierrors.IsForbidden(err):
-		return scale{}, nil
+		return rebalance.Scale{}, nil
 	case err != nil:
-		return scale{}, fmt.Errorf("read %s: %w", owner, err)
+		return rebalance.Scale{}, fmt.Errorf("read %s: %w", owner, err)
 	case len(list.Items) == 0 || list.Items[0].UID != owner.UID:
-		return scale{}, nil
+		return rebalance.Scale{}, nil
 	}
 	spec := &list.Items[0].Spec
-	s := scale{replicas: 1, known: true, minReady: clusterstate.MinReady(spec.MinReadySeconds)}
+	s := rebalance.Scale{Replicas: 1, Known: true, MinReady: clusterstate.MinReady(spec.MinReadySeconds)}
 	if spec.Replicas != nil {
-		s.replicas = int(*spec.Replicas)
+		s.Replicas = int(*spec.Replicas)
 	}
 	return s, nil
 }
@@ -105,7 +92,7 @@ type scaleReader struct {
 }
 
 type scaleAnswer struct {
-	scale
+	scale rebalance.Scale
 	owner clusterstate.Workload
 	err   error
 	at    time.Time
@@ -121,7 +108,7 @@ func newScaleReader(read scales, passive clock.PassiveClock, done func(policy.Gr
 
 // get returns the scale of a group's owner. Ok is false until it has been read, which the first call begins. An error is kept
 // for as long as a refused workload is held, so that a server that does not answer is not called all the time.
-func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
+func (r *scaleReader) get(ctx context.Context, g *clusterstate.Group) (s rebalance.Scale, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget()
@@ -163,7 +150,7 @@ func (r *scaleReader) forget() {
 	for key, a := range r.answers {
 		age := scaleAge
 		if a.err != nil {
-			age = holdRefused
+			age = rebalance.HoldRefused
 		}
 		if r.clock.Since(a.at) >= age {
 			delete(r.answers, key)
@@ -178,52 +165,26 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if s, ok, err := c.scales.of(ctx, g); ok && err == nil {
-		if e.MinReady = s.minReady; s.known && e.Had > 0 {
-			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.replicas)
+	if c.scales == nil || !rebalance.ByScale(g) {
+		return e
+	}
+	if s, ok, err := c.scales.get(ctx, g); ok && err == nil {
+		if e.MinReady = s.MinReady; s.Known && e.Had > 0 {
+			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.Replicas)
 		}
 	}
 	return e
 }
 
-// checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
-// were missing before are recorded nowhere else. For the moves after it, Had is the number: the entry notes whether it follows the
-// scale from here on.
-func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *rebalance.Hold {
-	if !c.scales.reads(&w.Group) {
-		return nil
+// now returns the scale of the owner of a workload for a decision about an eviction, nil where there is none to be read. It
+// returns an obstacle while it has not been read.
+func (r *scaleReader) now(ctx context.Context, a rebalance.Action) (*rebalance.Scale, error) {
+	if r == nil || !a.ByScale {
+		return nil, nil
 	}
-	s, ok, err := c.scales.of(ctx, &w.Group)
-	have := len(w.Group.Assignments) + len(w.Group.Taken)
-	switch {
-	case !ok:
-		return w.hold(v, rebalance.ReasonStaleView, holdUnread, "the scale of %s has not been read yet", w.Group.Workload)
-	case err != nil:
-		return w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
-	case w.Group.MinReady < s.minReady: // it is decided again with it
-		w.MinReady, w.Group.MinReady = s.minReady, s.minReady
+	s, ok, err := r.get(ctx, &a.Of.Group)
+	if !ok {
+		err = rebalance.ReasonStaleView.Obstacle(rebalance.HoldUnread, "the scale of %s has not been read yet", a.Of.Group.Workload)
 	}
-	switch {
-	case !s.known || w.Had != 0:
-		return nil
-	case have < s.replicas:
-		return w.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, s.replicas)
-	}
-	_, w.Scaled = rebalance.FollowScale(len(w.Group.Assignments), false, s.replicas)
-	return nil
-}
-
-// reads reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of
-// Kubernetes that creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
-func (r *scaleReader) reads(g *clusterstate.Group) bool {
-	return !g.Counted && r != nil && string(g.Workload.UID) == g.Key.ID &&
-		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
-}
-
-// of returns the scale of a group's owner; ok is false where there is no answer yet.
-func (r *scaleReader) of(ctx context.Context, g *clusterstate.Group) (s scale, ok bool, err error) {
-	if !r.reads(g) {
-		return scale{}, false, nil
-	}
-	return r.get(ctx, g)
+	return &s, err
 }

@@ -21,9 +21,9 @@ func scaledController(t *testing.T, pods int) (p *fixture, s *server, replicas *
 	t.Helper()
 	p, s = strayController(t, pods)
 	p.Defaults.MaxConcurrent, replicas = 1, &pods
-	p.readAtOnce(func(_ context.Context, w clusterstate.Workload) (scale, error) {
+	p.readAtOnce(func(_ context.Context, w clusterstate.Workload) (rebalance.Scale, error) {
 		assert.Equal(t, "CloneSet web", w.String())
-		return scale{replicas: *replicas, known: true}, nil
+		return rebalance.Scale{Replicas: *replicas, Known: true}, nil
 	})
 	return p, s, replicas
 }
@@ -53,14 +53,14 @@ func TestAMoveWaitsForPodsThatTheScaleRequests(t *testing.T) {
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, rebalance.ReasonReplicasMissing, p.reasonOf(t, ""))
 	*replicas = 4
-	p.again(t, holdRefused)
+	p.again(t, rebalance.HoldRefused)
 	assert.NotEmpty(t, s.evicted)
 }
 
 func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
 	p, s, _ := scaledController(t, 4)
-	p.readAtOnce(func(context.Context, clusterstate.Workload) (scale, error) {
-		return scale{}, errors.New("not now")
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{}, errors.New("not now")
 	})
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
@@ -98,12 +98,12 @@ func TestTheRequiredPodsFollowTheScale(t *testing.T) {
 func TestAScaleThatIsNotAnsweredHoldsItsWorkloadOnly(t *testing.T) {
 	p, s, _ := scaledController(t, 4)
 	released := make(chan struct{})
-	p.scales = newScaleReader(func(ctx context.Context, _ clusterstate.Workload) (scale, error) {
+	p.scales = newScaleReader(func(ctx context.Context, _ clusterstate.Workload) (rebalance.Scale, error) {
 		select {
 		case <-released:
-			return scale{}, apierrors.NewServiceUnavailable("no endpoints")
+			return rebalance.Scale{}, apierrors.NewServiceUnavailable("no endpoints")
 		case <-ctx.Done():
-			return scale{}, ctx.Err()
+			return rebalance.Scale{}, ctx.Err()
 		}
 	}, p.Clock, p.Changed)
 	p.reconcile(t, "shop") // it returns
@@ -111,7 +111,7 @@ func TestAScaleThatIsNotAnsweredHoldsItsWorkloadOnly(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonStaleView, p.reasonOf(t, ""))
 	close(released)
 	assert.Eventually(t, func() bool {
-		p.again(t, holdUnread)
+		p.again(t, rebalance.HoldUnread)
 		return p.reasonOf(t, "") == rebalance.ReasonCapacityUnproven
 	}, 10*time.Second, time.Millisecond)
 	assert.Empty(t, s.evicted)
@@ -127,8 +127,8 @@ func TestAPodOfAnOwnerThatIsNotWatchedMustBeAvailable(t *testing.T) {
 		s.pods[name] = pod
 		p.State.SetPod(pod)
 	}
-	p.readAtOnce(func(context.Context, clusterstate.Workload) (scale, error) {
-		return scale{replicas: *replicas, known: true, minReady: time.Minute}, nil
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{Replicas: *replicas, Known: true, MinReady: time.Minute}, nil
 	})
 	p.reconcile(t, "shop")
 	p.again(t, time.Minute-time.Second)

@@ -88,6 +88,8 @@ type Input struct {
 	MayFit func(t capacity.Type, p *clusterstate.Pod) bool
 	// Skip leaves replicas out, by UID, with the verdict about each: those for which capacity could not be proven.
 	Skip map[string]Verdict
+	// For is the evaluation that a plan is for. It is not changed.
+	For *Evaluation
 	// placeless: capacity is not looked for, because a placeholder requests it.
 	placeless bool
 }

@@ -3,6 +3,7 @@
 package rebalance
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,14 @@ type Placeholder struct {
 	// Slow is that of a Move.
 	Slow bool
 	Holder
+}
+
+// verdict is that about its replica.
+func (h *Placeholder) verdict() Verdict {
+	return Verdict{
+		Reason: ReasonProvisioning, Target: h.Target,
+		Message: fmt.Sprintf("placeholder %s requests %s capacity for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
+	}
 }
 
 // Entry is what is remembered of one workload revision.

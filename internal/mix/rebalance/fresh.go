@@ -44,6 +44,11 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 	return ref != nil && string(ref.UID) == g.Key.ID
 }
 
+// Unchanged reports whether a pod is still what was decided about.
+func Unchanged(pod *corev1.Pod, known *clusterstate.Pod) bool {
+	return pod.UID == known.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == known.Node
+}
+
 // Differs returns how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
 // every replica that counts must be there, on its node and as available as before, and every pod that is there must be known.
 // Pods being moved do not count, and as many new ones may be their replacements. It returns "" for nothing.

@@ -8,6 +8,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/replacement"
 )
 
 // Available counts the replicas that are available at a time, on nodes that stay.
@@ -40,6 +41,38 @@ func MustBeBack(g *clusterstate.Group, had int) int {
 		}
 	}
 	return had
+}
+
+// Scale is how many replicas an owner requests of a kind that the cluster state does not watch, and how long a pod must be Ready
+// to be available. Known is false where the kind has no scale subresource, or the owner is another one by now.
+type Scale struct {
+	Replicas int
+	Known    bool
+	MinReady time.Duration
+}
+
+// ByScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of Kubernetes that
+// creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
+func ByScale(g *clusterstate.Group) bool {
+	return !g.Counted && string(g.Workload.UID) == g.Key.ID &&
+		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
+}
+
+// isFirst reports whether the scale is known of a workload of which no move has left a number of pods; nil is not known.
+func (s *Scale) isFirst(had int) bool { return s != nil && s.Known && had == 0 }
+
+// follow notes the scale of the owner, nil for none. For the moves after the first one, Had is the number: the entry notes whether
+// it follows the scale from here on.
+func (w *Evaluation) follow(s *Scale) {
+	if s == nil {
+		return
+	}
+	if w.Group.MinReady < s.MinReady { // it is decided again with it
+		w.MinReady, w.Group.MinReady = s.MinReady, s.MinReady
+	}
+	if n := len(w.Group.Assignments); s.isFirst(w.Had) && n+len(w.Group.Taken) >= s.Replicas {
+		_, w.Scaled = FollowScale(n, false, s.Replicas)
+	}
 }
 
 // FollowScale returns how many pods have to be back where the owner's scale requests n, and whether that number follows the

@@ -34,9 +34,10 @@ const (
 
 // NewMove is the move of a replica that is about to be evicted.
 func NewMove(g *clusterstate.Group, v Verdict, now time.Time) Move {
+	before := g.Assignments // the move keeps nothing else of what it was planned by
 	m := Move{
 		UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: now, Target: v.Target,
-		Slot: SlotOfReplacement(g, v.Pod.UID), Before: &g.Assignments,
+		Slot: SlotOfReplacement(g, v.Pod.UID), Before: &before,
 	}
 	for i := range g.Assignments {
 		m.Newest = max(m.Newest, createdAt(g.Assignments[i].Pod))

@@ -87,18 +87,30 @@ type Holder struct {
 	Lost bool
 }
 
-// Step is what is done next about a placeholder.
+// Step is what is done next about a replica or its placeholder.
 type Step string
 
 const (
 	// StepWait is to wait for the placeholder to run, or for what holds its replica up.
 	StepWait Step = "Wait"
-	// StepMove is to evict its replica, once the replay has proven that the replacement fits in its place.
+	// StepMove is to prove that the replacement of a replica fits, in the place of the placeholder if there is one, so that the
+	// replica may be evicted.
 	StepMove Step = "Move"
+	// StepRelease is to delete the placeholder of a replica that is evicted next, StepEvict is to evict it, and StepHold to hold it
+	// back because of what was read since.
+	StepRelease Step = "Release"
+	StepEvict   Step = "Evict"
+	StepHold    Step = "Hold"
+	// StepReport is to prove that the replica could move.
+	StepReport Step = "Report"
+	// StepProvision is to create a placeholder for the replica.
+	StepProvision Step = "Provision"
 	// StepDrop is to delete it: no replica needs it any more.
 	StepDrop Step = "Drop"
 	// StepFail is to delete it and to rest: it was lost, or has not led to a move in time.
 	StepFail Step = "Fail"
+	// StepRest is to do nothing more about the workload.
+	StepRest Step = "Rest"
 )
 
 // Next returns what is done about the placeholder of a replica, and the verdict

@@ -220,7 +220,8 @@ type mutant struct {
 const (
 	decisions  = "internal/mix/rebalance/decide.go"
 	checks     = "internal/mix/rebalance/checks.go"
-	evictions  = "controllers/mix/rebalance/evict.go"
+	evictions  = "controllers/mix/rebalance/decide.go"
+	proofs     = "controllers/mix/rebalance/prove.go"
 	calls      = "controllers/mix/rebalance/calls.go"
 	rebalancer = "controllers/mix/rebalance/controller.go"
 	policies   = "internal/mix/policy/store.go"
@@ -235,7 +236,7 @@ var (
 	noReady   = cluster.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
 	noGain    = cluster.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
 	noBudget  = cluster.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
-	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
+	mayFit    = cluster.Replacement{File: evictions, Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
 	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
 	firstMix  = cluster.Replacement{File: policies, Old: "\tp, _ := s.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
 	moveAny   = cluster.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
@@ -279,10 +280,10 @@ var mutants = []mutant{
 	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
 	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
 	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []cluster.Replacement{
-		{File: evictions, Old: "return pod, c.api.checkMix(ctx, w, v, pod)", New: "return pod, nil"},
+		{File: evictions, Old: "return c.api.checkMix(ctx, &a.Of, a.Pod)", New: "return nil"},
 	}},
 	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []cluster.Replacement{
-		mayFit, {File: evictions, Old: "if !answer.Fits {", New: "if false {"},
+		mayFit, {File: proofs, Old: "if err == nil && !answer.Fits {", New: "if false {"},
 	}},
 	{judge.BetterPlace, "a node of any type is a better place", history.Controller, scenario{"", 1, func(r *runner) {
 		r.create(split.New(75, 0), 4) // the spot node has free capacity, and the on-demand node is cordoned
@@ -291,14 +292,14 @@ var mutants = []mutant{
 		r.mix(split.New(0, 0))
 		r.untilMoved(1)
 	}}, []cluster.Replacement{
-		mayFit, {File: evictions, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
+		mayFit, {File: proofs, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
 	}},
 	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []cluster.Replacement{
-		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nextPod", New: "if true {\n\t\treturn nextPod"},
-		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
+		{File: proofs, Old: "if p.owners == nil {\n\t\t_, err = p.api", New: "if true {\n\t\t_, err = p.api"},
+		{File: proofs, Old: "if p.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
 	}},
 	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []cluster.Replacement{
-		{File: evictions, Old: "Pod: pod, Next: next.admitted, Gone:", New: "Pod: pod, Gone:"},
+		{File: proofs, Old: "Pod: pod, Next: proof.Admitted, Gone:", New: "Pod: pod, Gone:"},
 	}},
 	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []cluster.Replacement{
 		{File: checks, Old: "\t\tstartupGrace,\n", New: ""},

@@ -12,7 +12,7 @@ const (
 	ungater   = "plugins/capacitymix/ungate/ungater.go"
 	deleter   = "plugins/capacitymix/ungate/delete.go"
 	decide    = "controllers/mix/rebalance/decide.go"
-	evict     = "controllers/mix/rebalance/evict.go"
+	prove     = "controllers/mix/rebalance/prove.go"
 	journal   = "controllers/mix/rebalance/journal.go"
 	reconcile = "controllers/mix/rebalance/reconcile.go"
 	status    = "controllers/mix/status/controller.go"
@@ -23,7 +23,7 @@ const (
 const (
 	returned  = "return err"
 	errStatus = "return fwk.AsStatus(err)"
-	held      = `w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)`
+	withErr   = "r.Err = err; return"
 	retried   = ".queue.AddRateLimited(key); return"
 )
 
@@ -98,17 +98,17 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "after the decision to move", Scenario: Moved,
 		File: decide,
-		Next: "\tnode, hold := c.proof.prove(ctx, w, v)\n",
+		Next: "\tproof, err := c.proof.prove(ctx, a)\n",
 	},
 	{
 		Program: history.Controller, Name: "before capacity is proven", Scenario: Moved,
-		File: evict, Fails: `return "", ` + held,
+		File: prove, Fails: "return proof, err",
 		Next: "\tif err := p.takeSnapshot(ctx); err != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before a move is recorded", Scenario: Moved,
-		File: evict, Fails: "return " + held,
-		Next: "\tif hold := c.journal.recordMove(ctx, w, v, m); hold != nil {\n",
+		File: decide, Fails: withErr,
+		Next: "\t\tif r.Err = c.journal.recordMove(ctx, a.Record); r.Err != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before the journal is written", Scenario: Moved,
@@ -122,29 +122,29 @@ var All = []Gate{
 	},
 	{
 		Program: history.Controller, Name: "before a move is confirmed", Scenario: Moved,
-		File: evict, Fails: "return " + held,
-		Next: "\tpod, hold := c.confirm(ctx, w, v, again)\n",
+		File: decide, Fails: withErr,
+		Next: "\tif proof.Scale, r.Err = c.scales.now(ctx, a); r.Err == nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before the eviction", Scenario: Moved,
-		File: evict, Fails: returned,
+		File: decide, Fails: returned,
 		Next: "\t\treturn c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx,",
 	},
 	{
 		Program: history.Controller, Name: "after the eviction", Scenario: Moved,
-		File:     evict,
+		File:     decide,
 		Answered: "if " + lost + "; err != nil { c.api.noteOutage(ctx, err) }", // as bounded does
-		Next:     "\tif hold := w.refusal(v, err); hold != nil {\n",
+		Next:     "\tif r.Eviction, r.Err = refusal(a, err); r.Err != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "after the move is noted", Scenario: Moved,
-		File: evict,
-		Next: "\tc.proof.snapshot.Assume(w.proven.admitted, node)\n",
+		File: decide,
+		Next: "\tc.proof.snapshot.Assume(a.Proof.Admitted, a.Proof.Node)\n",
 	},
 	{
 		Program: history.Controller, Name: "before the outcome is stored", Scenario: Moved,
 		File: reconcile,
-		Next: "\t\tc.record(w)\n\t}\n\treturn nil\n",
+		Next: "\t\tc.store(w)\n\t}\n\treturn nil\n",
 	},
 	{
 		Program: history.Controller, Name: "before a status is written", Scenario: Moved,
