@@ -57,6 +57,9 @@ func drawEvaluation(t *rapid.T) *evaluation {
 	limits := rebalance.Limits{Backoff: time.Minute, MaxBackoff: time.Hour, Timeout: 10 * time.Minute}
 	w.Evaluation = rebalance.Begin(before, before, g, there, w.cluster.DryRun, noon, limits)
 	w.Settings, w.Invalid = settings, invalid
+	if !w.cluster.DryRun {
+		require.Len(t, w.Placeholders, len(before.Placeholders), "placeholders are kept")
+	}
 	return w
 }
 

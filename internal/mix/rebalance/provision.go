@@ -96,11 +96,12 @@ const (
 	// StepMove is to prove that the replacement of a replica fits, in the place of the placeholder if there is one, so that the
 	// replica may be evicted.
 	StepMove Step = "Move"
-	// StepRelease is to delete the placeholder of a replica that is evicted next, StepEvict is to evict it, and StepHold to hold it
-	// back because of what was read since.
+	// StepRelease is to delete the placeholder of a replica that is evicted next.
 	StepRelease Step = "Release"
-	StepEvict   Step = "Evict"
-	StepHold    Step = "Hold"
+	// StepEvict is to evict the replica.
+	StepEvict Step = "Evict"
+	// StepHold is to hold it back because of what was read since the proof.
+	StepHold Step = "Hold"
 	// StepReport is to prove that the replica could move.
 	StepReport Step = "Report"
 	// StepProvision is to create a placeholder for the replica.
