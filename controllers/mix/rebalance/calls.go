@@ -25,7 +25,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -230,7 +230,7 @@ func (a *calls) checkMix(ctx context.Context, e *rebalance.Entry, pod *corev1.Po
 	switch {
 	case e.Mix != "":
 		what, err = a.mixChanged(ctx, e)
-	case e.Group.Policy.Source == policy.SourceController:
+	case e.Group.Governing.Source == governing.SourceController:
 		what, err = a.annotationsChanged(ctx, e, pod)
 	}
 	switch {
@@ -273,7 +273,7 @@ func (a *calls) annotationsChanged(ctx context.Context, e *rebalance.Entry, pod 
 		return "", err
 	case now == nil || now.UID != ref.UID:
 		return ref.Kind + " " + ref.Name + " is gone", nil
-	case !e.Group.Policy.Same(a.State.PolicyUnder(pod, now)):
+	case !e.Group.Governing.Same(a.State.MixUnder(pod, now)):
 		return "the mix in the annotations of " + ref.Kind + " " + ref.Name + " was changed", nil
 	}
 	return "", nil

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -44,7 +44,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	there := c.holders.placeholdersIn(g.Key.Namespace)
 	w := &evaluation{Evaluation: rebalance.Begin(before, stored, *g, there, c.DryRun, now, c.limits()), crowds: len(there) > 0}
 	w.Mix, w.Spec, w.Selecting = name, versionOf(cm), selecting(c.State.Mixes, &before, g)
-	w.Settings, w.Invalid = c.Defaults.For(g.Policy, cm)
+	w.Settings, w.Invalid = c.Defaults.For(g.Governing, cm)
 	if !w.WrongSince.IsZero() {
 		if w.Budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
 			w.ForgetRefusal(w.Budgets)
@@ -105,7 +105,7 @@ func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.
 func mixOf(g *clusterstate.Group) string {
-	name, is := strings.CutPrefix(g.Policy.Source, policy.SourceCapacityMix)
+	name, is := strings.CutPrefix(g.Governing.Source, governing.SourceCapacityMix)
 	if !is {
 		return ""
 	}
@@ -113,7 +113,7 @@ func mixOf(g *clusterstate.Group) string {
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
-func selecting(mixes *policy.Store, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
+func selecting(mixes *governing.Registry, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}

@@ -71,7 +71,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	}
 	answer, err := p.snapshot.Fits(ctx, simulation.Question{
 		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.nodesOf(v.Target), Wants: v.Target,
-		Tolerations: a.Of.Group.Policy.Tolerations[v.Target],
+		Tolerations: a.Of.Group.Governing.Tolerations[v.Target],
 	})
 	if err == nil && !answer.Fits {
 		err = rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
@@ -260,7 +260,7 @@ func (p *prover) placeholder(ctx context.Context, a rebalance.Action) (pod *core
 	}
 	return placeholder.Pod(placeholder.Assignment{
 		Replica: replica, Next: next.Admitted, Type: v.Target, Label: p.Profile.Label,
-		Tolerations: a.Of.Group.Policy.Tolerations[v.Target], Size: size, Volumes: volumes,
+		Tolerations: a.Of.Group.Governing.Tolerations[v.Target], Size: size, Volumes: volumes,
 		Domains: domains.Requirements, DropAffinity: domains.Affinity, DropAntiAffinity: domains.AntiAffinity,
 	}, p.Placeholders.Image), true, nil
 }
@@ -286,7 +286,7 @@ func (p *prover) domains(
 	t := a.Verdict.Target
 	return p.snapshot.Domains(simulation.Question{
 		Pod: next, Gone: append(p.evicted(&a.Of), own.Replica), Nodes: p.nodesOf(t), Wants: t,
-		Tolerations: a.Of.Group.Policy.Tolerations[t],
+		Tolerations: a.Of.Group.Governing.Tolerations[t],
 	}, own, others), nil
 }
 

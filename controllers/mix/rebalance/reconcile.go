@@ -17,13 +17,13 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Reconcile implements reconcile.TypedReconciler. It observes a workload, decides, and records the outcome. For a key without
 // an ID it queues the workloads of the namespace, or of all namespaces, for which the outcome may be another one.
-func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconcile.Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (reconcile.Result, error) {
 	began := c.Clock.Now()
 	c.holders.forgetReleased(began)
 	c.journal.load(ctx, began)
@@ -52,7 +52,7 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 }
 
 // workload reconciles one workload.
-func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
+func (c *Controller) workload(ctx context.Context, key governing.GroupKey) error {
 	g := c.State.Group(key)
 	if g == nil {
 		if e, known := c.Workloads.Get(key); known {
@@ -109,13 +109,13 @@ func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.Ca
 // round is a reconcile of everything, from its begin until the workloads that it queued are done.
 type round struct {
 	began time.Time
-	left  map[policy.GroupKey]struct{}
+	left  map[governing.GroupKey]struct{}
 }
 
 // everything queues the workloads of every namespace. A new tuning may change the outcome for all of them.
 func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	if c.round == nil {
-		c.round = &round{began: now, left: map[policy.GroupKey]struct{}{}}
+		c.round = &round{began: now, left: map[governing.GroupKey]struct{}{}}
 	}
 	all := c.applyTuning()
 	c.queue.AddAfter(everything, c.Resync)
@@ -125,7 +125,7 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	}
 	for _, name := range c.namespaces(mixes) {
 		c.enqueueNamespace(name, mixes[name], all)
-		c.holders.sweep(ctx, policy.GroupKey{Namespace: name})
+		c.holders.sweep(ctx, governing.GroupKey{Namespace: name})
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (o *Options) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) 
 }
 
 // enqueue queues a workload at once.
-func (c *Controller) enqueue(key policy.GroupKey) {
+func (c *Controller) enqueue(key governing.GroupKey) {
 	if c.round != nil {
 		c.round.left[key] = struct{}{}
 	}
@@ -149,7 +149,7 @@ func (c *Controller) enqueue(key policy.GroupKey) {
 }
 
 // finish ends a reconcile, and a round with its last workload.
-func (c *Controller) finish(key policy.GroupKey, began time.Time) {
+func (c *Controller) finish(key governing.GroupKey, began time.Time) {
 	if key != everything {
 		reconcileSeconds.WithLabelValues("partial").Observe(c.Clock.Since(began).Seconds())
 	}

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -170,7 +170,7 @@ func (c *Controller) store(w *evaluation) {
 
 // decisionOf names the mixes that have another status after a reconcile of a workload.
 func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
-	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []policy.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
+	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []governing.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
 	names := []string{before.Mix, after.Mix}
 	if before.Mix != after.Mix || !slices.Equal(before.Selecting, after.Selecting) {
 		names = slices.Concat(names, before.Selecting, after.Selecting)
@@ -185,13 +185,13 @@ func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
 
 // lacking has the workloads with a replica that would move if a type had capacity.
 type lacking struct {
-	workloads map[policy.GroupKey]map[capacity.Type]uint64
+	workloads map[governing.GroupKey]map[capacity.Type]uint64
 	// versions are those of the capacity of a type when the first of these workloads was decided.
 	versions map[capacity.Type]uint64
 }
 
 // note replaces the types that a workload lacks, with the versions of their capacity.
-func (l *lacking) note(key policy.GroupKey, types map[capacity.Type]uint64) {
+func (l *lacking) note(key governing.GroupKey, types map[capacity.Type]uint64) {
 	delete(l.workloads, key)
 	if types != nil {
 		l.workloads[key] = types
@@ -204,7 +204,7 @@ func (l *lacking) note(key policy.GroupKey, types map[capacity.Type]uint64) {
 }
 
 // requeue queues the workloads that lack a type which may have capacity now. It reports whether there is one.
-func (l *lacking) requeue(now func(capacity.Type) uint64, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) (queued bool) {
+func (l *lacking) requeue(now func(capacity.Type) uint64, queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) (queued bool) {
 	for t, version := range l.versions {
 		if now(t) == version {
 			continue
