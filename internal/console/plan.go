@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 )
@@ -47,7 +46,7 @@ type PlanTable struct {
 // Planner makes plans. It writes nothing.
 type Planner func(ctx context.Context, q Question) (*Plan, error)
 
-var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *live.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
+var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *overview.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
 
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
@@ -214,7 +213,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	q, err := f.question(m)
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
-			c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
+			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
 			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther) //nolint:gosec // a path of the console
 			return
 		}

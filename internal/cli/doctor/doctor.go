@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
@@ -68,7 +69,7 @@ type patient struct {
 	client    client.Client
 	kube      kubernetes.Interface
 	discovery discovery.DiscoveryInterface
-	settings  *live.Settings
+	settings  *overview.Settings
 	// settingsErr is why the scheduler's configuration cannot be used.
 	settingsErr error
 	namespace   string
@@ -79,7 +80,7 @@ type patient struct {
 	leaderless  bool
 	autoscalers autoscalers
 	// cluster is nil where the CRD is missing or the configuration is broken.
-	cluster *live.Cluster
+	cluster *overview.Cluster
 }
 
 // New returns the command doctor.
@@ -154,10 +155,10 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.LoadLimits(ctx, p.client, p.namespace); err != nil {
+	if err := live.LoadLimits(ctx, p.client, cluster, p.namespace); err != nil {
 		return nil, err
 	}
-	if err := cluster.LoadPolicies(ctx, p.client, p.namespace); err != nil {
+	if err := live.LoadPolicies(ctx, p.client, cluster, p.namespace); err != nil {
 		return nil, err
 	}
 	p.cluster, p.autoscalers = cluster, p.findAutoscalers(ctx)

@@ -17,9 +17,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/mix/plan"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -49,7 +49,7 @@ type changes struct {
 
 // change puts mixes into a cluster and plays the moves of every workload that
 // they govern, or governed before. The cluster's store has them afterwards.
-func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix, room plan.Room, now time.Time) (*changes, error) {
+func change(ctx context.Context, c *overview.Cluster, mixes []*v1alpha1.CapacityMix, room plan.Room, now time.Time) (*changes, error) {
 	namespaces, concerned := map[string]bool{}, map[string]bool{}
 	for _, m := range mixes {
 		namespaces[m.Namespace] = true
@@ -71,7 +71,7 @@ func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
-			settings, err := live.RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
+			settings, err := overview.RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
@@ -87,7 +87,7 @@ func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 }
 
 // put replaces or adds a mix.
-func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
+func put(c *overview.Cluster, m *v1alpha1.CapacityMix) error {
 	if err := c.Store.Set(m); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 }
 
 // governed returns the source that governs each live pod, by UID.
-func governed(c *live.Cluster) map[types.UID]string {
+func governed(c *overview.Cluster) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, p := range c.LivePods() {
 		if found, _ := c.State.Resolve(p); found != nil {
@@ -109,7 +109,7 @@ func governed(c *live.Cluster) map[types.UID]string {
 }
 
 // shifts compares the sources with those of before, by workload.
-func shifts(c *live.Cluster, before map[types.UID]string) []shift {
+func shifts(c *overview.Cluster, before map[types.UID]string) []shift {
 	after := governed(c)
 	count := map[shift]int{}
 	for _, p := range c.LivePods() {
@@ -130,7 +130,7 @@ func shifts(c *live.Cluster, before map[types.UID]string) []shift {
 }
 
 // overrulings finds the pods that a mix selects and does not get.
-func overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []overruled {
+func overrulings(c *overview.Cluster, mixes []*v1alpha1.CapacityMix) []overruled {
 	count := map[overruled]int{}
 	for _, m := range mixes {
 		_, selector, err := policy.FromCapacityMix(m)
@@ -164,7 +164,7 @@ func workloadName(w clusterstate.Workload) string { return w.Kind + "/" + w.Name
 
 // ownerOf is the workload of a pod, whether or not a mix governs it. The
 // workload above a ReplicaSet is known only where the ReplicaSet could be read.
-func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
+func ownerOf(c *overview.Cluster, p *clusterstate.Pod) string {
 	if p.Owner == nil {
 		return "Pod/" + p.Name
 	}
@@ -175,13 +175,13 @@ func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
 // that fits takes its capacity, so that the next one has what is left.
 type replayed struct {
 	snapshot *simulation.Snapshot
-	cluster  *live.Cluster
+	cluster  *overview.Cluster
 	// gone are those that have made way.
 	gone []types.UID
 }
 
 // newReplayed returns the capacity of a snapshot of a cluster.
-func newReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *replayed {
+func newReplayed(snapshot *simulation.Snapshot, cluster *overview.Cluster) *replayed {
 	return &replayed{snapshot: snapshot, cluster: cluster}
 }
 

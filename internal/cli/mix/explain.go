@@ -172,7 +172,7 @@ func Explain(ctx context.Context, o *command.Options, key client.ObjectKey, scor
 		return nil, apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
 	}
 	already := len(cluster.Problems)
-	if err := cluster.LoadLimits(ctx, c, key.Namespace); err != nil {
+	if err := live.LoadLimits(ctx, c, cluster, key.Namespace); err != nil {
 		return nil, err
 	}
 	for _, p := range cluster.Problems[already:] {
@@ -202,7 +202,7 @@ func (e *Explanation) Show(o *command.Options) error {
 }
 
 // takeSnapshot takes a snapshot for the scheduler's own filters to judge.
-func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster) (plan.Room, func(), error) {
+func takeSnapshot(ctx context.Context, o *command.Options, cluster *overview.Cluster) (plan.Room, func(), error) {
 	config, err := o.RestConfig()
 	if err != nil {
 		return nil, nil, err

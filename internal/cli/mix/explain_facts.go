@@ -21,7 +21,6 @@ import (
 	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
@@ -31,7 +30,7 @@ import (
 
 // explainer gathers the facts about one pod.
 type explainer struct {
-	cluster  *live.Cluster
+	cluster  *overview.Cluster
 	pod      *corev1.Pod
 	record   *clusterstate.Pod
 	borrowed *corev1.Event
@@ -66,7 +65,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	noNodes := e.cluster.Missing("nodes")
 	standing := overview.StandingOf(&g, e.cluster.MixOf(e.pod.Namespace, g.Policy), e.cluster.Unread())
 	out.Workload = &WorkloadFacts{
-		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
+		Name: overview.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
 		Actual: standing.Actual, Satisfied: standing.Satisfied,
 	}
 	out.Workload.state, _ = stateOf(&g, &standing, noNodes)
@@ -115,7 +114,7 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	for _, i := range invalid {
 		why = append(why, fmt.Sprintf("Ignored: %s.", i))
 	}
-	if e.cluster.Missing(live.MixesResource) {
+	if e.cluster.Missing(overview.MixesResource) {
 		why = append(why, "The CapacityMixes of the namespace could not be read.")
 	} else {
 		why = append(why, fmt.Sprintf("No CapacityMix in namespace %s selects its labels (%s).", e.pod.Namespace, labels.Set(e.pod.Labels)))
@@ -231,7 +230,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 // move calls the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
 	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
-	settings, err := live.RebalanceSettings(g.Policy, m)
+	settings, err := overview.RebalanceSettings(g.Policy, m)
 	if err != nil {
 		return nil, err
 	}

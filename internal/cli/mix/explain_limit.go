@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/limits/registry"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // How a pod gets its ResourceLimit.
@@ -57,9 +57,9 @@ type RuleFacts struct {
 }
 
 // limitFacts returns nil for a pod without a limit.
-func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
+func limitFacts(c *overview.Cluster, pod *corev1.Pod) *LimitFacts {
 	found, enforced := c.LimitOf(pod)
-	if found.Limit == nil && c.Missing(live.LimitsResource) {
+	if found.Limit == nil && c.Missing(overview.LimitsResource) {
 		return nil // unknown
 	}
 	facts := &LimitFacts{By: bySelector, Resolved: pod.Annotations[v1alpha1.ResolvedLimitAnnotation], pending: pod.Spec.NodeName == ""}

@@ -15,15 +15,15 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/policies/decision"
 )
 
 // explained returns the explanation of every pod, as text, with capacity for all.
-func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
+func explained(t *testing.T, c *overview.Cluster, event *corev1.Event) string {
 	t.Helper()
 	var text []string
 	for _, pod := range c.Pods {

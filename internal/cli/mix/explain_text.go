@@ -12,7 +12,6 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -26,7 +25,7 @@ func (e *Explanation) write(out io.Writer, now time.Time) error {
 		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, printers.Count(w.Replicas, "replica")))
 	}
 	if m := e.Mix; m != nil {
-		d.Add("Mix", live.SourceText(m.Source)+": "+m.Rule)
+		d.Add("Mix", overview.SourceText(m.Source)+": "+m.Rule)
 		d.Add("Ignored", strings.Join(m.InvalidAnnotations, "; "))
 	} else {
 		d.Add("Mix", "<none>")

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutHistory = `Shows what happened to a workload, the newest last: its moves with the free capacity that they were based on, why others were not made, and the
@@ -99,7 +99,7 @@ func ShowHistory(o *command.Options, h *history.History) error {
 }
 
 // governedPods are the names of the pods of a workload that a mix governs.
-func governedPods(cluster *live.Cluster, h *history.History) map[string]bool {
+func governedPods(cluster *overview.Cluster, h *history.History) map[string]bool {
 	pods := map[string]bool{}
 	all := cluster.Overview(nil).Workloads
 	for i := range all {

@@ -9,10 +9,11 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // load reads a namespace, or all with "", and warns of what it could not read.
-func load(ctx context.Context, o *command.Options, namespace string) (client.Client, *live.Cluster, error) {
+func load(ctx context.Context, o *command.Options, namespace string) (client.Client, *overview.Cluster, error) {
 	c, err := o.Client()
 	if err != nil {
 		return nil, nil, err

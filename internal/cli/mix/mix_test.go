@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 func TestStatus(t *testing.T) {
@@ -36,7 +36,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 	s := clitest.OneOfEach()
 	s.Pods = nil
 	c := s.Cluster(t)
-	c.Problems = []live.Problem{{Resource: "pods"}}
+	c.Problems = []overview.Problem{{Resource: "pods"}}
 	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, statusOf(c, "web"), "shop") })
 	assert.Contains(t, out, "<unknown>")
 	assert.NotContains(t, out, "True")

@@ -13,9 +13,9 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutNodes = `Shows the capacity type of each node and the rule that determines it. PODS are the governed pods of all namespaces: on spot slots / on
@@ -93,7 +93,7 @@ func ReadNodes(ctx context.Context, o *command.Options, unknown bool) (*Nodes, e
 }
 
 // nodesOf returns the type of each node.
-func nodesOf(c *live.Cluster, unknown bool) *Nodes {
+func nodesOf(c *overview.Cluster, unknown bool) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
 	all := c.State.Nodes()
@@ -118,13 +118,13 @@ func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 		}
 	}
 	if unknown && len(out.Nodes) > 0 {
-		out.Hint = live.UnknownTypeHint
+		out.Hint = overview.UnknownTypeHint
 	}
 	return out
 }
 
 // podsByNode counts the governed pods of all namespaces.
-func podsByNode(c *live.Cluster) map[string]NodePods {
+func podsByNode(c *overview.Cluster) map[string]NodePods {
 	pods := map[string]NodePods{}
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {

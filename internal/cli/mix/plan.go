@@ -18,7 +18,6 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
@@ -145,7 +144,7 @@ func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRo
 }
 
 // before remembers the workloads of the mixes as they are now, by workload.
-func before(c *live.Cluster, wanted []*wantedMix) map[string]overview.Split {
+func before(c *overview.Cluster, wanted []*wantedMix) map[string]overview.Split {
 	out := map[string]overview.Split{}
 	for _, w := range wanted {
 		for _, g := range c.State.Groups(w.mix.Namespace) {

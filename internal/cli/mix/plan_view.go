@@ -10,7 +10,6 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -80,7 +79,7 @@ type BlockedPod struct {
 	Message   string `json:"message"`
 }
 
-func planOf(before map[string]overview.Split, c *live.Cluster, wanted []*wantedMix, r *changes) *Plan {
+func planOf(before map[string]overview.Split, c *overview.Cluster, wanted []*wantedMix, r *changes) *Plan {
 	p := &Plan{Mixes: []PlannedMix{}, Workloads: []PlannedWorkload{}, Moves: []PlannedMove{}, Blocked: []BlockedPod{}}
 	for _, w := range wanted {
 		p.Mixes = append(p.Mixes, plannedMix(w))
@@ -161,7 +160,7 @@ func podsOf(n int, workload string) string {
 }
 
 // overruledNote names what takes precedence over a mix, and why.
-func overruledNote(c *live.Cluster, o overruled) string {
+func overruledNote(c *overview.Cluster, o overruled) string {
 	why := "annotations have precedence over every CapacityMix"
 	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
 		why = "the oldest CapacityMix has precedence"
@@ -170,17 +169,17 @@ func overruledNote(c *live.Cluster, o overruled) string {
 		}
 	}
 	return fmt.Sprintf("conflict: CapacityMix %s selects %s in namespace %s, which %s governs (%s)", o.Mix, podsOf(o.Pods, o.Workload),
-		o.Namespace, live.SourceText(o.By), why)
+		o.Namespace, overview.SourceText(o.By), why)
 }
 
 // outcomeNotes describe what delays the moves of a workload.
-func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
+func outcomeNotes(c *overview.Cluster, o *plan.Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
-	if settings, err := live.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
+	if settings, err := overview.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {

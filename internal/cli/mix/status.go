@@ -15,7 +15,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
@@ -216,8 +215,8 @@ const (
 )
 
 // statusOf counts a cluster, or one mix of it.
-func statusOf(c *live.Cluster, only string) *Status {
-	s := &Status{Mixes: []ObjectStatus{}, Workloads: []WorkloadStatus{}, partial: c.Missing("pods") || c.Missing(live.MixesResource)}
+func statusOf(c *overview.Cluster, only string) *Status {
+	s := &Status{Mixes: []ObjectStatus{}, Workloads: []WorkloadStatus{}, partial: c.Missing("pods") || c.Missing(overview.MixesResource)}
 	workloads := map[string][]*Counts{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
@@ -240,7 +239,7 @@ func statusOf(c *live.Cluster, only string) *Status {
 	return s
 }
 
-func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, workloads []*Counts) ObjectStatus {
+func mixStatus(c *overview.Cluster, m *v1alpha1.CapacityMix, workloads []*Counts) ObjectStatus {
 	s := ObjectStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
 		Controller: command.ReportOf(m), Created: m.CreationTimestamp,
@@ -289,7 +288,7 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 	return ""
 }
 
-func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
+func workloadStatus(c *overview.Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, bare: g.Workload.UID == "",
@@ -357,7 +356,7 @@ func notes(s *Status) []string {
 }
 
 // conflictNotes name mixes that select pods of an older one.
-func conflictNotes(c *live.Cluster, only string) []string {
+func conflictNotes(c *overview.Cluster, only string) []string {
 	var out []string
 	for _, o := range overrulings(c, c.Mixes) {
 		if strings.HasPrefix(o.By, policy.SourceCapacityMix) && (only == "" || only == o.Mix) {

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
 )
@@ -31,7 +32,7 @@ and ACCEPTED are as the controller last reported them: True, or the reason why t
 With --pod, the command shows which policy governs a pod, and which others select it.`
 
 var policyKind = command.Kind[*v1alpha1.SchedulingPolicy, *v1alpha1.SchedulingPolicyList]{
-	Resource: live.PoliciesResource,
+	Resource: overview.PoliciesResource,
 	New:      func() *v1alpha1.SchedulingPolicy { return &v1alpha1.SchedulingPolicy{} },
 	NewList:  func() *v1alpha1.SchedulingPolicyList { return &v1alpha1.SchedulingPolicyList{} },
 }

@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/render"
 )
 
@@ -44,7 +45,7 @@ var (
 type recordParts struct {
 	rec *v1alpha1.DeploymentRecord
 	// cluster has the pods and nodes of the record's namespace.
-	cluster *live.Cluster
+	cluster *overview.Cluster
 	// objects are the record's, by kind and name.
 	objects map[objectKey]client.Object
 	// read are the kinds that could be listed: what is not among the objects is not there.

@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/render"
 )
@@ -172,7 +172,7 @@ func TestARecordIsShownWithoutTheRightToReadItsObjects(t *testing.T) {
 	clitest.Goldens(t, "", map[string]string{"record-unread.txt": printers.Text}, show)
 
 	p = cartParts(t)
-	p.cluster.Problems = []live.Problem{{Resource: "pods"}}
+	p.cluster.Problems = []overview.Problem{{Resource: "pods"}}
 	out, _ := clitest.Printed(t, printers.Text, show)
 	assert.Contains(t, out, "<unknown>")
 	assert.NotContains(t, out, "1/2         0", "pods that could not be read are not counted")

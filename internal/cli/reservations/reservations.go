@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/reservations"
 )
 
@@ -31,7 +32,7 @@ pods hold the same capacity, so that every scheduler accounts for it, and each p
 creates nothing.`
 
 var reservationKind = command.Kind[*v1alpha1.Reservation, *v1alpha1.ReservationList]{
-	Resource: live.ReservationsResource,
+	Resource: overview.ReservationsResource,
 	New:      func() *v1alpha1.Reservation { return &v1alpha1.Reservation{} },
 	NewList:  func() *v1alpha1.ReservationList { return &v1alpha1.ReservationList{} },
 }

@@ -34,7 +34,7 @@ type data struct {
 // reader reads the cluster. It can be used by one goroutine at a time.
 type reader struct {
 	client   live.OverviewClient
-	load     func(ctx context.Context, c client.Client, namespace string) (*live.Cluster, error)
+	load     func(ctx context.Context, c client.Client, namespace string) (*overview.Cluster, error)
 	selector labels.Selector
 	now      func() time.Time
 }

@@ -9,6 +9,7 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // source reads the cluster as the user of the kubeconfig.
@@ -30,7 +31,7 @@ func newSource(o *command.Options) (*source, error) {
 }
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
-func (s *source) Read(ctx context.Context) (*live.Reading, error) {
+func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
 	i := live.Installation{SystemNamespace: s.options.SystemNamespace, SchedulerConfig: s.options.SchedulerConfig}
 	settings, err := i.Settings(ctx, s.client)
 	if err != nil {

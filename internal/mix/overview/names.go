@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package live
+package overview
 
 import (
 	"berth.dev/berth/internal/mix/clusterstate"
