@@ -44,7 +44,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 func reportsOf(o *command.Options) reports.Reports {
 	return reports.Reports{Connect: func(context.Context) (*rest.Config, live.Installation, error) {
 		config, err := o.RestConfig()
-		return config, live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}, err
+		return config, o.Installation(), err
 	}}
 }
 

@@ -90,10 +90,10 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	c := running(t, Options{
 		Source: oneReading{r}, Interval: interval, Log: slog.New(slog.DiscardHandler),
 		ClientOf: func(*http.Request) (client.Client, error) { return nil, errors.New(hostileText) },
-		Plan: func(context.Context, Question) (*Plan, error) {
-			p := &Plan{}
+		Plan: func(context.Context, Question) (*overview.Plan, []string, error) {
+			p := &overview.Plan{}
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
-			return p, nil
+			return p, []string{hostileText}, nil
 		},
 		Reports: &fakeReports{text: hostileText, err: errors.New(hostileText)},
 	})

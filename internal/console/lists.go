@@ -48,11 +48,11 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 func (l listOf[T]) count(n int, r *overview.Reading) string {
 	switch known := !slices.Contains(r.Unread, l.resource); {
 	case known:
-		return plural(n, l.noun)
+		return overview.Count(n, l.noun)
 	case n == 0:
 		return "The number of " + l.noun + "s is unknown: they could not be listed."
 	}
-	return plural(n, l.noun) + " and those that could not be listed"
+	return overview.Count(n, l.noun) + " and those that could not be listed"
 }
 
 // shown is an object as the templates get it.

@@ -49,7 +49,7 @@ const (
 // Reports are the texts and the plans of the pages.
 type Reports interface {
 	pages.Reports
-	Plan(context.Context, pages.Question) (*pages.Plan, error)
+	Plan(context.Context, pages.Question) (*overview.Plan, []string, error)
 }
 
 // Options configure a Server.

@@ -89,13 +89,18 @@ var rules = map[string]rule{
 			group := slices.IndexFunc(commandGroups, func(g string) bool { return in(to, ours(g)...) })
 			return from == module+"internal/cli" || from == module+"internal/cli/reports" || in(from, ours(commandGroups[group])...)
 		},
-		why:     "what two groups share is in command, live or printers; the root and the reports of the console call all",
+		why:     "what two groups share is in command, live, mix/overview or printers; the root and the reports of the console call all",
 		refuses: []edge{{module + "internal/cli/doctor", module + "internal/cli/environments"}},
 	},
 	"services and pages import no command line": {
 		from: ours("services", "internal/console", "internal/live"), to: ours("internal/cli"),
 		why:     "a server runs no command: it calls functions, which its main provides",
 		refuses: []edge{{module + "services/console", module + "internal/cli"}, {module + "internal/live", module + "internal/cli/printers"}},
+	},
+	"pages read no cluster": {
+		from: ours("internal/console"), to: ours("internal/live", "internal/mix/simulation", "internal/kube/client"),
+		why:     "a page is made of a structure of internal/mix/overview; a Source reads the cluster",
+		refuses: []edge{{module + "internal/console", module + "internal/live"}},
 	},
 	"clitest is imported by tests only": {
 		from: ours(""), to: ours("internal/cli/clitest"),

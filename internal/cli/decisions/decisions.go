@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/decision"
 )
 
@@ -79,36 +79,31 @@ func written(ctx context.Context, c client.Client, pod *corev1.Pod) *decision.Re
 // Read returns the records of a pod, newest first: those of the scheduler or, without them, the one that was written as an object.
 // A pod without a record is an error that has the likely reason. lease is that of the scheduler, and berths is set for a pod that
 // berth-scheduler schedules.
-func (f *Flags) Read(ctx context.Context, o *command.Options, c client.Client, lease client.ObjectKey, pod *corev1.Pod, berths bool,
+func (f *Flags) Read(ctx context.Context, u *live.User, lease client.ObjectKey, pod *corev1.Pod, berths bool,
 ) ([]*decision.Record, error) {
-	records, err := f.fromScheduler(ctx, o, lease, pod)
+	records, err := f.fromScheduler(ctx, u, lease, pod)
 	if err == nil {
 		return records[:min(len(records), f.attempts)], nil
 	}
-	if r := written(ctx, c, pod); r != nil {
+	if r := written(ctx, u.Client, pod); r != nil {
 		return []*decision.Record{r}, nil
 	}
 	if errors.Is(err, errNoRecord) {
-		err = fmt.Errorf("%w: %s", err, unrecorded(ctx, c, pod, berths))
+		err = fmt.Errorf("%w: %s", err, unrecorded(ctx, u.Client, pod, berths))
 	}
 	return nil, err
 }
 
 // fromScheduler returns the records that a scheduler keeps in memory.
-func (f *Flags) fromScheduler(ctx context.Context, o *command.Options, lease client.ObjectKey, pod *corev1.Pod,
-) ([]*decision.Record, error) {
-	config, err := o.RestConfig()
+func (f *Flags) fromScheduler(ctx context.Context, u *live.User, lease client.ObjectKey, pod *corev1.Pod) ([]*decision.Record, error) {
+	kube, err := kubernetes.NewForConfig(u.Config)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{config: config, at: direct(f.address)}
+	r := &reader{config: u.Config, at: direct(f.address)}
 	if f.address == "" {
-		found := &leaders{kube: kube, lease: lease, namespace: o.SystemNamespace, now: o.Now()}
-		if r.at, err = found.leader(ctx, config); err != nil {
+		found := &leaders{kube: kube, lease: lease, namespace: u.SystemNamespace, now: u.Now()}
+		if r.at, err = found.leader(ctx, u.Config); err != nil {
 			return nil, err
 		}
 	}

@@ -132,7 +132,7 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	i := o.Installation()
 	p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client)
 	return p, nil
 }

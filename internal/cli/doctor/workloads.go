@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
@@ -169,7 +168,7 @@ func (p *patient) reports(r *Report) {
 	const check = "mix status"
 	var without []string
 	for _, m := range p.cluster.Mixes {
-		if command.ReportOf(m) != command.ReportCurrent {
+		if overview.ReportOf(m) != overview.ReportCurrent {
 			without = append(without, m.Namespace+"/"+m.Name)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
@@ -68,11 +69,11 @@ type Summary struct {
 	Ready     string             `json:"ready,omitempty"`
 	RunPolicy v1alpha1.RunPolicy `json:"runPolicy"`
 	// RunsIn is the namespace of its pods.
-	RunsIn     string              `json:"runsIn,omitempty"`
-	Labels     map[string]string   `json:"labels,omitempty"`
-	Revision   int64               `json:"revision,omitempty"`
-	Controller command.ReportState `json:"controller"`
-	Created    metav1.Time         `json:"created"`
+	RunsIn     string               `json:"runsIn,omitempty"`
+	Labels     map[string]string    `json:"labels,omitempty"`
+	Revision   int64                `json:"revision,omitempty"`
+	Controller overview.ReportState `json:"controller"`
+	Created    metav1.Time          `json:"created"`
 }
 
 // New returns the command env.
@@ -180,7 +181,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
 			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
-		Controller: command.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+		Controller: overview.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
 	for key, value := range e.Spec.Labels {
 		if s.Labels == nil {
@@ -193,7 +194,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 
 // environmentNotes name environments that no controller reconciles.
 func environmentNotes(list []Summary) []string {
-	reports := command.Reports{}
+	reports := overview.Reports{}
 	for i := range list {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}

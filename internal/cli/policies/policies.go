@@ -51,11 +51,11 @@ type PolicyStatus struct {
 	// Rules are the values that apply. Of an invalid policy none does.
 	Rules *Rules `json:"rules,omitempty"`
 	// PodCount, Accepted and Message are from the status. Accepted is True or the reason of the condition.
-	PodCount   int32               `json:"podCount"`
-	Accepted   string              `json:"accepted,omitempty"`
-	Message    string              `json:"message,omitempty"`
-	Controller command.ReportState `json:"controller"`
-	Created    metav1.Time         `json:"created"`
+	PodCount   int32                `json:"podCount"`
+	Accepted   string               `json:"accepted,omitempty"`
+	Message    string               `json:"message,omitempty"`
+	Controller overview.ReportState `json:"controller"`
+	Created    metav1.Time          `json:"created"`
 }
 
 // Rules are the values of a policy that apply, defaults included.
@@ -95,7 +95,7 @@ func New(o *command.Options) *cobra.Command {
 // policiesOf describes policies, sorted by namespace and name.
 func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 	out := &Policies{Policies: make([]PolicyStatus, 0, len(list))}
-	reports := command.Reports{}
+	reports := overview.Reports{}
 	live.SortByName(list)
 	for i := range list {
 		s := policyOf(registry.Compile(&list[i]))
@@ -109,7 +109,7 @@ func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
 func policyOf(p *registry.Policy) PolicyStatus {
 	s := PolicyStatus{
 		Namespace: p.Object.Namespace, Name: p.Object.Name, Rules: rulesOf(p), PodCount: p.Object.Status.PodCount,
-		Controller: command.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
+		Controller: overview.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(p.Object.Status.Conditions, v1alpha1.ConditionAccepted); c != nil {
 		s.Accepted, s.Message = c.Reason, c.Message
@@ -164,7 +164,7 @@ func showPolicies(o *command.Options, p *Policies, namespace string) error {
 		s := &p.Policies[i]
 		t.Names = append(t.Names, "schedulingpolicy."+v1alpha1.GroupName+"/"+s.Name)
 		pods, accepted := "<unknown>", "<unknown>"
-		if s.Controller != command.ReportAbsent {
+		if s.Controller != overview.ReportAbsent {
 			pods, accepted = fmt.Sprint(s.PodCount), s.Accepted
 		}
 		score, tieBreaker, record, more := cells(s.Rules)

@@ -16,8 +16,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutHistory = `Shows what happened to a record, the newest last: its events, which the cluster keeps for an hour by default, and the last applied
@@ -33,7 +33,7 @@ func newHistory(o *command.Options) *cobra.Command {
 }
 
 // ReadHistory returns what happened to a record.
-func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKey) (*history.History, error) {
+func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKey) (*overview.History, error) {
 	c, err := o.Client()
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKe
 	return readHistory(ctx, o, c, rec), nil
 }
 
-func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) *history.History {
+func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) *overview.History {
 	var events corev1.EventList
 	err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
 		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
@@ -57,10 +57,10 @@ func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *
 }
 
 // historyOf merges events with what was applied. What an event reports as well is shown once.
-func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.History {
-	h := &history.History{Namespace: rec.Namespace, Name: rec.Name, Entries: []history.Entry{}}
+func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *overview.History {
+	h := &overview.History{Namespace: rec.Namespace, Name: rec.Name, Entries: []overview.Entry{}}
 	for i := range events {
-		h.Entries = append(h.Entries, history.EntryOf(&events[i]))
+		h.Entries = append(h.Entries, overview.EntryOf(&events[i]))
 	}
 	for i := range rec.Status.LastApplied {
 		a := &rec.Status.LastApplied[i]
@@ -72,7 +72,7 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.H
 		if a.Basis != "" {
 			message += ": " + a.Basis
 		}
-		h.Entries = append(h.Entries, history.Entry{
+		h.Entries = append(h.Entries, overview.Entry{
 			Time: a.Time, From: "Status", Type: corev1.EventTypeNormal,
 			Reason: v1alpha1.EventReasonNFRApplied, Message: message,
 		})
@@ -82,14 +82,14 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.H
 
 // told reports whether an event is about a recommendation that was applied. The
 // two are written one after the other, and the time of the status is rounded up.
-func told(entries []history.Entry, a *v1alpha1.AppliedRecommendation) bool {
-	return slices.ContainsFunc(entries, func(e history.Entry) bool {
+func told(entries []overview.Entry, a *v1alpha1.AppliedRecommendation) bool {
+	return slices.ContainsFunc(entries, func(e overview.Entry) bool {
 		return e.Reason == v1alpha1.EventReasonNFRApplied && e.Time.Sub(a.Time.Time).Abs() <= 5*time.Second &&
 			strings.Contains(e.Message, fmt.Sprintf(" %s from ", a.Component))
 	})
 }
 
 // ShowHistory prints the history of a record.
-func ShowHistory(o *command.Options, h *history.History) error {
-	return h.Show(o, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
+func ShowHistory(o *command.Options, h *overview.History) error {
+	return o.PrintHistory(h, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
 }

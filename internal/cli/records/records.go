@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
@@ -49,7 +50,7 @@ type RecordStatus struct {
 	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
 	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
 	Environment string                   `json:"environment,omitempty"`
-	Controller  command.ReportState      `json:"controller"`
+	Controller  overview.ReportState     `json:"controller"`
 	Created     metav1.Time              `json:"created"`
 }
 
@@ -97,7 +98,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message,
 		Functions:   len(rec.Spec.DeploymentUnit.Functions),
 		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
-		Controller: command.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
+		Controller: overview.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
 	}
 	asked := map[string]bool{}
 	for i := range rec.Spec.DeploymentUnit.Functions {
@@ -122,7 +123,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 
 // recordNotes name records that no controller reconciles.
 func recordNotes(records []RecordStatus) []string {
-	reports := command.Reports{}
+	reports := overview.Reports{}
 	for i := range records {
 		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}

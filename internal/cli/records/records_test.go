@@ -19,7 +19,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/nfr"
@@ -247,7 +246,7 @@ func TestHistoryIsMergedByTime(t *testing.T) {
 	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history.json": printers.JSON},
 		func(o *command.Options) error { return ShowHistory(o, historyOf(cart(), events)) })
 	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
-		return ShowHistory(o, &history.History{Namespace: "shop", Name: "cart"})
+		return ShowHistory(o, &overview.History{Namespace: "shop", Name: "cart"})
 	})
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "No events found for DeploymentRecord")

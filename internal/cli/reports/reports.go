@@ -5,6 +5,7 @@ package reports
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/environments"
@@ -23,6 +25,7 @@ import (
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // Reports implements console.Reports.
@@ -65,18 +68,26 @@ func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKe
 		if scores {
 			attempts = decisions.Last()
 		}
-		e, err := mix.Explain(ctx, o, pod, attempts)
+		_, u, err := o.User()
 		if err != nil {
 			return err
 		}
-		return e.Show(o)
+		e, err := mix.Explain(ctx, u, pod, attempts)
+		if err != nil {
+			return err
+		}
+		return mix.ShowExplanation(o, e)
 	})
 }
 
 // History implements console.Reports.
 func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
 	return r.as(ctx, out, workload.Namespace, func(o *command.Options) error {
-		h, err := mix.ReadHistory(ctx, o, kind, workload)
+		_, u, err := o.User()
+		if err != nil {
+			return err
+		}
+		h, err := u.History(ctx, kind, workload)
 		if err != nil {
 			return err
 		}
@@ -98,11 +109,15 @@ func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client
 // Nodes implements console.Reports.
 func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
 	return r.as(ctx, out, "", func(o *command.Options) error {
-		n, err := mix.ReadNodes(ctx, o, false)
+		_, u, err := o.User()
 		if err != nil {
 			return err
 		}
-		return n.Show(o)
+		n, err := u.Nodes(ctx, false)
+		if err != nil {
+			return err
+		}
+		return mix.ShowNodes(o, n)
 	})
 }
 
@@ -149,23 +164,28 @@ func (r Reports) BackUp(ctx context.Context, out io.Writer, environment client.O
 }
 
 // Plan is a console.Planner.
-func (r Reports) Plan(ctx context.Context, q console.Question) (*console.Plan, error) {
+func (r Reports) Plan(ctx context.Context, q console.Question) (p *overview.Plan, warnings []string, err error) {
 	o, err := r.options(ctx, io.Discard, q.Namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	numbers := mix.Numbers{SpotPercent: q.SpotPercent, MinOnDemand: q.MinOnDemand, MaxSpot: q.MaxSpot}
-	p, warnings, err := mix.WhatIf(ctx, o, q.ObjectKey, numbers)
+	_, u, err := o.User()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := &console.Plan{Sentences: p.Sentences(), Notes: append(p.Remarks(), warnings...)}
-	for _, t := range p.Tables() { // all are in the namespace of the mix
-		shown := console.PlanTable{Header: t.Header[1:]}
-		for _, row := range t.Rows {
-			shown.Rows = append(shown.Rows, row[1:])
-		}
-		out.Tables = append(out.Tables, shown)
+	u.Warn = func(format string, args ...any) {
+		warnings = append(warnings, fmt.Sprintf("Warning: "+format, args...))
 	}
-	return out, nil
+	given, err := u.MixWith(ctx, q.ObjectKey, func(spec *v1alpha1.CapacityMixSpec) {
+		spec.SpotPercent, spec.MinOnDemand, spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	change, err := u.Validate(ctx, given)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err = u.Plan(ctx, []overview.MixChange{change}, false)
+	return p, warnings, err
 }

@@ -61,9 +61,9 @@ type ReservationStatus struct {
 	Status  string `json:"status,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Nodes are the nodes on which capacity is or was held, sorted by name.
-	Nodes     []NodeHolds         `json:"nodes,omitempty"`
-	Scheduler command.ReportState `json:"scheduler"`
-	Created   metav1.Time         `json:"created"`
+	Nodes     []NodeHolds          `json:"nodes,omitempty"`
+	Scheduler overview.ReportState `json:"scheduler"`
+	Created   metav1.Time          `json:"created"`
 }
 
 // NodeHolds is the number of pods for which capacity is or was held on a node.
@@ -99,7 +99,7 @@ func New(o *command.Options) *cobra.Command {
 // reservationsOf describes Reservations, sorted by namespace and name.
 func reservationsOf(list []v1alpha1.Reservation) *Reservations {
 	out := &Reservations{Reservations: make([]ReservationStatus, 0, len(list))}
-	reports := command.Reports{}
+	reports := overview.Reports{}
 	live.SortByName(list)
 	for i := range list {
 		s := reservationOf(reservations.Compile(&list[i]))
@@ -116,7 +116,7 @@ func reservationOf(r *reservations.Reservation) ReservationStatus {
 		Namespace: object.Namespace, Name: object.Name, Pods: podsOf(&object.Spec), Replicas: r.Replicas, Requests: r.Requests,
 		SchedulerName: r.SchedulerName(), AllocateOnce: r.Once, Expires: metav1.NewTime(r.Expires),
 		Held: object.Status.HeldCount, Used: object.Status.UsedCount, Nodes: nodesOf(object.Status.Holds),
-		Scheduler: command.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
+		Scheduler: overview.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReserved); c != nil {
 		s.Status, s.Message = c.Reason, c.Message
@@ -156,7 +156,7 @@ func showReservations(o *command.Options, r *Reservations, namespace string) err
 		s := &r.Reservations[i]
 		t.Names = append(t.Names, "reservation."+v1alpha1.GroupName+"/"+s.Name)
 		held, used, status := "<unknown>", "<unknown>", "<unknown>"
-		if s.Scheduler != command.ReportAbsent {
+		if s.Scheduler != overview.ReportAbsent {
 			held, used, status = fmt.Sprint(s.Held), fmt.Sprint(s.Used), s.Status
 		}
 		t.Add(s.Namespace, s.Name, s.Pods, s.Replicas, held, used, status, expires(o, s.Expires), o.Age(s.Created),

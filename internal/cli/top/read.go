@@ -44,7 +44,7 @@ func newReader(o *command.Options, f *flags) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	i := o.Installation()
 	return &reader{client: live.OverviewClient{Client: c}, load: i.Load, selector: f.labels, now: o.Now}, nil
 }
 

@@ -32,8 +32,7 @@ func newSource(o *command.Options) (*source, error) {
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
 func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
-	i := live.Installation{SystemNamespace: s.options.SystemNamespace, SchedulerConfig: s.options.SchedulerConfig}
-	settings, err := i.Settings(ctx, s.client)
+	settings, err := s.options.Installation().Settings(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}

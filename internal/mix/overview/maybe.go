@@ -33,6 +33,14 @@ func (m Maybe[T]) String() string {
 	return fmt.Sprint(m.value)
 }
 
+// Text is the value, <unknown> where it is unknown, as kubectl prints it.
+func (m Maybe[T]) Text() string {
+	if !m.known {
+		return unknownText
+	}
+	return m.String()
+}
+
 // MarshalJSON implements json.Marshaler.
 func (m Maybe[T]) MarshalJSON() ([]byte, error) {
 	if !m.known {

@@ -19,7 +19,6 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
@@ -73,7 +72,7 @@ func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	t.Run("get", func(t *testing.T) { recordTree(t, w, me) })
 	t.Run("recommendations", func(t *testing.T) { recordRecommendations(t, w, me, rec) })
 	t.Run("history", func(t *testing.T) {
-		h := decode[history.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
+		h := decode[overview.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
 		var reasons []string
 		for i, e := range h.Entries {
 			reasons = append(reasons, e.From+" "+e.Reason)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package live
 
 import (
 	"context"
@@ -13,15 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"berth.dev/berth/internal/cli/clitest"
 )
 
 // An event has nothing of the one at its place in the page before, although decoding reuses memory. No more are read than may be.
 func TestPagesOfEventsDoNotMix(t *testing.T) {
 	pages := 0
-	c := clitest.Client(t, interceptor.Funcs{
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			o := (&client.ListOptions{}).ApplyOptions(options)
 			assert.EqualValues(t, eventPage, o.Limit)
@@ -36,7 +35,7 @@ func TestPagesOfEventsDoNotMix(t *testing.T) {
 			}
 			return json.Unmarshal(fmt.Appendf(nil, `{"metadata":{"continue":"%d"},"items":[%s]}`, pages, items), list)
 		},
-	})
+	}).Build()
 	var events []corev1.Event
 	require.NoError(t, eachEvent(t.Context(), c, "shop", fields.Set{}, func(e *corev1.Event) { events = append(events, *e) }))
 	assert.Len(t, events, maxEvents)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package overview
 
 import (
 	"context"
@@ -17,38 +17,45 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/history"
-	"berth.dev/berth/internal/cli/mix/plan"
-	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
+// PodQuestion is what an explanation is made of.
+type PodQuestion struct {
+	Cluster *Cluster
+	Pod     *corev1.Pod
+	// Borrowed is the event that reports that the pod borrowed, nil if there is none any more.
+	Borrowed *corev1.Event
+	Now      time.Time
+	// Room is called only where it matters. The second result ends it.
+	Room func() (Room, func(), error)
+}
+
 // explainer gathers the facts about one pod.
 type explainer struct {
-	cluster  *overview.Cluster
-	pod      *corev1.Pod
-	record   *clusterstate.Pod
-	borrowed *corev1.Event
-	now      time.Time
-	// capacity is called only where it matters.
-	room func() (plan.Room, func(), error)
+	PodQuestion
+	record *clusterstate.Pod
+}
+
+// Explain returns why a pod is on its node.
+func Explain(ctx context.Context, q PodQuestion) (*Explanation, error) {
+	e := &explainer{PodQuestion: q, record: q.Cluster.State.Pod(q.Pod.Namespace, q.Pod.Name)}
+	return e.explain(ctx)
 }
 
 func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
-	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod), Gate: gateFacts(e.pod)}
-	p, invalid := e.cluster.State.Resolve(e.record)
+	out := &Explanation{Namespace: e.Pod.Namespace, Pod: e.Pod.Name, Limit: limitFacts(e.Cluster, e.Pod), Gate: gateFacts(e.Pod)}
+	p, invalid := e.Cluster.State.Resolve(e.record)
 	out.Node = e.node()
 	if p == nil {
 		out.Why = e.ungoverned(invalid)
 		return out, nil
 	}
 	out.Governed = true
-	out.Mix = &Facts{Source: p.Source, Rule: p.Mix.String()}
+	out.Mix = &MixFacts{Source: p.Source, Rule: p.Mix.String()}
 	for _, i := range invalid {
 		out.Mix.InvalidAnnotations = append(out.Mix.InvalidAnnotations, i.String())
 	}
@@ -62,10 +69,10 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
-	noNodes := e.cluster.Missing("nodes")
-	standing := overview.StandingOf(&g, e.cluster.MixOf(e.pod.Namespace, g.Policy), e.cluster.Unread())
+	noNodes := e.Cluster.Missing("nodes")
+	standing := StandingOf(&g, e.Cluster.MixOf(e.Pod.Namespace, g.Policy), e.Cluster.Unread())
 	out.Workload = &WorkloadFacts{
-		Name: overview.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
+		Name: WorkloadText(g.Workload), Replicas: g.Replicas, Desired: Desired(&g),
 		Actual: standing.Actual, Satisfied: standing.Satisfied,
 	}
 	out.Workload.state, _ = stateOf(&g, &standing, noNodes)
@@ -73,7 +80,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	out.Slot = &slot
 	switch {
 	case assignment.Place == clusterstate.Pending:
-		out.Pending = pendingFacts(e.pod, slot.waitsFor(assignment))
+		out.Pending = pendingFacts(e.Pod, slot.waitsFor(assignment))
 	case assignment.Place == clusterstate.Settled && !noNodes:
 		if assignment.Borrowed() {
 			out.Borrowed = e.borrowing(&g, assignment)
@@ -89,9 +96,9 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 }
 
 func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, bool) {
-	for _, g := range e.cluster.State.Groups(e.pod.Namespace) {
+	for _, g := range e.Cluster.State.Groups(e.Pod.Namespace) {
 		for _, s := range g.Assignments {
-			if s.Pod.UID == e.pod.UID {
+			if s.Pod.UID == e.Pod.UID {
 				return g, s, true
 			}
 		}
@@ -101,11 +108,11 @@ func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, b
 
 // ungoverned returns why no mix governs the pod.
 func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
-	if !policy.Governable(e.pod) {
-		if _, mirror := e.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+	if !policy.Governable(e.Pod) {
+		if _, mirror := e.Pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 			return []string{"It is the mirror of a static pod, which belongs to its node."}
 		}
-		if _, holds := e.pod.Labels[v1alpha1.PlaceholderLabel]; holds {
+		if _, holds := e.Pod.Labels[v1alpha1.PlaceholderLabel]; holds {
 			return []string{"It is a placeholder: it reserves capacity for a replica that will be moved, or makes an autoscaler provide it."}
 		}
 		return []string{"It is a pod of a DaemonSet, which belongs to its node."}
@@ -114,19 +121,19 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	for _, i := range invalid {
 		why = append(why, fmt.Sprintf("Ignored: %s.", i))
 	}
-	if e.cluster.Missing(overview.MixesResource) {
+	if e.Cluster.Missing(MixesResource) {
 		why = append(why, "The CapacityMixes of the namespace could not be read.")
 	} else {
-		why = append(why, fmt.Sprintf("No CapacityMix in namespace %s selects its labels (%s).", e.pod.Namespace, labels.Set(e.pod.Labels)))
+		why = append(why, fmt.Sprintf("No CapacityMix in namespace %s selects its labels (%s).", e.Pod.Namespace, labels.Set(e.Pod.Labels)))
 	}
 	why = append(why, "Neither the pod nor its controller has the annotation "+v1alpha1.SpotPercentAnnotation+".")
-	if e.cluster.Berths(e.pod.Spec.SchedulerName) {
-		why = append(why, fmt.Sprintf("Profile %s has no default mix (configuration: %s).", e.pod.Spec.SchedulerName, e.cluster.Source))
+	if e.Cluster.Berths(e.Pod.Spec.SchedulerName) {
+		why = append(why, fmt.Sprintf("Profile %s has no default mix (configuration: %s).", e.Pod.Spec.SchedulerName, e.Cluster.Source))
 	}
 	if e.record.Pinned {
 		why = append(why, "It names a capacity type in its own nodeSelector or affinity.")
 	}
-	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) {
+	if s := e.Pod.Spec.SchedulerName; !e.Cluster.Berths(s) {
 		why = append(why, fmt.Sprintf("It is scheduled by %s, not by berth-scheduler.", s))
 	}
 	return why
@@ -138,7 +145,7 @@ func (e *explainer) limits() []string {
 	if e.record.Pinned {
 		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it counts towards the mix, but Berth does not choose the type of its node.")
 	}
-	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate {
+	if s := e.Pod.Spec.SchedulerName; !e.Cluster.Berths(s) && !e.record.UsesGate {
 		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not apply the mix: it counts towards the mix, but Berth does not choose the type of its node.", s))
 	}
 	return why
@@ -148,17 +155,17 @@ func (e *explainer) node() *NodeFacts {
 	if e.record.Node == "" {
 		return nil
 	}
-	n := e.cluster.State.Node(e.record.Node)
-	if e.cluster.Missing("nodes") {
+	n := e.Cluster.State.Node(e.record.Node)
+	if e.Cluster.Missing("nodes") {
 		return &NodeFacts{Name: n.Name}
 	}
-	facts := &NodeFacts{Name: n.Name, Type: overview.Known(n.Type.String()), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
-	rule, ok := e.cluster.Rule(n.Rule)
+	facts := &NodeFacts{Name: n.Name, Type: Known(n.Type.String()), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
+	rule, ok := e.Cluster.Rule(n.Rule)
 	if !ok {
 		return facts
 	}
 	facts.Label = "no label " + rule.Key
-	for _, o := range e.cluster.Nodes {
+	for _, o := range e.Cluster.Nodes {
 		if value, there := o.Labels[rule.Key]; o.Name == n.Name && there {
 			facts.Label = "label " + rule.Key + "=" + value
 		}
@@ -168,7 +175,7 @@ func (e *explainer) node() *NodeFacts {
 
 // slotFrom returns the origin of an assignment's slot.
 func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assignment) string {
-	claimed, ok := policy.ClaimedSlot(e.pod)
+	claimed, ok := policy.ClaimedSlot(e.Pod)
 	switch {
 	case g.Identity:
 		return "identity"
@@ -199,21 +206,21 @@ func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
 }
 
 func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Assignment) *BorrowFacts {
-	if e.borrowed != nil {
-		return &BorrowFacts{Since: history.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
+	if e.Borrowed != nil {
+		return &BorrowFacts{Since: EventTime(e.Borrowed), By: "Event", Why: e.Borrowed.Message}
 	}
-	b := &BorrowFacts{Since: ptr.Deref(e.pod.Status.StartTime, e.pod.CreationTimestamp), By: "PodStart"}
-	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
+	b := &BorrowFacts{Since: ptr.Deref(e.Pod.Status.StartTime, e.Pod.CreationTimestamp), By: "PodStart"}
+	written := e.Pod.Annotations[v1alpha1.CapacityTypeAnnotation]
 	switch {
 	case assignment.On == capacity.Unknown:
 		b.Why = "the type of its node is unknown, which satisfies no slot"
 	case e.fellBack():
 		b.Why = fmt.Sprintf("no %s nodes became available, so it was limited to %s before it was scheduled", assignment.Wants,
 			assignment.On)
-	case e.pod.Annotations[v1alpha1.UngateReasonAnnotation] == v1alpha1.UngateReasonNoLeader:
+	case e.Pod.Annotations[v1alpha1.UngateReasonAnnotation] == v1alpha1.UngateReasonNoLeader:
 		b.Why = "no scheduler was leading when it was created, so its scheduling gate was released without a slot"
-	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
-		b.Why = fmt.Sprintf("scheduler %s, which does not apply the mix, placed it", e.pod.Spec.SchedulerName)
+	case !e.Cluster.Berths(e.Pod.Spec.SchedulerName) && !e.record.UsesGate:
+		b.Why = fmt.Sprintf("scheduler %s, which does not apply the mix, placed it", e.Pod.Spec.SchedulerName)
 	case written == assignment.On.String():
 		b.Why = fmt.Sprintf("the mix changed after it was placed, when its slot was %s", written)
 	case written == "":
@@ -229,25 +236,25 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 
 // move calls the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
-	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
-	settings, err := overview.RebalanceSettings(g.Policy, m)
+	m := e.Cluster.MixOf(e.Pod.Namespace, g.Policy)
+	settings, err := RebalanceSettings(g.Policy, m)
 	if err != nil {
 		return nil, err
 	}
-	in := plan.Input(*g, settings, e.cluster.Budgets[e.pod.Namespace], e.cluster.Profile.SchedulerNames, e.now)
-	remember(&in.History, overview.Report(m, g))
+	in := PlanInput(*g, settings, e.Cluster.Budgets[e.Pod.Namespace], e.Cluster.Profile.SchedulerNames, e.Now)
+	remember(&in.History, Report(m, g))
 	whole := rebalance.Choose(in)
 	out := &MoveFacts{WorkloadReason: whole.Reason.String(), WorkloadMessage: whole.Message}
 	if m != nil {
-		out.Controller = command.ReportOf(m)
+		out.Controller = ReportOf(m)
 	}
-	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.pod.UID
+	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.Pod.UID
 	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Assignment) bool { return s.ID == assignment.ID })
 	v := whole
 	switch {
 	case next: // also in place of one on the wrong side
 	case out.WrongSide:
-		v = plan.About(in, assignment)
+		v = VerdictAbout(in, assignment)
 	default:
 		out.Reason = rebalance.ReasonOnTarget.Name
 		return out, nil
@@ -281,7 +288,7 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 
 // prove checks with the scheduler's filters whether the replacement would find a node.
 func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
-	room, done, err := e.room()
+	room, done, err := e.Room()
 	if apierrors.IsForbidden(err) {
 		v.Message += " (cannot check whether a node has capacity: " + err.Error() + ")"
 		return nil
@@ -295,7 +302,7 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 		return err
 	}
 	if !proof.Fits {
-		*v = plan.InsufficientCapacity(in, *v, proof.Why)
+		*v = InsufficientCapacity(in, *v, proof.Why)
 	}
 	out.Node = proof.Node
 	return nil
@@ -303,7 +310,7 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 
 // deletion returns when a scale-down removes the pod.
 func (e *explainer) deletion(g *clusterstate.Group) string {
-	ref := metav1.GetControllerOf(e.pod)
+	ref := metav1.GetControllerOf(e.Pod)
 	switch {
 	case ref == nil:
 		return "never: the pod has no controller"
@@ -315,19 +322,19 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 	if !e.record.Bound() || !e.record.Ready {
 		return "before the Ready pods of its revision"
 	}
-	mine := cost(e.pod.Annotations)
+	mine := cost(e.Pod.Annotations)
 	before := 0
 	for _, s := range g.Assignments {
 		if s.Pod.Ready && cost(s.Pod.AllAnnotations()) < mine {
 			before++
 		}
 	}
-	when := fmt.Sprintf("after %s of its revision", printers.Count(before, "pod"))
+	when := fmt.Sprintf("after %s of its revision", Count(before, "pod"))
 	if before == 0 {
 		when = "first of its revision"
 	}
 	set := ""
-	if slot, ok := policy.ClaimedSlot(e.pod); ok && mine != -slot {
+	if slot, ok := policy.ClaimedSlot(e.Pod); ok && mine != -slot {
 		set = ", which the user set and Berth does not change"
 	}
 	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)
@@ -349,7 +356,7 @@ var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 // the ledger of the scheduler has the pods that wait, and by age alone another one may come out.
 func (e *explainer) slotOf(g *clusterstate.Group, assignment clusterstate.Assignment) SlotFacts {
 	s := SlotFacts{Number: assignment.Slot, Type: assignment.Wants.String(), From: e.slotFrom(g, assignment)}
-	c := unscheduled(e.pod)
+	c := unscheduled(e.Pod)
 	if c == nil || s.From != "count" || assignment.Place != clusterstate.Pending {
 		return s
 	}

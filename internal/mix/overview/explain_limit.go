@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package overview
 
 import (
 	"cmp"
@@ -12,9 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/limits/registry"
-	"berth.dev/berth/internal/mix/overview"
 )
 
 // How a pod gets its ResourceLimit.
@@ -57,9 +55,9 @@ type RuleFacts struct {
 }
 
 // limitFacts returns nil for a pod without a limit.
-func limitFacts(c *overview.Cluster, pod *corev1.Pod) *LimitFacts {
+func limitFacts(c *Cluster, pod *corev1.Pod) *LimitFacts {
 	found, enforced := c.LimitOf(pod)
-	if found.Limit == nil && c.Missing(overview.LimitsResource) {
+	if found.Limit == nil && c.Missing(LimitsResource) {
 		return nil // unknown
 	}
 	facts := &LimitFacts{By: bySelector, Resolved: pod.Annotations[v1alpha1.ResolvedLimitAnnotation], pending: pod.Spec.NodeName == ""}
@@ -126,7 +124,7 @@ func matching(rule string, limit *registry.Compiled, nodes []*corev1.Node) RuleF
 func (r RuleFacts) String() string { return fmt.Sprintf("%d of %d nodes", r.Matching, r.All) }
 
 // describe prints which limit the pod has and whether the pod is within it.
-func (f *LimitFacts) describe(d *printers.Description) {
+func (f *LimitFacts) describe(d *Description) {
 	if f == nil {
 		return
 	}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan predicts what a change of a mix would do, from values: it plays the
-// moves of the rebalancer one after the other until nothing is left to move.
-package plan
+package overview
 
 import (
 	"context"
@@ -29,8 +27,8 @@ type Proof struct {
 	Node, Why string
 }
 
-// Move is a replica that makes way for one on the other type.
-type Move struct {
+// ReplicaMove is a replica that makes way for one on the other type.
+type ReplicaMove struct {
 	Pod      *clusterstate.Pod
 	From, To capacity.Type
 	// Slot is the one that the replacement takes.
@@ -39,8 +37,8 @@ type Move struct {
 	Node string
 }
 
-// Blocked is a replica on the wrong side that stays there.
-type Blocked struct {
+// BlockedReplica is a replica on the wrong side that stays there.
+type BlockedReplica struct {
 	Pod     *clusterstate.Pod
 	On      capacity.Type
 	Reason  *rebalance.Reason
@@ -52,16 +50,16 @@ type Outcome struct {
 	Before clusterstate.Group
 	// Wrong is how many replicas have to move.
 	Wrong   int
-	Moves   []Move
-	Blocked []Blocked
+	Moves   []ReplicaMove
+	Blocked []BlockedReplica
 	// Waits are the things that delay the moves and pass by themselves.
 	Waits []rebalance.Verdict
 	After clusterstate.Group
 }
 
-// Input is a rebalance.Input for a plan: no move is under way, no budget spent,
+// PlanInput is a rebalance.Input for a plan: no move is under way, no budget spent,
 // and the capacity is proven by a Room.
-func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
+func PlanInput(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
 	now time.Time,
 ) *rebalance.Input {
 	if s.MaxConcurrent < 1 {
@@ -110,7 +108,7 @@ func pass(in *rebalance.Input) (waits []rebalance.Verdict) {
 
 // step makes the next move, as the rebalancer chooses it. Where there is none,
 // it returns what keeps the replicas on the wrong side.
-func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked, error) {
+func step(ctx context.Context, in *rebalance.Input, room Room) (*ReplicaMove, []BlockedReplica, error) {
 	noRoom := map[string]rebalance.Verdict{}
 	for {
 		asked := *in
@@ -143,19 +141,19 @@ func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) 
 }
 
 // blocked returns, for each replica on the wrong side, what keeps it there.
-func blocked(in *rebalance.Input) []Blocked {
-	var out []Blocked
+func blocked(in *rebalance.Input) []BlockedReplica {
+	var out []BlockedReplica
 	for _, assignment := range in.Group.WrongSide() {
-		v := About(in, assignment)
-		out = append(out, Blocked{Pod: assignment.Pod, On: assignment.On, Reason: v.Reason, Message: v.Message})
+		v := VerdictAbout(in, assignment)
+		out = append(out, BlockedReplica{Pod: assignment.Pod, On: assignment.On, Reason: v.Reason, Message: v.Message})
 	}
 	return out
 }
 
-// About returns the verdict about one replica of WrongSide. Decide looks at
+// VerdictAbout returns the verdict about one replica of WrongSide. Decide looks at
 // borrowed replicas first and stops at one that may move: so this one is made
 // the only borrowed one, and no other has free capacity.
-func About(given *rebalance.Input, about clusterstate.Assignment) rebalance.Verdict {
+func VerdictAbout(given *rebalance.Input, about clusterstate.Assignment) rebalance.Verdict {
 	in := *given
 	in.Group.Assignments = slices.Clone(in.Group.Assignments)
 	for i := range in.Group.Assignments {
@@ -180,7 +178,7 @@ func other(t capacity.Type) capacity.Type {
 
 // replace puts the replacement of a replica on its slot: a Ready one on the
 // type it was proven to have free capacity on.
-func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
+func replace(g *clusterstate.Group, v rebalance.Verdict) ReplicaMove {
 	slot := rebalance.SlotOfReplacement(g, v.Pod.UID)
 	var gone clusterstate.Assignment
 	assignments := make([]clusterstate.Assignment, 0, len(g.Assignments))
@@ -200,7 +198,7 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	}}
 	at, _ := slices.BinarySearchFunc(assignments, slot, func(s clusterstate.Assignment, slot int) int { return s.Slot - slot })
 	g.Assignments = slices.Insert(assignments, at, assignment)
-	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
+	return ReplicaMove{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
 }
 
 // unplaced drops what came with the binding: a replacement starts without it.

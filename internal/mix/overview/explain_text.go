@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package overview
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// write prints the explanation as kubectl describe prints an object, a line for each fact, and then why it is so.
-func (e *Explanation) write(out io.Writer, now time.Time) error {
-	d := &printers.Description{}
+// Describe returns the facts, and then why it is so.
+func (e *Explanation) Describe(now time.Time) *Description {
+	d := &Description{}
 	d.Add("Name", e.Pod)
 	d.Add("Namespace", e.Namespace)
 	if w := e.Workload; w != nil {
-		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, printers.Count(w.Replicas, "replica")))
+		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, Count(w.Replicas, "replica")))
 	}
 	if m := e.Mix; m != nil {
-		d.Add("Mix", overview.SourceText(m.Source)+": "+m.Rule)
+		d.Add("Mix", SourceText(m.Source)+": "+m.Rule)
 		d.Add("Ignored", strings.Join(m.InvalidAnnotations, "; "))
 	} else {
 		d.Add("Mix", "<none>")
@@ -35,11 +31,11 @@ func (e *Explanation) write(out io.Writer, now time.Time) error {
 	}
 	if w := e.Workload; w != nil {
 		d.Add("Desired", w.Desired.Words())
-		d.Add("Actual", cell(overview.Part(w.Actual, overview.Split.Words)))
+		d.Add("Actual", Part(w.Actual, Split.Words).Text())
 		satisfied := "True"
 		switch {
 		case w.Satisfied.Unknown():
-			satisfied = unknown
+			satisfied = unknownText
 		case w.Satisfied.Is(false):
 			satisfied = "False (" + w.state + ")"
 		}
@@ -52,10 +48,8 @@ func (e *Explanation) write(out io.Writer, now time.Time) error {
 	e.Move.describe(d)
 	e.Limit.describe(d)
 	d.Add("Scale-down", e.Deletion)
-	for _, reason := range slices.Concat(e.Why, e.reason(), e.Limit.reasons()) {
-		d.Close(reason)
-	}
-	return d.Write(out)
+	d.Sentences = slices.Concat(e.Why, e.reason(), e.Limit.reasons())
+	return d
 }
 
 // reason is one sentence about what keeps a governed pod where it is, or what would move it.
@@ -97,14 +91,14 @@ func slotText(from string) string {
 	return "by age among the pods of its group: the scheduler recorded none"
 }
 
-func (n *NodeFacts) describe(d *printers.Description) {
+func (n *NodeFacts) describe(d *Description) {
 	if n == nil {
 		return
 	}
 	text := fmt.Sprintf("%s, %s (rule %s, %s)", n.Name, n.Type, n.Rule, n.Label)
 	switch {
 	case n.Type.Unknown():
-		text = n.Name + ", type " + unknown
+		text = n.Name + ", type " + unknownText
 	case n.Rule == "":
 		text = n.Name + ", unknown type (no rule matches its labels, see docs/node-types.md)"
 	}
@@ -114,7 +108,7 @@ func (n *NodeFacts) describe(d *printers.Description) {
 	}
 }
 
-func (p *PendingFacts) describe(d *printers.Description) {
+func (p *PendingFacts) describe(d *Description) {
 	if p == nil {
 		return
 	}
@@ -122,7 +116,7 @@ func (p *PendingFacts) describe(d *printers.Description) {
 	d.Add("Scheduler", cmp.Or(strings.TrimSuffix(p.Reason+": "+p.Message, ": "), "<no message yet>"))
 }
 
-func (b *BorrowFacts) describe(d *printers.Description, now time.Time) {
+func (b *BorrowFacts) describe(d *Description, now time.Time) {
 	if b == nil {
 		return
 	}
@@ -130,10 +124,10 @@ func (b *BorrowFacts) describe(d *printers.Description, now time.Time) {
 	if b.By != "Event" {
 		since = "since it started at "
 	}
-	d.Add("Borrowed", fmt.Sprintf("%s%s (%s ago): %s", since, b.Since.UTC().Format(time.RFC3339), printers.Age(now, b.Since.Time), b.Why))
+	d.Add("Borrowed", fmt.Sprintf("%s%s (%s ago): %s", since, b.Since.UTC().Format(time.RFC3339), Age(now, b.Since.Time), b.Why))
 }
 
-func (m *MoveFacts) describe(d *printers.Description) {
+func (m *MoveFacts) describe(d *Description) {
 	switch {
 	case m == nil, m.Reason == rebalance.ReasonOnTarget.Name:
 	case m.Reason == rebalance.ReasonMove.Name:
@@ -162,7 +156,7 @@ func (m *MoveFacts) reason(satisfied bool) []string {
 	default:
 		out = append(out, fmt.Sprintf("The pod should be moved, but it is not: %s.", strings.TrimSuffix(m.Message, ".")))
 	}
-	if m.Controller == command.ReportAbsent || m.Controller == command.ReportStale {
+	if m.Controller == ReportAbsent || m.Controller == ReportStale {
 		out = append(out, "The mix has no current status, so berth-controller does not seem to run (see kubectl berth doctor).")
 	}
 	return out

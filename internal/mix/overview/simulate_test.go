@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan_test
+package overview_test
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -55,11 +55,11 @@ func typesOf(m split.Mix, slots int) (out []capacity.Type) {
 }
 
 func input(g clusterstate.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
-	return plan.Input(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, now)
+	return overview.PlanInput(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, now)
 }
 
-func simulate(t require.TestingT, in *rebalance.Input, room plan.Room) plan.Outcome {
-	out, err := plan.Simulate(context.Background(), in, room)
+func simulate(t require.TestingT, in *rebalance.Input, room overview.Room) overview.Outcome {
+	out, err := overview.Simulate(context.Background(), in, room)
 	require.NoError(t, err)
 	return out
 }
@@ -88,7 +88,7 @@ type stepwise struct {
 	floor int
 }
 
-func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (plan.Proof, error) {
+func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (overview.Proof, error) {
 	for i := range s.group.Assignments {
 		assignment := &s.group.Assignments[i]
 		if assignment.Pod.UID != p.UID {
@@ -102,7 +102,7 @@ func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Typ
 		assert.GreaterOrEqual(s.t, without, min(s.floor, onDemand(&s.group)), "on-demand replicas while %s is being moved", p.Name)
 		assignment.On = to
 	}
-	return plan.Proof{Fits: true}, nil
+	return overview.Proof{Fits: true}, nil
 }
 
 func TestAPlanWithCapacityEndsExactInTheFewestMoves(t *testing.T) {
@@ -131,15 +131,15 @@ func TestAPlanWithCapacityEndsExactInTheFewestMoves(t *testing.T) {
 // little is capacity for a number of replacements.
 type little struct{ left int }
 
-func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {
+func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (overview.Proof, error) {
 	if l.left == 0 {
-		return plan.Proof{Why: fmt.Sprintf("no %s node has free capacity for %s", t, p.Name)}, nil
+		return overview.Proof{Why: fmt.Sprintf("no %s node has free capacity for %s", t, p.Name)}, nil
 	}
 	l.left--
-	return plan.Proof{Fits: true, Node: "roomy"}, nil
+	return overview.Proof{Fits: true, Node: "roomy"}, nil
 }
 
-func names(moves []plan.Move) (out []string) {
+func names(moves []overview.ReplicaMove) (out []string) {
 	for _, m := range moves {
 		out = append(out, fmt.Sprintf("%s %s>%s slot %d", m.Pod.Name, m.From, m.To, m.Slot))
 	}
@@ -147,7 +147,7 @@ func names(moves []plan.Move) (out []string) {
 }
 
 func TestBorrowedReplicasMoveFromTheHighestSlotDown(t *testing.T) {
-	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), plan.Ample{})
+	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), overview.Ample{})
 	assert.Equal(t, []string{
 		"web-8 spot>on-demand slot 8", "web-7 spot>on-demand slot 7", "web-5 spot>on-demand slot 5", "web-4 spot>on-demand slot 4",
 	}, names(out.Moves))
@@ -209,7 +209,7 @@ func TestThePlanReportsWhatBlocksEachReplica(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := input(to30())
 			tc.change(in)
-			out := simulate(t, in, plan.Ample{})
+			out := simulate(t, in, overview.Ample{})
 			assert.Len(t, out.Moves, tc.moves)
 			var reasons []*rebalance.Reason
 			for _, b := range out.Blocked {
@@ -232,7 +232,7 @@ func TestATemporaryReasonOnlyDelays(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
 	g.Rollout = clusterstate.Rollout{Rolling: true}
 	g.Assignments[0].Pod.Ready = false
-	out := simulate(t, input(g), plan.Ample{})
+	out := simulate(t, input(g), overview.Ample{})
 	assert.Len(t, out.Moves, 4)
 	var waits []*rebalance.Reason
 	for _, v := range out.Waits {
@@ -246,7 +246,7 @@ func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
 	m := split.New(50, 0)
 	g := group(m, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
 	g.Identity = true
-	out := simulate(t, input(g), plan.Ample{})
+	out := simulate(t, input(g), overview.Ample{})
 	assert.Equal(t, []string{"web-3 on-demand>spot slot 3", "web-1 on-demand>spot slot 1"}, names(out.Moves))
 }
 
@@ -256,7 +256,7 @@ func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	annotate(in, 8, disruption.SafeToEvict, "false")
 	for _, assignment := range in.Group.WrongSide() {
-		v := plan.About(in, assignment)
+		v := overview.VerdictAbout(in, assignment)
 		require.NotNil(t, v.Pod)
 		assert.Equal(t, assignment.Pod.Name, v.Pod.Name)
 		want := rebalance.ReasonMove
@@ -273,7 +273,7 @@ func TestAGapIsWorkedAround(t *testing.T) {
 	g := group(split.New(50, 0), capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
 	g.Assignments = append(g.Assignments[:2], g.Assignments[3]) // slot 2, on-demand, is free
 	g.Replicas = 3
-	out := simulate(t, input(g), plan.Ample{})
+	out := simulate(t, input(g), overview.Ample{})
 	assert.Equal(t, []string{"web-1 on-demand>spot slot 1"}, names(out.Moves))
 	assert.True(t, out.After.Satisfied())
 }
@@ -281,7 +281,7 @@ func TestAGapIsWorkedAround(t *testing.T) {
 func TestReplicasThatAreNotCreatedYetCount(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = 10
-	out := simulate(t, input(g), plan.Ample{})
+	out := simulate(t, input(g), overview.Ample{})
 	require.Len(t, out.Waits, 1)
 	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
 	assert.Len(t, out.Moves, out.Wrong)
@@ -292,7 +292,7 @@ func TestReplicasThatAreNotCreatedYetCount(t *testing.T) {
 func TestAPlanForMillionsOfReplicasIsBounded(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = math.MaxInt32
-	out := simulate(t, input(g), plan.Ample{})
+	out := simulate(t, input(g), overview.Ample{})
 	require.Len(t, out.Waits, 1)
 	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
 	assert.Empty(t, out.Moves)

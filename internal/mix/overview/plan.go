@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package overview
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
-	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/mix/plan"
-	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
+
+// MixChange is a CapacityMix as it would be.
+type MixChange struct {
+	// Then is what the API server would make of it; Now what is there, nil if nothing.
+	Then, Now *v1alpha1.CapacityMix
+	// Unvalidated is why the API server did not judge it.
+	Unvalidated string
+}
 
 // Plan is what `plan` shows.
 type Plan struct {
@@ -38,22 +46,23 @@ type PlannedMix struct {
 
 // PlannedWorkload is one revision of a workload before and after.
 type PlannedWorkload struct {
-	Namespace string         `json:"namespace"`
-	Kind      string         `json:"kind"`
-	Name      string         `json:"name"`
-	Revision  string         `json:"revision,omitempty"`
-	Source    string         `json:"source"`
-	Replicas  int            `json:"replicas"`
-	Actual    overview.Split `json:"actual"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Revision  string `json:"revision,omitempty"`
+	Source    string `json:"source"`
+	Replicas  int    `json:"replicas"`
+	Actual    Split  `json:"actual"`
 	// DesiredBefore is by the mix of now, nil for a workload without one.
-	DesiredBefore *overview.Split `json:"desiredBefore,omitempty"`
-	Desired       overview.Split  `json:"desired"`
+	DesiredBefore *Split `json:"desiredBefore,omitempty"`
+	Desired       Split  `json:"desired"`
 	// WrongSide is how many replicas have to move, Moves how many would.
-	WrongSide int            `json:"wrongSide"`
-	Moves     int            `json:"moves"`
-	Blocked   int            `json:"blocked"`
-	After     overview.Split `json:"after"`
-	bare      bool
+	WrongSide int   `json:"wrongSide"`
+	Moves     int   `json:"moves"`
+	Blocked   int   `json:"blocked"`
+	After     Split `json:"after"`
+	// Bare is set for the pods of a mix that have no controller.
+	Bare bool `json:"-"`
 }
 
 // PlannedMove is a replica that would move.
@@ -79,13 +88,23 @@ type BlockedPod struct {
 	Message   string `json:"message"`
 }
 
-func planOf(before map[string]overview.Split, c *overview.Cluster, wanted []*wantedMix, r *changes) *Plan {
+// PlanOf returns what changes of mixes do. The cluster has them afterwards.
+func PlanOf(ctx context.Context, c *Cluster, changes []MixChange, room Room, now time.Time) (*Plan, error) {
+	before := desired(c, changes)
+	mixes := make([]*v1alpha1.CapacityMix, 0, len(changes))
+	for _, m := range changes {
+		mixes = append(mixes, m.Then)
+	}
+	r, err := change(ctx, c, mixes, room, now)
+	if err != nil {
+		return nil, err
+	}
 	p := &Plan{Mixes: []PlannedMix{}, Workloads: []PlannedWorkload{}, Moves: []PlannedMove{}, Blocked: []BlockedPod{}}
-	for _, w := range wanted {
+	for _, w := range changes {
 		p.Mixes = append(p.Mixes, plannedMix(w))
-		if w.unvalidated != "" {
-			p.Notes = append(p.Notes, fmt.Sprintf("CapacityMix %s/%s was not validated by the API server: %s", w.mix.Namespace, w.mix.Name,
-				w.unvalidated))
+		if w.Unvalidated != "" {
+			p.Notes = append(p.Notes, fmt.Sprintf("CapacityMix %s/%s was not validated by the API server: %s", w.Then.Namespace, w.Then.Name,
+				w.Unvalidated))
 		}
 	}
 	for i := range r.Outcomes {
@@ -100,33 +119,33 @@ func planOf(before map[string]overview.Split, c *overview.Cluster, wanted []*wan
 	for i := range r.Outcomes {
 		p.Notes = append(p.Notes, outcomeNotes(c, &r.Outcomes[i])...)
 	}
-	return p
+	return p, nil
 }
 
-func plannedMix(w *wantedMix) PlannedMix {
-	out := PlannedMix{Namespace: w.mix.Namespace, Name: w.mix.Name, Action: "created", After: ruleOf(w.mix), Validated: w.unvalidated == ""}
-	if w.old != nil {
-		out.Action, out.Before = "changed", ruleOf(w.old)
-		if reflect.DeepEqual(w.old.Spec, w.mix.Spec) {
+func plannedMix(w MixChange) PlannedMix {
+	out := PlannedMix{Namespace: w.Then.Namespace, Name: w.Then.Name, Action: "created", After: ruleOf(w.Then), Validated: w.Unvalidated == ""}
+	if w.Now != nil {
+		out.Action, out.Before = "changed", ruleOf(w.Now)
+		if reflect.DeepEqual(w.Now.Spec, w.Then.Spec) {
 			out.Action = "unchanged"
 		}
 	}
 	return out
 }
 
-func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
+func (p *Plan) addOutcome(before map[string]Split, o *Outcome) {
 	g := &o.Before
 	w := PlannedWorkload{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source:   g.Policy.Source,
-		Replicas: g.Replicas, Actual: overview.Actual(g), Desired: overview.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
-		Blocked: len(o.Blocked), After: overview.Actual(&o.After), bare: g.Workload.UID == "",
+		Replicas: g.Replicas, Actual: Actual(g), Desired: Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
+		Blocked: len(o.Blocked), After: Actual(&o.After), Bare: g.Workload.UID == "",
 	}
 	if d, ok := before[groupName(g)]; ok {
 		w.DesiredBefore = &d
 	}
 	p.Workloads = append(p.Workloads, w)
-	workload := tableName(w.Kind, w.Name, w.bare)
+	workload := KindName(w.Kind, w.Name, w.Bare)
 	for i, m := range o.Moves {
 		p.Moves = append(p.Moves, PlannedMove{
 			Order: i + 1, Namespace: w.Namespace, Workload: workload,
@@ -140,8 +159,9 @@ func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
 	}
 }
 
-func shiftNote(s shift) string {
-	pods := podsOf(s.Pods, s.Workload) + " in namespace " + s.Namespace
+func shiftNote(c counted[shift]) string {
+	s := c.Of
+	pods := podsOf(c.Pods, s.Workload) + " in namespace " + s.Namespace
 	switch {
 	case s.From == "":
 		return fmt.Sprintf("newly governed: %s, by %s", pods, s.To)
@@ -156,11 +176,12 @@ func podsOf(n int, workload string) string {
 	if name, bare := strings.CutPrefix(workload, "Pod/"); bare {
 		return "pod " + name
 	}
-	return printers.Count(n, "pod") + " of " + workload
+	return Count(n, "pod") + " of " + workload
 }
 
 // overruledNote names what takes precedence over a mix, and why.
-func overruledNote(c *overview.Cluster, o overruled) string {
+func overruledNote(c *Cluster, of counted[overruled]) string {
+	o := of.Of
 	why := "annotations have precedence over every CapacityMix"
 	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
 		why = "the oldest CapacityMix has precedence"
@@ -168,51 +189,41 @@ func overruledNote(c *overview.Cluster, o overruled) string {
 			why += ", " + other + " is from " + m.CreationTimestamp.UTC().Format("2006-01-02")
 		}
 	}
-	return fmt.Sprintf("conflict: CapacityMix %s selects %s in namespace %s, which %s governs (%s)", o.Mix, podsOf(o.Pods, o.Workload),
-		o.Namespace, overview.SourceText(o.By), why)
+	return fmt.Sprintf("conflict: CapacityMix %s selects %s in namespace %s, which %s governs (%s)", o.Mix, podsOf(of.Pods, o.Workload),
+		o.Namespace, SourceText(o.By), why)
 }
 
 // outcomeNotes describe what delays the moves of a workload.
-func outcomeNotes(c *overview.Cluster, o *plan.Outcome) []string {
+func outcomeNotes(c *Cluster, o *Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
-	if settings, err := overview.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
+	if settings, err := RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {
 		out = append(out, fmt.Sprintf("%s: %s pending or on departing nodes, which take the type of their slots without a move",
-			o.Before.Workload, printers.Count(pending+departing, "replica")))
+			o.Before.Workload, Count(pending+departing, "replica")))
 	}
 	return out
 }
 
-func showPlan(o *command.Options, p *Plan) error {
-	if done, err := o.Print(p); done {
-		return err
-	}
-	namespaces := false
-	for _, m := range p.Mixes {
-		namespaces = namespaces || m.Namespace != p.Mixes[0].Namespace
-		fmt.Fprintln(o.Out, m.sentence())
-	}
-	for _, t := range []*printers.Table{p.workloadTable(), p.moveTable(), p.blockedTable()} {
-		if t.Namespaces = namespaces; len(t.Rows) == 0 {
-			continue
-		}
-		fmt.Fprintln(o.Out)
-		if err := t.Write(o.Out); err != nil {
-			return err
+// desired remembers the workloads of the mixes as they are now, by workload.
+func desired(c *Cluster, changes []MixChange) map[string]Split {
+	out := map[string]Split{}
+	for _, w := range changes {
+		for _, g := range c.State.Groups(w.Then.Namespace) {
+			out[groupName(&g)] = Desired(&g)
 		}
 	}
-	fmt.Fprintln(o.Out)
-	for _, n := range p.Notes {
-		fmt.Fprintln(o.Out, printers.Upper(n)+".")
-	}
-	_, err := fmt.Fprintln(o.Out, p.summary())
-	return err
+	return out
+}
+
+// groupName is unique among the groups of all namespaces.
+func groupName(g *clusterstate.Group) string {
+	return g.Key.Namespace + "/" + g.Key.ID
 }
 
 func (m PlannedMix) sentence() string {
@@ -229,38 +240,31 @@ func (m PlannedMix) sentence() string {
 	return fmt.Sprintf("%s would change from %s to %s.", name, m.Before, m.After)
 }
 
-func (p *Plan) workloadTable() *printers.Table {
-	t := &printers.Table{Header: []string{
-		"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN",
-		"TO-MOVE", "MOVES", "BLOCKED", "AFTER",
-	}}
-	for _, w := range p.Workloads {
-		now := ""
-		if w.DesiredBefore != nil {
-			now = w.DesiredBefore.String()
-		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide, w.Moves,
-			w.Blocked, w.After)
+// Sentences are about the mixes, each by itself.
+func (p *Plan) Sentences() (out []string) {
+	for _, m := range p.Mixes {
+		out = append(out, m.sentence())
 	}
-	return t
+	return out
 }
 
-func (p *Plan) moveTable() *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE"}}
-	for _, m := range p.Moves {
-		t.Add(m.Namespace, m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
+// Remarks are the notes as sentences. The last one sums up the plan.
+func (p *Plan) Remarks() (out []string) {
+	for _, n := range p.Notes {
+		out = append(out, Upper(n)+".")
 	}
-	return t
-}
-
-func (p *Plan) blockedTable() *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "BLOCKED", "WORKLOAD", "ON", "REASON", "MESSAGE"}}
-	for _, b := range p.Blocked {
-		t.Add(b.Namespace, b.Pod, b.Workload, b.On, b.Reason, b.Message)
-	}
-	return t
+	return append(out, p.summary())
 }
 
 func (p *Plan) summary() string {
-	return fmt.Sprintf("%s, %d blocked. Nothing was written.", printers.Count(len(p.Moves), "move"), len(p.Blocked))
+	return fmt.Sprintf("%s, %d blocked. Nothing was written.", Count(len(p.Moves), "move"), len(p.Blocked))
+}
+
+// ruleOf is the rule of a mix as people write it.
+func ruleOf(m *v1alpha1.CapacityMix) string {
+	p, _, err := policy.FromCapacityMix(m)
+	if err != nil {
+		return "invalid (" + err.Error() + ")"
+	}
+	return p.Mix.String()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mix
+package overview
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
 )
@@ -57,7 +56,7 @@ func gateFacts(pod *corev1.Pod) *GateFacts {
 
 // fellBack reports whether the pod was limited to on-demand because of missing spot.
 func (e *explainer) fellBack() bool {
-	f := gateFacts(e.pod)
+	f := gateFacts(e.Pod)
 	return f != nil && f.State == gateFellBack
 }
 
@@ -78,7 +77,7 @@ func (f *GateFacts) text() string {
 		return v1alpha1.CapacityMixGate + " is set: the pod waits for its slot"
 	case f.State == gateFellBack:
 		return fmt.Sprintf("released; spot nodes did not become available (%s in a row), so the pod is limited to %s; spot is tried again at %s",
-			printers.Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
+			Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
 	case f.State == gateRemoved:
 		return "released; the pod is limited to " + f.LimitedTo
 	}

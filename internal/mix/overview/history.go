@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history shows what happened to an object: its events, and what else is known of it.
-package history
+package overview
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/printers"
 )
 
 // History is what happened to an object, the newest last.
@@ -48,19 +42,9 @@ func EntryOf(e *corev1.Event) Entry {
 	return entry
 }
 
-// Show prints a history as a table, or none if it has no entries.
-func (h *History) Show(o *command.Options, none string) error {
+// Sort sorts the entries by their time.
+func (h *History) Sort() {
 	slices.SortStableFunc(h.Entries, func(a, b Entry) int { return a.Time.Compare(b.Time.Time) })
-	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}
-	for i := range h.Entries {
-		e := &h.Entries[i]
-		ago := o.Age(e.Time)
-		if e.Count > 1 {
-			ago += fmt.Sprintf(" (x%d over %s)", e.Count, o.Age(*e.First))
-		}
-		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
-	}
-	return o.PrintList(h, t, none)
 }
 
 // EventTime is when an event of either API was recorded.

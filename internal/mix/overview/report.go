@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package command
+package overview
 
 import (
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/printers"
 )
 
 // ReportState is how recent the status of a mix is.
@@ -43,10 +42,10 @@ func (r Reports) Add(name string, state ReportState) { r[state] = append(r[state
 // Notes name those whose status is not current, and state what follows.
 func (r Reports) Notes(so string) (out []string) {
 	if absent := r[ReportAbsent]; len(absent) > 0 {
-		out = append(out, "no status in "+printers.Listed(absent)+": "+so)
+		out = append(out, "no status in "+Listed(absent)+": "+so)
 	}
 	if stale := r[ReportStale]; len(stale) > 0 {
-		out = append(out, "the status is older than the spec in "+printers.Listed(stale)+": "+so)
+		out = append(out, "the status is older than the spec in "+Listed(stale)+": "+so)
 	}
 	return out
 }
