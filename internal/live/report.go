@@ -7,21 +7,9 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
-
-// SortByName sorts objects by namespace and name.
-func SortByName[T any, P interface {
-	*T
-	client.Object
-}](list []T) {
-	slices.SortFunc(list, func(a, b T) int {
-		x, y := P(&a), P(&b)
-		return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
-	})
-}
 
 // Unmet are the conditions that report what is not as it should be, or not yet.
 func Unmet(all []metav1.Condition) (list []metav1.Condition) {

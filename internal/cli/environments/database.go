@@ -46,10 +46,10 @@ type DatabaseBackup struct {
 	Created   metav1.Time `json:"created"`
 }
 
-var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, *v1alpha1.DatabaseBackupList]{
-	Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
+var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, DatabaseBackup]{
+	Kind: "DatabaseBackup", Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
 	New:     func() *v1alpha1.DatabaseBackup { return &v1alpha1.DatabaseBackup{} },
-	NewList: func() *v1alpha1.DatabaseBackupList { return &v1alpha1.DatabaseBackupList{} },
+	NewList: func() client.ObjectList { return &v1alpha1.DatabaseBackupList{} },
 }
 
 func newDatabaseBackups(o *command.Options) *cobra.Command {
@@ -111,7 +111,7 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 }
 
 // backupName is how kubectl names a DatabaseBackup.
-func backupName(name string) string { return operationName("DatabaseBackup", name) }
+func backupName(name string) string { return databaseBackupKind.Name(name) }
 
 func operationName(kind, name string) string {
 	return printers.Resource(v1alpha1.SchemeGroupVersion.WithKind(kind), name)

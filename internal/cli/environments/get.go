@@ -50,7 +50,7 @@ func newGet(o *command.Options) *cobra.Command {
 	cmd := anEnvironment(o, "get", "Show an environment and its components", aboutGet, getExamples,
 		func(_ context.Context, _ client.Client, env *v1alpha1.Environment) error {
 			if o.Output == printers.Name {
-				return showEnvironments(o, environmentsOf([]v1alpha1.Environment{*env}), env.Namespace)
+				return environmentKind.Show(o, []*v1alpha1.Environment{env}, env.Namespace)
 			}
 			return showEnvironment(o, environmentDetailOf(env))
 		})
@@ -66,7 +66,7 @@ func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 	if d.Ports == nil {
 		d.Ports = []v1alpha1.AllocatedPort{}
 	}
-	d.Notes = environmentNotes([]Summary{d.Summary})
+	d.Notes = environmentKind.Notes(e)
 	return d
 }
 

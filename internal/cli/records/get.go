@@ -47,7 +47,7 @@ func newRecordsGet(o *command.Options) *cobra.Command {
 		"  kubectl berth records get cart\n  kubectl berth records get cart -o yaml",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			if o.Output == printers.Name {
-				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)
+				return recordKind.Show(o, []*v1alpha1.DeploymentRecord{rec}, rec.Namespace)
 			}
 			p, err := readParts(ctx, o, c, rec)
 			if err != nil {
@@ -73,7 +73,7 @@ func detailOf(p *recordParts) *RecordDetail {
 	if s := rec.Status.ODGM; s != nil && s.Address != "" {
 		d.Endpoints = append(d.Endpoints, RecordEndpoint{URL: s.Address, Ready: s.Ready})
 	}
-	d.Notes = recordNotes([]RecordStatus{d.RecordStatus})
+	d.Notes = recordKind.Notes(rec)
 	return d
 }
 

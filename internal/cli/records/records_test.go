@@ -149,11 +149,11 @@ func TestRecordsAreListed(t *testing.T) {
 	old := *cart()
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 3, new(clitest.Ago(time.Second))
 	old.Spec.DeploymentUnit.Functions = old.Spec.DeploymentUnit.Functions[1:] // "add" is not requested any more
-	list := recordsOf([]v1alpha1.DeploymentRecord{*cart(), old, fresh})
+	list := []*v1alpha1.DeploymentRecord{cart(), &old, &fresh}
 	clitest.Goldens(t, "records.stderr", map[string]string{
 		"records.txt": printers.Text, "records-wide.txt": printers.Wide, "records.json": printers.JSON, "records.names": printers.Name,
-	}, func(o *command.Options) error { return showRecords(o, list, "") })
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showRecords(o, recordsOf(nil), "shop") })
+	}, func(o *command.Options) error { return recordKind.Show(o, list, "") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return recordKind.Show(o, nil, "shop") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No records found in namespace shop.\n", errOut)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -121,46 +120,39 @@ func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
 	})
 }
 
+// about runs a report about an environment as the user of a request.
+func (r Reports) about(ctx context.Context, out io.Writer, environment client.ObjectKey, report environments.Report) error {
+	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error { return report.Run(ctx, o, environment) })
+}
+
 // Logs implements console.Reports.
 func (r Reports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.Logs(ctx, o, environment, component, lines, follow)
-	})
+	return r.about(ctx, out, environment, environments.Logs(component, lines, follow))
 }
 
 // Revisions implements console.Reports.
 func (r Reports) Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.Revisions(ctx, o, environment)
-	})
+	return r.about(ctx, out, environment, environments.Revisions)
 }
 
 // Rollback implements console.Reports.
 func (r Reports) Rollback(ctx context.Context, out io.Writer, environment client.ObjectKey, revision int32, preview bool) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.Rollback(ctx, o, environment, int64(revision), preview)
-	})
+	return r.about(ctx, out, environment, environments.Rollback(revision, preview))
 }
 
 // Scale implements console.Reports.
 func (r Reports) Scale(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, replicas int32) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.Scale(ctx, o, environment, component, strconv.Itoa(int(replicas)))
-	})
+	return r.about(ctx, out, environment, environments.Scale(component, replicas))
 }
 
 // Backups implements console.Reports.
 func (r Reports) Backups(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.Backups(ctx, o, environment)
-	})
+	return r.about(ctx, out, environment, environments.Backups)
 }
 
 // BackUp implements console.Reports.
 func (r Reports) BackUp(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error {
-		return environments.BackUpDatabase(ctx, o, environment)
-	})
+	return r.about(ctx, out, environment, environments.BackUpDatabase)
 }
 
 // Plan is a console.Planner.

@@ -59,7 +59,7 @@ func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	rec := deployed(w)
 	me, ns := user(w, "viewer", recordViewer), w.Namespace
 
-	list := decode[records.Records](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
+	list := decode[struct{ Records []records.RecordStatus }](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
 	require.Len(t, list.Records, 1)
 	assert.Equal(t, []any{"cart", "shop.Cart", v1alpha1.PhaseAvailable, 2, 2, v1alpha1.EnforcementEnforce},
 		[]any{list.Records[0].Name, list.Records[0].Class, list.Records[0].Phase, list.Records[0].ReadyFunctions, list.Records[0].Functions, list.Records[0].Enforcement})
