@@ -132,8 +132,7 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	i := o.Installation()
-	p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client)
+	p.settings, p.settingsErr = o.Installation().Settings(cmd.Context(), p.client)
 	return p, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -224,21 +225,21 @@ func revisions(t *testing.T) []client.Object {
 
 func TestTheHistoryOfAnEnvironmentIsShown(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), store())...)
-	h, err := readHistory(t.Context(), c, store())
+	h, err := change.Revisions(t.Context(), c, store())
 	require.NoError(t, err)
 	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history-wide.txt": printers.Wide, "history.json": printers.JSON},
 		func(o *command.Options) error { return showEnvironmentHistory(o, h) })
-	r, err := h.find(1)
+	r, err := h.Find(1)
 	require.NoError(t, err)
 	clitest.Goldens(t, "", map[string]string{"revision.yaml": printers.Text}, func(o *command.Options) error { return showSpec(o, &r.Spec) })
 
-	_, err = h.find(4)
+	_, err = h.Find(4)
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: it has 1, 2, 3")
-	_, err = (&History{Name: "x"}).find(1)
+	_, err = (&change.History{Name: "x"}).Find(1)
 	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has no revisions yet")
 
 	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
-		return showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"})
+		return showEnvironmentHistory(o, &change.History{Namespace: "shop", Name: "x"})
 	})
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "has no revisions yet")

@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/change"
 )
 
 // Report prints something about an environment, or changes it and prints what it did.
@@ -43,7 +44,7 @@ func Logs(component string, tail int64, follow bool) Report {
 
 // Revisions prints the revisions of an environment, with all their changes.
 func Revisions(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment) error {
-	h, err := readHistory(ctx, c, env)
+	h, err := change.Revisions(ctx, c, env)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func Scale(component string, replicas int32) Report {
 		if err != nil {
 			return err
 		}
-		return scaleEnvironment(ctx, o, c, env, []componentReplicas{wanted}, &waitFlags{})
+		return scaleEnvironment(ctx, o, c, env, []change.Replicas{wanted}, &waitFlags{})
 	}
 }
 

@@ -59,8 +59,7 @@ type objectKey struct {
 
 // readParts reads what there is of a record, and prints to stderr what it could not read.
 func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
-	i := o.Installation()
-	cluster, err := i.Load(ctx, c, rec.Namespace)
+	cluster, err := o.Installation().Load(ctx, c, rec.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -26,32 +27,28 @@ recommendations, which the record itself keeps.`
 func newHistory(o *command.Options) *cobra.Command {
 	cmd := aRecord(o, "history", "Show the events of a record", aboutHistory, "  kubectl berth records history cart",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
-			return ShowHistory(o, readHistory(ctx, o, c, rec))
+			return ShowHistory(o, readHistory(ctx, c, o.Warn, rec))
 		})
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
 // ReadHistory returns what happened to a record.
-func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKey) (*overview.History, error) {
-	c, err := o.Client()
+func ReadHistory(ctx context.Context, u *live.User, record client.ObjectKey) (*overview.History, error) {
+	rec, err := recordKind.Get(ctx, u.Client, record.Namespace, record.Name)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := recordKind.Get(ctx, c, record.Namespace, record.Name)
-	if err != nil {
-		return nil, err
-	}
-	return readHistory(ctx, o, c, rec), nil
+	return readHistory(ctx, u.Client, u.Warn, rec), nil
 }
 
-func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) *overview.History {
+func readHistory(ctx context.Context, c client.Client, warn func(format string, args ...any), rec *v1alpha1.DeploymentRecord) *overview.History {
 	var events corev1.EventList
 	err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
 		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
 	})
 	if err != nil {
-		o.Warn("cannot read the events of the record: %v", err)
+		warn("cannot read the events of the record: %v", err)
 	}
 	return historyOf(rec, events.Items)
 }

@@ -51,78 +51,62 @@ func (r Reports) options(ctx context.Context, out io.Writer, namespace string) (
 	}, nil
 }
 
-// as runs what a command does, as the user of a request.
-func (r Reports) as(ctx context.Context, out io.Writer, namespace string, do func(*command.Options) error) error {
+// show writes what read returns for the user of a request.
+func show[T any](ctx context.Context, r Reports, out io.Writer, namespace string, read func(u *live.User) (T, error),
+	write func(o *command.Options, v T) error,
+) error {
 	o, err := r.options(ctx, out, namespace)
 	if err != nil {
 		return err
 	}
-	return do(o)
+	_, u, err := o.User()
+	if err != nil {
+		return err
+	}
+	v, err := read(u)
+	if err != nil {
+		return err
+	}
+	return write(o, v)
 }
 
 // Explain implements console.Reports.
 func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
-	return r.as(ctx, out, pod.Namespace, func(o *command.Options) error {
-		attempts := &decisions.Flags{}
-		if scores {
-			attempts = decisions.Last()
-		}
-		_, u, err := o.User()
-		if err != nil {
-			return err
-		}
-		e, err := mix.Explain(ctx, u, pod, attempts)
-		if err != nil {
-			return err
-		}
-		return mix.ShowExplanation(o, e)
-	})
+	attempts := &decisions.Flags{}
+	if scores {
+		attempts = decisions.Last()
+	}
+	return show(ctx, r, out, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
+		return mix.Explain(ctx, u, pod, attempts)
+	}, mix.ShowExplanation)
 }
 
 // History implements console.Reports.
 func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
-	return r.as(ctx, out, workload.Namespace, func(o *command.Options) error {
-		_, u, err := o.User()
-		if err != nil {
-			return err
-		}
-		h, err := u.History(ctx, kind, workload)
-		if err != nil {
-			return err
-		}
-		return mix.ShowHistory(o, h)
-	})
+	return show(ctx, r, out, workload.Namespace, func(u *live.User) (*overview.History, error) {
+		return u.History(ctx, kind, workload)
+	}, mix.ShowHistory)
 }
 
 // RecordHistory implements console.Reports.
 func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
-	return r.as(ctx, out, record.Namespace, func(o *command.Options) error {
-		h, err := records.ReadHistory(ctx, o, record)
-		if err != nil {
-			return err
-		}
-		return records.ShowHistory(o, h)
-	})
+	return show(ctx, r, out, record.Namespace, func(u *live.User) (*overview.History, error) {
+		return records.ReadHistory(ctx, u, record)
+	}, records.ShowHistory)
 }
 
 // Nodes implements console.Reports.
 func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
-	return r.as(ctx, out, "", func(o *command.Options) error {
-		_, u, err := o.User()
-		if err != nil {
-			return err
-		}
-		n, err := u.Nodes(ctx, false)
-		if err != nil {
-			return err
-		}
-		return mix.ShowNodes(o, n)
-	})
+	return show(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false) }, mix.ShowNodes)
 }
 
 // about runs a report about an environment as the user of a request.
 func (r Reports) about(ctx context.Context, out io.Writer, environment client.ObjectKey, report environments.Report) error {
-	return r.as(ctx, out, environment.Namespace, func(o *command.Options) error { return report.Run(ctx, o, environment) })
+	o, err := r.options(ctx, out, environment.Namespace)
+	if err != nil {
+		return err
+	}
+	return report.Run(ctx, o, environment)
 }
 
 // Logs implements console.Reports.

@@ -44,8 +44,7 @@ func newReader(o *command.Options, f *flags) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := o.Installation()
-	return &reader{client: live.OverviewClient{Client: c}, load: i.Load, selector: f.labels, now: o.Now}, nil
+	return &reader{client: live.OverviewClient{Client: c}, load: o.Installation().Load, selector: f.labels, now: o.Now}, nil
 }
 
 // read reads a namespace, or all with "".

@@ -52,10 +52,13 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("environment.%s/%s: %w", v1alpha1.GroupName, env.Name, err)
+		return nil, fmt.Errorf("%s: %w", nameOf(env.Name), err)
 	}
 	return out, nil
 }
+
+// nameOf is how kubectl names an environment.
+func nameOf(name string) string { return "environment." + v1alpha1.GroupName + "/" + name }
 
 // CallerOf returns the user name that the API server authenticated, "" if it is unknown.
 func CallerOf(ctx context.Context, c client.Client) string {
@@ -77,4 +80,39 @@ func Run(ctx context.Context, c client.Client, env *v1alpha1.Environment, verb s
 		}
 		return render.Restart(e, time.Now())
 	})
+}
+
+// Replicas is how many replicas a component should have.
+type Replicas struct {
+	Component string
+	Replicas  int32
+}
+
+// Scaled is a component whose replicas were set, with the number that it had and the one that it has.
+type Scaled struct {
+	Component     string
+	Before, After int32
+}
+
+// Scale sets the replicas of components, of all or of none, and returns the result.
+func Scale(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []Replicas) (did []Scaled, after *v1alpha1.Environment, err error) {
+	after, err = Environment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
+		if err := render.May(e, render.VerbUpdate); err != nil {
+			return err
+		}
+		did, err = scaled(e, wanted)
+		return err
+	})
+	return did, after, err
+}
+
+func scaled(e *v1alpha1.Environment, wanted []Replicas) (did []Scaled, err error) {
+	for _, w := range wanted {
+		before, err := render.Scale(e, w.Component, w.Replicas)
+		if err != nil {
+			return nil, err
+		}
+		did = append(did, Scaled{w.Component, before, w.Replicas})
+	}
+	return did, nil
 }
