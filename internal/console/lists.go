@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -48,11 +49,11 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 func (l listOf[T]) count(n int, r *overview.Reading) string {
 	switch known := !slices.Contains(r.Unread, l.resource); {
 	case known:
-		return overview.Count(n, l.noun)
+		return display.Count(n, l.noun)
 	case n == 0:
 		return "The number of " + l.noun + "s is unknown: they could not be listed."
 	}
-	return overview.Count(n, l.noun) + " and those that could not be listed"
+	return display.Count(n, l.noun) + " and those that could not be listed"
 }
 
 // shown is an object as the templates get it.

@@ -174,13 +174,15 @@ type planView struct {
 }
 
 func planViewOf(p *overview.Plan, warnings []string) *planView {
-	workloads := newTable("WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN", "TO-MOVE", "MOVES", "BLOCKED", "AFTER")
+	workloads := newTable("WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN", "TO-MOVE", "MOVES", "BLOCKED",
+		"AFTER")
 	for _, w := range p.Workloads {
 		now := ""
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		workloads.add(overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide, w.Moves, w.Blocked, w.After)
+		workloads.add(overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
+			w.Moves, w.Blocked, w.After)
 	}
 	moves := newTable("MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE")
 	for _, m := range p.Moves {

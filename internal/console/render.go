@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -21,7 +22,7 @@ import (
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"plural": overview.Count,
+	"plural": display.Count,
 	"inert":  inert,
 	"title":  func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 	"options": func(now string, all ...string) any {

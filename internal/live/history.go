@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -86,4 +87,16 @@ func eachEvent(ctx context.Context, c client.Client, namespace string, of fields
 		read += len(page.Items)
 	}
 	return nil
+}
+
+// RecordHistory returns what happened to a record.
+func (u *User) RecordHistory(ctx context.Context, rec *v1alpha1.DeploymentRecord) *overview.History {
+	var events corev1.EventList
+	err := u.Client.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
+		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
+	})
+	if err != nil {
+		u.Warn("cannot read the events of the record: %v", err)
+	}
+	return overview.RecordHistory(rec, events.Items)
 }

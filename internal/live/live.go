@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads once from the API what internal/mix/overview has of a cluster. It only lists and gets.
+// Package live reads once from the API what internal/mix/overview shows of a cluster. It writes nothing: a plan is validated in a dry run.
 package live
 
 import (

@@ -62,7 +62,8 @@ func (u *User) Plan(ctx context.Context, changes []overview.MixChange, assumeCap
 }
 
 // MixWith is a CapacityMix of the cluster with another spec.
-func (u *User) MixWith(ctx context.Context, key client.ObjectKey, edit func(*v1alpha1.CapacityMixSpec)) (*unstructured.Unstructured, error) {
+func (u *User) MixWith(ctx context.Context, key client.ObjectKey, edit func(*v1alpha1.CapacityMixSpec),
+) (*unstructured.Unstructured, error) {
 	var m v1alpha1.CapacityMix
 	if err := u.Client.Get(ctx, key, &m); err != nil {
 		return nil, err

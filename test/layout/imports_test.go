@@ -89,7 +89,7 @@ var rules = map[string]rule{
 			group := slices.IndexFunc(commandGroups, func(g string) bool { return in(to, ours(g)...) })
 			return from == module+"internal/cli" || from == module+"internal/cli/reports" || in(from, ours(commandGroups[group])...)
 		},
-		why:     "what two groups share is in command, live, mix/overview or printers; the root and the reports of the console call all",
+		why:     "what two groups share is in command, access, show, printers, live or mix/overview; the root and the reports of the console call all",
 		refuses: []edge{{module + "internal/cli/doctor", module + "internal/cli/environments"}},
 	},
 	"services and pages import no command line": {

@@ -5,6 +5,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,15 +21,10 @@ type Kind[T client.Object, S any] struct {
 	// Kind is the name of the kind, and Resource that of the resource in messages. With is empty, or names the feature that has to be
 	// enabled for it.
 	Kind, Resource, With string
-	// New and NewList return empty objects.
-	New     func() T
+	// NewList returns an empty list.
 	NewList func() client.ObjectList
-	Listing[T, S]
-}
 
-// Listing is how the objects of a kind are listed.
-type Listing[T client.Object, S any] struct {
-	// Key is the name of the list in JSON, and Nouns what a sentence calls the objects.
+	// The rest is for a list command. Key is the name of the list in JSON, and Nouns what a sentence calls the objects.
 	Key, Nouns string
 	// Of returns what is shown of an object.
 	Of func(T) S
@@ -50,7 +46,7 @@ func (k *Kind[T, S]) Explain(err error) error {
 
 // Get reads an object by its name, which may be as -o name prints it.
 func (k *Kind[T, S]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
-	object := k.New()
+	object, _ := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) // a pointer to a struct
 	key := client.ObjectKey{Namespace: namespace, Name: name[strings.LastIndex(name, "/")+1:]}
 	return object, k.Explain(c.Get(ctx, key, object))
 }

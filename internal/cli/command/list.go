@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/kube/kinds"
-	"berth.dev/berth/internal/mix/overview"
 )
 
 // ListAnnotation marks the commands that list a kind: its value is the resource. The tests of all lists find them by it.
@@ -45,7 +45,9 @@ func (k *Kind[T, S]) Show(o *Options, objects []T, namespace string) error {
 	slices.SortFunc(objects, func(a, b T) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	t := &printers.Table{Header: slices.Concat([]string{"NAMESPACE", "NAME"}, k.Header, []string{"AGE"}), Wide: k.Wide, Namespaces: namespace == ""}
+	t := &printers.Table{
+		Header: slices.Concat([]string{"NAMESPACE", "NAME"}, k.Header, []string{"AGE"}), Wide: k.Wide, Namespaces: namespace == "",
+	}
 	l := list[S]{key: k.Key, items: make([]S, 0, len(objects)), notes: k.Notes(objects...)}
 	for _, object := range objects {
 		s := k.Of(object)
@@ -59,9 +61,9 @@ func (k *Kind[T, S]) Show(o *Options, objects []T, namespace string) error {
 
 // Notes name the objects whose status is not about their last generation.
 func (k *Kind[T, S]) Notes(objects ...T) []string {
-	reports := overview.Reports{}
+	reports := display.Reports{}
 	for _, object := range objects {
-		reports.Add(object.GetNamespace()+"/"+object.GetName(), overview.Reported(k.Observed(object), object.GetGeneration()))
+		reports.Add(object.GetNamespace()+"/"+object.GetName(), display.Reported(k.Observed(object), object.GetGeneration()))
 	}
 	return reports.Notes(k.Unseen)
 }

@@ -25,7 +25,6 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/config/buildinfo"
 	kubeclient "berth.dev/berth/internal/kube/client"
-	"berth.dev/berth/internal/live"
 )
 
 // Options are the global flags, the streams and the clients that all commands share.
@@ -113,21 +112,6 @@ func (o *Options) Cluster() (string, client.Client, error) {
 	}
 	c, err := o.Client()
 	return namespace, c, err
-}
-
-// Installation is the one of the flags.
-func (o *Options) Installation() live.Installation {
-	return live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
-}
-
-// User returns the namespace of the command, and what reads and plans as the user of the kubeconfig.
-func (o *Options) User() (string, *live.User, error) {
-	config, err := o.RestConfig()
-	if err != nil {
-		return "", nil, err
-	}
-	namespace, c, err := o.Cluster()
-	return namespace, &live.User{Installation: o.Installation(), Config: config, Client: c, Now: o.Now, Warn: o.Warn}, err
 }
 
 // RestConfig returns the configuration of clients.

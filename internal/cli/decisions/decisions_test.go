@@ -18,7 +18,6 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/policies/decision"
 )
 
@@ -95,11 +94,11 @@ func TestReadReturnsTheRecordsOfThePod(t *testing.T) {
 	shop := &clitest.Shop{}
 	pod := shop.Pod("web", "web-0", "s1")
 	pod.Spec.SchedulerName = "berth-scheduler"
-	u := &live.User{Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "jane"}}
+	a := Access{Now: clitest.Now, Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "jane"}}
 	read := func(attempts int, objects ...client.Object) ([]*decision.Record, error) {
 		f := &Flags{Scores: true, attempts: attempts, address: s.address}
-		u.Client = clitest.Client(t, interceptor.Funcs{}, objects...)
-		return f.Read(t.Context(), u, client.ObjectKey{}, pod, true)
+		a.Client = clitest.Client(t, interceptor.Funcs{}, objects...)
+		return f.Reader(a)(t.Context(), client.ObjectKey{}, pod, true)
 	}
 	for attempts, want := range map[int]int{1: 1, 3: 3, 8: 4} {
 		got, err := read(attempts)

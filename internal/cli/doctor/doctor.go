@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
@@ -132,7 +133,7 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	p.settings, p.settingsErr = o.Installation().Settings(cmd.Context(), p.client)
+	p.settings, p.settingsErr = access.Installation(o).Settings(cmd.Context(), p.client)
 	return p, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -168,7 +169,7 @@ func (p *patient) reports(r *Report) {
 	const check = "mix status"
 	var without []string
 	for _, m := range p.cluster.Mixes {
-		if overview.ReportOf(m) != overview.ReportCurrent {
+		if overview.ReportOf(m) != display.ReportCurrent {
 			without = append(without, m.Namespace+"/"+m.Name)
 		}
 	}

@@ -48,7 +48,6 @@ type DatabaseBackup struct {
 
 var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, DatabaseBackup]{
 	Kind: "DatabaseBackup", Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
-	New:     func() *v1alpha1.DatabaseBackup { return &v1alpha1.DatabaseBackup{} },
 	NewList: func() client.ObjectList { return &v1alpha1.DatabaseBackupList{} },
 }
 

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -42,19 +43,16 @@ const aboutList = `Lists the environments of a namespace, as the controller last
 
 var environmentKind = command.Kind[*v1alpha1.Environment, Summary]{
 	Kind: "Environment", Resource: overview.EnvironmentsResource, With: ", with environments",
-	New:     func() *v1alpha1.Environment { return &v1alpha1.Environment{} },
 	NewList: func() client.ObjectList { return &v1alpha1.EnvironmentList{} },
-	Listing: command.Listing[*v1alpha1.Environment, Summary]{
-		Key: "environments", Nouns: "environments", Of: environmentOf,
-		Observed: func(e *v1alpha1.Environment) int64 { return e.Status.ObservedGeneration },
-		Unseen:   "no controller reconciles environments: run berth-environments (see kubectl berth doctor)",
-		Header:   []string{"STACK", "VERSION", "PHASE", "READY"},
-		Wide:     []string{"DISPLAY-NAME", "RUNS-IN", "REVISION", "LABELS", "CONTROLLER", "MESSAGE"},
-		Row: func(_ *command.Options, s *Summary) []any {
-			return []any{
-				s.Stack, s.Version, s.Phase, s.Ready, s.DisplayName, s.RunsIn, s.Revision, labels.Set(s.Labels), s.Controller, s.Message,
-			}
-		},
+	Key:     "environments", Nouns: "environments", Of: environmentOf,
+	Observed: func(e *v1alpha1.Environment) int64 { return e.Status.ObservedGeneration },
+	Unseen:   "no controller reconciles environments: run berth-environments (see kubectl berth doctor)",
+	Header:   []string{"STACK", "VERSION", "PHASE", "READY"},
+	Wide:     []string{"DISPLAY-NAME", "RUNS-IN", "REVISION", "LABELS", "CONTROLLER", "MESSAGE"},
+	Row: func(_ *command.Options, s *Summary) []any {
+		return []any{
+			s.Stack, s.Version, s.Phase, s.Ready, s.DisplayName, s.RunsIn, s.Revision, labels.Set(s.Labels), s.Controller, s.Message,
+		}
 	},
 }
 
@@ -71,11 +69,11 @@ type Summary struct {
 	Ready     string             `json:"ready,omitempty"`
 	RunPolicy v1alpha1.RunPolicy `json:"runPolicy"`
 	// RunsIn is the namespace of its pods.
-	RunsIn     string               `json:"runsIn,omitempty"`
-	Labels     map[string]string    `json:"labels,omitempty"`
-	Revision   int64                `json:"revision,omitempty"`
-	Controller overview.ReportState `json:"controller"`
-	Created    metav1.Time          `json:"created"`
+	RunsIn     string              `json:"runsIn,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"`
+	Revision   int64               `json:"revision,omitempty"`
+	Controller display.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
 }
 
 // New returns the command env.
@@ -168,7 +166,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
 			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
-		Controller: overview.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+		Controller: display.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
 	for key, value := range e.Spec.Labels {
 		if s.Labels == nil {

@@ -3,18 +3,17 @@
 package mix
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/cli/show"
 )
 
 const aboutExplain = `Shows why a pod is on its node: the mix that governs it, its slot and the type of that slot, the type of its node and the label that
@@ -40,42 +39,21 @@ func NewExplain(o *command.Options) *cobra.Command {
 			if err := scores.Validate(cmd); err != nil {
 				return err
 			}
-			namespace, u, err := o.User()
+			namespace, u, err := access.User(o)
 			if err != nil {
 				return err
 			}
-			e, err := Explain(cmd.Context(), u, client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "pod/")}, scores)
+			key := client.ObjectKey{Namespace: namespace, Name: strings.TrimPrefix(args[0], "pod/")}
+			e, err := u.Explain(cmd.Context(), key, scores.Reader(decisions.Access{
+				Config: u.Config, Client: u.Client, SystemNamespace: u.SystemNamespace, Now: u.Now(),
+			}))
 			if err != nil {
 				return err
 			}
-			return ShowExplanation(o, e)
+			return show.Explanation(o, e)
 		},
 	}
 	scores.Add(cmd)
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
-}
-
-// Explain returns why a pod is on its node, with the records of its attempts if they are requested.
-func Explain(ctx context.Context, u *live.User, key client.ObjectKey, scores *decisions.Flags) (*overview.Explanation, error) {
-	cluster, pod, err := u.Pod(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	e, err := u.Explain(ctx, cluster, pod)
-	if err == nil && scores.Scores {
-		e.Decisions, err = scores.Read(ctx, u, client.ObjectKey(cluster.Profile.Lease), pod, cluster.Berths(pod.Spec.SchedulerName))
-	}
-	return e, err
-}
-
-// ShowExplanation prints an explanation in the requested format.
-func ShowExplanation(o *command.Options, e *overview.Explanation) error {
-	if done, err := o.Print(e); done {
-		return err
-	}
-	if err := (&printers.Description{Description: *e.Describe(o.Now())}).Write(o.Out); err != nil {
-		return err
-	}
-	return decisions.Write(o.Out, e.Decisions, o.Now())
 }

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/decision"
 )
@@ -31,7 +32,7 @@ func explained(t *testing.T, c *overview.Cluster, event *corev1.Event) string {
 		}
 		out, err := overview.Explain(context.Background(), q)
 		require.NoError(t, err)
-		block, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return ShowExplanation(o, out) })
+		block, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return show.Explanation(o, out) })
 		text = append(text, block)
 		asJSON, err := json.Marshal(out)
 		require.NoError(t, err)
@@ -49,13 +50,13 @@ func TestExplainShowsTheDecisionsThatWereRead(t *testing.T) {
 		{ID: "1a2b3c4d-2", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Bound, Node: "s1"},
 		{ID: "1a2b3c4d-1", Time: clitest.Ago(0).Time, Policy: "web", Outcome: decision.Unschedulable},
 	}}
-	show := func(o *command.Options) error { return ShowExplanation(o, e) }
-	text, _ := clitest.Printed(t, printers.Text, show)
+	shown := func(o *command.Options) error { return show.Explanation(o, e) }
+	text, _ := clitest.Printed(t, printers.Text, shown)
 	assert.Regexp(t, `(?s)Name: +web-0.*\n\nAttempt: +1a2b3c4d-2\n.*\n\nAttempt: +1a2b3c4d-1\n`, text)
-	asJSON, _ := clitest.Printed(t, printers.JSON, show)
+	asJSON, _ := clitest.Printed(t, printers.JSON, shown)
 	var got overview.Explanation
 	require.NoError(t, json.Unmarshal([]byte(asJSON), &got))
 	assert.Equal(t, e.Decisions, got.Decisions)
-	without, _ := clitest.Printed(t, printers.JSON, func(o *command.Options) error { return ShowExplanation(o, &overview.Explanation{}) })
+	without, _ := clitest.Printed(t, printers.JSON, func(o *command.Options) error { return show.Explanation(o, &overview.Explanation{}) })
 	assert.NotContains(t, without, "decisions")
 }

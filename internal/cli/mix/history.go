@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/cli/show"
 )
 
 const aboutHistory = `Shows what happened to a workload, the newest last: its moves with the free capacity that they were based on, why others were not made, and the
@@ -34,7 +35,7 @@ func NewHistory(o *command.Options) *cobra.Command {
 			if !ok || kind == "" || name == "" {
 				return fmt.Errorf("%q must be KIND/NAME, such as deployment/web", args[0])
 			}
-			namespace, u, err := o.User()
+			namespace, u, err := access.User(o)
 			if err != nil {
 				return err
 			}
@@ -42,14 +43,9 @@ func NewHistory(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return ShowHistory(o, h)
+			return show.History(o, h)
 		},
 	}
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
-}
-
-// ShowHistory prints the history of a workload.
-func ShowHistory(o *command.Options, h *overview.History) error {
-	return o.PrintHistory(h, fmt.Sprintf("No events found for %s %s/%s. The cluster keeps events for a limited time.", h.Kind, h.Namespace, h.Name))
 }

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -44,7 +45,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return ShowNodes(o, overview.NodesOf(c, unknown)) })
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return show.Nodes(o, overview.NodesOf(c, unknown)) })
 	}
 }
 

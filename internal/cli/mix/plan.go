@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/overview"
@@ -66,7 +67,7 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 	if len(f.files) == 0 == (len(args) == 0) {
 		return errors.New("either --filename or MIX is required, and not both")
 	}
-	namespace, u, err := o.User()
+	namespace, u, err := access.User(o)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,9 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 	var given []*unstructured.Unstructured
 	if len(args) > 0 {
 		var mix *unstructured.Unstructured
-		mix, err = u.MixWith(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, func(spec *v1alpha1.CapacityMixSpec) { f.edit(spec, cmd.Flags().Changed) })
+		mix, err = u.MixWith(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, func(spec *v1alpha1.CapacityMixSpec) {
+			f.edit(spec, cmd.Flags().Changed)
+		})
 		given = append(given, mix)
 	} else {
 		given, err = fromFiles(o, f.files, f.recursive, namespace)
@@ -164,8 +167,8 @@ func plannedTable(p *overview.Plan) *printers.Table {
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide, w.Moves,
-			w.Blocked, w.After)
+		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
+			w.Moves, w.Blocked, w.After)
 	}
 	return t
 }

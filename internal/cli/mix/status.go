@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/overview"
@@ -31,7 +32,7 @@ func NewStatus(o *command.Options) *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.CompleteFirst(&v1alpha1.CapacityMixList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, u, err := o.User()
+			namespace, u, err := access.User(o)
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,8 @@ func workloadTable(workloads []overview.WorkloadStatus, namespaces bool) *printe
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
 		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Source, w.Replicas, w.Desired.Text(), w.Actual.Text(),
-			w.Borrowed.Text(), w.Pending.Text(), w.Departing.Text(), w.State, w.Rule, w.PendingByType.Text(), w.FailedMoves, retry, w.Message)
+			w.Borrowed.Text(), w.Pending.Text(), w.Departing.Text(), w.State, w.Rule, w.PendingByType.Text(), w.FailedMoves, retry,
+			w.Message)
 	}
 	return t
 }

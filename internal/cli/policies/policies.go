@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
@@ -31,16 +32,13 @@ With --pod, the command shows which policy governs a pod, and which others selec
 
 var policyKind = command.Kind[*v1alpha1.SchedulingPolicy, PolicyStatus]{
 	Kind: "SchedulingPolicy", Resource: overview.PoliciesResource,
-	New:     func() *v1alpha1.SchedulingPolicy { return &v1alpha1.SchedulingPolicy{} },
 	NewList: func() client.ObjectList { return &v1alpha1.SchedulingPolicyList{} },
-	Listing: command.Listing[*v1alpha1.SchedulingPolicy, PolicyStatus]{
-		Key: "policies", Nouns: "scheduling policies",
-		Of:       func(p *v1alpha1.SchedulingPolicy) PolicyStatus { return policyOf(registry.Compile(p)) },
-		Observed: func(p *v1alpha1.SchedulingPolicy) int64 { return p.Status.ObservedGeneration },
-		Unseen:   "berth-controller does not seem to run its controller policies (see kubectl berth doctor)",
-		Header:   []string{"SCORE", "TIE-BREAKER", "RECORD", "PODS", "ACCEPTED"},
-		Wide:     []string{"SEED", "BIND", "CANDIDATES", "TTL", "EVENTS", "CONTROLLER", "MESSAGE"}, Row: row,
-	},
+	Key:     "policies", Nouns: "scheduling policies",
+	Of:       func(p *v1alpha1.SchedulingPolicy) PolicyStatus { return policyOf(registry.Compile(p)) },
+	Observed: func(p *v1alpha1.SchedulingPolicy) int64 { return p.Status.ObservedGeneration },
+	Unseen:   "berth-controller does not seem to run its controller policies (see kubectl berth doctor)",
+	Header:   []string{"SCORE", "TIE-BREAKER", "RECORD", "PODS", "ACCEPTED"},
+	Wide:     []string{"SEED", "BIND", "CANDIDATES", "TTL", "EVENTS", "CONTROLLER", "MESSAGE"}, Row: row,
 }
 
 // PolicyStatus is one SchedulingPolicy.
@@ -50,11 +48,11 @@ type PolicyStatus struct {
 	// Rules are the values that apply. Of an invalid policy none does.
 	Rules *Rules `json:"rules,omitempty"`
 	// PodCount, Accepted and Message are from the status. Accepted is True or the reason of the condition.
-	PodCount   int32                `json:"podCount"`
-	Accepted   string               `json:"accepted,omitempty"`
-	Message    string               `json:"message,omitempty"`
-	Controller overview.ReportState `json:"controller"`
-	Created    metav1.Time          `json:"created"`
+	PodCount   int32               `json:"podCount"`
+	Accepted   string              `json:"accepted,omitempty"`
+	Message    string              `json:"message,omitempty"`
+	Controller display.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
 }
 
 // Rules are the values of a policy that apply, defaults included.
@@ -92,7 +90,7 @@ func New(o *command.Options) *cobra.Command {
 func policyOf(p *registry.Policy) PolicyStatus {
 	s := PolicyStatus{
 		Namespace: p.Object.Namespace, Name: p.Object.Name, Rules: rulesOf(p), PodCount: p.Object.Status.PodCount,
-		Controller: overview.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
+		Controller: display.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(p.Object.Status.Conditions, v1alpha1.ConditionAccepted); c != nil {
 		s.Accepted, s.Message = c.Reason, c.Message
@@ -141,7 +139,7 @@ func scoreOf(spec *v1alpha1.ScoreRules, functions []rules.Function) string {
 // row are the cells of a policy.
 func row(_ *command.Options, s *PolicyStatus) []any {
 	pods, accepted := "<unknown>", "<unknown>"
-	if s.Controller != overview.ReportAbsent {
+	if s.Controller != display.ReportAbsent {
 		pods, accepted = fmt.Sprint(s.PodCount), s.Accepted
 	}
 	score, tieBreaker, record, more := cells(s.Rules)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/kube/display"
 )
 
 // Formats of -o.
@@ -68,10 +68,10 @@ func (t *Table) Write(out io.Writer) error {
 
 // Words that the pages of the console have, too.
 var (
-	Age    = overview.Age
-	Count  = overview.Count
-	Upper  = overview.Upper
-	Listed = overview.Listed
+	Age    = display.Age
+	Count  = display.Count
+	Upper  = display.Upper
+	Listed = display.Listed
 )
 
 // Labelled adds a value with its label to a list, unless it is empty.
@@ -100,7 +100,7 @@ func Resource(kind schema.GroupVersionKind, name string) string {
 }
 
 // Description is printed as kubectl describe does.
-type Description struct{ overview.Description }
+type Description struct{ display.Description }
 
 // Write prints the description.
 func (d *Description) Write(out io.Writer) error {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -59,7 +60,7 @@ type objectKey struct {
 
 // readParts reads what there is of a record, and prints to stderr what it could not read.
 func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
-	cluster, err := o.Installation().Load(ctx, c, rec.Namespace)
+	cluster, err := access.Installation(o).Load(ctx, c, rec.Namespace)
 	if err != nil {
 		return nil, err
 	}

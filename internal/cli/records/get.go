@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
 )
 
 const aboutRecordsGet = `Shows a record, the objects that were created for it, the nodes of its pods, and the addresses of its functions. READY is ready/desired
@@ -63,7 +63,7 @@ func detailOf(p *recordParts) *RecordDetail {
 	rec := p.rec
 	d := &RecordDetail{
 		RecordStatus: recordOf(rec), DeploymentID: rec.Spec.DeploymentUnit.ID, Compliance: rec.Status.NFRCompliance,
-		Conditions: live.Unmet(rec.Status.Conditions), Tree: treeOf(p), Endpoints: []RecordEndpoint{},
+		Conditions: display.Unmet(rec.Status.Conditions), Tree: treeOf(p), Endpoints: []RecordEndpoint{},
 	}
 	for i := range rec.Status.Functions {
 		if f := &rec.Status.Functions[i]; f.URL != "" {

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -22,20 +23,17 @@ counts objects, replicas and pods in the cluster.`
 
 var recordKind = command.Kind[*v1alpha1.DeploymentRecord, RecordStatus]{
 	Kind: "DeploymentRecord", Resource: overview.RecordsResource,
-	New:     func() *v1alpha1.DeploymentRecord { return &v1alpha1.DeploymentRecord{} },
 	NewList: func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} },
-	Listing: command.Listing[*v1alpha1.DeploymentRecord, RecordStatus]{
-		Key: "records", Nouns: "records", Of: recordOf,
-		Observed: func(r *v1alpha1.DeploymentRecord) int64 { return r.Status.ObservedGeneration },
-		Unseen:   "no controller reconciles records: enable controller records of berth-controller (see kubectl berth doctor)",
-		Header:   []string{"CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR"},
-		Wide:     []string{"ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE"},
-		Row: func(_ *command.Options, s *RecordStatus) []any {
-			return []any{
-				s.Class, s.Template, s.Phase, fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), s.NFR,
-				s.Enforcement, s.Environment, s.Controller, s.Message,
-			}
-		},
+	Key:     "records", Nouns: "records", Of: recordOf,
+	Observed: func(r *v1alpha1.DeploymentRecord) int64 { return r.Status.ObservedGeneration },
+	Unseen:   "no controller reconciles records: enable controller records of berth-controller (see kubectl berth doctor)",
+	Header:   []string{"CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR"},
+	Wide:     []string{"ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE"},
+	Row: func(_ *command.Options, s *RecordStatus) []any {
+		return []any{
+			s.Class, s.Template, s.Phase, fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), s.NFR,
+			s.Enforcement, s.Environment, s.Controller, s.Message,
+		}
 	},
 }
 
@@ -54,7 +52,7 @@ type RecordStatus struct {
 	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
 	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
 	Environment string                   `json:"environment,omitempty"`
-	Controller  overview.ReportState     `json:"controller"`
+	Controller  display.ReportState      `json:"controller"`
 	Created     metav1.Time              `json:"created"`
 }
 
@@ -89,7 +87,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message,
 		Functions:   len(rec.Spec.DeploymentUnit.Functions),
 		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
-		Controller: overview.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
+		Controller: display.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
 	}
 	asked := map[string]bool{}
 	for i := range rec.Spec.DeploymentUnit.Functions {

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/render"
@@ -244,9 +245,9 @@ func TestHistoryIsMergedByTime(t *testing.T) {
 		event(v1alpha1.EventReasonNFRApplied, "Normal", "replicas of Deployment cart-fn-0 from 1 to 2, recommended 4: 1600m used by all pods", 2*time.Hour),
 	}
 	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history.json": printers.JSON},
-		func(o *command.Options) error { return ShowHistory(o, historyOf(cart(), events)) })
+		func(o *command.Options) error { return show.History(o, overview.RecordHistory(cart(), events)) })
 	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
-		return ShowHistory(o, &overview.History{Namespace: "shop", Name: "cart"})
+		return show.History(o, &overview.History{Namespace: "shop", Name: "cart"})
 	})
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "No events found for DeploymentRecord")

@@ -20,8 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/environments"
-	"berth.dev/berth/internal/cli/mix"
-	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
@@ -51,15 +50,26 @@ func (r Reports) options(ctx context.Context, out io.Writer, namespace string) (
 	}, nil
 }
 
-// show writes what read returns for the user of a request.
-func show[T any](ctx context.Context, r Reports, out io.Writer, namespace string, read func(u *live.User) (T, error),
-	write func(o *command.Options, v T) error,
+// userOf reads with the options of a command.
+func userOf(o *command.Options) (*live.User, error) {
+	config, err := o.RestConfig()
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Client()
+	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
+	return &live.User{Installation: i, Config: config, Client: c, Now: o.Now, Warn: o.Warn}, err
+}
+
+// write shows what read returns for the user of a request.
+func write[T any](ctx context.Context, r Reports, out io.Writer, namespace string, read func(u *live.User) (T, error),
+	shown func(o *command.Options, v T) error,
 ) error {
 	o, err := r.options(ctx, out, namespace)
 	if err != nil {
 		return err
 	}
-	_, u, err := o.User()
+	u, err := userOf(o)
 	if err != nil {
 		return err
 	}
@@ -67,7 +77,7 @@ func show[T any](ctx context.Context, r Reports, out io.Writer, namespace string
 	if err != nil {
 		return err
 	}
-	return write(o, v)
+	return shown(o, v)
 }
 
 // Explain implements console.Reports.
@@ -76,28 +86,33 @@ func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKe
 	if scores {
 		attempts = decisions.Last()
 	}
-	return show(ctx, r, out, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
-		return mix.Explain(ctx, u, pod, attempts)
-	}, mix.ShowExplanation)
+	return write(ctx, r, out, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
+		a := decisions.Access{Config: u.Config, Client: u.Client, SystemNamespace: u.SystemNamespace, Now: u.Now()}
+		return u.Explain(ctx, pod, attempts.Reader(a))
+	}, show.Explanation)
 }
 
 // History implements console.Reports.
 func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
-	return show(ctx, r, out, workload.Namespace, func(u *live.User) (*overview.History, error) {
+	return write(ctx, r, out, workload.Namespace, func(u *live.User) (*overview.History, error) {
 		return u.History(ctx, kind, workload)
-	}, mix.ShowHistory)
+	}, show.History)
 }
 
 // RecordHistory implements console.Reports.
 func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
-	return show(ctx, r, out, record.Namespace, func(u *live.User) (*overview.History, error) {
-		return records.ReadHistory(ctx, u, record)
-	}, records.ShowHistory)
+	return write(ctx, r, out, record.Namespace, func(u *live.User) (*overview.History, error) {
+		rec := &v1alpha1.DeploymentRecord{}
+		if err := u.Client.Get(ctx, record, rec); err != nil {
+			return nil, err
+		}
+		return u.RecordHistory(ctx, rec), nil
+	}, show.History)
 }
 
 // Nodes implements console.Reports.
 func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
-	return show(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false) }, mix.ShowNodes)
+	return write(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false) }, show.Nodes)
 }
 
 // about runs a report about an environment as the user of a request.
@@ -145,7 +160,7 @@ func (r Reports) Plan(ctx context.Context, q console.Question) (p *overview.Plan
 	if err != nil {
 		return nil, nil, err
 	}
-	_, u, err := o.User()
+	u, err := userOf(o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/reservations"
 )
@@ -32,16 +33,13 @@ creates nothing.`
 
 var reservationKind = command.Kind[*v1alpha1.Reservation, ReservationStatus]{
 	Kind: "Reservation", Resource: overview.ReservationsResource,
-	New:     func() *v1alpha1.Reservation { return &v1alpha1.Reservation{} },
 	NewList: func() client.ObjectList { return &v1alpha1.ReservationList{} },
-	Listing: command.Listing[*v1alpha1.Reservation, ReservationStatus]{
-		Key: "reservations", Nouns: "reservations",
-		Of:       func(r *v1alpha1.Reservation) ReservationStatus { return reservationOf(reservations.Compile(r)) },
-		Observed: func(r *v1alpha1.Reservation) int64 { return r.Status.ObservedGeneration },
-		Unseen:   "no berth-scheduler with the plugin Reservation seems to lead (see kubectl berth doctor)",
-		Header:   []string{"PODS", "REPLICAS", "HELD", "USED", "STATUS", "EXPIRES"},
-		Wide:     []string{"REQUESTS", "NODES", "MESSAGE"}, Row: row,
-	},
+	Key:     "reservations", Nouns: "reservations",
+	Of:       func(r *v1alpha1.Reservation) ReservationStatus { return reservationOf(reservations.Compile(r)) },
+	Observed: func(r *v1alpha1.Reservation) int64 { return r.Status.ObservedGeneration },
+	Unseen:   "no berth-scheduler with the plugin Reservation seems to lead (see kubectl berth doctor)",
+	Header:   []string{"PODS", "REPLICAS", "HELD", "USED", "STATUS", "EXPIRES"},
+	Wide:     []string{"REQUESTS", "NODES", "MESSAGE"}, Row: row,
 }
 
 // ReservationStatus is one Reservation. Defaults are applied.
@@ -61,9 +59,9 @@ type ReservationStatus struct {
 	Status  string `json:"status,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Nodes are the nodes on which capacity is or was held, sorted by name.
-	Nodes     []NodeHolds          `json:"nodes,omitempty"`
-	Scheduler overview.ReportState `json:"scheduler"`
-	Created   metav1.Time          `json:"created"`
+	Nodes     []NodeHolds         `json:"nodes,omitempty"`
+	Scheduler display.ReportState `json:"scheduler"`
+	Created   metav1.Time         `json:"created"`
 }
 
 // NodeHolds is the number of pods for which capacity is or was held on a node.
@@ -100,7 +98,7 @@ func reservationOf(r *reservations.Reservation) ReservationStatus {
 		Namespace: object.Namespace, Name: object.Name, Pods: podsOf(&object.Spec), Replicas: r.Replicas, Requests: r.Requests,
 		SchedulerName: r.SchedulerName(), AllocateOnce: r.Once, Expires: metav1.NewTime(r.Expires),
 		Held: object.Status.HeldCount, Used: object.Status.UsedCount, Nodes: nodesOf(object.Status.Holds),
-		Scheduler: overview.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
+		Scheduler: display.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReserved); c != nil {
 		s.Status, s.Message = c.Reason, c.Message
@@ -134,7 +132,7 @@ func nodesOf(holds []v1alpha1.Hold) []NodeHolds {
 // row are the cells of a Reservation.
 func row(o *command.Options, s *ReservationStatus) []any {
 	held, used, status := "<unknown>", "<unknown>", "<unknown>"
-	if s.Scheduler != overview.ReportAbsent {
+	if s.Scheduler != display.ReportAbsent {
 		held, used, status = fmt.Sprint(s.Held), fmt.Sprint(s.Used), s.Status
 	}
 	return []any{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
@@ -44,7 +45,7 @@ func newReader(o *command.Options, f *flags) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{client: live.OverviewClient{Client: c}, load: o.Installation().Load, selector: f.labels, now: o.Now}, nil
+	return &reader{client: live.OverviewClient{Client: c}, load: access.Installation(o).Load, selector: f.labels, now: o.Now}, nil
 }
 
 // read reads a namespace, or all with "".

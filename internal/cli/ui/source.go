@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
@@ -32,7 +33,7 @@ func newSource(o *command.Options) (*source, error) {
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
 func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
-	settings, err := s.options.Installation().Settings(ctx, s.client)
+	settings, err := access.Installation(s.options).Settings(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,8 @@ type Scaled struct {
 }
 
 // Scale sets the replicas of components, of all or of none, and returns the result.
-func Scale(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []Replicas) (did []Scaled, after *v1alpha1.Environment, err error) {
+func Scale(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []Replicas,
+) (did []Scaled, after *v1alpha1.Environment, err error) {
 	after, err = Environment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
 		if err := render.May(e, render.VerbUpdate); err != nil {
 			return err

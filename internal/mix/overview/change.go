@@ -45,35 +45,20 @@ func sorted[T interface {
 	return out
 }
 
-// changes is what a change of mixes does.
-type changes struct {
-	Outcomes  []Outcome
-	Shifts    []counted[shift]
-	Overruled []counted[overruled]
-}
-
-// change puts mixes into a cluster and plays the moves of every workload that
-// they govern, or governed before. The cluster's store has them afterwards.
-func change(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, room Room, now time.Time) (*changes, error) {
+// outcomes plays the moves of every workload that mixes govern or governed before, which the shifts have.
+func outcomes(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, shifted []counted[shift], room Room, now time.Time,
+) (out []Outcome, err error) {
 	namespaces, concerned := map[string]bool{}, map[string]bool{}
 	for _, m := range mixes {
 		namespaces[m.Namespace] = true
 		concerned[m.Namespace+"/"+policy.SourceCapacityMix+m.Name] = true
 	}
-	before := governed(c)
-	for _, m := range mixes {
-		if err := put(c, m); err != nil {
-			return nil, fmt.Errorf("CapacityMix %s/%s: %w", m.Namespace, m.Name, err)
-		}
-	}
-	out := &changes{Shifts: shifts(c, before), Overruled: overrulings(c, mixes)}
-	moved := map[string]bool{} // workloads that change hands
-	for _, s := range out.Shifts {
-		moved[s.Of.Namespace+"/"+s.Of.Workload] = true
+	for _, s := range shifted {
+		concerned[s.Of.Namespace+"/"+s.Of.Workload] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		for _, g := range c.State.Groups(namespace) {
-			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+workloadName(g.Workload)] {
+			if !concerned[namespace+"/"+g.Policy.Source] && !concerned[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
 			settings, err := RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
@@ -85,7 +70,7 @@ func change(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, room
 			if err != nil {
 				return nil, err
 			}
-			out.Outcomes = append(out.Outcomes, outcome)
+			out = append(out, outcome)
 		}
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
 )
@@ -77,7 +78,7 @@ func (f *GateFacts) text() string {
 		return v1alpha1.CapacityMixGate + " is set: the pod waits for its slot"
 	case f.State == gateFellBack:
 		return fmt.Sprintf("released; spot nodes did not become available (%s in a row), so the pod is limited to %s; spot is tried again at %s",
-			Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
+			display.Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
 	case f.State == gateRemoved:
 		return "released; the pod is limited to " + f.LimitedTo
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/limits/registry"
 )
 
@@ -124,7 +125,7 @@ func matching(rule string, limit *registry.Compiled, nodes []*corev1.Node) RuleF
 func (r RuleFacts) String() string { return fmt.Sprintf("%d of %d nodes", r.Matching, r.All) }
 
 // describe prints which limit the pod has and whether the pod is within it.
-func (f *LimitFacts) describe(d *Description) {
+func (f *LimitFacts) describe(d *display.Description) {
 	if f == nil {
 		return
 	}

@@ -9,16 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Describe returns the facts, and then why it is so.
-func (e *Explanation) Describe(now time.Time) *Description {
-	d := &Description{}
+func (e *Explanation) Describe(now time.Time) *display.Description {
+	d := &display.Description{}
 	d.Add("Name", e.Pod)
 	d.Add("Namespace", e.Namespace)
 	if w := e.Workload; w != nil {
-		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, Count(w.Replicas, "replica")))
+		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, display.Count(w.Replicas, "replica")))
 	}
 	if m := e.Mix; m != nil {
 		d.Add("Mix", SourceText(m.Source)+": "+m.Rule)
@@ -35,7 +36,7 @@ func (e *Explanation) Describe(now time.Time) *Description {
 		satisfied := "True"
 		switch {
 		case w.Satisfied.Unknown():
-			satisfied = unknownText
+			satisfied = display.Unknown
 		case w.Satisfied.Is(false):
 			satisfied = "False (" + w.state + ")"
 		}
@@ -91,14 +92,14 @@ func slotText(from string) string {
 	return "by age among the pods of its group: the scheduler recorded none"
 }
 
-func (n *NodeFacts) describe(d *Description) {
+func (n *NodeFacts) describe(d *display.Description) {
 	if n == nil {
 		return
 	}
 	text := fmt.Sprintf("%s, %s (rule %s, %s)", n.Name, n.Type, n.Rule, n.Label)
 	switch {
 	case n.Type.Unknown():
-		text = n.Name + ", type " + unknownText
+		text = n.Name + ", type " + display.Unknown
 	case n.Rule == "":
 		text = n.Name + ", unknown type (no rule matches its labels, see docs/node-types.md)"
 	}
@@ -108,7 +109,7 @@ func (n *NodeFacts) describe(d *Description) {
 	}
 }
 
-func (p *PendingFacts) describe(d *Description) {
+func (p *PendingFacts) describe(d *display.Description) {
 	if p == nil {
 		return
 	}
@@ -116,7 +117,7 @@ func (p *PendingFacts) describe(d *Description) {
 	d.Add("Scheduler", cmp.Or(strings.TrimSuffix(p.Reason+": "+p.Message, ": "), "<no message yet>"))
 }
 
-func (b *BorrowFacts) describe(d *Description, now time.Time) {
+func (b *BorrowFacts) describe(d *display.Description, now time.Time) {
 	if b == nil {
 		return
 	}
@@ -124,10 +125,10 @@ func (b *BorrowFacts) describe(d *Description, now time.Time) {
 	if b.By != "Event" {
 		since = "since it started at "
 	}
-	d.Add("Borrowed", fmt.Sprintf("%s%s (%s ago): %s", since, b.Since.UTC().Format(time.RFC3339), Age(now, b.Since.Time), b.Why))
+	d.Add("Borrowed", fmt.Sprintf("%s%s (%s ago): %s", since, b.Since.UTC().Format(time.RFC3339), display.Age(now, b.Since.Time), b.Why))
 }
 
-func (m *MoveFacts) describe(d *Description) {
+func (m *MoveFacts) describe(d *display.Description) {
 	switch {
 	case m == nil, m.Reason == rebalance.ReasonOnTarget.Name:
 	case m.Reason == rebalance.ReasonMove.Name:
@@ -156,7 +157,7 @@ func (m *MoveFacts) reason(satisfied bool) []string {
 	default:
 		out = append(out, fmt.Sprintf("The pod should be moved, but it is not: %s.", strings.TrimSuffix(m.Message, ".")))
 	}
-	if m.Controller == ReportAbsent || m.Controller == ReportStale {
+	if m.Controller == display.ReportAbsent || m.Controller == display.ReportStale {
 		out = append(out, "The mix has no current status, so berth-controller does not seem to run (see kubectl berth doctor).")
 	}
 	return out

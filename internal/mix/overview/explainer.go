@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -329,7 +330,7 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 			before++
 		}
 	}
-	when := fmt.Sprintf("after %s of its revision", Count(before, "pod"))
+	when := fmt.Sprintf("after %s of its revision", display.Count(before, "pod"))
 	if before == 0 {
 		when = "first of its revision"
 	}

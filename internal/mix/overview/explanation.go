@@ -5,6 +5,7 @@ package overview
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/policies/decision"
 )
 
@@ -98,5 +99,5 @@ type MoveFacts struct {
 	// Node has free capacity for the replacement.
 	Node string `json:"node,omitempty"`
 	// Controller is whether its last report is current, "" where it makes none.
-	Controller ReportState `json:"controller,omitempty"`
+	Controller display.ReportState `json:"controller,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -90,12 +91,16 @@ type BlockedPod struct {
 
 // PlanOf returns what changes of mixes do. The cluster has them afterwards.
 func PlanOf(ctx context.Context, c *Cluster, changes []MixChange, room Room, now time.Time) (*Plan, error) {
-	before := desired(c, changes)
+	before, sources := desired(c, changes), governed(c)
 	mixes := make([]*v1alpha1.CapacityMix, 0, len(changes))
 	for _, m := range changes {
+		if err := put(c, m.Then); err != nil {
+			return nil, fmt.Errorf("CapacityMix %s/%s: %w", m.Then.Namespace, m.Then.Name, err)
+		}
 		mixes = append(mixes, m.Then)
 	}
-	r, err := change(ctx, c, mixes, room, now)
+	shifted := shifts(c, sources)
+	played, err := outcomes(ctx, c, mixes, shifted, room, now)
 	if err != nil {
 		return nil, err
 	}
@@ -107,17 +112,17 @@ func PlanOf(ctx context.Context, c *Cluster, changes []MixChange, room Room, now
 				w.Unvalidated))
 		}
 	}
-	for i := range r.Outcomes {
-		p.addOutcome(before, &r.Outcomes[i])
+	for i := range played {
+		p.addOutcome(before, &played[i])
 	}
-	for _, s := range r.Shifts {
+	for _, s := range shifted {
 		p.Notes = append(p.Notes, shiftNote(s))
 	}
-	for _, o := range r.Overruled {
+	for _, o := range overrulings(c, mixes) {
 		p.Notes = append(p.Notes, overruledNote(c, o))
 	}
-	for i := range r.Outcomes {
-		p.Notes = append(p.Notes, outcomeNotes(c, &r.Outcomes[i])...)
+	for i := range played {
+		p.Notes = append(p.Notes, outcomeNotes(c, &played[i])...)
 	}
 	return p, nil
 }
@@ -176,7 +181,7 @@ func podsOf(n int, workload string) string {
 	if name, bare := strings.CutPrefix(workload, "Pod/"); bare {
 		return "pod " + name
 	}
-	return Count(n, "pod") + " of " + workload
+	return display.Count(n, "pod") + " of " + workload
 }
 
 // overruledNote names what takes precedence over a mix, and why.
@@ -205,7 +210,7 @@ func outcomeNotes(c *Cluster, o *Outcome) []string {
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {
 		out = append(out, fmt.Sprintf("%s: %s pending or on departing nodes, which take the type of their slots without a move",
-			o.Before.Workload, Count(pending+departing, "replica")))
+			o.Before.Workload, display.Count(pending+departing, "replica")))
 	}
 	return out
 }
@@ -251,13 +256,13 @@ func (p *Plan) Sentences() (out []string) {
 // Remarks are the notes as sentences. The last one sums up the plan.
 func (p *Plan) Remarks() (out []string) {
 	for _, n := range p.Notes {
-		out = append(out, Upper(n)+".")
+		out = append(out, display.Upper(n)+".")
 	}
 	return append(out, p.summary())
 }
 
 func (p *Plan) summary() string {
-	return fmt.Sprintf("%s, %d blocked. Nothing was written.", Count(len(p.Moves), "move"), len(p.Blocked))
+	return fmt.Sprintf("%s, %d blocked. Nothing was written.", display.Count(len(p.Moves), "move"), len(p.Blocked))
 }
 
 // ruleOf is the rule of a mix as people write it.

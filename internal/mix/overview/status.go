@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -35,10 +36,10 @@ type MixStatus struct {
 	MaxSpot     *int32     `json:"maxSpot,omitempty"`
 	Workloads   Maybe[int] `json:"workloads"`
 	Standing    `json:",inline"`
-	Blocked     string      `json:"blocked,omitempty"`
-	Invalid     string      `json:"invalid,omitempty"`
-	Controller  ReportState `json:"controller"`
-	Created     metav1.Time `json:"created"`
+	Blocked     string              `json:"blocked,omitempty"`
+	Invalid     string              `json:"invalid,omitempty"`
+	Controller  display.ReportState `json:"controller"`
+	Created     metav1.Time         `json:"created"`
 }
 
 // WorkloadStatus is one revision of a workload.
@@ -131,7 +132,7 @@ func mixStatus(c *Cluster, m *v1alpha1.CapacityMix, workloads []*Standing) MixSt
 
 // takeReport takes over what the controller reports of the current spec of a mix, where its pods could not be read.
 func (s *MixStatus) takeReport(m *v1alpha1.CapacityMix) {
-	if s.Controller != ReportCurrent || m.Status.Desired == nil || m.Status.Actual == nil {
+	if s.Controller != display.ReportCurrent || m.Status.Desired == nil || m.Status.Actual == nil {
 		return
 	}
 	s.Workloads = Known(int(m.Status.WorkloadCount))
@@ -141,7 +142,7 @@ func (s *MixStatus) takeReport(m *v1alpha1.CapacityMix) {
 
 // blockedBy is the controller's reason for not moving anything, "" if it gave none.
 func blockedBy(m *v1alpha1.CapacityMix) string {
-	if ReportOf(m) != ReportCurrent {
+	if ReportOf(m) != display.ReportCurrent {
 		return ""
 	}
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionRebalancing)
@@ -197,13 +198,13 @@ func stateOf(g *clusterstate.Group, s *Standing, noNodes bool) (state, message s
 	case s.Satisfied.Is(true):
 		return stateExact, ""
 	case wrong > 0:
-		return stateMixNotSatisfied, Count(wrong, "replica") + " on the wrong type"
+		return stateMixNotSatisfied, display.Count(wrong, "replica") + " on the wrong type"
 	case g.Rollout.Rolling:
 		return stateRollingOut, fmt.Sprintf("%d of %d replicas of this revision", settled, g.Replicas)
 	case pending > 0:
-		return statePending, Count(pending, "replica") + " without a node"
+		return statePending, display.Count(pending, "replica") + " without a node"
 	case departing > 0:
-		return stateDeparting, Count(departing, "replica") + " on departing nodes"
+		return stateDeparting, display.Count(departing, "replica") + " on departing nodes"
 	}
 	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
 }
@@ -211,7 +212,7 @@ func stateOf(g *clusterstate.Group, s *Standing, noNodes bool) (state, message s
 // notes name mixes whose controller is not there, and mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
-	reports := Reports{}
+	reports := display.Reports{}
 	for _, m := range s.Mixes {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {
@@ -231,4 +232,9 @@ func conflictNotes(c *Cluster, only string) []string {
 		}
 	}
 	return out
+}
+
+// ReportOf returns how recent the status of a mix is.
+func ReportOf(m *v1alpha1.CapacityMix) display.ReportState {
+	return display.Reported(m.Status.ObservedGeneration, m.Generation)
 }

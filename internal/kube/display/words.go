@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package overview
+// Package display has the words in which all programs show objects of the API: counts, ages, names, and how recent a status is.
+package display
 
 import (
 	"fmt"
@@ -10,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// unknownText is what kubectl prints for a value that is unknown.
-const unknownText = "<unknown>"
+// Unknown is what kubectl prints for a value that is unknown.
+const Unknown = "<unknown>"
 
 // Age is how long ago a time was, as kubectl prints it.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
-		return unknownText
+		return Unknown
 	}
 	return duration.HumanDuration(now.Sub(then))
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package overview
+package display
 
-import (
-	"berth.dev/berth/apis/v1alpha1"
-)
-
-// ReportState is how recent the status of a mix is.
+// ReportState is how recent a status is.
 type ReportState string
 
 // The states of a report.
@@ -15,11 +11,6 @@ const (
 	ReportStale   ReportState = "Stale"
 	ReportAbsent  ReportState = "Absent"
 )
-
-// ReportOf returns how recent the status of a mix is.
-func ReportOf(m *v1alpha1.CapacityMix) ReportState {
-	return Reported(m.Status.ObservedGeneration, m.Generation)
-}
 
 // Reported returns whether a status about a generation is current. A generation
 // of 0 is that of an object that no API server made.
