@@ -103,14 +103,11 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 	t := &printers.Table{Header: []string{"NAME", "METHOD", "PHASE", "AGE", "SIZE", "VERIFIED", "ENCRYPTED", "MESSAGE"}}
 	for i := range list.Backups {
 		b := &list.Backups[i]
-		t.Names = append(t.Names, backupName(b.Name))
+		t.Names = append(t.Names, databaseBackupKind.Name(b.Name))
 		t.Add(b.Name, b.Method, b.Phase, o.Age(b.Created), b.Size, b.Verified, b.Encrypted, b.Message)
 	}
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }
-
-// backupName is how kubectl names a DatabaseBackup.
-func backupName(name string) string { return databaseBackupKind.Name(name) }
 
 func operationName(kind, name string) string {
 	return printers.Resource(v1alpha1.SchemeGroupVersion.WithKind(kind), name)

@@ -176,8 +176,3 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 	}
 	return s
 }
-
-// environmentName is how kubectl names an environment.
-func environmentName(name string) string {
-	return environmentKind.Name(name)
-}

@@ -109,10 +109,10 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintf(o.Out, "%s already has the spec of revision %d\n", environmentName(env.Name), revision)
+		fmt.Fprintf(o.Out, "%s already has the spec of revision %d\n", environmentKind.Name(env.Name), revision)
 		return nil
 	}
-	fmt.Fprintf(o.Out, "%s rolled back to revision %d%s\n", environmentName(env.Name), revision, command.DryRunText(dryRun))
+	fmt.Fprintf(o.Out, "%s rolled back to revision %d%s\n", environmentKind.Name(env.Name), revision, command.DryRunText(dryRun))
 	for _, change := range changes {
 		fmt.Fprintf(o.Out, "  %s\n", strings.ReplaceAll(change, "\n", " "))
 	}

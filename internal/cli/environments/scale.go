@@ -111,7 +111,7 @@ func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, 
 		return err
 	}
 	for _, s := range did {
-		fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), scaledText(s))
+		fmt.Fprintf(o.Out, "%s %s\n", environmentKind.Name(env.Name), scaledText(s))
 	}
 	return f.awaitEnvironment(ctx, o, c, after)
 }
