@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 )
 
 // planTimeout bounds a plan.
@@ -37,7 +37,7 @@ var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of
 
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
-	name, found := strings.CutPrefix(w.Source, policy.SourceCapacityMix)
+	name, found := strings.CutPrefix(w.Source, governing.SourceCapacityMix)
 	if !found {
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
@@ -124,7 +124,7 @@ func decode(judged *unstructured.Unstructured, m *overview.MixChange) error {
 	} else if m.Then.CreationTimestamp.IsZero() {
 		m.Then.CreationTimestamp = metav1.Now() // the youngest: older ones win
 	}
-	_, _, err := policy.FromCapacityMix(m.Then)
+	_, _, err := governing.FromCapacityMix(m.Then)
 	return err
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/test/clitest"
 )
 
 // explained returns the explanation of every pod, as text, with capacity for all.

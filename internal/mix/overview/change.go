@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // shift is another mix for pods of a workload. From and To are sources of a mix, "" for none.
@@ -51,17 +51,17 @@ func outcomes(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, sh
 	namespaces, concerned := map[string]bool{}, map[string]bool{}
 	for _, m := range mixes {
 		namespaces[m.Namespace] = true
-		concerned[m.Namespace+"/"+policy.SourceCapacityMix+m.Name] = true
+		concerned[m.Namespace+"/"+governing.SourceCapacityMix+m.Name] = true
 	}
 	for _, s := range shifted {
 		concerned[s.Of.Namespace+"/"+s.Of.Workload] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		for _, g := range c.State.Groups(namespace) {
-			if !concerned[namespace+"/"+g.Policy.Source] && !concerned[namespace+"/"+workloadName(g.Workload)] {
+			if !concerned[namespace+"/"+g.Governing.Source] && !concerned[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
-			settings, err := RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
+			settings, err := RebalanceSettings(g.Governing, c.MixOf(namespace, g.Governing))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
@@ -113,7 +113,7 @@ func shifts(c *Cluster, before map[types.UID]string) []counted[shift] {
 func overrulings(c *Cluster, mixes []*v1alpha1.CapacityMix) []counted[overruled] {
 	counts := map[overruled]int{}
 	for _, m := range mixes {
-		_, selector, err := policy.FromCapacityMix(m)
+		_, selector, err := governing.FromCapacityMix(m)
 		if err != nil {
 			continue
 		}
@@ -122,7 +122,7 @@ func overrulings(c *Cluster, mixes []*v1alpha1.CapacityMix) []counted[overruled]
 				continue
 			}
 			found, _ := c.State.Resolve(p)
-			if found != nil && found.Source != policy.SourceCapacityMix+m.Name {
+			if found != nil && found.Source != governing.SourceCapacityMix+m.Name {
 				counts[overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -142,7 +142,7 @@ func (p *Plan) addOutcome(before map[string]Split, o *Outcome) {
 	g := &o.Before
 	w := PlannedWorkload{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source:   g.Policy.Source,
+		Source:   g.Governing.Source,
 		Replicas: g.Replicas, Actual: Actual(g), Desired: Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
 		Blocked: len(o.Blocked), After: Actual(&o.After), Bare: g.Workload.UID == "",
 	}
@@ -188,7 +188,7 @@ func podsOf(n int, workload string) string {
 func overruledNote(c *Cluster, of counted[overruled]) string {
 	o := of.Of
 	why := "annotations have precedence over every CapacityMix"
-	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
+	if other, ok := strings.CutPrefix(o.By, governing.SourceCapacityMix); ok {
 		why = "the oldest CapacityMix has precedence"
 		if m := c.Mix(o.Namespace, other); m != nil {
 			why += ", " + other + " is from " + m.CreationTimestamp.UTC().Format("2006-01-02")
@@ -204,7 +204,7 @@ func outcomeNotes(c *Cluster, o *Outcome) []string {
 	for _, v := range o.Waits {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
-	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
+	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Governing)
 	if settings, err := RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}
@@ -267,7 +267,7 @@ func (p *Plan) summary() string {
 
 // ruleOf is the rule of a mix as people write it.
 func ruleOf(m *v1alpha1.CapacityMix) string {
-	p, _, err := policy.FromCapacityMix(m)
+	p, _, err := governing.FromCapacityMix(m)
 	if err != nil {
 		return "invalid (" + err.Error() + ")"
 	}

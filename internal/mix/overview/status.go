@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -89,10 +89,10 @@ func StatusOf(c *Cluster, only string) *Status {
 	workloads := map[string][]*Standing{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
-			if only != "" && g.Policy.Source != policy.SourceCapacityMix+only {
+			if only != "" && g.Governing.Source != governing.SourceCapacityMix+only {
 				continue
 			}
-			key := namespace + "/" + g.Policy.Source
+			key := namespace + "/" + g.Governing.Source
 			w := workloadStatus(c, &g)
 			workloads[key] = append(workloads[key], &w.Standing)
 			s.Workloads = append(s.Workloads, w)
@@ -102,7 +102,7 @@ func StatusOf(c *Cluster, only string) *Status {
 		if only != "" && m.Name != only {
 			continue
 		}
-		s.Mixes = append(s.Mixes, mixStatus(c, m, workloads[m.Namespace+"/"+policy.SourceCapacityMix+m.Name]))
+		s.Mixes = append(s.Mixes, mixStatus(c, m, workloads[m.Namespace+"/"+governing.SourceCapacityMix+m.Name]))
 	}
 	s.Notes = append(conflictNotes(c, only), notes(s)...)
 	return s
@@ -160,9 +160,9 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 func workloadStatus(c *Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, Bare: g.Workload.UID == "",
+		Source: g.Governing.Source, Rule: g.Governing.Mix.String(), Replicas: g.Replicas, Bare: g.Workload.UID == "",
 	}
-	m := c.MixOf(w.Namespace, g.Policy)
+	m := c.MixOf(w.Namespace, g.Governing)
 	w.Standing = StandingOf(g, m, c.Unread())
 	w.State, w.Message = stateOf(g, &w.Standing, c.Missing("nodes"))
 	if !w.Satisfied.Is(false) {
@@ -227,7 +227,7 @@ func notes(s *Status) []string {
 func conflictNotes(c *Cluster, only string) []string {
 	var out []string
 	for _, o := range overrulings(c, c.Mixes) {
-		if strings.HasPrefix(o.Of.By, policy.SourceCapacityMix) && (only == "" || only == o.Of.Mix) {
+		if strings.HasPrefix(o.Of.By, governing.SourceCapacityMix) && (only == "" || only == o.Of.Mix) {
 			out = append(out, overruledNote(c, o))
 		}
 	}
