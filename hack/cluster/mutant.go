@@ -63,7 +63,7 @@ func withMutant(
 		return fmt.Errorf("build a mutant of %s: %w", name, err)
 	}
 	return goCommand(ctx, out, "mutant of "+name, root, []string{"CGO_ENABLED=0"},
-		append([]string{"build", "-tags=" + BuildTags, "-overlay=" + overlay}, args(dir)...)...)
+		slices.Concat(buildArgs, []string{"-overlay=" + overlay}, args(dir))...)
 }
 
 // writeOverlay writes the changed files into a directory, and returns the file for go build -overlay.

@@ -10,8 +10,9 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "$root"
 
-# A workspace or flags of the caller must not change what is built.
-export GOWORK=off GOFLAGS=-mod=readonly
+# A workspace or flags of the caller must not change what is built. With the flags of the Makefile, packages that others
+# compiled before are not compiled again.
+export GOWORK=off CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath -tags=grpcnotrace'
 
 header="hack/codegen/header.go.txt"
 tmp="$(mktemp -d)"
