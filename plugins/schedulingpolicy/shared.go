@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/handler"
-	"berth.dev/berth/internal/kube/standin"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
@@ -211,7 +211,7 @@ func (sh *shared) setDefaults(profile string, g *governor) {
 
 // governing returns what governs a pod of any profile, nil if nothing does.
 func (sh *shared) governing(pod *corev1.Pod) *governor {
-	if standin.Holds(pod) {
+	if pods.IsPlaceholder(pod) {
 		return nil // it belongs to no group, and no decision is its user's
 	}
 	if g := sh.byPolicy(pod); g != nil {
@@ -224,7 +224,7 @@ func (sh *shared) governing(pod *corev1.Pod) *governor {
 
 // governorOf returns what governs a pod of this profile, nil if nothing does.
 func (pl *SchedulingPolicy) governorOf(pod *corev1.Pod) *governor {
-	if standin.Holds(pod) {
+	if pods.IsPlaceholder(pod) {
 		return nil
 	}
 	if g := pl.byPolicy(pod); g != nil {

@@ -23,8 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
-	"berth.dev/berth/internal/kube/disruption"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
@@ -185,7 +184,7 @@ func (p *Pod) Into(o *corev1.Pod) {
 // keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
 func keepAnnotation(key string) bool {
 	switch key {
-	case disruption.DoNotDisrupt, disruption.SafeToEvict, disruption.SafeToEvictVolumes, disruption.PreferNoEviction,
+	case pods.DoNotDisrupt, pods.SafeToEvict, pods.SafeToEvictVolumes, pods.PreferNoEviction,
 		v1alpha1.PodDeletionCostAnnotation, corev1.MirrorPodAnnotationKey, batchv1.JobCompletionIndexAnnotation:
 		return true
 	}
@@ -236,7 +235,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Labels:        f.sets.same(old.Labels, o.Labels),
 		SchedulerName: f.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
-		Finished:      podphase.Finished(o),
+		Finished:      pods.Finished(o),
 		Gated:         gate.Has(o),
 		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
@@ -304,10 +303,10 @@ func spreadByType(s *corev1.PodSpec) bool {
 // a directory of the node, or an emptyDir that is not in memory. Generic and
 // CSI ephemeral volumes are recreated with the pod by design.
 func localData(o *corev1.Pod) string {
-	if o.Annotations[disruption.SafeToEvict] == "true" {
+	if o.Annotations[pods.SafeToEvict] == "true" {
 		return ""
 	}
-	safe := strings.Split(o.Annotations[disruption.SafeToEvictVolumes], ",")
+	safe := strings.Split(o.Annotations[pods.SafeToEvictVolumes], ",")
 	for i := range o.Spec.Volumes {
 		v := &o.Spec.Volumes[i]
 		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
@@ -346,18 +345,18 @@ func requests(o *corev1.Pod) (cpu, memory int64) {
 // long as it is there. A duration of Karpenter's annotation counts from the creation of the pod. What time does not end comes
 // first.
 func (p *Pod) Keeps(now time.Time) (annotation string, until time.Time) {
-	v := p.Annotations[disruption.DoNotDisrupt]
+	v := p.Annotations[pods.DoNotDisrupt]
 	if v == "true" {
-		return disruption.DoNotDisrupt, time.Time{}
+		return pods.DoNotDisrupt, time.Time{}
 	}
-	if p.Annotations[disruption.SafeToEvict] == "false" {
-		return disruption.SafeToEvict, time.Time{}
+	if p.Annotations[pods.SafeToEvict] == "false" {
+		return pods.SafeToEvict, time.Time{}
 	}
-	if _, set := p.Annotations[disruption.PreferNoEviction]; set {
-		return disruption.PreferNoEviction, time.Time{}
+	if _, set := p.Annotations[pods.PreferNoEviction]; set {
+		return pods.PreferNoEviction, time.Time{}
 	}
 	if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
-		return disruption.DoNotDisrupt, time.Unix(0, p.Created).Add(d)
+		return pods.DoNotDisrupt, time.Unix(0, p.Created).Add(d)
 	}
 	return "", time.Time{}
 }

@@ -22,7 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
@@ -107,10 +107,10 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		{v1alpha1.PodDeletionCostAnnotation, "-0", "-1", "7"},
 		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
 		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
-		{disruption.SafeToEvict, "true", "false"},
-		{disruption.SafeToEvictVolumes, "tmp", "tmp, host"},
-		{disruption.DoNotDisrupt, "true", "1h"},
-		{disruption.PreferNoEviction, ""},
+		{pods.SafeToEvict, "true", "false"},
+		{pods.SafeToEvictVolumes, "tmp", "tmp, host"},
+		{pods.DoNotDisrupt, "true", "1h"},
+		{pods.PreferNoEviction, ""},
 		{corev1.MirrorPodAnnotationKey, "x"},
 		{"example.com/other", "1", "2"},
 	} {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 )
@@ -55,7 +55,7 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 		"another pod of the same name takes its place":     func(p *corev1.Pod) { p.UID = "another" },
 		"another pod takes its place and is younger":       func(p *corev1.Pod) { p.UID = "another"; made(5)(p) },
 		"the pod is adopted by a controller":               ownedBy("apps/v1", "ReplicaSet", "rs", "uid-rs"),
-		"its data is declared to be of no value":           annotated(disruption.SafeToEvict, "true"),
+		"its data is declared to be of no value":           annotated(pods.SafeToEvict, "true"),
 		"it becomes a mirror pod, which nothing may move":  annotated(corev1.MirrorPodAnnotationKey, "x"),
 		"an ephemeral change of readiness moves its clock": func(p *corev1.Pod) { ready(p); p.Status.Conditions[0].LastTransitionTime.Time = epoch.Add(9e9) },
 	}

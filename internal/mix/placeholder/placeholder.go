@@ -16,8 +16,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/kube/nodeselector"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
@@ -101,8 +101,8 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 			Annotations: map[string]string{
 				v1alpha1.CapacityTypeAnnotation: assignment.Type.String(),
 				"linkerd.io/inject":             "disabled",
-				disruption.DoNotDisrupt:         "true",
-				disruption.SafeToEvict:          "false",
+				pods.DoNotDisrupt:               "true",
+				pods.SafeToEvict:                "false",
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: replica.Name, UID: replica.UID}},
 		},

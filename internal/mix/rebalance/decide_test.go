@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -159,7 +159,7 @@ var causes = []cause{
 		name: "the pods are members of a PodGroup", spoil: ofPods(func(p *clusterstate.Pod) { p.Grouped = true }),
 		want: rebalance.ReasonPodGroupMember, message: "pod web-4 is a member of a PodGroup, which may need all of its members",
 	}, {
-		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { annotate(p, disruption.DoNotDisrupt, "true") }),
+		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { annotate(p, pods.DoNotDisrupt, "true") }),
 		want: rebalance.ReasonDoNotDisrupt, message: "pod web-4 has the annotation karpenter.sh/do-not-disrupt",
 	}, {
 		name: "the pods have data on their nodes", spoil: ofPods(func(p *clusterstate.Pod) { p.LocalData = "scratch" }),

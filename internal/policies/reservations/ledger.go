@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // Ledger keeps what Reservations hold, and which pods use it. Safe for concurrent use.
@@ -265,7 +265,7 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	if name == "" || pod.Spec.NodeName == "" {
 		return
 	}
-	if podphase.Finished(pod) {
+	if pods.Finished(pod) {
 		l.DeletePod(pod.UID)
 		return
 	}

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 )
 
 // Active reports whether a pod holds its slot: terminating and finished pods do not.
 func Active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && !podphase.Finished(pod)
+	return pod.DeletionTimestamp == nil && !pods.Finished(pod)
 }
 
 // Unschedulable returns the condition of a pod for which a scheduler found no node, nil for others.

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/mix"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -278,7 +278,7 @@ func TestThePlanPredictsTheController(t *testing.T) {
 	w.WaitReady("web", 20)
 	slots := w.Slots(w.Live("web"))
 	kept := slots[18]
-	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[disruption.SafeToEvict] = "false" })
+	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[pods.SafeToEvict] = "false" })
 
 	me := user(w, "applier", editor)
 	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podphase has what follows from the phase of a pod.
-package podphase
+// Package pods has what every part reads from a pod in the same way: its phase, whether it is a placeholder, and the annotations of other
+// tools.
+package pods
 
 import corev1 "k8s.io/api/core/v1"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package standin identifies placeholder pods: they hold capacity, and no rule of a tenant is meant for them.
-package standin
+package pods
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -9,12 +8,12 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Holds reports whether a pod only holds capacity: for a replica that is moved, or for a Reservation.
-func Holds(pod *corev1.Pod) bool {
+// IsPlaceholder reports whether a pod only holds capacity: for a replica that is moved, or for a Reservation.
+func IsPlaceholder(pod *corev1.Pod) bool {
 	_, holds := pod.Labels[v1alpha1.PlaceholderLabel]
 	return holds
 }
 
 // Created reports whether an API server has a pod. A pod that the scheduler finds a node for a Reservation by is never created,
 // and no user can make one that looks like it.
-func Created(pod *corev1.Pod) bool { return pod.ResourceVersion != "" || !Holds(pod) }
+func Created(pod *corev1.Pod) bool { return pod.ResourceVersion != "" || !IsPlaceholder(pod) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package standin_test
+package pods_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/standin"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 func TestAStandInHasNoResourceVersion(t *testing.T) {
@@ -25,8 +25,8 @@ func TestAStandInHasNoResourceVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: tc.meta}
-			assert.Equal(t, tc.holds, standin.Holds(pod))
-			assert.Equal(t, tc.created, standin.Created(pod))
+			assert.Equal(t, tc.holds, pods.IsPlaceholder(pod))
+			assert.Equal(t, tc.created, pods.Created(pod))
 		})
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package disruption has the annotations of other tools by which users keep a pod where it is.
-package disruption
+package pods
 
+// Annotations of other tools by which users keep a pod where it is.
 const (
 	// DoNotDisrupt is Karpenter's: "true", or a duration from the pod's start.
 	DoNotDisrupt = "karpenter.sh/do-not-disrupt"
