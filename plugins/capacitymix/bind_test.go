@@ -28,7 +28,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
-	"berth.dev/berth/plugins/internal/mixstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // maxBindings may be in progress in these tests.
@@ -215,7 +215,7 @@ func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
 			f.filter(t, first) // takes slot 0
 			cycle, _ := f.filter(t, pod)
 			require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
-			require.NoError(t, mixstate.Confirm(cycle, pod))
+			require.NoError(t, cyclestate.Confirm(cycle, pod))
 			test.change(f, pod)
 			status := f.plugin.Bind(f.ctx, cycle, pod, "s")
 			if test.want == "" {
@@ -224,7 +224,7 @@ func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
 			}
 			assert.Equal(t, fwk.Unschedulable, status.Code())
 			assert.Equal(t, test.want, status.Message())
-			require.EqualError(t, mixstate.Confirm(cycle, pod), test.want)
+			require.EqualError(t, cyclestate.Confirm(cycle, pod), test.want)
 		})
 	}
 }
@@ -242,14 +242,14 @@ func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
 		return state
 	}
 	states := map[*corev1.Pod]fwk.CycleState{pod: place(pod), pinned: place(pinned), other: place(other)}
-	require.NoError(t, mixstate.Confirm(states[pod], pod))
+	require.NoError(t, cyclestate.Confirm(states[pod], pod))
 	f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
-	require.EqualError(t, mixstate.Confirm(states[pod], pod), ErrReasonMixChanged, "its group is not committed")
+	require.EqualError(t, cyclestate.Confirm(states[pod], pod), ErrReasonMixChanged, "its group is not committed")
 	status := f.plugin.Bind(f.ctx, states[pod], pod, "s")
 	assert.Equal(t, fwk.Unschedulable, status.Code())
 	assert.Equal(t, ErrReasonMixChanged, status.Message())
 	for _, p := range []*corev1.Pod{pinned, other} {
-		require.NoError(t, mixstate.Confirm(states[p], p), p.Name)
+		require.NoError(t, cyclestate.Confirm(states[p], p), p.Name)
 		assert.True(t, f.plugin.Bind(f.ctx, states[p], p, "s").IsSkip(), p.Name)
 	}
 	f.plugin.Unreserve(f.ctx, states[pod], pod, "s")
@@ -265,7 +265,7 @@ func TestACommittedGroupIsBoundWhateverItsMixBecomes(t *testing.T) {
 		f := webFixture(t, 100, pod)
 		cycle, _ := f.filter(t, pod)
 		require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
-		mixstate.Commit(cycle)
+		cyclestate.Commit(cycle)
 		f.changeMix(mixtest.CapacityMix("web", 0, 0))
 		require.True(t, f.plugin.Bind(f.ctx, cycle, pod, "s").IsSuccess())
 	})
@@ -276,7 +276,7 @@ func TestACommittedGroupIsBoundWhateverItsMixBecomes(t *testing.T) {
 		_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 		require.True(t, status.IsSkip(), status)
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
-		mixstate.Commit(state)
+		cyclestate.Commit(state)
 		f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
 		assert.True(t, f.plugin.Bind(f.ctx, state, pod, "s").IsSkip())
 	})

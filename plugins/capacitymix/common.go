@@ -12,11 +12,11 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
-	"berth.dev/berth/plugins/internal/mixstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // preFilterStateKey finds the preFilterState in CycleState.
-const preFilterStateKey = mixstate.Key
+const preFilterStateKey = cyclestate.MixKey
 
 // preFilterState is what PreFilter decided for a pod, for the rest of its
 // scheduling cycle. Filter and Score only read it.

@@ -15,9 +15,8 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/plugins/internal/perscheduler"
-	"berth.dev/berth/plugins/internal/policystate"
-	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
@@ -124,11 +123,11 @@ func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *pre
 	if s.attempt.Stage != ledger.StageSample {
 		return nil
 	}
-	if r := reservationstate.Read(cycleState); r != nil && r.Restricts() {
+	if r := cyclestate.ReadReserved(cycleState); r != nil && r.Restricts() {
 		return nil
 	}
 	s.sampler = pl.sampler
-	if p := policystate.Read(cycleState); p != nil && p.Packs() {
+	if p := cyclestate.ReadPolicy(cycleState); p != nil && p.Packs() {
 		s.sampler = pl.packing
 	}
 	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)

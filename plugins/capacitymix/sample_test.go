@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
-	"berth.dev/berth/plugins/internal/policystate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // sampled returns the nodes that a pod is tried on first, of so many spot nodes in two zones.
@@ -217,7 +217,7 @@ func TestAPolicyThatPacksGetsTheNodesThatAreUsedMost(t *testing.T) {
 	require.True(t, names.Has(best))
 	for range 6 {
 		state := framework.NewCycleState()
-		state.Write(policystate.Key, packing{})
+		state.Write(cyclestate.PolicyKey, packing{})
 		result, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 		require.True(t, status.IsSuccess(), status.Message())
 		assert.NotEmpty(t, result.NodeNames)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // bindings has the API receive the Bindings, with a response.
@@ -41,15 +41,15 @@ func TestReserveUsesWhatIsHeldOnTheNode(t *testing.T) {
 		states[p], _ = f.try(p)
 	}
 	assert.Nil(t, f.plugin.Reserve(f.Ctx, states[a], a, "n2"))
-	assert.Nil(t, reservationstate.Read(states[a]).Annotations(), "nothing is held there")
+	assert.Nil(t, cyclestate.ReadReserved(states[a]).Annotations(), "nothing is held there")
 	assert.Equal(t, []string{"n1"}, f.owned(b))
 
 	assert.Nil(t, f.plugin.Reserve(f.Ctx, states[a], a, "n1"))
-	assert.Equal(t, map[string]string{v1alpha1.ReservationAnnotation: "later"}, reservationstate.Read(states[a]).Annotations())
+	assert.Equal(t, map[string]string{v1alpha1.ReservationAnnotation: "later"}, cyclestate.ReadReserved(states[a]).Annotations())
 	assert.Empty(t, f.owned(b))
 	status := f.plugin.Reserve(f.Ctx, states[b], b, "n1")
 	assert.Equal(t, []any{fwk.Unschedulable, ErrReasonLost}, []any{status.Code(), status.Message()}, "another pod uses it")
-	assert.Nil(t, reservationstate.Read(states[b]).Annotations())
+	assert.Nil(t, cyclestate.ReadReserved(states[b]).Annotations())
 	assert.Equal(t, map[string]int{"shop/b": 1}, f.Activated.Take(), "it is tried again at once")
 }
 
@@ -76,7 +76,7 @@ func TestUnreserveCanBeCalledTwiceAndWithoutReserve(t *testing.T) {
 	before := f.plugin.ledger.Freed(began)
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
 	assert.Equal(t, []string{"n1"}, f.owned(other))
-	assert.Nil(t, reservationstate.Read(state).Annotations())
+	assert.Nil(t, cyclestate.ReadReserved(state).Annotations())
 	assert.Equal(t, before+1, f.plugin.ledger.Freed(began))
 
 	f.reserve(t, other, "n1")

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixstate has what other plugins use of the slot that a pod is placed for in its scheduling cycle. The plugin
-// CapacityMix writes it in PreFilter or, for a pod without a slot, in Reserve.
-package mixstate
+package cyclestate
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Key finds the slot in CycleState. An interface constant would be boxed on every read.
-const Key fwk.StateKey = "PreFilterCapacityMix"
+// MixKey finds the slot of a pod in CycleState. The plugin CapacityMix writes it in PreFilter or, for a pod without a slot, in Reserve.
+const MixKey fwk.StateKey = "PreFilterCapacityMix"
 
 // Slot is the slot of a pod that is being placed, or that it has none.
 type Slot interface {
@@ -40,7 +38,7 @@ func Committed(state fwk.CycleState) bool {
 
 // Confirm confirms the slot of a pod, or that it has none.
 func Confirm(state fwk.CycleState, pod *corev1.Pod) error {
-	if data, err := state.Read(Key); err == nil {
+	if data, err := state.Read(MixKey); err == nil {
 		if s, ok := data.(Slot); ok {
 			return s.Confirm(pod)
 		}
