@@ -18,9 +18,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/internal/perscheduler"
+	"berth.dev/berth/test/plugintest"
 )
 
 // gangCycle is a scheduling cycle of a pod group.
@@ -76,7 +76,7 @@ func (c *gangCycle) fail(condition string) *fwk.Status {
 	if condition != "" {
 		group.Status.Conditions = []metav1.Condition{{
 			Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse, Message: condition,
-			LastTransitionTime: metav1.NewTime(mixtest.Noon.Add(-time.Hour)),
+			LastTransitionTime: metav1.NewTime(plugintest.Noon.Add(-time.Hour)),
 		}}
 	}
 	c.end()
@@ -89,7 +89,7 @@ func (c *gangCycle) fail(condition string) *fwk.Status {
 // gang are pods of a PodGroup.
 func gang(n int) (pods []*corev1.Pod) {
 	for i := range n {
-		p := mixtest.Pod("web", i)
+		p := plugintest.Pod("web", i)
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("gang")}
 		pods = append(pods, p)
 	}
@@ -135,13 +135,13 @@ func TestMembersOfAGroupGetASlotEachInOneCycle(t *testing.T) {
 func TestAMemberIsTriedOnAllNodesOfItsType(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range 40 {
-		nodes = append(nodes, mixtest.Node(mixtest.NodeName("s", i), "spot"))
+		nodes = append(nodes, plugintest.Node(plugintest.NodeName("s", i), "spot"))
 	}
-	pods, single := gang(2), mixtest.Pod("web", 7)
-	args := mixtest.Args()
+	pods, single := gang(2), plugintest.Pod("web", 7)
+	args := plugintest.Args()
 	args.NodeSampleSize = 16
-	f := newFixture(t, args, nodes, mixtest.Objects(append(pods, single)...)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := newFixture(t, args, nodes, plugintest.Objects(append(pods, single)...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	sample, _ := f.plugin.PreFilter(f.ctx, framework.NewCycleState(), single, f.infos)
 	require.NotNil(t, sample, "a single pod is tried on a sample first")
 	ungated := f.ungate(t, withGate(pods[1]))
@@ -162,7 +162,7 @@ func withGate(pod *corev1.Pod) *corev1.Pod {
 
 func TestAMemberWhoseSlotWasTakenMeanwhileIsTriedAgain(t *testing.T) {
 	pods := gang(1)
-	other := mixtest.Pod("web", 7)
+	other := plugintest.Pod("web", 7)
 	f := webFixture(t, 50, append(pods, other)...)
 	c := f.gangCycle(t)
 	_, fits := c.try(pods[0], "o")
@@ -185,9 +185,9 @@ func TestAMemberOfAGroupIsNotPlacedAlone(t *testing.T) {
 
 func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 	pods := gang(4)
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
-	clock := testingclock.NewFakePassiveClock(mixtest.Noon)
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
+	clock := testingclock.NewFakePassiveClock(plugintest.Noon)
 	f.plugin.clock = clock
 	// A cycle in which spot has capacity for two, and on-demand for all. The first that does not fit ends it.
 	cycle := func() (placed int, c *gangCycle) {
@@ -211,11 +211,11 @@ func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 
 	assert.Equal(t, 1, f.plugin.Timers.Len(), "it is tried when the wait ends")
 
-	clock.SetTime(mixtest.Noon.Add(59 * time.Second))
+	clock.SetTime(plugintest.Noon.Add(59 * time.Second))
 	placed, c = cycle()
 	assert.Equal(t, 2, placed)
 	c.fail("")
-	clock.SetTime(mixtest.Noon.Add(time.Minute))
+	clock.SetTime(plugintest.Noon.Add(time.Minute))
 	placed, c = cycle()
 	assert.Equal(t, 2, placed, "the wait is over when a cycle has failed after it")
 	status = c.fail("")
@@ -242,8 +242,8 @@ func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 
 func TestAGroupThatMayNotBorrowLeavesTheTurnToPreemption(t *testing.T) {
 	pods := gang(1)
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 0, 0)) // on-demand, which waits
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 0, 0)) // on-demand, which waits
 	c := f.gangCycle(t)
 	_, fits := c.try(pods[0], "s")
 	assert.False(t, fits)
@@ -255,12 +255,12 @@ func TestAGroupThatMayNotBorrowLeavesTheTurnToPreemption(t *testing.T) {
 
 func TestTheWaitOfAGroupGoesOnAfterARestart(t *testing.T) {
 	pods := gang(1)
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
-	f.plugin.clock = testingclock.NewFakePassiveClock(mixtest.Noon)
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
+	f.plugin.clock = testingclock.NewFakePassiveClock(plugintest.Noon)
 	c := f.gangCycle(t)
 	c.try(pods[0], "o")
-	status := c.fail("minCount (1) cannot be satisfied, " + stages.NoCapacity(capacity.Spot, mixtest.Noon.Add(-time.Minute)))
+	status := c.fail("minCount (1) cannot be satisfied, " + stages.NoCapacity(capacity.Spot, plugintest.Noon.Add(-time.Minute)))
 	assert.Equal(t, "trying on-demand nodes next", status.Message())
 	f.deletePod(pods[0])
 	assert.Zero(t, f.plugin.Gangs.Of(types.NamespacedName{Namespace: "shop", Name: "gang"}, capacity.Spot), "the search ends with a member")

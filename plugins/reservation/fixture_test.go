@@ -18,8 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 var began = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 // wake does what the Holder does after each round.

@@ -16,7 +16,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 var testKey = tokens("a key of tests")

@@ -19,7 +19,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 // What is written into an Environment is read back, but for what must not be.

@@ -97,11 +97,6 @@ var rules = map[string]rule{
 		why:     "a server runs no command: it calls functions, which its main provides",
 		refuses: []edge{{module + "services/console", module + "internal/cli"}, {module + "internal/live", module + "internal/cli/printers"}},
 	},
-	"clitest is imported by tests only": {
-		from: ours(""), to: ours("internal/cli/clitest"),
-		why:     "it is for tests",
-		refuses: []edge{{module + "internal/cli/mix", module + "internal/cli/clitest"}},
-	},
 	"products do not import tools or tests": {
 		from: ours("apis", "internal", "plugins", "scheduler", "controllers", "services", "cmd"), to: ours("hack", "test"),
 		why:     "hack and test are not shipped",
@@ -140,7 +135,7 @@ var rules = map[string]rule{
 	"scheduler alone uses kube-scheduler beyond its plugins": {
 		from: ours(""), to: []string{"k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/pkg/scheduler"},
 		except: func(from, to string) bool {
-			return in(from, ours("scheduler", "test", "plugins/internal/plugintest")...) ||
+			return in(from, ours("scheduler", "test")...) ||
 				in(to, "k8s.io/kubernetes/pkg/scheduler") && to != "k8s.io/kubernetes/pkg/scheduler" && !in(to, "k8s.io/kubernetes/pkg/scheduler/backend")
 		},
 		why: "what is missing upstream is in one place (docs/extension-points.md)",
@@ -171,9 +166,8 @@ var rules = map[string]rule{
 
 // kubernetesInPlugins are the packages of plugins that import k8s.io/kubernetes, and why each has to.
 var kubernetesInPlugins = map[string]string{
-	"plugins/topologyspread":      "it wraps the in-tree plugin PodTopologySpread",
-	"plugins/internal/taints":     "the names of feature gates are in no staging module",
-	"plugins/internal/plugintest": "it has the scheduler's framework for unit tests",
+	"plugins/topologyspread":  "it wraps the in-tree plugin PodTopologySpread",
+	"plugins/internal/taints": "the names of feature gates are in no staging module",
 }
 
 // workloads are the folders of what creates workloads, without the console, which shows both halves.

@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/fakes"
 )
 
 // testController has a cluster state with a spot and an on-demand node. It cannot prove that there is capacity, so it evicts
@@ -69,11 +69,11 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 // fixture is a controller with a queue that the test drains.
 type fixture struct {
 	*Controller
-	queue *mixtest.Queue
+	queue *fakes.Queue
 }
 
 func fixtureOf(c *Controller) *fixture {
-	f := &fixture{Controller: c, queue: mixtest.NewQueue(c.Order(), c.Clock)}
+	f := &fixture{Controller: c, queue: fakes.NewQueue(c.Order(), c.Clock)}
 	c.Use(f.queue)
 	return f
 }

@@ -29,7 +29,6 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/status"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -38,6 +37,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/fakes"
 )
 
 // scene is a cluster with two controllers: some reconciles what changed, all everything.
@@ -61,10 +61,10 @@ type scene struct {
 type side struct {
 	scene      *scene
 	controller *Controller
-	cache      *mixtest.Cache
+	cache      *fakes.Cache
 	status     *status.Controller
 	recorder   *record.FakeRecorder
-	queue      *mixtest.Queue
+	queue      *fakes.Queue
 	// statuses are those to be written.
 	statuses map[reconcile.Request]bool
 	// asked are the requests to the API server that change something, evicted and created those pods that no event has shown.
@@ -144,7 +144,7 @@ func (w *scene) newState() *clusterstate.State {
 }
 
 func (w *scene) newSide(limit int) *side {
-	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}, statuses: map[reconcile.Request]bool{}}
+	s := &side{scene: w, cache: fakes.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}, statuses: map[reconcile.Request]bool{}}
 	c, err := New(Options{
 		Workloads: workloads.NewStore(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
 		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
@@ -160,7 +160,7 @@ func (w *scene) newSide(limit int) *side {
 	if err != nil {
 		panic(err)
 	}
-	s.controller, s.queue = c, mixtest.NewQueue(c.Order(), w.clock)
+	s.controller, s.queue = c, fakes.NewQueue(c.Order(), w.clock)
 	c.Use(s.queue)
 	s.controller.proof.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Mixes: w.mixes, Clock: w.clock})

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
@@ -20,6 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/test/clitest"
 )
 
 // explained returns the explanation of every pod, as text, with capacity for all.

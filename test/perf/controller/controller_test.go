@@ -24,7 +24,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -32,6 +31,7 @@ import (
 	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/fakes"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -41,11 +41,11 @@ type cluster struct {
 	clock        *clocktesting.FakeClock
 	clusterState *clusterstate.State
 	entries      *workloads.Store
-	cache        *mixtest.Cache
+	cache        *fakes.Cache
 	store        *policy.Store
 	status       *status.Controller
 	rebalancer   *rebalance.Controller
-	queue        *mixtest.Queue
+	queue        *fakes.Queue
 	requests     *fake.Clientset
 	// decisions counts the workloads that were decided, composed the statuses, which took composing.
 	decisions, composed int
@@ -60,7 +60,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(tb, err)
 	c := &cluster{
-		size: s, entries: workloads.NewStore(), cache: mixtest.NewCache(), store: policy.NewStore(),
+		size: s, entries: workloads.NewStore(), cache: fakes.NewCache(), store: policy.NewStore(),
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
 	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Mixes: c.store, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
@@ -79,7 +79,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		},
 	})
 	require.NoError(tb, err)
-	c.queue = mixtest.NewQueue(c.rebalancer.Order(), c.clock)
+	c.queue = fakes.NewQueue(c.rebalancer.Order(), c.clock)
 	for i := range s.nodes {
 		c.clusterState.SetNode(node(i))
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixtest has the objects for unit tests of plugin CapacityMix.
-package mixtest
+package plugintest
 
 import (
 	"encoding/json"

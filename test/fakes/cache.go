@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixtest is a fake of the cache that the companion controller reads
+// Package fakes is a fake of the cache that the companion controller reads
 // CapacityMixes and PodDisruptionBudgets from, and for the writes of statuses.
-package mixtest
+package fakes
 
 import (
 	"context"
