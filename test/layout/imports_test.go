@@ -185,7 +185,7 @@ var commandGroups = []string{
 // capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.
 var capacityMixImports = map[string][]string{
 	"ungate": {"events", "state"},
-	"state":  {"events", "gangs", "lookup", "wakeup"},
+	"state":  {"events", "lookup", "stages", "wakeup"},
 	"lookup": {"wakeup"},
 }
 

@@ -169,7 +169,7 @@ func (s *State) observe(pod *corev1.Pod) {
 
 func (s *State) forget(pod *corev1.Pod) {
 	s.Timers.Stop(pod.UID)
-	s.Gangs.Forget(pod)
+	s.Searches.Forget(pod)
 	if next := s.Ledger.Forget(pod.UID); next != nil {
 		s.Activate(s.logger, perscheduler.Pods(next))
 	}

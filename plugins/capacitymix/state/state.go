@@ -31,9 +31,9 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/events"
-	"berth.dev/berth/plugins/capacitymix/gangs"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/lookup"
+	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
 	"berth.dev/berth/plugins/internal/crdinformer"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -60,7 +60,7 @@ type State struct {
 	Nodes      corelisters.NodeLister
 	Events     *events.Recorder
 	Timers     *wakeup.Timers
-	Gangs      *gangs.Searches
+	Searches   *stages.Searches
 	Bindings   *Bindings
 	// Progress is that of the pods in the ledger.
 	Progress Progress
@@ -106,7 +106,7 @@ func New(
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Nodes:      factory.Core().V1().Nodes().Lister(),
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
-		Gangs:      gangs.New(),
+		Searches:   stages.NewSearches(),
 		Bindings:   NewBindings(firstBound, bindingTimeout),
 		Startup: perscheduler.Gate{
 			Reason: ErrReasonNotSynced,

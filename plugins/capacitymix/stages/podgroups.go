@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gangs keeps how far the search for nodes has come for pod groups that could not be placed.
-//
-// A single pod has an attempt of its own in the ledger. The members of a pod group hold no slot while the group waits, and the slot
-// that a member gets differs from cycle to cycle. So the search is that of the group, for each type of slots. It is lost when the
-// scheduler starts again.
-package gangs
+package stages
 
 import (
 	"sync"
@@ -18,7 +13,10 @@ import (
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
-// Search is how far the search for nodes has come for the members of a group with slots of one type.
+// Search is how far the search for nodes has come for the members of a pod group with slots of one type.
+//
+// A single pod has an attempt of its own in the ledger. The members of a pod group hold no slot while the group waits, and the slot
+// that a member gets differs from cycle to cycle. So the search is that of the group. It is lost when the scheduler starts again.
 type Search struct {
 	ledger.Attempt
 	// Found is how many members found a node of that type in the last cycle. In StageBorrow these are not tried on the other type.
@@ -31,8 +29,10 @@ type Searches struct {
 	byGroup map[types.NamespacedName]map[capacity.Type]Search
 }
 
-// New returns no searches.
-func New() *Searches { return &Searches{byGroup: map[types.NamespacedName]map[capacity.Type]Search{}} }
+// NewSearches returns no searches.
+func NewSearches() *Searches {
+	return &Searches{byGroup: map[types.NamespacedName]map[capacity.Type]Search{}}
+}
 
 // Of returns the search of a group for a type, the zero value if none has begun.
 func (s *Searches) Of(group types.NamespacedName, t capacity.Type) Search {

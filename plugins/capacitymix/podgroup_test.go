@@ -23,8 +23,8 @@ import (
 	"berth.dev/berth/test/plugintest"
 )
 
-// gangCycle is a scheduling cycle of a pod group.
-type gangCycle struct {
+// groupCycle is a scheduling cycle of a pod group.
+type groupCycle struct {
 	t                *testing.T
 	f                *fixture
 	group, placement *framework.CycleState
@@ -32,15 +32,15 @@ type gangCycle struct {
 	states           []*framework.CycleState
 }
 
-func (f *fixture) gangCycle(t *testing.T) *gangCycle {
-	c := &gangCycle{t: t, f: f, group: framework.NewCycleState(), placement: framework.NewCycleState()}
+func (f *fixture) groupCycle(t *testing.T) *groupCycle {
+	c := &groupCycle{t: t, f: f, group: framework.NewCycleState(), placement: framework.NewCycleState()}
 	c.placement.SetPodGroupSchedulingCycle(c.group)
 	return c
 }
 
 // try runs a member's part of the cycle, in which only a node may have free capacity. It returns whether Filter lets the pod run
 // there, and its slot.
-func (c *gangCycle) try(pod *corev1.Pod, node string) (slot int, fits bool) {
+func (c *groupCycle) try(pod *corev1.Pod, node string) (slot int, fits bool) {
 	c.t.Helper()
 	state := framework.NewCycleState()
 	state.SetPodGroupSchedulingCycle(c.group)
@@ -64,15 +64,15 @@ func (c *gangCycle) try(pod *corev1.Pod, node string) (slot int, fits bool) {
 }
 
 // end takes back what the cycle has reserved, as the scheduler does whether the group fits or not.
-func (c *gangCycle) end() {
+func (c *groupCycle) end() {
 	for i := range c.undo {
 		c.undo[len(c.undo)-1-i]()
 	}
 }
 
 // fail has the plugin decide what follows, for a group with a message in its condition.
-func (c *gangCycle) fail(condition string) *fwk.Status {
-	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "gang"}}
+func (c *groupCycle) fail(condition string) *fwk.Status {
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "group"}}
 	if condition != "" {
 		group.Status.Conditions = []metav1.Condition{{
 			Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse, Message: condition,
@@ -81,16 +81,16 @@ func (c *gangCycle) fail(condition string) *fwk.Status {
 	}
 	c.end()
 	_, status := c.f.plugin.PodGroupPostFilter(c.f.ctx, c.group, &framework.PodGroupInfo{
-		Namespace: "shop", Name: "gang", Type: fwk.PodGroupKeyType, PodGroup: group, UnscheduledPods: gang(1),
+		Namespace: "shop", Name: "group", Type: fwk.PodGroupKeyType, PodGroup: group, UnscheduledPods: podGroup(1),
 	}, nil)
 	return status
 }
 
-// gang are pods of a PodGroup.
-func gang(n int) (pods []*corev1.Pod) {
+// podGroup are pods of a PodGroup.
+func podGroup(n int) (pods []*corev1.Pod) {
 	for i := range n {
 		p := plugintest.Pod("web", i)
-		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("gang")}
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("group")}
 		pods = append(pods, p)
 	}
 	return pods
@@ -102,11 +102,11 @@ func (f *fixture) held() int {
 }
 
 func TestMembersOfAGroupGetASlotEachInOneCycle(t *testing.T) {
-	pods := gang(10)
+	pods := podGroup(10)
 	f := webFixture(t, 50, pods...)
 	nodeOf := func(slot int) string { return []string{"o", "s"}[slot%2] }
 	for range 2 { // the second cycle gives the same slots
-		c := f.gangCycle(t)
+		c := f.groupCycle(t)
 		for i, p := range pods {
 			slot, fits := c.try(p, nodeOf(i))
 			assert.True(t, fits)
@@ -137,7 +137,7 @@ func TestAMemberIsTriedOnAllNodesOfItsType(t *testing.T) {
 	for i := range 40 {
 		nodes = append(nodes, plugintest.Node(plugintest.NodeName("s", i), "spot"))
 	}
-	pods, single := gang(2), plugintest.Pod("web", 7)
+	pods, single := podGroup(2), plugintest.Pod("web", 7)
 	args := plugintest.Args()
 	args.NodeSampleSize = 16
 	f := newFixture(t, args, nodes, plugintest.Objects(append(pods, single)...)...)
@@ -145,7 +145,7 @@ func TestAMemberIsTriedOnAllNodesOfItsType(t *testing.T) {
 	sample, _ := f.plugin.PreFilter(f.ctx, framework.NewCycleState(), single, f.infos)
 	require.NotNil(t, sample, "a single pod is tried on a sample first")
 	ungated := f.ungate(t, withGate(pods[1]))
-	c := f.gangCycle(t)
+	c := f.groupCycle(t)
 	for _, p := range []*corev1.Pod{pods[0], ungated} {
 		_, fits := c.try(p, "s-39")
 		assert.True(t, fits)
@@ -161,10 +161,10 @@ func withGate(pod *corev1.Pod) *corev1.Pod {
 }
 
 func TestAMemberWhoseSlotWasTakenMeanwhileIsTriedAgain(t *testing.T) {
-	pods := gang(1)
+	pods := podGroup(1)
 	other := plugintest.Pod("web", 7)
 	f := webFixture(t, 50, append(pods, other)...)
-	c := f.gangCycle(t)
+	c := f.groupCycle(t)
 	_, fits := c.try(pods[0], "o")
 	require.True(t, fits)
 	c.end()
@@ -175,7 +175,7 @@ func TestAMemberWhoseSlotWasTakenMeanwhileIsTriedAgain(t *testing.T) {
 }
 
 func TestAMemberOfAGroupIsNotPlacedAlone(t *testing.T) {
-	pods := gang(1)
+	pods := podGroup(1)
 	f := webFixture(t, 50, pods...)
 	_, status := f.plugin.PreFilter(f.ctx, framework.NewCycleState(), pods[0], f.infos)
 	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
@@ -184,14 +184,14 @@ func TestAMemberOfAGroupIsNotPlacedAlone(t *testing.T) {
 }
 
 func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
-	pods := gang(4)
+	pods := podGroup(4)
 	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
 	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
 	clock := testingclock.NewFakePassiveClock(plugintest.Noon)
 	f.plugin.clock = clock
 	// A cycle in which spot has capacity for two, and on-demand for all. The first that does not fit ends it.
-	cycle := func() (placed int, c *gangCycle) {
-		c = f.gangCycle(t)
+	cycle := func() (placed int, c *groupCycle) {
+		c = f.groupCycle(t)
 		for i, p := range pods {
 			node := "s"
 			if i >= 2 {
@@ -223,7 +223,7 @@ func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 	require.Eventually(t, func() bool { return f.cluster.Activated.Pods()["shop/web-0"] == 1 }, 10*time.Second, 10*time.Millisecond,
 		"it is tried soon, whatever its back-off is")
 
-	c = f.gangCycle(t)
+	c = f.groupCycle(t)
 	_, fits := c.try(pods[0], "o")
 	assert.False(t, fits, "spot had capacity for the first two")
 	_, fits = c.try(pods[1], "s")
@@ -237,31 +237,31 @@ func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 	c.end()
 	c.states[0].SetPodGroupSchedulingCycle(nil)
 	require.Nil(t, f.plugin.Reserve(f.ctx, c.states[0], pods[0], "s"))
-	assert.Zero(t, f.plugin.Gangs.Of(types.NamespacedName{Namespace: "shop", Name: "gang"}, capacity.Spot), "the group is placed: the search is over")
+	assert.Zero(t, f.plugin.Searches.Of(types.NamespacedName{Namespace: "shop", Name: "group"}, capacity.Spot), "the group is placed: the search is over")
 }
 
 func TestAGroupThatMayNotBorrowLeavesTheTurnToPreemption(t *testing.T) {
-	pods := gang(1)
+	pods := podGroup(1)
 	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
 	f.mix(t, plugintest.CapacityMix("web", 0, 0)) // on-demand, which waits
-	c := f.gangCycle(t)
+	c := f.groupCycle(t)
 	_, fits := c.try(pods[0], "s")
 	assert.False(t, fits)
 	assert.Equal(t, fwk.Unschedulable, c.fail("").Code())
 
-	idle := f.gangCycle(t)
+	idle := f.groupCycle(t)
 	assert.Equal(t, fwk.Unschedulable, idle.fail("").Code(), "no member has a mix")
 }
 
 func TestTheWaitOfAGroupGoesOnAfterARestart(t *testing.T) {
-	pods := gang(1)
+	pods := podGroup(1)
 	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
 	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(60)) }))
 	f.plugin.clock = testingclock.NewFakePassiveClock(plugintest.Noon)
-	c := f.gangCycle(t)
+	c := f.groupCycle(t)
 	c.try(pods[0], "o")
 	status := c.fail("minCount (1) cannot be satisfied, " + stages.NoCapacity(capacity.Spot, plugintest.Noon.Add(-time.Minute)))
 	assert.Equal(t, "trying on-demand nodes next", status.Message())
 	f.deletePod(pods[0])
-	assert.Zero(t, f.plugin.Gangs.Of(types.NamespacedName{Namespace: "shop", Name: "gang"}, capacity.Spot), "the search ends with a member")
+	assert.Zero(t, f.plugin.Searches.Of(types.NamespacedName{Namespace: "shop", Name: "group"}, capacity.Spot), "the search ends with a member")
 }

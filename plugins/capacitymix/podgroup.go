@@ -15,7 +15,6 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/plugins/capacitymix/gangs"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -73,7 +72,7 @@ func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *polic
 		all[s.slotType] = &tried{without: map[types.UID]ledger.Stage{}}
 	}
 	s.tried = all[s.slotType]
-	s.attempt = pl.Gangs.Of(gangs.GroupOf(pod), s.slotType).Member(s.tried.count)
+	s.attempt = pl.Searches.Of(stages.GroupOf(pod), s.slotType).Member(s.tried.count)
 	s.tried.policy = p
 	s.tried.count++
 	s.tried.without[pod.UID] = s.attempt.Stage
@@ -86,7 +85,7 @@ func (pl *CapacityMix) take(cycleState fwk.CycleState, pod *corev1.Pod, s *preFi
 		return err
 	}
 	if !cycleState.IsPodGroupSchedulingCycle() {
-		pl.Gangs.Forget(pod)
+		pl.Searches.Forget(pod)
 		return nil
 	}
 	delete(s.tried.without, pod.UID)
@@ -131,7 +130,7 @@ func (pl *CapacityMix) PodGroupPostFilter(
 // next decides what follows for the members with slots of a type, of which some found no node.
 func (pl *CapacityMix) next(ctx context.Context, group fwk.PodGroupInfo, t capacity.Type, m *tried, now time.Time) stages.Next {
 	key := types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
-	attempt := pl.Gangs.Of(key, t).Attempt
+	attempt := pl.Searches.Of(key, t).Attempt
 	attempt.Stage = m.stage()
 	since := attempt.NoCapacitySince
 	if since.IsZero() {
@@ -141,7 +140,7 @@ func (pl *CapacityMix) next(ctx context.Context, group fwk.PodGroupInfo, t capac
 	if next.Retry {
 		next.RetryAt = now.Add(retryGroupAfter)
 	}
-	pl.Gangs.Set(key, t, gangs.Search{Attempt: next.Attempt, Found: m.found})
+	pl.Searches.Set(key, t, stages.Search{Attempt: next.Attempt, Found: m.found})
 	metrics.StageTransitions.WithLabelValues(attempt.Stage.String(), next.Attempt.Stage.String()).Inc()
 	klog.FromContext(ctx).V(4).Info("No node for all members of the pod group", "podGroup", klog.KRef(key.Namespace, key.Name),
 		"type", t, "tried", m.count, "found", m.found, "stage", attempt.Stage, "next", next.Attempt.Stage)
