@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/plugintest"
 )
@@ -46,7 +46,7 @@ func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
 		b.Fatal(err)
 	}
 	for g, pod := range pods {
-		key, _ := policy.GroupOf(pod, nil)
+		key, _ := governing.GroupOf(pod, nil)
 		for i := range benchPods {
 			f.plugin.Ledger.Observe(ledger.Bound{UID: plugintest.Pod(fmt.Sprint("app-", g), i).UID, Group: key, Slot: i, Node: nodes[(g*benchPods+i)%benchNodes].Name})
 		}

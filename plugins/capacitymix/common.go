@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
 	"berth.dev/berth/plugins/internal/cyclestate"
@@ -21,11 +21,11 @@ const preFilterStateKey = cyclestate.MixKey
 // preFilterState is what PreFilter decided for a pod, for the rest of its
 // scheduling cycle. Filter and Score only read it.
 type preFilterState struct {
-	policy   *policy.Policy
-	group    policy.GroupKey
-	slot     int
-	slotType capacity.Type
-	attempt  ledger.Attempt
+	governing *governing.Mix
+	group     governing.GroupKey
+	slot      int
+	slotType  capacity.Type
+	attempt   ledger.Attempt
 	// ungated: slot and type were given to the pod before, by the ungater.
 	ungated bool
 	// nominated: preemption frees capacity for the pod on a node of its type.

@@ -14,7 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -34,8 +34,8 @@ type members map[capacity.Type]*tried
 
 // tried are members with slots of one type.
 type tried struct {
-	policy *policy.Policy
-	count  int
+	governing *governing.Mix
+	count     int
 	// found is how many found a node of the type; without are those that found no node, with their stages.
 	found   int
 	without map[types.UID]ledger.Stage
@@ -60,9 +60,9 @@ func membersOf(cycleState fwk.CycleState) members {
 }
 
 // join finds the slot that a member of a pod group is to take when it has a node.
-func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *policy.Policy) *preFilterState {
-	s := &preFilterState{policy: p}
-	s.group, _ = policy.GroupOf(pod, p)
+func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix) *preFilterState {
+	s := &preFilterState{governing: p}
+	s.group, _ = governing.GroupOf(pod, p)
 	claim := pl.ClaimOf(pod, s.group, p)
 	s.member = &claim
 	s.slot = pl.Ledger.Next(claim)
@@ -73,7 +73,7 @@ func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *polic
 	}
 	s.tried = all[s.slotType]
 	s.attempt = pl.Searches.Of(stages.GroupOf(pod), s.slotType).Member(s.tried.count)
-	s.tried.policy = p
+	s.tried.governing = p
 	s.tried.count++
 	s.tried.without[pod.UID] = s.attempt.Stage
 	return s
@@ -136,7 +136,7 @@ func (pl *CapacityMix) next(ctx context.Context, group fwk.PodGroupInfo, t capac
 	if since.IsZero() {
 		since = groupWaitsSince(group.GetPodGroup(), t, now)
 	}
-	next := stages.After(stages.Failure{Attempt: attempt, SlotType: t, NoCapacitySince: since, Now: now}, m.policy)
+	next := stages.After(stages.Failure{Attempt: attempt, SlotType: t, NoCapacitySince: since, Now: now}, m.governing)
 	if next.Retry {
 		next.RetryAt = now.Add(retryGroupAfter)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
 	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/test/plugintest"
@@ -140,8 +140,8 @@ func TestTheSampleGoesRound(t *testing.T) {
 	assert.Len(t, seen, 40)
 }
 
-func keyOf(app string) policy.GroupKey {
-	key, _ := policy.GroupOf(plugintest.Pod(app, 0), nil)
+func keyOf(app string) governing.GroupKey {
+	key, _ := governing.GroupOf(plugintest.Pod(app, 0), nil)
 	return key
 }
 

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/plugintest"
@@ -69,12 +69,12 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	first, second := plugintest.GatedPod("web", 0), plugintest.GatedPod("web", 1)
 	f.cluster.SetPods(t, first, second)
 	first, second = f.ungate(t, first), f.ungate(t, second)
-	key, _ := policy.GroupOf(first, nil)
+	key, _ := governing.GroupOf(first, nil)
 	p, _ := f.plugin.resolver.Resolve(first)
 	pending := func(l *ledger.Ledger) map[string]int {
 		slots := map[string]int{}
 		for _, pod := range l.PendingOf(key) {
-			hold, err := l.Claim(ledger.Claim{Pod: pod, Group: key, Policy: p, Slot: split.NoSlot, Keep: true})
+			hold, err := l.Claim(ledger.Claim{Pod: pod, Group: key, Governing: p, Slot: split.NoSlot, Keep: true})
 			require.NoError(t, err)
 			slots[pod.Name] = hold.Slot
 		}

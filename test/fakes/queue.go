@@ -10,27 +10,27 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Queue is a work queue without goroutines: a delay ends when Busy is called. It is for one goroutine.
 type Queue struct {
-	workqueue.TypedInterface[policy.GroupKey]
+	workqueue.TypedInterface[governing.GroupKey]
 	clock clock.PassiveClock
-	at    map[policy.GroupKey]time.Time
+	at    map[governing.GroupKey]time.Time
 	next  time.Time // the first of at; zero: there is none
 }
 
-var _ workqueue.TypedRateLimitingInterface[policy.GroupKey] = &Queue{}
+var _ workqueue.TypedRateLimitingInterface[governing.GroupKey] = &Queue{}
 
 // NewQueue returns an empty queue that hands out its keys in an order.
-func NewQueue(order workqueue.Queue[policy.GroupKey], c clock.PassiveClock) *Queue {
-	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[policy.GroupKey]{Queue: order})
-	return &Queue{TypedInterface: keys, clock: c, at: map[policy.GroupKey]time.Time{}}
+func NewQueue(order workqueue.Queue[governing.GroupKey], c clock.PassiveClock) *Queue {
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[governing.GroupKey]{Queue: order})
+	return &Queue{TypedInterface: keys, clock: c, at: map[governing.GroupKey]time.Time{}}
 }
 
 // AddAfter implements workqueue.TypedDelayingInterface. As in client-go, the earliest of several delays counts.
-func (q *Queue) AddAfter(key policy.GroupKey, wait time.Duration) {
+func (q *Queue) AddAfter(key governing.GroupKey, wait time.Duration) {
 	if wait <= 0 {
 		q.Add(key)
 		return
@@ -50,16 +50,16 @@ func first(a, b time.Time) time.Time {
 }
 
 // AddRateLimited implements workqueue.TypedRateLimitingInterface.
-func (q *Queue) AddRateLimited(key policy.GroupKey) { q.AddAfter(key, time.Second) }
+func (q *Queue) AddRateLimited(key governing.GroupKey) { q.AddAfter(key, time.Second) }
 
 // Forget implements workqueue.TypedRateLimitingInterface.
-func (*Queue) Forget(policy.GroupKey) {}
+func (*Queue) Forget(governing.GroupKey) {}
 
 // NumRequeues implements workqueue.TypedRateLimitingInterface.
-func (*Queue) NumRequeues(policy.GroupKey) int { return 0 }
+func (*Queue) NumRequeues(governing.GroupKey) int { return 0 }
 
 // At returns when the delay of a key ends, the zero time if it has none.
-func (q *Queue) At(key policy.GroupKey) time.Time { return q.at[key] }
+func (q *Queue) At(key governing.GroupKey) time.Time { return q.at[key] }
 
 // Next returns when the first delay ends, the zero time if there is none.
 func (q *Queue) Next() time.Time { return q.next }
@@ -83,7 +83,7 @@ func (q *Queue) Busy() bool {
 }
 
 // Step reconciles the next key in the queue, and reports whether there was one.
-func (q *Queue) Step(ctx context.Context, r reconcile.TypedReconciler[policy.GroupKey]) bool {
+func (q *Queue) Step(ctx context.Context, r reconcile.TypedReconciler[governing.GroupKey]) bool {
 	if q.Len() == 0 {
 		return false
 	}
@@ -96,7 +96,7 @@ func (q *Queue) Step(ctx context.Context, r reconcile.TypedReconciler[policy.Gro
 }
 
 // Drain reconciles until no key is due.
-func (q *Queue) Drain(ctx context.Context, r reconcile.TypedReconciler[policy.GroupKey]) {
+func (q *Queue) Drain(ctx context.Context, r reconcile.TypedReconciler[governing.GroupKey]) {
 	const enough = 1_000_000
 	for n := 0; q.Busy(); {
 		for q.Step(ctx, r) {

@@ -54,7 +54,7 @@ var rules = map[string]rule{
 				in(from, ours("internal/mix/split")...) && to == module+"internal/mix/capacity"
 		},
 		why:     "the mix must stay a function that everything can share",
-		refuses: []edge{{module + "internal/mix/split", module + "internal/mix/policy"}},
+		refuses: []edge{{module + "internal/mix/split", module + "internal/mix/governing"}},
 	},
 	"what decides reads no API": {
 		from: ours("internal"), to: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http"},
@@ -81,7 +81,7 @@ var rules = map[string]rule{
 	"internal imports neither side": {
 		from: ours("internal"), to: ours("plugins", "scheduler", "controllers", "services", "cmd", "hack", "test"),
 		why:     "internal is below all others",
-		refuses: []edge{{module + "internal/mix/policy", module + "plugins/capacitymix"}},
+		refuses: []edge{{module + "internal/mix/governing", module + "plugins/capacitymix"}},
 	},
 	"command groups of the CLI stand side by side": {
 		from: ours("internal/cli"), to: ours(commandGroups...),

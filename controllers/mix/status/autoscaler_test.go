@@ -28,7 +28,7 @@ import (
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/test/fakes"
 )
@@ -164,7 +164,7 @@ type scene struct {
 func newScene() *scene {
 	recorder := record.NewFakeRecorder(100)
 	s := &scene{clock: clocktesting.NewFakePassiveClock(noon), cache: fakes.NewCache(), events: recorder.Events}
-	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Mixes: policy.NewStore(), Recorder: recorder, Clock: s.clock})
+	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Mixes: governing.NewRegistry(), Recorder: recorder, Clock: s.clock})
 	cm := mixOf()
 	cm.UID = "mix"
 	s.cache.Set(cm)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -31,9 +31,9 @@ type Store struct {
 // namespace has the entries of one namespace, indexed by mix: a namespace can have a thousand mixes, and the status of each
 // is composed alone.
 type namespace struct {
-	entries map[policy.GroupKey]*rebalance.Entry
+	entries map[governing.GroupKey]*rebalance.Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
-	governed, selected map[string]map[policy.GroupKey]struct{}
+	governed, selected map[string]map[governing.GroupKey]struct{}
 	// moves counts the replicas being moved by mix, placeholders included.
 	moves map[string]int
 	// standing is the namespace's share of the cluster's budget. waiting counts the entries that wait for that budget.
@@ -47,7 +47,7 @@ func NewStore() *Store {
 }
 
 // Get returns the entry of a group.
-func (s *Store) Get(key policy.GroupKey) (e rebalance.Entry, ok bool) {
+func (s *Store) Get(key governing.GroupKey) (e rebalance.Entry, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if found := s.entry(key); found != nil {
@@ -57,7 +57,7 @@ func (s *Store) Get(key policy.GroupKey) (e rebalance.Entry, ok bool) {
 }
 
 // entry returns nil if there is none. s.mu is held.
-func (s *Store) entry(key policy.GroupKey) *rebalance.Entry {
+func (s *Store) entry(key governing.GroupKey) *rebalance.Entry {
 	if n := s.namespaces[key.Namespace]; n != nil {
 		return n.entries[key]
 	}
@@ -186,8 +186,8 @@ func (s *Store) namespace(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
 		n = &namespace{
-			entries: map[policy.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
-			governed: map[string]map[policy.GroupKey]struct{}{}, selected: map[string]map[policy.GroupKey]struct{}{},
+			entries: map[governing.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
+			governed: map[string]map[governing.GroupKey]struct{}{}, selected: map[string]map[governing.GroupKey]struct{}{},
 		}
 		s.namespaces[name] = n
 	}
@@ -195,7 +195,7 @@ func (s *Store) namespace(name string) *namespace {
 }
 
 // Delete removes the entry of a group.
-func (s *Store) Delete(key policy.GroupKey) {
+func (s *Store) Delete(key governing.GroupKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.namespaces[key.Namespace]
@@ -239,14 +239,14 @@ func (s *Store) count(n *namespace, e *rebalance.Entry, sign int) {
 	}
 }
 
-func index(by map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+func index(by map[string]map[governing.GroupKey]struct{}, mix string, key governing.GroupKey) {
 	if by[mix] == nil {
-		by[mix] = map[policy.GroupKey]struct{}{}
+		by[mix] = map[governing.GroupKey]struct{}{}
 	}
 	by[mix][key] = struct{}{}
 }
 
-func unindex(by map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+func unindex(by map[string]map[governing.GroupKey]struct{}, mix string, key governing.GroupKey) {
 	if delete(by[mix], key); len(by[mix]) == 0 {
 		delete(by, mix)
 	}

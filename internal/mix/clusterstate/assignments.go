@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -23,7 +23,7 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 	o := &f.scratch
 	for _, p := range live {
 		p.Into(o)
-		slot, identity := policy.IdentitySlot(o, controllersOf{f})
+		slot, identity := governing.IdentitySlot(o, controllersOf{f})
 		switch {
 		case p.Bound(), p.LimitedTo != capacity.Unknown:
 			if !identity {
@@ -55,7 +55,7 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 	joiner := split.NewJoiner(m, &taken)
 	for _, p := range waiting {
 		p.Into(o)
-		slot := joiner.Join(policy.RemovedInAnyOrder(o))
+		slot := joiner.Join(governing.RemovedInAnyOrder(o))
 		t := m.TypeOf(slot)
 		assignments = append(assignments, Assignment{
 			Pod: p, Place: Pending,
@@ -96,7 +96,7 @@ func (f *State) slotsOf(live, governed []*Pod) (slots []int) {
 			continue
 		}
 		p.Into(&f.scratch)
-		slot, identity := policy.IdentitySlot(&f.scratch, controllersOf{f})
+		slot, identity := governing.IdentitySlot(&f.scratch, controllersOf{f})
 		if !identity {
 			slot = p.claimed(&f.scratch)
 		}

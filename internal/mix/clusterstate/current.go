@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // What a group is follows from its pods, the nodes that they are on, their
@@ -84,11 +84,11 @@ func (n *namespace) stale(uid types.UID) {
 
 // staleBelow has the groups that depend on a controller composed again: its own
 // and those of what it controls. It returns their keys; f.mu is held.
-func (f *State) staleBelow(o *Owner) []policy.GroupKey {
+func (f *State) staleBelow(o *Owner) []governing.GroupKey {
 	name := o.Namespace
-	keys := make([]policy.GroupKey, 0, 2)
+	keys := make([]governing.GroupKey, 0, 2)
 	for _, uid := range append([]types.UID{o.UID}, f.below[o.UID]...) {
-		keys = append(keys, policy.GroupKey{Namespace: name, ID: string(uid)})
+		keys = append(keys, governing.GroupKey{Namespace: name, ID: string(uid)})
 		if ns := f.namespaces[name]; ns != nil {
 			ns.stale(uid)
 		}
@@ -144,7 +144,7 @@ func (f *State) Current(namespace string) []*Group {
 }
 
 // Group returns a group as Current does, nil if there is none.
-func (f *State) Group(key policy.GroupKey) *Group {
+func (f *State) Group(key governing.GroupKey) *Group {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ns := f.fresh(key.Namespace)

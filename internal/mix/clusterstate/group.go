@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -61,11 +61,11 @@ type Assignment struct {
 // Group is one revision of a workload with its mix, at one moment. It is a
 // value: nothing in it changes afterwards.
 type Group struct {
-	Key policy.GroupKey
+	Key governing.GroupKey
 	// Version is another one whenever something about the group may have changed. It is never 0.
-	Version  uint64
-	Workload Workload
-	Policy   *policy.Policy
+	Version   uint64
+	Workload  Workload
+	Governing *governing.Mix
 	// Replicas is how many the revision shall have; where its controller
 	// does not report that, how many live pods it has.
 	Replicas int
@@ -138,7 +138,7 @@ func (g *Group) PendingByType() split.Count {
 			c.Add(s.On)
 		}
 	}
-	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Assignments), slots)
+	missing := g.Governing.Mix.Missing(g.Replicas-len(g.Assignments), slots)
 	c.Spot, c.OnDemand = c.Spot+missing.Spot, c.OnDemand+missing.OnDemand
 	return c
 }
@@ -171,13 +171,13 @@ func (g *Group) Ungated() bool {
 
 // SpreadsByType reports whether a hard topology spread holds for each capacity type on its own, and not for the whole group.
 func (g *Group) SpreadsByType() bool {
-	return g.Gated && g.SpreadByType && !g.Ended && g.Policy.Mix.Spot(g.Replicas) > 0 && g.Policy.Mix.OnDemand(g.Replicas) > 0
+	return g.Gated && g.SpreadByType && !g.Ended && g.Governing.Mix.Spot(g.Replicas) > 0 && g.Governing.Mix.OnDemand(g.Replicas) > 0
 }
 
 // Satisfied reports whether the group has exactly its mix, with every replica in place.
 func (g *Group) Satisfied() bool {
 	c := g.Actual()
-	return c.Total() == g.Replicas && g.Policy.Mix.Exact(c)
+	return c.Total() == g.Replicas && g.Governing.Mix.Exact(c)
 }
 
 // WrongSide returns the fewest settled pods that have to move for the group to
@@ -195,7 +195,7 @@ func (g *Group) WrongSide() []Assignment {
 	}
 	// Without the replicas that have no pod yet, the group would be measured by the split of a smaller one.
 	var wrong []Assignment
-	for _, s := range split.WrongSide(g.Policy.Mix, assignments, g.Replicas-len(g.Assignments)) {
+	for _, s := range split.WrongSide(g.Governing.Mix, assignments, g.Replicas-len(g.Assignments)) {
 		if assignment, there := byID[s.ID]; there && assignment.Place == Settled {
 			wrong = append(wrong, assignment)
 		}
@@ -212,7 +212,7 @@ func (g *Group) right() bool {
 	for i := range g.Assignments {
 		c.Add(g.Assignments[i].On)
 	}
-	return g.Policy.Mix.Exact(c)
+	return g.Governing.Mix.Exact(c)
 }
 
 // Going returns the group as it is once some of its pods have gone, by UID, and
@@ -236,7 +236,7 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 		if !g.Identity {
 			s.Slot = taken.Lowest()
 			taken.Take(s.Slot)
-			s.Wants = g.Policy.Mix.TypeOf(s.Slot)
+			s.Wants = g.Governing.Mix.TypeOf(s.Slot)
 		}
 		s.Place, s.On = Pending, s.Wants
 	}
@@ -245,25 +245,25 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	return g
 }
 
-// Resolve returns the policy that governs a pod, nil if none does, with the
+// Resolve returns the mix that governs a pod, nil if none does, with the
 // annotations that could not be read.
-func (f *State) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+func (f *State) Resolve(p *Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.policyOf(p, p.Object())
+	return f.mixOf(p, p.Object())
 }
 
-// policyOf is Resolve with the lock held, for a pod and what it is as an object.
-func (f *State) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+// mixOf is Resolve with the lock held, for a pod and what it is as an object.
+func (f *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	found, invalid := f.resolver.Resolve(o)
-	if found == nil && policy.Governable(o) {
+	if found == nil && governing.Governable(o) {
 		found = f.Defaults[p.SchedulerName]
 	}
 	return found, invalid
 }
 
 // Follows reports whether the controller of a group is known and makes pods.
-func (f *State) Follows(key policy.GroupKey) bool {
+func (f *State) Follows(key governing.GroupKey) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	o := f.object(key.Namespace, types.UID(key.ID))
@@ -272,7 +272,7 @@ func (f *State) Follows(key policy.GroupKey) bool {
 
 // group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
 func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
-	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}, Version: f.nextVersion()}
+	g := Group{Key: governing.GroupKey{Namespace: namespace, ID: string(uid)}, Version: f.nextVersion()}
 	live := make([]*Pod, 0, len(members))
 	for _, p := range members {
 		switch {
@@ -284,7 +284,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	}
 	slices.SortFunc(live, older)
 	var governed []*Pod
-	if governed, g.Policy = f.governed(live); g.Policy == nil {
+	if governed, g.Governing = f.governed(live); g.Governing == nil {
 		return g, false
 	}
 	others := len(live) - len(governed)
@@ -293,7 +293,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	}
 	newest := governed[len(governed)-1]
 	newest.Into(&f.scratch)
-	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
+	_, g.Identity = governing.IdentitySlot(&f.scratch, controllersOf{f})
 	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
 	g.Replicas = len(governed)
 	owner := f.object(namespace, uid)
@@ -306,7 +306,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Assignments = f.assignments(g.Policy.Mix, governed, g.settled())
+	g.Assignments = f.assignments(g.Governing.Mix, governed, g.settled())
 	return g, true
 }
 
@@ -326,31 +326,31 @@ func (f *State) nextVersion() uint64 {
 	return f.versions
 }
 
-// bareGroups groups the pods without a controller by their policy.
+// bareGroups groups the pods without a controller by their mix.
 func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
-	byKey := map[policy.GroupKey][]*Pod{}
-	policies := map[policy.GroupKey]*policy.Policy{}
+	byKey := map[governing.GroupKey][]*Pod{}
+	mixes := map[governing.GroupKey]*governing.Mix{}
 	o := &f.scratch
 	for p := range pods {
 		if !p.Live() {
 			continue
 		}
 		p.Into(o)
-		found, _ := f.policyOf(p, o)
-		key, ok := policy.GroupOf(o, found)
+		found, _ := f.mixOf(p, o)
+		key, ok := governing.GroupOf(o, found)
 		if found == nil || !ok {
 			continue
 		}
-		byKey[key], policies[key] = append(byKey[key], p), found
+		byKey[key], mixes[key] = append(byKey[key], p), found
 	}
 	var groups []Group
 	for key, live := range byKey {
 		slices.SortFunc(live, older)
 		groups = append(groups, Group{
-			Key: key, Version: f.nextVersion(), Policy: policies[key], Replicas: len(live),
+			Key: key, Version: f.nextVersion(), Governing: mixes[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Assignments: f.assignments(policies[key].Mix, live, 0),
+			Assignments: f.assignments(mixes[key].Mix, live, 0),
 		})
 	}
 	return groups

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Owner is what Berth reads of a ReplicaSet, StatefulSet, Job or Deployment: a
@@ -51,7 +51,7 @@ func (o *Owner) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// FirstOrdinal implements policy.Ordinals.
+// FirstOrdinal implements governing.Ordinals.
 func (o *Owner) FirstOrdinal() int { return o.ordinal }
 
 // Strip returns what Berth reads of a ReplicaSet, StatefulSet, Job or
@@ -125,7 +125,7 @@ func (f *State) SetOwner(o metav1.Object) {
 	}
 	old := f.objects[o.GetUID()]
 	same := old != nil && sameState(old, kept)
-	var keys []policy.GroupKey
+	var keys []governing.GroupKey
 	if !same {
 		f.file(old, kept)
 		keys = f.staleBelow(kept)
@@ -138,7 +138,7 @@ func (f *State) SetOwner(o metav1.Object) {
 // DeleteOwner forgets a workload controller.
 func (f *State) DeleteOwner(uid types.UID) {
 	f.mu.Lock()
-	var keys []policy.GroupKey
+	var keys []governing.GroupKey
 	if old := f.objects[uid]; old != nil {
 		f.file(old, nil)
 		keys = f.staleBelow(old)
@@ -201,7 +201,7 @@ func sameDemand(a, b *Owner) bool {
 // controllersOf finds the controllers of the cluster state. The lock must be held.
 type controllersOf struct{ *State }
 
-// Controller implements policy.Controllers.
+// Controller implements governing.Controllers.
 func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if o := c.object(namespace, ref.UID); o != nil {
 		return o
@@ -209,8 +209,8 @@ func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) 
 	return nil // and no *Owner that is nil
 }
 
-// PolicyUnder returns the policy that would govern a pod if its controller had the annotations of an object, nil for none.
-func (f *State) PolicyUnder(pod *corev1.Pod, controller metav1.Object) *policy.Policy {
+// MixUnder returns the mix that would govern a pod if its controller had the annotations of an object, nil for none.
+func (f *State) MixUnder(pod *corev1.Pod, controller metav1.Object) *governing.Mix {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	r := *f.resolver
@@ -225,7 +225,7 @@ type known struct {
 	controller metav1.Object
 }
 
-// Controller implements policy.Controllers.
+// Controller implements governing.Controllers.
 func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if ref.UID == k.controller.GetUID() && namespace == k.controller.GetNamespace() {
 		return k.controller

@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -92,7 +92,7 @@ func (p *Pod) Annotation(key string) (value string, found bool) {
 	case key == v1alpha1.SlotAnnotation && p.slot > 0:
 		return strconv.Itoa(int(p.slot) - 1), true
 	case key == v1alpha1.PodDeletionCostAnnotation && p.costly:
-		return policy.DeletionCost(int(p.slot) - 1), true
+		return governing.DeletionCost(int(p.slot) - 1), true
 	}
 	value, found = p.Annotations[key]
 	return value, found
@@ -123,7 +123,7 @@ func (p *Pod) claimed(o *corev1.Pod) int {
 	if p.slot > 0 {
 		return int(p.slot) - 1
 	}
-	slot, _ := policy.ClaimedSlot(o)
+	slot, _ := governing.ClaimedSlot(o)
 	return slot
 }
 
@@ -163,7 +163,7 @@ func (p *Pod) ofNode() bool {
 // Bound reports whether the pod has a node.
 func (p *Pod) Bound() bool { return p.Node != "" }
 
-// Object returns a pod object with what internal/mix/policy reads.
+// Object returns a pod object with what internal/mix/governing reads.
 func (p *Pod) Object() *corev1.Pod {
 	o := &corev1.Pod{}
 	p.Into(o)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Options configure a State. They must be those of the scheduler, or the two
@@ -21,16 +21,16 @@ type Options struct {
 	// SpreadSpotOver are the labels that name an interruption domain.
 	SpreadSpotOver []string
 	// Annotations are those that are read for mixes.
-	Annotations policy.Annotations
+	Annotations governing.Annotations
 	// Mixes are the CapacityMixes; whoever fills the cluster state keeps them up to date.
-	Mixes *policy.Store
+	Mixes *governing.Registry
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
-	Defaults map[string]*policy.Policy
+	Defaults map[string]*governing.Mix
 
 	// Changed is called, without locks held, when pods, owners or nodes changed in
 	// a way that counts. It names the group that they belong to. An ID of "" means
 	// whatever is in the namespace, a namespace of "" means everything.
-	Changed func(policy.GroupKey)
+	Changed func(governing.GroupKey)
 	// NodeLeft is called, without locks held, when a node began to depart or vanished.
 	NodeLeft func(Departure)
 }
@@ -50,7 +50,7 @@ type Departure struct {
 // Safe for concurrent use.
 type State struct {
 	Options
-	resolver *policy.Resolver
+	resolver *governing.Resolver
 
 	mu      sync.RWMutex
 	scratch corev1.Pod // for one pod after the other, while mu is locked to write
@@ -97,11 +97,11 @@ func New(o Options) *State {
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = newOwners(f.texts)
-	f.resolver = &policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{f}}
+	f.resolver = &governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{f}}
 	return f
 }
 
-func (f *State) changed(keys ...policy.GroupKey) {
+func (f *State) changed(keys ...governing.GroupKey) {
 	if f.Changed == nil {
 		return
 	}
@@ -112,11 +112,11 @@ func (f *State) changed(keys ...policy.GroupKey) {
 
 // keyOf names what changes with a pod: its group, or where that is unknown
 // without a look at the others, the namespace.
-func keyOf(p *Pod) policy.GroupKey {
+func keyOf(p *Pod) governing.GroupKey {
 	if p.Owner == nil || p.holdsRoom() {
-		return policy.GroupKey{Namespace: p.Namespace}
+		return governing.GroupKey{Namespace: p.Namespace}
 	}
-	return policy.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
+	return governing.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
 }
 
 // SetPod adds a pod or takes over what changed.
@@ -189,7 +189,7 @@ func (f *State) add(p *Pod) {
 	if p.Gated {
 		f.gated[p] = struct{}{}
 	}
-	if p.Into(&f.scratch); !policy.Governable(&f.scratch) {
+	if p.Into(&f.scratch); !governing.Governable(&f.scratch) {
 		into(f.ungoverned, p)
 		if p.holdsRoom() {
 			into(f.placeholders, p)
@@ -300,7 +300,7 @@ func (f *State) SetNode(o *corev1.Node) {
 		f.NodeLeft(departure)
 	}
 	if !same {
-		f.changed(policy.GroupKey{})
+		f.changed(governing.GroupKey{})
 	}
 }
 
@@ -339,7 +339,7 @@ func (f *State) DeleteNode(name string) {
 	if left && f.NodeLeft != nil {
 		f.NodeLeft(departure)
 	}
-	f.changed(policy.GroupKey{})
+	f.changed(governing.GroupKey{})
 }
 
 // ReplaceNodes makes the nodes exactly those.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
 )
@@ -25,7 +25,7 @@ func TestInvalidAnnotationsOfPodsThatAreGoneHoldNoMemory(t *testing.T) {
 	before := int64(builders.Heap())
 	for i := range 1000 {
 		pod := plugintest.Pod("web", i)
-		r.InvalidAnnotations(pod, []policy.InvalidAnnotation{{Object: pod, Key: "k", Value: strings.Repeat("v", 250_000) + fmt.Sprint(i)}})
+		r.InvalidAnnotations(pod, []governing.InvalidAnnotation{{Object: pod, Key: "k", Value: strings.Repeat("v", 250_000) + fmt.Sprint(i)}})
 	}
 	assert.Less(t, int64(builders.Heap())-before, int64(20<<20), "1,000 values of 250 kB")
 	runtime.KeepAlive(r)
@@ -35,7 +35,7 @@ func TestEveryNoteOfAnEventIsShort(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := NewRecorder(func() events.EventRecorder { return recorder })
 	pod, long := plugintest.Pod("web", 0), strings.Repeat("ä", 100_000)
-	r.InvalidAnnotations(pod, []policy.InvalidAnnotation{{Object: pod, Key: "k", Value: long, Problem: "wrong"}})
+	r.InvalidAnnotations(pod, []governing.InvalidAnnotation{{Object: pod, Key: "k", Value: long, Problem: "wrong"}})
 	r.InvalidCapacityMix(plugintest.CapacityMix("web", 0, 0), errors.New(long))
 	r.UngateFailed(pod, long)
 	r.SpotUnavailableNotDeleted(pod, 0, long)

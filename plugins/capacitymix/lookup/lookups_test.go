@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/mix/arguments"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
 )
@@ -50,7 +50,7 @@ func newLive(t *testing.T) *live {
 	q.Lookups = New(t.Context(), Options{
 		Owners:     owners,
 		Classifier: classifier,
-		Resolver:   &policy.Resolver{Mixes: policy.NewStore(), Controllers: owners},
+		Resolver:   &governing.Resolver{Mixes: governing.NewRegistry(), Controllers: owners},
 		ReadOwner: func(context.Context, string, *metav1.OwnerReference) (metav1.Object, error) {
 			q.reads.Add(1)
 			return nil, nil //nolint:nilnil // there is none
@@ -159,7 +159,7 @@ func TestARoundReadsAFewOwnersAndTheOthersWaitForTheNext(t *testing.T) {
 
 func TestOwnersOfDeploymentsThatOwnOneAnotherAreLookedUpOnce(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	owners := NewOwners(factory, []string{"berth.dev", policy.PrefixSpotalis})
+	owners := NewOwners(factory, []string{"berth.dev", governing.PrefixSpotalis})
 	indexer := factory.Apps().V1().Deployments().Informer().GetIndexer()
 	for a, b := range map[string]string{"one": "two", "two": "one"} {
 		require.NoError(t, indexer.Add(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/scheduler/upstream"
 	"berth.dev/berth/test/plugintest"
@@ -192,7 +192,7 @@ func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
 	}
 	writes := []func(context.Context){
 		func(ctx context.Context) { f.ungater.send(ctx, key, &ungating{pod: pod, patch: []byte("{}")}) },
-		func(ctx context.Context) { f.ungater.spotFallback.delete(ctx, key, pod, &policy.Policy{}) },
+		func(ctx context.Context) { f.ungater.spotFallback.delete(ctx, key, pod, &governing.Mix{}) },
 	}
 	for _, write := range writes {
 		ctx, end := context.WithCancel(f.ctx)

@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/robustness/history"
@@ -124,7 +124,7 @@ var (
 		r.create(split.New(0, 2), 4)
 		r.Eventually("all are Ready", func() (bool, string) { return len(testenv.Where(r.Live(app), testenv.Ready)) == 4, "" })
 		for _, p := range r.Live(app) {
-			if slot, ok := policy.ClaimedSlot(&p); ok && slot < 2 { // the others move first
+			if slot, ok := governing.ClaimedSlot(&p); ok && slot < 2 { // the others move first
 				r.unready(&p)
 			}
 		}
@@ -223,21 +223,21 @@ const (
 	evictions  = "controllers/mix/rebalance/evict.go"
 	calls      = "controllers/mix/rebalance/calls.go"
 	rebalancer = "controllers/mix/rebalance/controller.go"
-	policies   = "internal/mix/policy/store.go"
+	registry   = "internal/mix/governing/registry.go"
 	objects    = "internal/kube/applyset/plan.go"
 	prefilter  = "plugins/capacitymix/prefilter.go"
-	firstOf    = "\tvar p *Policy\n\tfor _, e := range s.mixes.In(namespace) {\n\t\tp = e.Object\n\t\tbreak\n\t}\n"
+	firstOf    = "\tvar m *Mix\n\tfor _, e := range r.mixes.In(namespace) {\n\t\tm = e.Object\n\t\tbreak\n\t}\n"
 	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
 )
 
 var (
-	noFloor   = cluster.Replacement{File: decisions, Old: "return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
+	noFloor   = cluster.Replacement{File: decisions, Old: "return min(int(g.Governing.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
 	noReady   = cluster.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
 	noGain    = cluster.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
 	noBudget  = cluster.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
 	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
 	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
-	firstMix  = cluster.Replacement{File: policies, Old: "\tp, _ := s.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
+	firstMix  = cluster.Replacement{File: registry, Old: "\tm, _ := r.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
 	moveAny   = cluster.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
 	noMinimum = cluster.Replacement{File: "internal/mix/split/mix.go", Old: "max(0, n-int(m.MinOnDemand))", New: "n"}
 )
@@ -317,7 +317,7 @@ var mutants = []mutant{
 		{File: prefilter, Old: "\tif len(invalid) > 0 {\n", New: "\tif len(invalid) > 0 {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n"},
 	}},
 	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []cluster.Replacement{
-		{File: policies, Old: "{ s.mixes.Delete(namespace, name) }", New: "{}"},
+		{File: registry, Old: "{ r.mixes.Delete(namespace, name) }", New: "{}"},
 	}},
 	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []cluster.Replacement{
 		{File: objects, Old: "\t\tfate = func(*Child) Fate { return Prune }\n", New: "\t\tfate = func(*Child) Fate { return Retain }\n"},

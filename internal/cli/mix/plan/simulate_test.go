@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -32,8 +32,8 @@ const scheduler = "berth-scheduler"
 // group makes a group of Ready pods; on[k] is where the pod of slot k runs.
 func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	g := clusterstate.Group{
-		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
-		Policy:   &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
+		Workload:  clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
+		Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
 	}
 	for slot, t := range on {
 		id := fmt.Sprintf("web-%d", slot)

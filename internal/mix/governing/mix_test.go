@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy_test
+package governing_test
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -57,9 +57,9 @@ func mixNamed(name string, age time.Duration, spotPercent int32, match map[strin
 	return cm
 }
 
-func resolver(t *testing.T, controllers known, mixes ...*v1alpha1.CapacityMix) *policy.Resolver {
+func resolver(t *testing.T, controllers known, mixes ...*v1alpha1.CapacityMix) *governing.Resolver {
 	t.Helper()
-	r := &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: controllers}
+	r := &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: controllers}
 	for _, cm := range mixes {
 		require.NoError(t, r.Mixes.Set(cm))
 	}
@@ -74,7 +74,7 @@ func TestFirstSourceWins(t *testing.T) {
 		mixNamed("young", time.Hour, 10, web), mixNamed("old", 2*time.Hour, 20, web), mixNamed(
 			"oldest", 3*time.Hour, 30, map[string]string{"app": "other"},
 		))
-	r.Default = &policy.Policy{Source: policy.SourceDefault, Mix: split.New(5, 0)}
+	r.Default = &governing.Mix{Source: governing.SourceDefault, Mix: split.New(5, 0)}
 	rsRef, plainRef := ownedBy("ReplicaSet", "apps/v1", "rs"), ownedBy("ReplicaSet", "apps/v1", "plain")
 
 	for name, tc := range map[string]struct {
@@ -82,12 +82,12 @@ func TestFirstSourceWins(t *testing.T) {
 		source string
 		spot   int32
 	}{
-		"annotations on the pod":                    {pod(map[string]string{percent: "70%", floor: "2"}, rsRef...), policy.SourcePod, 70},
-		"annotations on its controller":             {pod(nil, rsRef...), policy.SourceController, 40},
+		"annotations on the pod":                    {pod(map[string]string{percent: "70%", floor: "2"}, rsRef...), governing.SourcePod, 70},
+		"annotations on its controller":             {pod(nil, rsRef...), governing.SourceController, 40},
 		"the oldest CapacityMix that selects it":    {pod(nil, plainRef...), "capacitymix/old", 20},
 		"a controller that is not known counts not": {pod(nil, ownedBy("Set", "example.com/v1", "x")...), "capacitymix/old", 20},
-		"the default where nothing else does":       {relabelled(pod(nil), "none"), policy.SourceDefault, 5},
-		"a bad annotation leaves it to the next":    {pod(map[string]string{percent: "abc"}, rsRef...), policy.SourceController, 40},
+		"the default where nothing else does":       {relabelled(pod(nil), "none"), governing.SourceDefault, 5},
+		"a bad annotation leaves it to the next":    {pod(map[string]string{percent: "abc"}, rsRef...), governing.SourceController, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := r.Resolve(tc.pod)
@@ -197,7 +197,7 @@ func TestSpotalisAnnotationsAreReadWhereTheyWould(t *testing.T) {
 	got, _ := r.Resolve(p)
 	assert.Nil(t, got, "not unless the prefix is listed")
 
-	r.Prefixes = []string{policy.PrefixBerth, policy.PrefixSpotalis}
+	r.Prefixes = []string{governing.PrefixBerth, governing.PrefixSpotalis}
 	got, _ = r.Resolve(p)
 	require.NotNil(t, got)
 	assert.Equal(t, split.New(60, 1), got.Mix)
@@ -223,7 +223,7 @@ func TestSpotalisAnnotationsAreReadWhereTheyWould(t *testing.T) {
 func TestSpotalisAnnotationsHaveAWindow(t *testing.T) {
 	const schedule, duration = "spotalis.io/disruption-schedule", "spotalis.io/disruption-duration"
 	r := resolver(t, nil)
-	r.Prefixes = []string{policy.PrefixBerth, policy.PrefixSpotalis}
+	r.Prefixes = []string{governing.PrefixBerth, governing.PrefixSpotalis}
 	long := strings.Repeat("*", 1000)
 	for name, c := range map[string]struct {
 		annotations        map[string]string
@@ -239,7 +239,7 @@ func TestSpotalisAnnotationsHaveAWindow(t *testing.T) {
 		p.Labels["spotalis.io/enabled"] = "true"
 		got, _ := r.Resolve(p)
 		require.NotNil(t, got, name)
-		assert.Equal(t, &policy.Window{Schedule: c.schedule, Duration: c.duration, Annotations: schedule + " and " + duration}, got.Window, name)
+		assert.Equal(t, &governing.Window{Schedule: c.schedule, Duration: c.duration, Annotations: schedule + " and " + duration}, got.Window, name)
 	}
 	p := pod(map[string]string{percent: "60", schedule: "0 2 * * *", duration: "4h"})
 	p.Labels["spotalis.io/enabled"] = "true"
@@ -260,14 +260,14 @@ func TestPodsThatBelongToANodeAreNeverGoverned(t *testing.T) {
 }
 
 func TestGroupOf(t *testing.T) {
-	owned, _ := policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", "j")...), nil)
-	assert.Equal(t, policy.GroupKey{Namespace: "shop", ID: "j"}, owned)
-	_, ok := policy.GroupOf(pod(nil), nil)
+	owned, _ := governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", "j")...), nil)
+	assert.Equal(t, governing.GroupKey{Namespace: "shop", ID: "j"}, owned)
+	_, ok := governing.GroupOf(pod(nil), nil)
 	assert.False(t, ok, "a bare pod without a mix belongs nowhere")
-	byMix, _ := policy.GroupOf(pod(nil), &policy.Policy{Source: "capacitymix/web"})
+	byMix, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: "capacitymix/web"})
 	assert.Equal(t, "capacitymix/web", byMix.ID)
-	a, _ := policy.GroupOf(pod(nil), &policy.Policy{Source: policy.SourcePod, Mix: split.New(70, 1)})
-	b, _ := policy.GroupOf(pod(nil), &policy.Policy{Source: policy.SourcePod, Mix: split.New(70, 2)})
+	a, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 1)})
+	b, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 2)})
 	assert.NotEqual(t, a, b, "bare pods with annotations are one group per rule")
 }
 
@@ -299,12 +299,12 @@ func TestIdentitySlot(t *testing.T) {
 		"a ReplicaSet's pod":                      {named("web-3", "ReplicaSet", "apps/v1", "r", nil), split.NoSlot},
 	} {
 		t.Run(name, func(t *testing.T) {
-			slot, ok := policy.IdentitySlot(tc.pod, controllers)
+			slot, ok := governing.IdentitySlot(tc.pod, controllers)
 			assert.Equal(t, tc.want != split.NoSlot, ok)
 			assert.Equal(t, tc.want, slot)
 		})
 	}
-	_, ok := policy.IdentitySlot(pod(nil), controllers)
+	_, ok := governing.IdentitySlot(pod(nil), controllers)
 	assert.False(t, ok)
 }
 
@@ -312,10 +312,10 @@ func TestClaimedSlot(t *testing.T) {
 	for text, want := range map[string]int{
 		"0": 0, "17": 17, "-1": split.NoSlot, "x": split.NoSlot, "": split.NoSlot, "99999999": split.NoSlot, "1e3": split.NoSlot,
 	} {
-		slot, _ := policy.ClaimedSlot(pod(map[string]string{v1alpha1.SlotAnnotation: text}))
+		slot, _ := governing.ClaimedSlot(pod(map[string]string{v1alpha1.SlotAnnotation: text}))
 		assert.Equal(t, want, slot, "%q", text)
 	}
-	_, ok := policy.ClaimedSlot(pod(nil))
+	_, ok := governing.ClaimedSlot(pod(nil))
 	assert.False(t, ok)
 }
 
@@ -324,15 +324,15 @@ func TestFromCapacityMix(t *testing.T) {
 	cm.Spec.MinOnDemand, cm.Spec.MaxSpot, cm.Spec.SpotWaitSeconds = 2, ptr.To[int32](9), ptr.To[int32](30)
 	cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot
 	cm.Spec.SpreadSpotOver = []string{"rack"}
-	p, _, err := policy.FromCapacityMix(cm)
+	p, _, err := governing.FromCapacityMix(cm)
 	require.NoError(t, err)
-	assert.Equal(t, policy.Policy{
+	assert.Equal(t, governing.Mix{
 		Source: "capacitymix/web", Mix: split.Mix{SpotPercent: 70, MinOnDemand: 2, MaxSpot: 9}, BorrowOnDemand: true,
 		SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true, SpreadSpotOver: []string{"rack"},
 	}, p)
 
 	cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait
-	p, _, _ = policy.FromCapacityMix(cm)
+	p, _, _ = governing.FromCapacityMix(cm)
 	assert.False(t, p.BorrowOnDemand)
 
 	for name, spoil := range map[string]func(*v1alpha1.CapacityMixSpec){
@@ -347,17 +347,17 @@ func TestFromCapacityMix(t *testing.T) {
 	} {
 		bad := cm.DeepCopy()
 		spoil(&bad.Spec)
-		store := policy.NewStore()
+		store := governing.NewRegistry()
 		require.NoError(t, store.Set(cm))
 		require.EqualError(t, store.Set(bad), name)
 		assert.Nil(t, store.Match("shop", nil), "a mix that turned invalid governs nothing")
 	}
 	cm.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "Near"}}
-	require.ErrorContains(t, policy.NewStore().Set(cm), "spec.selector: ")
+	require.ErrorContains(t, governing.NewRegistry().Set(cm), "spec.selector: ")
 }
 
 func TestMayBorrow(t *testing.T) {
-	p := &policy.Policy{BorrowOnDemand: true, SpotWait: time.Minute}
+	p := &governing.Mix{BorrowOnDemand: true, SpotWait: time.Minute}
 	wait, allowed := p.MayBorrow(capacity.Spot)
 	assert.True(t, allowed)
 	assert.Equal(t, time.Minute, wait)
@@ -372,11 +372,11 @@ func TestMayBorrow(t *testing.T) {
 // The UID in an owner reference may be any text.
 func TestAnOwnerUIDOfAnyLengthIsAShortKey(t *testing.T) {
 	long := strings.Repeat("u", 1<<20)
-	key, ok := policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)
+	key, ok := governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)
 	require.True(t, ok)
 	assert.LessOrEqual(t, len(key.ID), 64)
 	const uid = "5e3d4d4e-1f53-4d6c-a1a3-9d3e3c7f0a11"
-	key, _ = policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", uid)...), nil)
+	key, _ = governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", uid)...), nil)
 	assert.Equal(t, uid, key.ID)
 }
 
@@ -388,7 +388,7 @@ func FuzzAnnotations(f *testing.F) {
 			map[string]string{percent: share, floor: least, v1alpha1.SlotAnnotation: slot, batchv1.JobCompletionIndexAnnotation: slot},
 			ownedBy("Job", "batch/v1", "j")...,
 		)
-		r := &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: known{}}
+		r := &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
 		got, invalid := r.Resolve(p)
 		if (got == nil) == (len(invalid) == 0) {
 			t.Fatalf("%q, %q: either a mix or a complaint, got %v and %v", share, least, got, invalid)
@@ -397,8 +397,8 @@ func FuzzAnnotations(f *testing.F) {
 			t.Fatalf("%q, %q: %v", share, least, got.Mix.Validate())
 		}
 		for _, s := range []func() (int, bool){
-			func() (int, bool) { return policy.ClaimedSlot(p) },
-			func() (int, bool) { return policy.IdentitySlot(p, known{}) },
+			func() (int, bool) { return governing.ClaimedSlot(p) },
+			func() (int, bool) { return governing.IdentitySlot(p, known{}) },
 		} {
 			if n, ok := s(); ok != (n >= 0) || n > split.MaxSlot {
 				t.Fatalf("%q: slot %d, %t", slot, n, ok)
@@ -417,13 +417,13 @@ func TestSpotWaits(t *testing.T) {
 		"not at all":    {new(int32(0)), 0, 0},
 		"half a minute": {new(int32(30)), 30 * time.Second, 30 * time.Second},
 	} {
-		wait, gated := policy.SpotWaits(tc.seconds)
+		wait, gated := governing.SpotWaits(tc.seconds)
 		assert.Equal(t, tc.wait, wait, name)
 		assert.Equal(t, tc.gated, gated, name)
 
 		cm := mixNamed("web", 0, 70, nil)
 		cm.Spec.SpotWaitSeconds = tc.seconds
-		p, _, err := policy.FromCapacityMix(cm)
+		p, _, err := governing.FromCapacityMix(cm)
 		require.NoError(t, err)
 		assert.Equal(t, tc.wait, p.SpotWait, name)
 		assert.Equal(t, tc.gated, p.GatedSpotWait, name)
@@ -439,7 +439,7 @@ func TestTolerationsOfAMix(t *testing.T) {
 			{Key: "gone", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(9))},
 		},
 	}
-	p, _, err := policy.FromCapacityMix(cm)
+	p, _, err := governing.FromCapacityMix(cm)
 	require.NoError(t, err)
 	assert.Equal(t, map[capacity.Type][]corev1.Toleration{
 		capacity.Spot: {
@@ -454,10 +454,10 @@ func TestTolerationsOfAMix(t *testing.T) {
 func TestAMixOfAnnotationsHasTheDefaultWaits(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{percent: "70", floor: "2"}
-	r := policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore(), Controllers: known{}}
+	r := governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
 	p, invalid := r.Resolve(pod)
 	require.Empty(t, invalid)
 	require.NotNil(t, p)
 	assert.Zero(t, p.SpotWait)
-	assert.Equal(t, policy.DefaultGatedSpotWait, p.GatedSpotWait)
+	assert.Equal(t, governing.DefaultGatedSpotWait, p.GatedSpotWait)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy_test
+package governing_test
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func drawSelector(t *rapid.T) (s v1alpha1.PodSelector) {
@@ -39,7 +39,7 @@ func drawSelector(t *rapid.T) (s v1alpha1.PodSelector) {
 // The index omits only mixes that do not match.
 func TestTheIndexReturnsTheMixThatAScanReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		store, model := policy.NewStore(), map[string]*v1alpha1.CapacityMix{}
+		store, model := governing.NewRegistry(), map[string]*v1alpha1.CapacityMix{}
 		versions := map[uint64]bool{0: true}
 		last := uint64(0)
 		t.Repeat(map[string]func(*rapid.T){
@@ -77,7 +77,7 @@ func TestTheIndexReturnsTheMixThatAScanReturns(t *testing.T) {
 						var selecting []string
 						var oldest *v1alpha1.CapacityMix
 						for name, cm := range model {
-							_, selector, err := policy.FromCapacityMix(cm)
+							_, selector, err := governing.FromCapacityMix(cm)
 							require.NoError(t, err)
 							if !selector.Matches(set) {
 								continue
@@ -95,7 +95,7 @@ func TestTheIndexReturnsTheMixThatAScanReturns(t *testing.T) {
 							require.Nil(t, found)
 						} else {
 							require.NotNil(t, found)
-							require.Equal(t, policy.SourceCapacityMix+oldest.Name, found.Source)
+							require.Equal(t, governing.SourceCapacityMix+oldest.Name, found.Source)
 						}
 					}
 				}
@@ -112,9 +112,9 @@ func TestTolerationsThatCompareNeedTheFeatureGate(t *testing.T) {
 	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	cm.Spec.Tolerations = &v1alpha1.TolerationsByType{Spot: []v1alpha1.Toleration{more, exists}, OnDemand: []v1alpha1.Toleration{less}}
 	for _, on := range []bool{false, true} {
-		store := policy.NewStore()
+		store := governing.NewRegistry()
 		store.Comparison = on
-		for _, s := range []*policy.Store{store, store.Empty()} {
+		for _, s := range []*governing.Registry{store, store.Empty()} {
 			require.NoError(t, s.Set(cm))
 			got := s.Match("shop", nil).Tolerations
 			if on {
@@ -128,5 +128,5 @@ func TestTolerationsThatCompareNeedTheFeatureGate(t *testing.T) {
 			require.Equal(t, []string{"b Gt 5", "c Lt 7"}, s.Ignored(cm))
 		}
 	}
-	require.Empty(t, policy.NewStore().Ignored(&v1alpha1.CapacityMix{}))
+	require.Empty(t, governing.NewRegistry().Ignored(&v1alpha1.CapacityMix{}))
 }

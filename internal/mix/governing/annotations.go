@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package governing
 
 import (
 	"fmt"
@@ -73,9 +73,9 @@ func (i InvalidAnnotation) String() string {
 	return fmt.Sprintf("annotation %s: %q is invalid: %s", i.Key, i.Value, i.Problem)
 }
 
-// fromAnnotations parses the mix in an object's annotations. A nil policy without an invalid annotation means that the
+// fromAnnotations parses the mix in an object's annotations. A nil mix without an invalid annotation means that the
 // object has none.
-func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *InvalidAnnotation) {
+func (f family) fromAnnotations(object metav1.Object, source string) (*Mix, *InvalidAnnotation) {
 	annotations := object.GetAnnotations()
 	percentText, hasPercent := annotations[f.percent]
 	floorText, hasFloor := annotations[f.floor]
@@ -88,20 +88,20 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 			Problem: "it requires the annotation " + f.percent,
 		}
 	}
-	p := &Policy{Source: source, Mix: split.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
+	m := &Mix{Source: source, Mix: split.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
 	var problem string
 	if hasPercent {
-		if p.Mix.SpotPercent, problem = parse(strings.TrimSuffix(percentText, "%"), 100); problem != "" {
+		if m.Mix.SpotPercent, problem = parse(strings.TrimSuffix(percentText, "%"), 100); problem != "" {
 			return nil, &InvalidAnnotation{Object: object, Key: f.percent, Value: shortened(percentText), Problem: problem}
 		}
 	}
 	if hasFloor {
-		if p.Mix.MinOnDemand, problem = parse(floorText, split.MaxBound); problem != "" {
+		if m.Mix.MinOnDemand, problem = parse(floorText, split.MaxBound); problem != "" {
 			return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: problem}
 		}
 	}
-	p.Window = f.window(annotations)
-	return p, nil
+	m.Window = f.window(annotations)
+	return m, nil
 }
 
 // window returns the window in annotations, nil if there is none.

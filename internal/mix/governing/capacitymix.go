@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package governing
 
 import (
 	"fmt"
@@ -20,27 +20,27 @@ const maxSpreadKeys = 4
 
 // FromCapacityMix converts a CapacityMix. The API server rejects invalid objects too, but objects that were stored
 // under older rules can be invalid.
-func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) {
+func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
 	if err != nil {
-		return Policy{}, nil, fmt.Errorf("spec.selector: %w", err)
+		return Mix{}, nil, fmt.Errorf("spec.selector: %w", err)
 	}
 	m := split.Mix{SpotPercent: cm.Spec.SpotPercent, MinOnDemand: cm.Spec.MinOnDemand, MaxSpot: MaxSpot(cm.Spec.MaxSpot)}
 	if err := m.Validate(); err != nil {
-		return Policy{}, nil, fmt.Errorf("spec.%w", err)
+		return Mix{}, nil, fmt.Errorf("spec.%w", err)
 	}
 	if s := cm.Spec.SpotWaitSeconds; s != nil && *s < 0 {
-		return Policy{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
+		return Mix{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
 	}
 	if n := len(cm.Spec.SpreadSpotOver); n > maxSpreadKeys {
-		return Policy{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
+		return Mix{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
 	}
 	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
 	var byType map[capacity.Type][]corev1.Toleration
 	if t := cm.Spec.Tolerations; t != nil {
 		byType = map[capacity.Type][]corev1.Toleration{capacity.Spot: tolerations(t.Spot), capacity.OnDemand: tolerations(t.OnDemand)}
 	}
-	return Policy{
+	return Mix{
 		Source:         SourceCapacityMix + cm.Name,
 		Mix:            m,
 		BorrowOnDemand: cm.Spec.WhenSpotUnavailable != v1alpha1.WhenSpotUnavailableWait,
@@ -66,7 +66,7 @@ func compares(t corev1.Toleration) bool {
 }
 
 // Ignored returns the taints of a mix's tolerations that a store drops, as key and operator.
-func (s *Store) Ignored(cm *v1alpha1.CapacityMix) (taints []string) {
+func (s *Registry) Ignored(cm *v1alpha1.CapacityMix) (taints []string) {
 	if s.Comparison || cm.Spec.Tolerations == nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy_test
+package governing_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func TestOwnersThatRemovePodsInAnyOrder(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOwnersThatRemovePodsInAnyOrder(t *testing.T) {
 			if test.kind != "" {
 				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: test.apiVersion, Kind: test.kind, Controller: new(true)}}
 			}
-			assert.Equal(t, test.want, policy.RemovedInAnyOrder(pod))
+			assert.Equal(t, test.want, governing.RemovedInAnyOrder(pod))
 		})
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy determines which mix governs a pod: from annotations, from the CapacityMix resources of its namespace,
+// Package governing determines which mix governs a pod: from annotations, from the CapacityMix resources of its namespace,
 // or from the configured default. Its decisions are functions of the objects that are passed in. It reads no API.
-package policy
+package governing
 
 import (
 	"time"
@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// Sources of a policy, as in the pod's annotation berth.dev/mix. A CapacityMix is SourceCapacityMix + its name.
+// Sources of a mix, as in the pod's annotation berth.dev/mix. A CapacityMix is SourceCapacityMix + its name.
 const (
 	SourcePod         = "annotations/pod"
 	SourceController  = "annotations/controller"
@@ -22,9 +22,9 @@ const (
 	SourceDefault     = "default"
 )
 
-// Policy is the mix of a group, and what happens if its nodes have no free capacity.
-type Policy struct {
-	// Source is where the policy comes from, see the Source constants.
+// Mix is the mix that governs a group, and what happens if its nodes have no free capacity.
+type Mix struct {
+	// Source is where the mix comes from, see the Source constants.
 	Source string
 	Mix    split.Mix
 	// BorrowOnDemand allows a pod with a spot slot to run on on-demand if spot has no free capacity, SpotWait after
@@ -45,9 +45,9 @@ type Policy struct {
 	Window *Window
 }
 
-// Same reports whether another policy, which may be nil, gives the same replicas to the same types at the same times.
-func (p *Policy) Same(o *Policy) bool {
-	return o != nil && p.Source == o.Source && p.Mix == o.Mix && ptr.Equal(p.Window, o.Window)
+// Same reports whether another mix, which may be nil, gives the same replicas to the same types at the same times.
+func (m *Mix) Same(o *Mix) bool {
+	return o != nil && m.Source == o.Source && m.Mix == o.Mix && ptr.Equal(m.Window, o.Window)
 }
 
 // Window is a window in annotations, as they have it. The package rebalance parses it, because only moves depend on it. An
@@ -73,9 +73,9 @@ func SpotWaits(seconds *int32) (wait, gated time.Duration) {
 
 // MayBorrow reports whether a pod whose slot is of type t may run on the other type if its own has no free capacity,
 // and how long it has to wait first.
-func (p *Policy) MayBorrow(t capacity.Type) (wait time.Duration, allowed bool) {
+func (m *Mix) MayBorrow(t capacity.Type) (wait time.Duration, allowed bool) {
 	if t == capacity.Spot {
-		return p.SpotWait, p.BorrowOnDemand
+		return m.SpotWait, m.BorrowOnDemand
 	}
-	return 0, p.BorrowSpot
+	return 0, m.BorrowSpot
 }

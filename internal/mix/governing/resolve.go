@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package governing
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -15,60 +15,60 @@ type Controllers interface {
 	Controller(namespace string, ref *metav1.OwnerReference) metav1.Object
 }
 
-// Resolver determines the policy of a pod. Its fields are set once. Resolve is safe for concurrent use.
+// Resolver determines the mix of a pod. Its fields are set once. Resolve is safe for concurrent use.
 type Resolver struct {
 	Annotations
-	Mixes       *Store
+	Mixes       *Registry
 	Controllers Controllers
 	// Default governs pods that nothing else governs. If nil, they are ignored.
-	Default *Policy
+	Default *Mix
 }
 
-// Resolve returns the policy that governs a pod, nil if none does. The first match takes precedence: annotations on the
+// Resolve returns the mix that governs a pod, nil if none does. The first match takes precedence: annotations on the
 // pod, annotations on its controller, the oldest CapacityMix that selects it, the default. Invalid annotations are
 // returned too and ignored.
 //
 // The result is shared and must not be changed.
-func (r *Resolver) Resolve(pod *corev1.Pod) (*Policy, []InvalidAnnotation) {
+func (r *Resolver) Resolve(pod *corev1.Pod) (*Mix, []InvalidAnnotation) {
 	if !Governable(pod) {
 		return nil, nil
 	}
-	p, invalid := r.fromObject(pod, nil, SourcePod)
-	if p != nil {
-		return p, invalid
+	m, invalid := r.fromObject(pod, nil, SourcePod)
+	if m != nil {
+		return m, invalid
 	}
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if owner := r.Controllers.Controller(pod.Namespace, ref); owner != nil {
-			p, bad := r.fromObject(owner, pod, SourceController)
+			m, bad := r.fromObject(owner, pod, SourceController)
 			invalid = append(invalid, bad...)
-			if p != nil {
-				return p, invalid
+			if m != nil {
+				return m, invalid
 			}
 		}
 	}
-	if p := r.Mixes.Match(pod.Namespace, pod.Labels); p != nil {
-		return p, invalid
+	if m := r.Mixes.Match(pod.Namespace, pod.Labels); m != nil {
+		return m, invalid
 	}
 	return r.Default, invalid
 }
 
 // fromObject parses the annotation families of one object.
-func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source string) (*Policy, []InvalidAnnotation) {
+func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source string) (*Mix, []InvalidAnnotation) {
 	if len(object.GetAnnotations()) == 0 {
 		return nil, nil
 	}
 	var invalid []InvalidAnnotation
 	for _, prefix := range r.Prefixes {
 		f := families[prefix]
-		p, bad := f.fromAnnotations(object, source)
-		if (p != nil || bad != nil) && f.enabled != "" && !r.enabled(object, pod, f.enabled) {
+		m, bad := f.fromAnnotations(object, source)
+		if (m != nil || bad != nil) && f.enabled != "" && !r.enabled(object, pod, f.enabled) {
 			continue
 		}
 		if bad != nil {
 			invalid = append(invalid, *bad)
 		}
-		if p != nil {
-			return p, invalid
+		if m != nil {
+			return m, invalid
 		}
 	}
 	return nil, invalid
