@@ -61,7 +61,7 @@ func TestTheSmokeClientsSpecification(t *testing.T) {
 
 // The password of a database is one of the credentials in whichever way it is given, and never in a spec or an answer.
 func TestAPasswordThatIsAVariable(t *testing.T) {
-	variable := func(password, variable string) (*asked, error) {
+	variable := func(password, variable string) (*requested, error) {
 		spec := smoke()
 		d := spec.GetApplicationStack().GetDatabase()
 		d.Password, d.Container.EnvironmentVariables["POSTGRES_PASSWORD"] = password, variable

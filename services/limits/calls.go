@@ -27,14 +27,14 @@ const (
 	namedLimits = 10
 )
 
-// core implements both APIs. Its errors name fields as the CRD does.
-type core struct {
+// service implements both APIs. Its errors name fields as the CRD does.
+type service struct {
 	store  *store
 	access server.Authorizer
 }
 
 // authorize requests each verb. Where no name is given, the request names none.
-func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
+func (c *service) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
 	for _, verb := range verbs {
 		access := server.Access{Verb: verb, Resource: plural, Namespace: namespace, Name: name}
 		if err := server.AuthorizeResource(ctx, c.access, access); err != nil {
@@ -52,7 +52,7 @@ func checkName(name string) error {
 	return nil
 }
 
-func (c *core) create(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
+func (c *service) create(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
 	if err := checkLabels(l.Labels); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *core) create(ctx context.Context, namespace string, l *Limit) (*Limit, 
 	return o.limit(), nil
 }
 
-func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) {
+func (c *service) get(ctx context.Context, namespace, name string) (*Limit, error) {
 	o, err := c.read(ctx, namespace, name, "get")
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func warning(objects []*object) string {
 }
 
 // read returns a limit if the caller has the verbs on it.
-func (c *core) read(ctx context.Context, namespace, name string, verbs ...string) (*object, error) {
+func (c *service) read(ctx context.Context, namespace, name string, verbs ...string) (*object, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (c *core) read(ctx context.Context, namespace, name string, verbs ...string
 }
 
 // change reads a limit if the caller has the verbs on it, and writes it. After a conflict it reads it again.
-func (c *core) change(ctx context.Context, namespace, name string, write func(*object) error, verbs ...string) error {
+func (c *service) change(ctx context.Context, namespace, name string, write func(*object) error, verbs ...string) error {
 	o, err := c.read(ctx, namespace, name, verbs...)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (c *core) change(ctx context.Context, namespace, name string, write func(*o
 }
 
 // update replaces description, labels and limits of whatever version there is.
-func (c *core) update(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
+func (c *service) update(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
 	if err := checkLabels(l.Labels); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (c *core) update(ctx context.Context, namespace string, l *Limit) (*Limit, 
 }
 
 // remove deletes a limit and returns a message of what was done. Unless forced it refuses what pods or workloads have.
-func (c *core) remove(ctx context.Context, namespace, name string, force bool) (string, error) {
+func (c *service) remove(ctx context.Context, namespace, name string, force bool) (string, error) {
 	verbs := []string{"delete"}
 	if force {
 		verbs = append(verbs, "patch") // the annotation
@@ -157,7 +157,7 @@ func (c *core) remove(ctx context.Context, namespace, name string, force bool) (
 	return fmt.Sprintf("resource limit %q is deleted", name), nil
 }
 
-func (c *core) removeOnce(ctx context.Context, o *object, force bool) error {
+func (c *service) removeOnce(ctx context.Context, o *object, force bool) error {
 	if who := usedBy(&o.Status); who != "" && !force {
 		return server.Refuse(codes.FailedPrecondition,
 			fmt.Sprintf("resource limit %q is in use by %s; it can be deleted with force", o.Name, who))
@@ -210,7 +210,7 @@ type page struct {
 }
 
 // list returns up to first limits, of those that match, from after on. nil means the default.
-func (c *core) list(ctx context.Context, namespace string, selector labels.Selector, first *int32, after string) (*page, error) {
+func (c *service) list(ctx context.Context, namespace string, selector labels.Selector, first *int32, after string) (*page, error) {
 	n := defaultFirst
 	if first != nil {
 		if *first < 1 {

@@ -14,12 +14,12 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
-// core does what the rpcs request.
-type core struct {
+// service does what the rpcs request.
+type service struct {
 	store  *store
 	access server.Authorizer
 	log    logr.Logger
@@ -32,21 +32,21 @@ type core struct {
 	now     func() time.Time
 	// poll is how often those who follow logs look for new containers.
 	poll  time.Duration
-	looks *sharedLooks
+	lists *sharedLists
 	// logPool counts the containers whose logs are read.
 	logPool *server.Pool
 	// turns are those of calls that change an environment, by namespace and id.
 	turns server.Turns
 }
 
-func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource string) error {
+func (c *service) authorize(ctx context.Context, namespace, name, verb, subresource string) error {
 	return server.AuthorizeResource(ctx, c.access, server.Access{
 		Verb: verb, Resource: plural, Subresource: subresource, Namespace: namespace, Name: name,
 	})
 }
 
 // read returns the environment of an id to a caller that has the verb.
-func (c *core) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
+func (c *service) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
 	if err := c.may(ctx, namespace, id, verb, subresource); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *core) read(ctx context.Context, namespace, id, verb, subresource string
 }
 
 // may refuses a caller that does not have the verb for the environment of an id.
-func (c *core) may(ctx context.Context, namespace, id, verb, subresource string) error {
+func (c *service) may(ctx context.Context, namespace, id, verb, subresource string) error {
 	if id == "" {
 		return server.InvalidField("id", "is missing")
 	}
@@ -62,7 +62,7 @@ func (c *core) may(ctx context.Context, namespace, id, verb, subresource string)
 }
 
 // find returns the environment of an id. What cannot be an id is that of none.
-func (c *core) find(ctx context.Context, namespace, id string) (*environment, error) {
+func (c *service) find(ctx context.Context, namespace, id string) (*environment, error) {
 	if len(validation.IsDNS1123Label(id)) > 0 {
 		return nil, unknown(id)
 	}
@@ -81,7 +81,7 @@ func unknown(id string) error {
 }
 
 // create makes an environment, and starts it.
-func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
+func (c *service) create(ctx context.Context, namespace, id string, a *requested) (*environment, error) {
 	if err := c.authorize(ctx, namespace, "", "create", ""); err != nil {
 		return nil, err
 	}
@@ -89,13 +89,13 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 	e.APIVersion, e.Kind = v1alpha1.SchemeGroupVersion.String(), environmentKind
 	e.Namespace, e.Name = namespace, id
 	e.Spec.RunPolicy, e.Spec.VolumeRetention = v1alpha1.RunPolicyRunning, v1alpha1.VolumeRetentionDelete
-	if err := internal.Expand(&e.Spec.Stack); err != nil {
+	if err := render.Expand(&e.Spec.Stack); err != nil {
 		return nil, server.InvalidField("spec.application_stack", err.Error())
 	}
 	a.credentials.by = c.caller(ctx)
 	given := map[component]bool{ofDatabase: len(a.credentials.database) > 0, ofBackend: len(a.credentials.backend) > 0}
-	refer(&e.Spec.Stack, internal.CredentialsName(id), given)
-	internal.Sign(e, c.caller(ctx))
+	refer(&e.Spec.Stack, render.CredentialsName(id), given)
+	render.Sign(e, c.caller(ctx))
 	if err := c.check(ctx, e, &e.Spec); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 }
 
 // commit creates an environment. Of several of the same name the API server accepts one.
-func (c *core) commit(
+func (c *service) commit(
 	ctx context.Context, e *environment, create func(context.Context, *environment) (*environment, error),
 ) (*environment, error) {
 	made, err := create(ctx, e)
@@ -150,14 +150,14 @@ func exists(have *environment) error {
 }
 
 // left logs that a Secret of an environment is not as it should be after a call that has its answer.
-func (c *core) left(err error, e *environment) {
+func (c *service) left(err error, e *environment) {
 	if err != nil {
 		c.log.Error(err, "A Secret stays, or has no owner", "environment", e.Name, "namespace", e.Namespace)
 	}
 }
 
 // list returns a page of the environments that match, in the order of their ids, and how many match in all.
-func (c *core) list(
+func (c *service) list(
 	ctx context.Context, namespace string, req *schedulerv1.ListEnvironmentsRequest,
 ) (*schedulerv1.ListEnvironmentsResponse, error) {
 	q, err := c.query(namespace, req)

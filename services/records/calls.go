@@ -27,8 +27,8 @@ const (
 
 type record = v1alpha1.DeploymentRecord
 
-// core does what the rpcs request. Its errors name fields as the CRD does, but for the ids of requests.
-type core struct {
+// service does what the rpcs request. Its errors name fields as the CRD does, but for the ids of requests.
+type service struct {
 	client ctrlclient.Client
 	access server.Authorizer
 	// templates is the namespace of the templates that are for all.
@@ -38,7 +38,7 @@ type core struct {
 	turns server.Turns
 }
 
-func (c *core) authorize(ctx context.Context, namespace, name, verb string) error {
+func (c *service) authorize(ctx context.Context, namespace, name, verb string) error {
 	return server.AuthorizeResource(ctx, c.access, server.Access{Verb: verb, Resource: plural, Namespace: namespace, Name: name})
 }
 
@@ -61,7 +61,7 @@ func idOf(r *record) string {
 
 // deploy creates a record, or updates the one of the same id to the unit, and returns it as it is stored. It writes nothing if it is
 // that already.
-func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, error) {
+func (c *service) deploy(ctx context.Context, namespace string, u *unit) (*record, error) {
 	name, err := nameOf("deployment_unit.id", u.id())
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) (*record, 
 	return stored, err
 }
 
-func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) (*record, error) {
+func (c *service) deployOnce(ctx context.Context, namespace, name string, u *unit) (*record, error) {
 	before, err := c.find(ctx, namespace, name)
 	if server.NotFound(err) {
 		r := newRecord(namespace, name, u)
@@ -122,7 +122,7 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 }
 
 // check refuses what could not be deployed as things are now.
-func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.DeploymentRecordSpec) error {
+func (c *service) check(ctx context.Context, namespace string, spec *v1alpha1.DeploymentRecordSpec) error {
 	if hint := spec.TemplateHint; hint != "" {
 		found, names := false, sets.New[string]()
 		for _, in := range slices.Compact([]string{namespace, c.templates}) {
@@ -148,13 +148,13 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 	return c.preconditions(ctx, spec)
 }
 
-func (c *core) find(ctx context.Context, namespace, name string) (*record, error) {
+func (c *service) find(ctx context.Context, namespace, name string) (*record, error) {
 	r := &record{}
 	return r, c.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, r)
 }
 
 // read returns the record of an id to a caller that has the verb.
-func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, error) {
+func (c *service) read(ctx context.Context, namespace, id, verb string) (*record, error) {
 	name, err := nameOf("deployment_id", id)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, e
 }
 
 // remove deletes the record of an id. One that is on its way already is no error.
-func (c *core) remove(ctx context.Context, namespace, id string) error {
+func (c *service) remove(ctx context.Context, namespace, id string) error {
 	r, err := c.read(ctx, namespace, id, "delete")
 	if err != nil || r.DeletionTimestamp != nil {
 		return err
@@ -186,7 +186,7 @@ func (c *core) remove(ctx context.Context, namespace, id string) error {
 }
 
 // list returns the records that match, in the order of their names.
-func (c *core) list(ctx context.Context, namespace string, match func(*record) bool) (all []*record, err error) {
+func (c *service) list(ctx context.Context, namespace string, match func(*record) bool) (all []*record, err error) {
 	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
 		return nil, err
 	}

@@ -42,14 +42,14 @@ func TestADamagedLimitHidesNoOther(t *testing.T) {
 	defer api.Close()
 	apiClient, err := uncached.New(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{store: &store{apiClient}, access: anybody{}}
+	c := &service{store: &store{apiClient}, access: anybody{}}
 	found, _, err := c.store.list(t.Context(), "ns", labels.Everything(), "", 10)
 	require.NoError(t, err)
 	require.Len(t, found, 3)
 	assert.Equal(t, []string{"spec.memory", "spec.nodeAffinity", "status.podCount"}, found[1].unreadable)
 	assert.EqualValues(t, 3, found[1].Status.WorkloadCount)
 	for _, form := range []form{formMap, formAny} {
-		list, err := (&front{core: c, form: form}).list(t.Context(), options{"ns", form}, &orchestratorv1.ListResourceLimitsRequest{})
+		list, err := (&grpcAPI{service: c, form: form}).list(t.Context(), options{"ns", form}, &orchestratorv1.ListResourceLimitsRequest{})
 		require.NoError(t, err)
 		require.Len(t, list.GetData(), 3)
 		assert.Equal(t, "1", list.GetData()[0].GetLimits().GetCpu())
@@ -81,7 +81,7 @@ func TestALimitWhoseCRDIsMissing(t *testing.T) {
 	defer api.Close()
 	apiClient, err := uncached.New(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{store: &store{apiClient}, access: anybody{}}
+	c := &service{store: &store{apiClient}, access: anybody{}}
 	_, err = c.read(t.Context(), "default", "small", "get")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	_, err = c.remove(t.Context(), "default", "small", false)

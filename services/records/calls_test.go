@@ -29,7 +29,7 @@ func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	defer api.Close()
 	apiClient, err := uncached.New(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{client: apiClient, access: anybody{}}
+	c := &service{client: apiClient, access: anybody{}}
 	_, err = c.read(t.Context(), "default", "cart-1", "get")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	err = c.remove(t.Context(), "default", "cart-1")

@@ -20,7 +20,7 @@ import (
 // Those who follow one environment list its containers together.
 func TestFollowersShareWhatTheyPoll(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false))
-	c.looks = newSharedLooks(time.Hour)
+	c.lists = newSharedLists(time.Hour)
 	var lists atomic.Int32
 	w.with(func() { w.before = countsPods(&lists) })
 	w.log = func(rw http.ResponseWriter, r *http.Request, _ string) {
@@ -35,12 +35,12 @@ func TestFollowersShareWhatTheyPoll(t *testing.T) {
 		f.eventually(t, "backend: a line")
 	}
 	assert.EqualValues(t, 1, lists.Load(), "lists of the pods")
-	assert.Equal(t, 20, c.looks.by["e"].followers)
+	assert.Equal(t, 20, c.lists.by["e"].followers)
 }
 
 // What failed is read again, and nothing is kept of an environment that none follows.
 func TestAFailedPollIsNotShared(t *testing.T) {
-	l := newSharedLooks(time.Hour)
+	l := newSharedLists(time.Hour)
 	leave := l.join("e")
 	reads := 0
 	read := func(context.Context) ([]instance, error) {

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// sharedLooks shares what is read for all who follow the logs of an environment: its containers are listed once in an interval,
+// sharedLists shares what is read for all who follow the logs of an environment: its containers are listed once in an interval,
 // however many follow.
-type sharedLooks struct {
+type sharedLists struct {
 	// fresh is for how long a list counts.
 	fresh time.Duration
 
 	mu sync.Mutex // guards the rest
-	by map[types.UID]*look
+	by map[types.UID]*sharedList
 }
 
-// look is the last list of an environment's containers.
-type look struct {
+// sharedList is the last list of an environment's containers.
+type sharedList struct {
 	followers int
 	// done is closed when the list is there; nil if there is none yet.
 	done chan struct{}
@@ -31,16 +31,16 @@ type look struct {
 	err error
 }
 
-func newSharedLooks(interval time.Duration) *sharedLooks {
-	return &sharedLooks{fresh: interval * 9 / 10, by: map[types.UID]*look{}}
+func newSharedLists(interval time.Duration) *sharedLists {
+	return &sharedLists{fresh: interval * 9 / 10, by: map[types.UID]*sharedList{}}
 }
 
 // join adds a follower. The result removes it.
-func (l *sharedLooks) join(id types.UID) (leave func()) {
+func (l *sharedLists) join(id types.UID) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.by[id] == nil {
-		l.by[id] = &look{}
+		l.by[id] = &sharedList{}
 	}
 	l.by[id].followers++
 	return func() {
@@ -53,11 +53,11 @@ func (l *sharedLooks) join(id types.UID) (leave func()) {
 }
 
 // there returns the containers of an environment that has followers. Read has a time of its own: others wait for it too.
-func (l *sharedLooks) there(ctx context.Context, id types.UID, read func(context.Context) ([]instance, error)) ([]instance, error) {
+func (l *sharedLists) there(ctx context.Context, id types.UID, read func(context.Context) ([]instance, error)) ([]instance, error) {
 	l.mu.Lock()
 	shared := l.by[id]
 	if shared.done == nil || shared.old(l.fresh) {
-		next := &look{followers: shared.followers, done: make(chan struct{})}
+		next := &sharedList{followers: shared.followers, done: make(chan struct{})}
 		l.by[id], shared = next, next
 		go func() {
 			defer close(next.done)
@@ -77,7 +77,7 @@ func (l *sharedLooks) there(ctx context.Context, id types.UID, read func(context
 }
 
 // old reports whether a list is complete and older than that.
-func (l *look) old(than time.Duration) bool {
+func (l *sharedList) old(than time.Duration) bool {
 	select {
 	case <-l.done:
 		return l.err != nil || time.Since(l.at) >= than

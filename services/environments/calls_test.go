@@ -28,33 +28,33 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
 var (
 	kind    = schema.GroupResource{Group: "berth.dev", Resource: plural}
-	smokeID = internal.ID("default", "example-app")
+	smokeID = render.ID("default", "example-app")
 )
 
-func create(t *testing.T, c *core, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
+func create(t *testing.T, c *service, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
 	t.Helper()
-	out, err := (&front{core: c, namespace: "default"}).create(t.Context(), &schedulerv1.CreateEnvironmentRequest{Spec: spec})
+	out, err := (&grpcAPI{service: c, namespace: "default"}).create(t.Context(), &schedulerv1.CreateEnvironmentRequest{Spec: spec})
 	return out.GetEnvironment(), err
 }
 
-func update(t *testing.T, c *core, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
+func update(t *testing.T, c *service, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
 	t.Helper()
-	out, err := (&front{core: c, namespace: "default"}).update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: smokeID, Spec: spec})
+	out, err := (&grpcAPI{service: c, namespace: "default"}).update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: smokeID, Spec: spec})
 	return out.GetEnvironment(), err
 }
 
 // created is a world with the environment of a specification, and what serves it.
-func created(t *testing.T, spec *schedulerv1.EnvironmentSpecification) (*world, *core, *front) {
+func created(t *testing.T, spec *schedulerv1.EnvironmentSpecification) (*world, *service, *grpcAPI) {
 	t.Helper()
 	w, c := newWorld(t)
 	require.NoError(t, errOf(create(t, c, spec)))
-	return w, c, &front{core: c, namespace: "default"}
+	return w, c, &grpcAPI{service: c, namespace: "default"}
 }
 
 // errOf is the error of a call whose answer does not matter.
@@ -126,7 +126,7 @@ func TestAnInvalidEnvironmentIsNotCreated(t *testing.T) {
 
 func TestAStackByItsName(t *testing.T) {
 	_, c := newWorld(t)
-	name := internal.Stacks()[0].Name
+	name := render.Stacks()[0].Name
 	e, err := create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: name}})
 	require.NoError(t, err)
 	assert.NotNil(t, e.GetSpec().GetApplicationStack().GetDatabase())
@@ -164,7 +164,7 @@ func TestACreationThatEndsHalfWayLeavesAllOrNothing(t *testing.T) {
 			if s := w.secrets[key]; s != nil { // another call may still commit it; later none can
 				short, cancel := context.WithTimeout(t.Context(), 2*othersInterval)
 				defer cancel()
-				_, err := c.create(short, "default", smokeID, askedFor(t, smoke()))
+				_, err := c.create(short, "default", smokeID, requestedOf(t, smoke()))
 				requireCode(t, codes.DeadlineExceeded, err)
 				assert.Empty(t, w.environments)
 				s.CreationTimestamp = metav1.NewTime(time.Now().Add(-abandonedAfter))
@@ -182,7 +182,7 @@ func written(fail func(http.ResponseWriter, *http.Request) bool) func(http.Respo
 	return func(rw http.ResponseWriter, r *http.Request) bool { return !r.URL.Query().Has("dryRun") && fail(rw, r) }
 }
 
-func askedFor(t *testing.T, spec *schedulerv1.EnvironmentSpecification) *asked {
+func requestedOf(t *testing.T, spec *schedulerv1.EnvironmentSpecification) *requested {
 	t.Helper()
 	a, err := fromWire(spec)
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestOneOfManyCreationsOfAnEnvironmentIsOK(t *testing.T) {
 			calls.Go(func() error {
 				spec := smoke()
 				spec.ApplicationStack.Database.Password = fmt.Sprint("password ", i)
-				delete(spec.GetApplicationStack().GetDatabase().GetContainer().GetEnvironmentVariables(), internal.PostgresPassword)
+				delete(spec.GetApplicationStack().GetDatabase().GetContainer().GetEnvironmentVariables(), render.PostgresPassword)
 				_, err := create(t, c, spec)
 				codesOf[i] = status.Code(err)
 				if e := server.AsError(err); e != nil {
@@ -373,7 +373,7 @@ func TestAnUpdateTakesOverTheKeysOfAnotherSecret(t *testing.T) {
 	w.denied["get"] = false
 	require.NoError(t, errOf(update(t, c, spec)))
 	name := w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name
-	assert.True(t, internal.IsCredentialsName(smokeID, name), name)
+	assert.True(t, render.IsCredentialsName(smokeID, name), name)
 	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+name].Data)
 	assert.Contains(t, w.secrets, "default/mine")
 }
@@ -432,7 +432,7 @@ func TestStartStopRestart(t *testing.T) {
 	w, c := newWorld(t)
 	now := time.Unix(1000, 0)
 	c.now = func() time.Time { return now }
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	require.NoError(t, errOf(create(t, c, smoke())))
 	w.runs(smokeID, v1alpha1.EnvironmentRunning)
 	spec := func() *v1alpha1.EnvironmentSpec { return &w.environments["default/"+smokeID].Spec }
@@ -486,7 +486,7 @@ func TestStartStopRestart(t *testing.T) {
 
 func TestAnUnknownID(t *testing.T) {
 	_, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	for _, id := range []string{"shop-12345678", "No/Such", strings.Repeat("x", 1000), "../x"} {
 		requireCode(t, codes.NotFound, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: id})))
 		requireCode(t, codes.NotFound, errOf(f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: id})))
@@ -565,7 +565,7 @@ func TestAPortOfAnotherEnvironment(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	w, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	last := func() string { return w.audit[len(w.audit)-1] }
 	require.NoError(t, errOf(create(t, c, smoke())))
 	for _, part := range []string{`"msg"="Audit"`, `"verb"="create"`, `"environment"="` + smokeID, `"namespace"="default"`, `"caller"="alice"`, `"code"="OK"`} {
@@ -606,7 +606,7 @@ func TestAudit(t *testing.T) {
 // Either all components are scaled or none, and an error names each that cannot be.
 func TestScale(t *testing.T) {
 	w, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	require.NoError(t, errOf(create(t, c, smoke())))
 	w.runs(smokeID, v1alpha1.EnvironmentRunning)
 	spec := func() *v1alpha1.EnvironmentSpec { return &w.environments["default/"+smokeID].Spec }
@@ -658,7 +658,7 @@ func TestListPages(t *testing.T) {
 		}
 		w.environments["default/"+n] = e
 	}
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	req := &schedulerv1.ListEnvironmentsRequest{PageSize: 3, Filters: map[string]string{"team": "x"}}
 	page, err := f.list(t.Context(), req)
 	require.NoError(t, err)
@@ -676,7 +676,7 @@ func TestListPages(t *testing.T) {
 
 func TestTheAPIServerIsGone(t *testing.T) {
 	w, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
+	f := &grpcAPI{service: c, namespace: "default"}
 	w.before = fails(http.MethodGet, plural, apierrors.NewServiceUnavailable("down"))
 	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))
 	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
