@@ -66,7 +66,7 @@ func (pl *Reservation) PreFilter(_ context.Context, state fwk.CycleState, pod *c
 	if status := pl.NotSynced(); status != nil {
 		return nil, status
 	}
-	attempt, freed := pl.ledger.Attempt(pod, pl.clock.Now())
+	attempt, freed := pl.holdings.Attempt(pod, pl.clock.Now())
 	if attempt == nil {
 		return nil, skip
 	}
@@ -157,7 +157,7 @@ func (pl *Reservation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFr
 	if !pl.HasSynced() {
 		return nil, notSigned
 	}
-	if pl.ledger.Serves(pod, pl.clock.Now()) {
+	if pl.holdings.Serves(pod, pl.clock.Now()) {
 		return nil, notSigned
 	}
 	return nil, nil

@@ -73,16 +73,16 @@ func TestUnreserveCanBeCalledTwiceAndWithoutReserve(t *testing.T) {
 
 	state = f.reserve(t, p, "n1")
 	require.Empty(t, f.owned(other))
-	before := f.plugin.ledger.Freed(began)
+	before := f.plugin.holdings.Freed(began)
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
 	assert.Equal(t, []string{"n1"}, f.owned(other))
 	assert.Nil(t, cyclestate.ReadReserved(state).Annotations())
-	assert.Equal(t, before+1, f.plugin.ledger.Freed(began))
+	assert.Equal(t, before+1, f.plugin.holdings.Freed(began))
 
 	f.reserve(t, other, "n1")
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
 	assert.Empty(t, f.owned(p), "twice: another pod uses it now")
-	assert.Equal(t, before+1, f.plugin.ledger.Freed(began))
+	assert.Equal(t, before+1, f.plugin.holdings.Freed(began))
 }
 
 func TestBindWritesTheReservationOnThePod(t *testing.T) {
@@ -140,7 +140,7 @@ func TestALateBindWithAnExpiredReservationFails(t *testing.T) {
 	assert.Empty(t, *received)
 	assert.Equal(t, map[string]int{"shop/a": 1}, f.Activated.Take(), "it is tried again without the Reservation")
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
-	assert.True(t, f.plugin.ledger.View(f.clock.Now()).Empty())
+	assert.True(t, f.plugin.holdings.View(f.clock.Now()).Empty())
 
 	f.hold("again", "n1")
 	state = f.reserve(t, p, "n1")

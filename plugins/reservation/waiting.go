@@ -26,7 +26,7 @@ type waiting struct {
 
 	mu   sync.Mutex
 	pods map[string]map[types.UID]tried
-	// freed is that of the ledger when pods were last woken.
+	// freed is that of the holdings when pods were last woken.
 	freed int64
 }
 

@@ -39,7 +39,7 @@ const ErrReasonNotSynced = "not all SchedulingPolicies are known yet"
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
-	perscheduler.Gate
+	perscheduler.Startup
 
 	policies *registry.Registry
 	recorder *Recorder
@@ -114,7 +114,7 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPo
 		return nil, err
 	}
 	sh := &shared{
-		Gate:       perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all SchedulingPolicies"},
+		Startup:    perscheduler.Startup{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all SchedulingPolicies"},
 		policies:   registry.New(),
 		recorder:   recorder,
 		clock:      clock.RealClock{},
@@ -135,7 +135,7 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPo
 		return nil, err
 	}
 	resource := crdinformer.Resource{Name: "schedulingpolicies", Object: &v1alpha1.SchedulingPolicy{}}
-	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.policyHandler()); err != nil {
+	if err := resource.Watch(ctx, handle, &sh.Startup, args.SyncTimeoutSeconds, sh.policyHandler()); err != nil {
 		return nil, err
 	}
 	go sh.Release(ctx, handle.Activate)

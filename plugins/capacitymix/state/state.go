@@ -66,7 +66,7 @@ type State struct {
 	Progress Progress
 	// Startup opens once the ledger has the first list of everything that it is
 	// built from, and the watch of mixes has begun.
-	Startup perscheduler.Gate
+	Startup perscheduler.Startup
 
 	// resolver resolves the mixes of pods of any profile, with the default of the first one.
 	resolver *governing.Resolver
@@ -108,7 +108,7 @@ func New(
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
 		Searches:   stages.NewSearches(),
 		Bindings:   NewBindings(firstBound, bindingTimeout),
-		Startup: perscheduler.Gate{
+		Startup: perscheduler.Startup{
 			Reason: ErrReasonNotSynced,
 			Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes",
 		},

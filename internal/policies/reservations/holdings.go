@@ -16,12 +16,12 @@ import (
 	"berth.dev/berth/internal/kube/pods"
 )
 
-// Ledger keeps what Reservations hold, and which pods use it. Safe for concurrent use.
+// Holdings keeps what Reservations hold, and which pods use it. Safe for concurrent use.
 //
 // The leading scheduler changes what is held, and writes it to the status of the Reservations; every other process reads it
 // there. Which pod uses what is on the pod, written by its Binding. So a process that is killed at any moment loses no more
 // than what it had not begun to bind.
-type Ledger struct {
+type Holdings struct {
 	mu sync.Mutex
 	// leads is set in the process that decides what is held.
 	leads bool
@@ -87,24 +87,24 @@ type claim struct {
 	bound time.Time
 }
 
-// NewLedger returns a Ledger without Reservations.
-func NewLedger() *Ledger {
-	return &Ledger{
+// NewHoldings returns a Holdings without Reservations.
+func NewHoldings() *Holdings {
+	return &Holdings{
 		entries: map[types.NamespacedName]*entry{}, of: map[string][]*entry{}, nodes: map[string]*corev1.Node{}, in: map[string]int64{},
 		claims: map[types.UID]claim{}, users: map[types.NamespacedName]sets.Set[types.UID]{}, changed: make(chan struct{}, 1),
 	}
 }
 
 // Changed returns a channel that receives a value after changes.
-func (l *Ledger) Changed() <-chan struct{} { return l.changed }
+func (l *Holdings) Changed() <-chan struct{} { return l.changed }
 
 // touch discards the view. Guarded by mu.
-func (l *Ledger) touch() {
+func (l *Holdings) touch() {
 	l.view, l.unswept = nil, true
 	l.signal()
 }
 
-func (l *Ledger) signal() {
+func (l *Holdings) signal() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -112,7 +112,7 @@ func (l *Ledger) signal() {
 }
 
 // Lead has the process decide what is held from now on.
-func (l *Ledger) Lead() {
+func (l *Holdings) Lead() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leads = true
@@ -120,7 +120,7 @@ func (l *Ledger) Lead() {
 }
 
 // Set adds or replaces a Reservation, which must not be changed afterwards.
-func (l *Ledger) Set(object *v1alpha1.Reservation) {
+func (l *Holdings) Set(object *v1alpha1.Reservation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.touch()
@@ -156,7 +156,7 @@ func older(object, known *v1alpha1.Reservation) bool {
 }
 
 // adopt takes over what the status of a Reservation has, and which pods are known to use it.
-func (l *Ledger) adopt(e *entry) {
+func (l *Holdings) adopt(e *entry) {
 	e.known = e.r.Object.Status.Holds
 	before := e.holds
 	e.holds = make([]hold, 0, len(e.known)+1)
@@ -227,7 +227,7 @@ func (e *entry) usedBy(uid types.UID) int {
 }
 
 // Delete removes a Reservation.
-func (l *Ledger) Delete(namespace, name string) {
+func (l *Holdings) Delete(namespace, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[types.NamespacedName{Namespace: namespace, Name: name}]; e != nil {
@@ -236,7 +236,7 @@ func (l *Ledger) Delete(namespace, name string) {
 	}
 }
 
-func (l *Ledger) remove(e *entry) {
+func (l *Holdings) remove(e *entry) {
 	namespace := e.r.Object.Namespace
 	delete(l.entries, keyOf(e.r.Object))
 	at, _ := slices.BinarySearchFunc(l.of[namespace], e, oldest)
@@ -250,7 +250,7 @@ func (l *Ledger) remove(e *entry) {
 }
 
 // count notes that capacity of a Reservation was released or came to be held. Guarded by mu.
-func (l *Ledger) count(e *entry) {
+func (l *Holdings) count(e *entry) {
 	l.freed++
 	l.in[e.r.Object.Namespace]++
 }
@@ -260,7 +260,7 @@ func keyOf(r *v1alpha1.Reservation) types.NamespacedName {
 }
 
 // SetPod takes over what is known of a pod that has a node.
-func (l *Ledger) SetPod(pod *corev1.Pod) {
+func (l *Holdings) SetPod(pod *corev1.Pod) {
 	name := pod.Annotations[v1alpha1.ReservationAnnotation]
 	if name == "" || pod.Spec.NodeName == "" {
 		return
@@ -293,7 +293,7 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 }
 
 // DeletePod takes over that a pod has ended.
-func (l *Ledger) DeletePod(uid types.UID) {
+func (l *Holdings) DeletePod(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, ok := l.claims[uid]
@@ -310,7 +310,7 @@ func (l *Ledger) DeletePod(uid types.UID) {
 }
 
 // free has capacity that a pod used held again, or released if there is enough without it.
-func (l *Ledger) free(e *entry, uid types.UID) {
+func (l *Holdings) free(e *entry, uid types.UID) {
 	if at := e.usedBy(uid); at >= 0 {
 		e.holds[at] = hold{Hold: v1alpha1.Hold{NodeName: e.holds[at].NodeName}}
 		l.mark(e)
@@ -321,7 +321,7 @@ func (l *Ledger) free(e *entry, uid types.UID) {
 }
 
 // Prepared returns the names of the pods of a group for which capacity is held or used, so that they can be bound.
-func (l *Ledger) Prepared(namespace, group string, now time.Time) (pods []string) {
+func (l *Holdings) Prepared(namespace, group string, now time.Time) (pods []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
@@ -334,7 +334,7 @@ func (l *Ledger) Prepared(namespace, group string, now time.Time) (pods []string
 }
 
 // Take has a pod use the capacity of a Reservation on a node, and reports whether it is still there. The pod is not bound yet.
-func (l *Ledger) Take(pod *corev1.Pod, r *Reservation, node string, now time.Time) bool {
+func (l *Holdings) Take(pod *corev1.Pod, r *Reservation, node string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[keyOf(r.Object)]
@@ -349,7 +349,7 @@ func (l *Ledger) Take(pod *corev1.Pod, r *Reservation, node string, now time.Tim
 }
 
 // Return gives back what a pod took that was not bound. It can be called twice, and without Take.
-func (l *Ledger) Return(pod *corev1.Pod) {
+func (l *Holdings) Return(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.of[pod.Namespace] {

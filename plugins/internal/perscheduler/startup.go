@@ -21,9 +21,9 @@ import (
 // their queues.
 const syncTimeout = 30 * time.Second
 
-// Gate holds the first pods back until event handlers have seen everything that
+// Startup holds the first pods back until event handlers have seen everything that
 // there was at the start. The zero value is open.
-type Gate struct {
+type Startup struct {
 	// Reason is why a pod is held back. It is logged; the pod's condition does not change.
 	Reason string
 	// Unseen completes "... within 30s", the error of a Wait that takes too long.
@@ -36,52 +36,52 @@ type Gate struct {
 	held []*corev1.Pod
 }
 
-// Add has the gate wait for something more. Before the first Wait only.
-func (g *Gate) Add(synced cache.InformerSynced) { g.handlers = append(g.handlers, synced) }
+// Add has it wait for something more. Before the first Wait only.
+func (s *Startup) Add(synced cache.InformerSynced) { s.handlers = append(s.handlers, synced) }
 
-// Handle registers an event handler, whose first list the gate waits for.
-func (g *Gate) Handle(resource string, informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
+// Handle registers an event handler, whose first list it waits for.
+func (s *Startup) Handle(resource string, informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
-	g.Add(registration.HasSynced)
+	s.Add(registration.HasSynced)
 	return nil
 }
 
 // HasSynced reports whether all is seen. It does not block.
-func (g *Gate) HasSynced() bool {
-	if g.synced.Load() {
+func (s *Startup) HasSynced() bool {
+	if s.synced.Load() {
 		return true
 	}
-	for _, synced := range g.handlers {
+	for _, synced := range s.handlers {
 		if !synced() {
 			return false
 		}
 	}
-	g.synced.Store(true)
+	s.synced.Store(true)
 	return true
 }
 
 // Wait returns once all is seen, or an error if that takes too long. After the
 // first time it costs nothing.
-func (g *Gate) Wait(ctx context.Context) error {
-	if g.synced.Load() {
+func (s *Startup) Wait(ctx context.Context) error {
+	if s.synced.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), g.HasSynced) {
-		return fmt.Errorf("%s within %s", g.Unseen, syncTimeout)
+	if !cache.WaitForCacheSync(ctx.Done(), s.HasSynced) {
+		return fmt.Errorf("%s within %s", s.Unseen, syncTimeout)
 	}
 	return nil
 }
 
 // PreEnqueue holds a pod back until all is seen: a scheduling cycle would have to
 // wait for it. Release activates the pod then.
-func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if g.hold(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, g.Reason)
+func (s *Startup) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if s.hold(pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.Reason)
 	}
 	return nil
 }
@@ -89,34 +89,34 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 // NotSynced is the error of a scheduling cycle that begins before all is seen,
 // where PreEnqueue is disabled; nil later. The queue tries the pod again after
 // its back-off.
-func (g *Gate) NotSynced() *fwk.Status {
-	if g.HasSynced() {
+func (s *Startup) NotSynced() *fwk.Status {
+	if s.HasSynced() {
 		return nil
 	}
-	return fwk.AsStatus(errors.New(g.Reason))
+	return fwk.AsStatus(errors.New(s.Reason))
 }
 
 // hold has a pod activated by Release once all is seen. It returns false if it is,
 // so that the pod can be scheduled now. It does not block.
-func (g *Gate) hold(pod *corev1.Pod) bool {
-	if g.synced.Load() {
+func (s *Startup) hold(pod *corev1.Pod) bool {
+	if s.synced.Load() {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.HasSynced() { // Release may have taken the others
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.HasSynced() { // Release may have taken the others
 		return false
 	}
-	g.held = append(g.held, pod)
+	s.held = append(s.held, pod)
 	return true
 }
 
 // Release activates the held pods once all is seen, and until then logs what is
 // not. It returns early when the context ends.
-func (g *Gate) Release(ctx context.Context, activate func(klog.Logger, map[string]*corev1.Pod)) {
+func (s *Startup) Release(ctx context.Context, activate func(klog.Logger, map[string]*corev1.Pod)) {
 	logger := klog.FromContext(ctx)
 	for {
-		err := g.Wait(ctx)
+		err := s.Wait(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -125,10 +125,10 @@ func (g *Gate) Release(ctx context.Context, activate func(klog.Logger, map[strin
 		}
 		logger.Error(err, "No pod is scheduled yet")
 	}
-	g.mu.Lock()
-	held := g.held
-	g.held = nil
-	g.mu.Unlock()
+	s.mu.Lock()
+	held := s.held
+	s.held = nil
+	s.mu.Unlock()
 	activate(logger, Pods(held...))
 }
 

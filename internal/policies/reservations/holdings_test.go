@@ -54,7 +54,7 @@ func TestALeaderAdoptsWhatTheOneBeforeWroteLate(t *testing.T) {
 
 func TestAProcessThatDoesNotLeadReadsTheStatus(t *testing.T) {
 	object := reservation("r", replicas(2))
-	l := NewLedger()
+	l := NewHoldings()
 	l.Set(object)
 	assert.True(t, l.View(began).Empty())
 	held := next(object)
@@ -74,7 +74,7 @@ func TestPodsOfAnOlderReservationUseNothingOfOneWithTheSameName(t *testing.T) {
 	object.CreationTimestamp = metav1.NewTime(at(time.Minute))
 	object.Status.Holds = []v1alpha1.Hold{{NodeName: "n1"}}
 	old, young := bound(pod("old"), "r", "n1", at(time.Minute-time.Second)), bound(pod("young"), "r", "n1", at(time.Minute))
-	l := NewLedger()
+	l := NewHoldings()
 	l.SetPod(old)
 	l.Set(object)
 	l.SetPod(old)
@@ -224,7 +224,7 @@ func TestARetryTakesLongerEachTime(t *testing.T) {
 }
 
 func TestChangesAreReported(t *testing.T) {
-	l := NewLedger()
+	l := NewHoldings()
 	changed := func() bool {
 		select {
 		case <-l.Changed():
