@@ -81,7 +81,7 @@ func (r *restores) advance(ctx context.Context, op *operation, x *v1alpha1.Datab
 	if wait, waits := errors.AsType[waitError](err); waits && x.DeletionTimestamp != nil {
 		err = failError(wait)
 	}
-	next, err := op.settle(err)
+	next, err := op.conclude(err)
 	if err == nil && op.failed() {
 		err = r.stop(ctx, op.ownJob(x.Spec.Environment, render.RestoreLabel))
 	}

@@ -104,7 +104,7 @@ func (c *service) update(ctx context.Context, namespace, id string, a *requested
 			return nil, err
 		}
 		out, err := c.write(ctx, before, after)
-		c.left(c.store.settle(ctx, secrets, err), before)
+		c.left(c.store.discardUnused(ctx, secrets, err), before)
 		return out, err
 	})
 }

@@ -234,9 +234,9 @@ func (h *held) unchanged(data map[string][]byte) bool {
 	return maps.EqualFunc(data, h.own[0].Data, bytes.Equal)
 }
 
-// settle deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An
+// discardUnused deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An
 // update without a definite answer may still be carried out: then both stay, until the environment is deleted.
-func (s *store) settle(ctx context.Context, r restaged, err error) error {
+func (s *store) discardUnused(ctx context.Context, r restaged, err error) error {
 	useless := r.before
 	switch {
 	case r.fresh == nil, err != nil && !refused(err):

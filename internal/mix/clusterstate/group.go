@@ -306,14 +306,14 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Assignments = f.assignments(g.Governing.Mix, governed, g.settled())
+	g.Assignments = f.assignments(g.Governing.Mix, governed, g.unchanging())
 	return g, true
 }
 
-// settled is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
+// unchanging is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
 // that has made a pod too many deletes one that is not Ready, not the one with the highest slot: its slot stays free, and the
 // next scale-down would not be exact.
-func (g *Group) settled() int {
+func (g *Group) unchanging() int {
 	if !g.Counted || g.Rollout.Rolling || g.Terminating > 0 || g.Identity || g.CountsFailures || len(g.Taken) > 0 {
 		return 0
 	}

@@ -127,7 +127,7 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	next := assignment.next()
 	own := next.Spec.DeepCopy()
 	assignment.drop(own.Affinity)
-	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
+	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, withoutLabelKeys(own.Affinity), own.Tolerations
 	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
 	if _, ungated := gate.LimitedTo(next); ungated {
 		assignment.Label.Unlimit(spec)
@@ -166,9 +166,9 @@ func (a *Assignment) drop(own *corev1.Affinity) {
 	}
 }
 
-// settled drops the label keys of terms: the API server added the pod's own values to the selectors when the replica
+// withoutLabelKeys drops the label keys of terms: the API server added the pod's own values to the selectors when the replica
 // was created.
-func settled(a *corev1.Affinity) *corev1.Affinity {
+func withoutLabelKeys(a *corev1.Affinity) *corev1.Affinity {
 	if a == nil {
 		return nil
 	}

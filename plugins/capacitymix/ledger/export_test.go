@@ -65,7 +65,7 @@ func (l *Ledger) Entries(key governing.GroupKey, p *governing.Mix) []Entry {
 		return nil
 	}
 	l.govern(g, p)
-	g.settle()
+	g.reassign()
 	entries := make([]Entry, 0, len(g.members))
 	for uid, r := range g.members {
 		slot := r.pod.Slot

@@ -30,7 +30,7 @@ type group struct {
 	// that their assignments never depend on the order of events.
 	unassigned map[types.UID]*record
 	taken      split.Slots // held, and the assignments of the unassigned pods
-	unsettled  bool        // taken is out of date
+	outdated   bool        // taken is out of date
 
 	// spot is how many of the slots in use are of type spot, if counted is set; tried are those of each type that are known to be
 	// taken. Both are for pods that are removed in any order.
@@ -65,7 +65,7 @@ func (g *group) inUse() *split.Slots {
 	if len(g.unassigned) == 0 {
 		return &g.held
 	}
-	g.settle()
+	g.reassign()
 	return &g.taken
 }
 
@@ -128,12 +128,12 @@ func (g *group) ahead(r *record) bool {
 	return true
 }
 
-// settle assigns slots to the unassigned pods, as mix.Assign does.
-func (g *group) settle() {
-	if !g.unsettled {
+// reassign assigns slots to the unassigned pods, as mix.Assign does.
+func (g *group) reassign() {
+	if !g.outdated {
 		return
 	}
-	g.unsettled = false
+	g.outdated = false
 	g.recount()
 	g.taken.CopyFrom(&g.held)
 	pods := make([]split.Pod, 0, len(g.unassigned))
@@ -169,7 +169,7 @@ func (g *group) assign(r *record, slot int) {
 	switch {
 	case holder == nil:
 		g.take(r, slot)
-		g.unsettled = true // an unassigned pod may have sat there
+		g.outdated = true // an unassigned pod may have sat there
 	case holder.state == claimed:
 		holder.pod.Slot = split.NoSlot
 		g.take(r, slot)
@@ -186,7 +186,7 @@ func (g *group) assign(r *record, slot int) {
 func (g *group) float(r *record, brought int) {
 	r.unassigned, r.pod.Slot = true, brought
 	g.unassigned[r.uid] = r
-	g.unsettled = true
+	g.outdated = true
 }
 
 // release takes its slot from a pod.
@@ -196,7 +196,7 @@ func (g *group) release(r *record) {
 	if r.unassigned {
 		r.unassigned = false
 		delete(g.unassigned, r.uid)
-		g.unsettled = true
+		g.outdated = true
 		g.recount()
 		return
 	}
@@ -208,7 +208,7 @@ func (g *group) release(r *record) {
 	}
 	g.tried = [numTypes]int{}
 	delete(g.holders, slot)
-	g.unsettled = true
+	g.outdated = true
 	if successor := g.successor(slot); successor != nil {
 		delete(g.unassigned, successor.uid)
 		successor.unassigned = false

@@ -66,7 +66,7 @@ type record struct {
 	identity bool
 	// unassigned: bound, without a slot of its own or beaten to it; see group.settle.
 	unassigned bool
-	assignment int // where an unassigned pod sits, once settled
+	assignment int // where an unassigned pod sits, unless the group is outdated
 	node       string
 	// limited is the type that an ungated pod was limited to; it keeps it to its end.
 	limited capacity.Type
@@ -407,7 +407,7 @@ func (l *Ledger) remove(r *record) {
 // the interruption domains, depend on it.
 func (l *Ledger) govern(g *group, p *governing.Mix) {
 	if g.mix != p.Mix {
-		g.mix, g.unsettled = p.Mix, true
+		g.mix, g.outdated = p.Mix, true
 		g.recount()
 	}
 	l.spread(g, p.SpreadSpotOver)
@@ -426,7 +426,7 @@ func (l *Ledger) place(r *record, node string) {
 	}
 	if r.pod.On != on {
 		r.pod.On = on
-		r.group.unsettled = r.group.unsettled || r.unassigned
+		r.group.outdated = r.group.outdated || r.unassigned
 	}
 	r.count(n)
 }
