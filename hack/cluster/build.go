@@ -142,13 +142,13 @@ func builtPath(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	return filepath.Join(cache, "controlplane", key, name), err
 }
 
 // build builds a command to a file.
 func build(ctx context.Context, out io.Writer, name, module string, src source, file string) error {
-	args := append(slices.Clone(buildArgs), "-ldflags="+ldflags(src.version), "-o", file)
+	args := append(slices.Clone(BuildArgs), "-ldflags="+ldflags(src.version), "-o", file)
 	if len(src.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
@@ -161,7 +161,7 @@ func build(ctx context.Context, out io.Writer, name, module string, src source, 
 		}
 		args = append(args, flag)
 	}
-	return goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
+	return GoCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
 }
 
 // newerGo lets the go command run the version of Go that a nested module requires, if it is newer than ours, whatever the
@@ -172,9 +172,9 @@ const newerGo = "GOTOOLCHAIN=auto"
 // html/template: a program in which a template can be executed keeps every method of every type.
 const BuildTags = "grpcnotrace"
 
-// buildArgs are those of each build, of the control plane and of Berth: packages that both have are compiled once, as long as both
+// BuildArgs are those of each build, of the control plane and of Berth: packages that both have are compiled once, as long as both
 // go.mod files have the same versions (test/layout), and by the tests as well (Makefile).
-var buildArgs = []string{"build", "-trimpath", "-tags=" + BuildTags}
+var BuildArgs = []string{"build", "-trimpath", "-tags=" + BuildTags}
 
 // BuildScheduler builds ./cmd/berth-scheduler of the repository into the cache and returns its path. It is quick when
 // nothing changed.
@@ -218,7 +218,7 @@ func buildCommandIn(ctx context.Context, module string, out io.Writer, name stri
 	if err != nil {
 		return "", err
 	}
-	args, env := slices.Clone(buildArgs), []string{"CGO_ENABLED=0"}
+	args, env := slices.Clone(BuildArgs), []string{"CGO_ENABLED=0"}
 	if race {
 		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
 	}
@@ -231,12 +231,12 @@ func buildCommandIn(ctx context.Context, module string, out io.Writer, name stri
 	}
 	defer lock.unlock()
 	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
-	return path, goCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
+	return path, GoCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
 }
 
 // commandPath returns where a program of the module in a folder is built. Work trees have a binary each.
 func commandPath(module, name string, race bool) (string, error) {
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if race {
 		name += "-race"
 	}
@@ -274,8 +274,8 @@ func sourceDir() (string, error) {
 	}
 }
 
-// cacheDir returns $BERTH_CACHE, or berth in the user's cache directory.
-func cacheDir() (string, error) {
+// CacheDir returns $BERTH_CACHE, or berth in the user's cache directory.
+func CacheDir() (string, error) {
 	if dir := os.Getenv("BERTH_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
@@ -297,7 +297,7 @@ func moduleKey(module string, src source) (string, error) {
 		}
 		h.Write(b)
 	}
-	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildArgs, ldflags(src.version))
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, BuildArgs, ldflags(src.version))
 	for _, e := range src.edits {
 		fmt.Fprintf(h, "%q\n", e)
 	}
@@ -322,8 +322,8 @@ func ldflags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// goCommand runs the go command and reports progress; its output is shown when it fails.
-func goCommand(ctx context.Context, out io.Writer, what, dir string, env []string, args ...string) error {
+// GoCommand runs the go command and reports progress; its output is shown when it fails.
+func GoCommand(ctx context.Context, out io.Writer, what, dir string, env []string, args ...string) error {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package builds
 
 import (
 	"context"
@@ -8,22 +8,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"berth.dev/berth/hack/cluster"
 )
 
 // Files returns a folder with the files of an earlier commit of the repository, by its full id: BuildScheduler and BuildController
 // build what is there. It is made once and kept in the cache. A clone that lacks the commit, a shallow one, fetches it.
 func Files(ctx context.Context, repoRoot, commit string) (string, error) {
-	cache, err := cacheDir()
+	cache, err := cluster.CacheDir()
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(cache, "commits", commit)
-	lock, err := lockFile(ctx, dir+".lock")
+	unlock, err := cluster.Lock(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	defer lock.unlock()
-	if exists(dir) {
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
 	if err := writeFiles(ctx, repoRoot, commit, dir); err != nil {
@@ -37,6 +39,9 @@ func writeFiles(ctx context.Context, repoRoot, commit, dir string) error {
 		if err := git(ctx, repoRoot, nil, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit); err != nil {
 			return fmt.Errorf("this clone does not have it (git fetch --unshallow), and it cannot be fetched: %w", err)
 		}
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
 	}
 	partial, index := dir+".partial", dir+".index"
 	for _, old := range []string{partial, index} { // of a process that was ended

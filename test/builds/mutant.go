@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+// Package builds builds what only tests run: mutants of programs, and programs of earlier commits.
+package builds
 
 import (
 	"context"
@@ -11,14 +12,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"berth.dev/berth/hack/cluster"
 )
 
 // Replacement replaces a text in a file of the repository, or in any file by its absolute path. The file must have the text once.
 type Replacement struct{ File, Old, New string }
 
-// BuildMutant builds a program of Berth, such as berth-scheduler, with replacements into the cache, and returns its path. The tree stays as
+// Mutant builds a program of Berth, such as berth-scheduler, with replacements into the cache, and returns its path. The tree stays as
 // it is. A text that is not there, or there more than once, is an error: the mutant would be another one than its test describes.
-func BuildMutant(
+func Mutant(
 	ctx context.Context, repoRoot string, out io.Writer, program string, replacements ...Replacement,
 ) (path string, err error) {
 	err = withMutant(ctx, repoRoot, out, program, replacements, func(dir string) []string {
@@ -28,7 +31,7 @@ func BuildMutant(
 	return path, err
 }
 
-// CompileMutant compiles the packages of the replacements, which takes seconds where BuildMutant takes minutes.
+// CompileMutant compiles the packages of the replacements, which takes seconds where Mutant takes minutes.
 func CompileMutant(ctx context.Context, repoRoot string, out io.Writer, name string, replacements ...Replacement) error {
 	return withMutant(ctx, repoRoot, out, name, replacements, func(string) []string {
 		var packages []string
@@ -48,22 +51,22 @@ func withMutant(
 	if err != nil {
 		return err
 	}
-	cache, err := cacheDir()
+	cache, err := cluster.CacheDir()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(cache, "mutants", ShortHash(fmt.Sprintf("%s %s %q", root, name, replacements)))
-	lock, err := lockFile(ctx, dir+".lock")
+	dir := filepath.Join(cache, "mutants", cluster.ShortHash(fmt.Sprintf("%s %s %q", root, name, replacements)))
+	unlock, err := cluster.Lock(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer lock.unlock()
+	defer unlock()
 	overlay, err := writeOverlay(root, dir, replacements)
 	if err != nil {
 		return fmt.Errorf("build a mutant of %s: %w", name, err)
 	}
-	return goCommand(ctx, out, "mutant of "+name, root, []string{"CGO_ENABLED=0"},
-		slices.Concat(buildArgs, []string{"-overlay=" + overlay}, args(dir))...)
+	return cluster.GoCommand(ctx, out, "mutant of "+name, root, []string{"CGO_ENABLED=0"},
+		slices.Concat(cluster.BuildArgs, []string{"-overlay=" + overlay}, args(dir))...)
 }
 
 // writeOverlay writes the changed files into a directory, and returns the file for go build -overlay.
