@@ -18,18 +18,18 @@ type mixKey struct {
 
 // governed returns the mix that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
 // is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of mixes with
-// equally many pods, that of the newest pod counts. f.mu is locked to write.
-func (f *State) governed(live []*Pod) ([]*Pod, *governing.Mix) {
+// equally many pods, that of the newest pod counts. st.mu is locked to write.
+func (st *State) governed(live []*Pod) ([]*Pod, *governing.Mix) {
 	if len(live) == 0 || !alike(live) {
-		return f.governedByMost(live)
+		return st.governedByMost(live)
 	}
-	live[0].Into(&f.scratch)
-	found, _ := f.mixOf(live[0], &f.scratch)
+	live[0].Into(&st.scratch)
+	found, _ := st.mixOf(live[0], &st.scratch)
 	return live, found
 }
 
 // governedByMost is governed for pods that differ.
-func (f *State) governedByMost(live []*Pod) ([]*Pod, *governing.Mix) {
+func (st *State) governedByMost(live []*Pod) ([]*Pod, *governing.Mix) {
 	mixes := make([]*governing.Mix, len(live))
 	count := map[mixKey]int{}
 	var best *governing.Mix
@@ -38,8 +38,8 @@ func (f *State) governedByMost(live []*Pod) ([]*Pod, *governing.Mix) {
 		if i > 0 && sameMix(live[i-1], p) {
 			mixes[i] = mixes[i-1]
 		} else {
-			p.Into(&f.scratch)
-			mixes[i], _ = f.mixOf(p, &f.scratch)
+			p.Into(&st.scratch)
+			mixes[i], _ = st.mixOf(p, &st.scratch)
 		}
 		if found := mixes[i]; found != nil {
 			key := mixKey{found.Source, found.Mix}

@@ -247,32 +247,32 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 
 // Resolve returns the mix that governs a pod, nil if none does, with the
 // annotations that could not be read.
-func (f *State) Resolve(p *Pod) (*governing.Mix, []governing.InvalidAnnotation) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.mixOf(p, p.Object())
+func (st *State) Resolve(p *Pod) (*governing.Mix, []governing.InvalidAnnotation) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.mixOf(p, p.Object())
 }
 
 // mixOf is Resolve with the lock held, for a pod and what it is as an object.
-func (f *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
-	found, invalid := f.resolver.Resolve(o)
+func (st *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
+	found, invalid := st.resolver.Resolve(o)
 	if found == nil && governing.Governable(o) {
-		found = f.Defaults[p.SchedulerName]
+		found = st.Defaults[p.SchedulerName]
 	}
 	return found, invalid
 }
 
 // Follows reports whether the controller of a group is known and makes pods.
-func (f *State) Follows(key governing.GroupKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	o := f.object(key.Namespace, types.UID(key.ID))
+func (st *State) Follows(key governing.GroupKey) bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	o := st.object(key.Namespace, types.UID(key.ID))
 	return o != nil && !o.ended && o.asked != 0
 }
 
-// group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
-func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
-	g := Group{Key: governing.GroupKey{Namespace: namespace, ID: string(uid)}, Version: f.nextVersion()}
+// group builds the group of the pods of one controller that a mix governs; st.mu is locked to write.
+func (st *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
+	g := Group{Key: governing.GroupKey{Namespace: namespace, ID: string(uid)}, Version: st.nextVersion()}
 	live := make([]*Pod, 0, len(members))
 	for _, p := range members {
 		switch {
@@ -284,20 +284,20 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	}
 	slices.SortFunc(live, older)
 	var governed []*Pod
-	if governed, g.Governing = f.governed(live); g.Governing == nil {
+	if governed, g.Governing = st.governed(live); g.Governing == nil {
 		return g, false
 	}
 	others := len(live) - len(governed)
 	if others > 0 {
-		g.Taken = f.slotsOf(live, governed)
+		g.Taken = st.slotsOf(live, governed)
 	}
 	newest := governed[len(governed)-1]
-	newest.Into(&f.scratch)
-	_, g.Identity = governing.IdentitySlot(&f.scratch, controllersOf{f})
+	newest.Into(&st.scratch)
+	_, g.Identity = governing.IdentitySlot(&st.scratch, controllersOf{st})
 	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
 	g.Replicas = len(governed)
-	owner := f.object(namespace, uid)
-	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
+	owner := st.object(namespace, uid)
+	g.Workload, g.Rollout = st.workload(namespace, newest.Owner, owner)
 	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
 	if owner != nil {
 		g.Ended, g.FixedNode, g.MinReady = owner.ended || owner.asked == 0, owner.node, owner.minReady
@@ -306,7 +306,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Assignments = f.assignments(g.Governing.Mix, governed, g.unchanging())
+	g.Assignments = st.assignments(g.Governing.Mix, governed, g.unchanging())
 	return g, true
 }
 
@@ -320,23 +320,23 @@ func (g *Group) unchanging() int {
 	return g.Replicas
 }
 
-// nextVersion is the version of a group that is composed now; f.mu is locked to write.
-func (f *State) nextVersion() uint64 {
-	f.versions++
-	return f.versions
+// nextVersion is the version of a group that is composed now; st.mu is locked to write.
+func (st *State) nextVersion() uint64 {
+	st.versions++
+	return st.versions
 }
 
 // bareGroups groups the pods without a controller by their mix.
-func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
+func (st *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	byKey := map[governing.GroupKey][]*Pod{}
 	mixes := map[governing.GroupKey]*governing.Mix{}
-	o := &f.scratch
+	o := &st.scratch
 	for p := range pods {
 		if !p.Live() {
 			continue
 		}
 		p.Into(o)
-		found, _ := f.mixOf(p, o)
+		found, _ := st.mixOf(p, o)
 		key, ok := governing.GroupOf(o, found)
 		if found == nil || !ok {
 			continue
@@ -347,17 +347,17 @@ func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	for key, live := range byKey {
 		slices.SortFunc(live, older)
 		groups = append(groups, Group{
-			Key: key, Version: f.nextVersion(), Governing: mixes[key], Replicas: len(live),
+			Key: key, Version: st.nextVersion(), Governing: mixes[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Assignments: f.assignments(mixes[key].Mix, live, 0),
+			Assignments: st.assignments(mixes[key].Mix, live, 0),
 		})
 	}
 	return groups
 }
 
 // workload names the owner of a controller, and its rollout.
-func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
+func (st *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
 	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 	if owner == nil {
 		return w, Rollout{}
@@ -370,7 +370,7 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 		return w, owner.rollout
 	}
 	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
-	if top := f.object(namespace, above.UID); top != nil {
+	if top := st.object(namespace, above.UID); top != nil {
 		return w, top.rollout
 	}
 	return w, Rollout{}
@@ -378,14 +378,14 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 
 // Above names the top of a pod's controllers: the Deployment of
 // its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
-func (f *State) Above(p *Pod) Workload {
+func (st *State) Above(p *Pod) Workload {
 	if p.Owner == nil {
 		return Workload{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	st.mu.RLock()
+	defer st.mu.RUnlock()
 	ref := p.Owner
-	if owner := f.object(p.Namespace, ref.UID); owner != nil {
+	if owner := st.object(p.Namespace, ref.UID); owner != nil {
 		if top := metav1.GetControllerOfNoCopy(owner); top != nil {
 			ref = top
 		}

@@ -111,56 +111,56 @@ func stripMeta(o metav1.Object) metav1.ObjectMeta {
 
 // SetOwner adds a ReplicaSet, StatefulSet, Job or Deployment, stripped or not,
 // or takes over what changed.
-func (f *State) SetOwner(o metav1.Object) {
+func (st *State) SetOwner(o metav1.Object) {
 	kept := Strip(o)
 	if kept == nil {
-		f.DeleteOwner(o.GetUID())
+		st.DeleteOwner(o.GetUID())
 		return
 	}
-	f.mu.Lock()
-	kept.Namespace = f.texts.one(kept.Namespace)
+	st.mu.Lock()
+	kept.Namespace = st.texts.one(kept.Namespace)
 	for i := range kept.OwnerReferences {
 		ref := &kept.OwnerReferences[i]
-		ref.APIVersion, ref.Kind = f.texts.one(ref.APIVersion), f.texts.one(ref.Kind)
+		ref.APIVersion, ref.Kind = st.texts.one(ref.APIVersion), st.texts.one(ref.Kind)
 	}
-	old := f.objects[o.GetUID()]
+	old := st.objects[o.GetUID()]
 	same := old != nil && sameState(old, kept)
 	var keys []governing.GroupKey
 	if !same {
-		f.file(old, kept)
-		keys = f.staleBelow(kept)
+		st.file(old, kept)
+		keys = st.staleBelow(kept)
 	}
-	f.objects[o.GetUID()] = kept
-	f.mu.Unlock()
-	f.changed(keys...)
+	st.objects[o.GetUID()] = kept
+	st.mu.Unlock()
+	st.changed(keys...)
 }
 
 // DeleteOwner forgets a workload controller.
-func (f *State) DeleteOwner(uid types.UID) {
-	f.mu.Lock()
+func (st *State) DeleteOwner(uid types.UID) {
+	st.mu.Lock()
 	var keys []governing.GroupKey
-	if old := f.objects[uid]; old != nil {
-		f.file(old, nil)
-		keys = f.staleBelow(old)
-		delete(f.objects, uid)
+	if old := st.objects[uid]; old != nil {
+		st.file(old, nil)
+		keys = st.staleBelow(old)
+		delete(st.objects, uid)
 	}
-	f.mu.Unlock()
-	f.changed(keys...)
+	st.mu.Unlock()
+	st.changed(keys...)
 }
 
-// file keeps the index of who controls whom; f.mu is held.
-func (f *State) file(before, after *Owner) {
+// file keeps the index of who controls whom; st.mu is held.
+func (st *State) file(before, after *Owner) {
 	was, is := above(before), above(after)
 	if was == is {
 		return
 	}
 	if was != "" {
-		if f.below[was] = without(f.below[was], before.GetUID()); len(f.below[was]) == 0 {
-			delete(f.below, was)
+		if st.below[was] = without(st.below[was], before.GetUID()); len(st.below[was]) == 0 {
+			delete(st.below, was)
 		}
 	}
 	if is != "" {
-		f.below[is] = append(f.below[is], after.GetUID())
+		st.below[is] = append(st.below[is], after.GetUID())
 	}
 }
 
@@ -177,10 +177,10 @@ func above(o *Owner) types.UID {
 
 // Owner returns a controller that is known, nil for others. It is shared and
 // must not be changed.
-func (f *State) Owner(uid types.UID) metav1.Object {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if o := f.objects[uid]; o != nil {
+func (st *State) Owner(uid types.UID) metav1.Object {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if o := st.objects[uid]; o != nil {
 		return o
 	}
 	return nil // and no *Owner that is nil
@@ -210,11 +210,11 @@ func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) 
 }
 
 // MixUnder returns the mix that would govern a pod if its controller had the annotations of an object, nil for none.
-func (f *State) MixUnder(pod *corev1.Pod, controller metav1.Object) *governing.Mix {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r := *f.resolver
-	r.Controllers = known{controllersOf{f}, controller}
+func (st *State) MixUnder(pod *corev1.Pod, controller metav1.Object) *governing.Mix {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	r := *st.resolver
+	r.Controllers = known{controllersOf{st}, controller}
 	p, _ := r.Resolve(pod)
 	return p
 }
@@ -234,9 +234,9 @@ func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.O
 }
 
 // object returns a controller of a namespace. One of another namespace controls
-// nothing there, whatever a reference names; f.mu is held.
-func (f *State) object(namespace string, uid types.UID) *Owner {
-	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
+// nothing there, whatever a reference names; st.mu is held.
+func (st *State) object(namespace string, uid types.UID) *Owner {
+	if o := st.objects[uid]; o != nil && o.Namespace == namespace {
 		return o
 	}
 	return nil

@@ -219,45 +219,45 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 
 // podOf is the record of a pod. What is as in the record that there was of it,
 // if there was one, is shared with that.
-func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
+func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	if old == nil {
 		names := strings.Clone(o.Name + string(o.UID)) // one piece of memory for both
-		old = &Pod{Namespace: f.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
+		old = &Pod{Namespace: st.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
 	} else if old.UID != o.UID {
-		return f.podOf(o, nil)
+		return st.podOf(o, nil)
 	}
 	p := &Pod{
 		Namespace:     old.Namespace,
 		Name:          old.Name,
 		UID:           old.UID,
 		Created:       o.CreationTimestamp.UnixNano(),
-		Node:          f.texts.one(o.Spec.NodeName),
-		Labels:        f.sets.same(old.Labels, o.Labels),
-		SchedulerName: f.texts.one(o.Spec.SchedulerName),
+		Node:          st.texts.one(o.Spec.NodeName),
+		Labels:        st.sets.same(old.Labels, o.Labels),
+		SchedulerName: st.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      pods.Finished(o),
 		Gated:         gate.Has(o),
 		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
 		Grouped:       o.Spec.SchedulingGroup != nil,
-		LocalData:     f.texts.one(localData(o)),
+		LocalData:     st.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		slotByOthers:  slotByOthers(o),
 	}
 	p.CostOrigin, _ = CostWriter(o)
 	kept := sharedAnnotations(o)
 	p.takeSlot(kept)
-	p.Annotations = f.sets.same(old.Annotations, kept)
+	p.Annotations = st.sets.same(old.Annotations, kept)
 	if !p.Gated {
 		p.LimitedTo, _ = gate.LimitedTo(o)
 	}
 	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
 		p.Running = o.Status.Phase == corev1.PodRunning
 	}
-	p.Pinned = p.LimitedTo == capacity.Unknown && f.Classifier.Pins(&o.Spec)
+	p.Pinned = p.LimitedTo == capacity.Unknown && st.Classifier.Pins(&o.Spec)
 	p.SpreadByType = !p.Pinned && spreadByType(&o.Spec)
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		p.Owner = f.owners.one(ref)
+		p.Owner = st.owners.one(ref)
 	}
 	for i := range o.Status.Conditions {
 		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
@@ -379,9 +379,9 @@ type Node struct {
 	CPU, Memory, Pods int64
 }
 
-func (f *State) nodeOf(o *corev1.Node) Node {
-	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
-	n.Type, n.Rule = f.Classifier.Classify(o)
+func (st *State) nodeOf(o *corev1.Node) Node {
+	n := Node{Name: st.texts.one(o.Name), Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
+	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
 	n.Cause = capacity.CauseOf(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),
