@@ -3,6 +3,8 @@ module berth.dev/berth
 go 1.26.0
 
 require (
+	berth.dev/berth/apis v0.0.0
+	berth.dev/berth/apis/proto v0.0.0
 	charm.land/bubbletea/v2 v2.1.1
 	connectrpc.com/connect v1.21.1
 	github.com/charmbracelet/x/ansi v0.11.9
@@ -161,8 +163,11 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-// k8s.io/kubernetes requires its staging modules at v0.0.0; every one of them is pinned to the same patch.
+// The modules of this repository are those of this commit. k8s.io/kubernetes requires its staging modules at v0.0.0; every one
+// of them is pinned to the same patch.
 replace (
+	berth.dev/berth/apis => ./apis
+	berth.dev/berth/apis/proto => ./apis/proto
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/apimachinery => k8s.io/apimachinery v0.37.2

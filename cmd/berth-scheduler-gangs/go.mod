@@ -11,6 +11,7 @@ require (
 )
 
 require (
+	berth.dev/berth/apis v0.0.0 // indirect
 	cel.dev/expr v0.25.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/NYTimes/gziphandler v1.1.1 // indirect
@@ -133,6 +134,8 @@ require (
 // k8s.io/kubernetes requires its staging modules at v0.0.0; every one of them is pinned to the same patch.
 replace (
 	berth.dev/berth => ../..
+	berth.dev/berth/apis => ../../apis
+	berth.dev/berth/apis/proto => ../../apis/proto
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/apimachinery => k8s.io/apimachinery v0.37.2

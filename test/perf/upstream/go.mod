@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	berth.dev/berth v0.0.0-00010101000000-000000000000
+	berth.dev/berth/apis v0.0.0
 	github.com/prometheus/client_model v0.6.2
 	github.com/stretchr/testify v1.11.1
 	golang.org/x/sync v0.23.0
@@ -157,6 +158,8 @@ require (
 // k8s.io/kubernetes requires its staging modules at v0.0.0; every one of them is pinned to the same patch.
 replace (
 	berth.dev/berth => ../../..
+	berth.dev/berth/apis => ../../../apis
+	berth.dev/berth/apis/proto => ../../../apis/proto
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/apimachinery => k8s.io/apimachinery v0.37.2
