@@ -18,6 +18,9 @@ const (
 	ConsoleProgram    = "berth-console"
 )
 
+// ControlPlane returns the programs of a control plane with its nodes.
+func ControlPlane() []string { return []string{Etcd, APIServer, ControllerManager, KWOK} }
+
 // buildCosts are the processor times of a first build in this order, where the programs before have compiled most packages
 // (docs/performance.md has the command).
 var buildCosts = map[string]time.Duration{

@@ -160,7 +160,9 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 		return split.Mix{}, fmt.Errorf("read %s: %w", app, err)
 	}
 	// Annotations have the same meaning on a pod as on its controller.
-	resolver := governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry()}
+	resolver := governing.Resolver{
+		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(),
+	}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {
 		return split.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)

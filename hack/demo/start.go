@@ -38,8 +38,8 @@ func (d *demo) build(ctx context.Context) (p programs, err error) {
 		"from the API server and checked. To pause after each act: go run ./hack/demo --pause")
 	d.gap()
 	began := time.Now()
-	built, err := cluster.Build(ctx, d.root, d.out, false, cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK,
-		cluster.SchedulerProgram, cluster.ControllerProgram)
+	built, err := cluster.Build(ctx, d.root, d.out, false,
+		append(cluster.ControlPlane(), cluster.SchedulerProgram, cluster.ControllerProgram)...)
 	if err != nil {
 		return p, err
 	}

@@ -174,7 +174,8 @@ func (s *store) restage(
 	out.before = have.own
 	fresh := newSecret(before, render.CredentialsName(before.Name)+"-"+rand.String(freshDigits), have.by, data)
 	fresh.OwnerReferences = ownedBy(before)
-	if out.fresh, err = s.coreV1.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
+	out.fresh, err = s.coreV1.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil {
 		return restaged{}, err
 	}
 	refer(&after.Spec.Stack, out.fresh.Name, have.move)

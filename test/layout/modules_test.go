@@ -89,19 +89,46 @@ func TestTheReadmeOfTheTypesHasTheClientThatIsTested(t *testing.T) {
 	assert.Contains(t, read(t, "apis/README.md"), "```go\n"+code+"```\n")
 }
 
-// requirements returns the versions of the modules that a go.mod file requires, as it replaces them.
-func requirements(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	type module struct{ Path, Version string }
-	var file struct {
-		Require []module
-		Replace []struct{ Old, New module }
+// A library that the local control plane or the generators have in another version than Berth is compiled twice on a new machine, and
+// so is all that imports it. A replaced version is in the names of files that the compiler writes, and counts too.
+func TestModulesThatShareTheBuildCacheShareVersions(t *testing.T) {
+	versions := requiredIn(modFile(t, "../.."))
+	for _, folder := range []string{"hack/cluster/controlplane", "hack/tools", "hack/tools/reference"} {
+		for module, version := range requiredIn(modFile(t, "../../"+folder)) {
+			if ours := versions[module]; ours != "" {
+				assert.Equal(t, ours, version, "%s/go.mod: %s", folder, module)
+			}
+		}
 	}
+}
+
+type requirement struct{ Path, Version string }
+
+// goMod has what the tests read of a go.mod file.
+type goMod struct {
+	Require []requirement
+	Replace []struct{ Old, New requirement }
+}
+
+func modFile(t *testing.T, dir string) (file goMod) {
+	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(run(t, dir, "go", "mod", "edit", "-json")), &file))
+	return file
+}
+
+func requiredIn(file goMod) map[string]string {
 	versions := map[string]string{}
 	for _, m := range file.Require {
 		versions[m.Path] = m.Version
 	}
+	return versions
+}
+
+// requirements returns the versions of the modules that a go.mod file requires, as it replaces them.
+func requirements(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	file := modFile(t, dir)
+	versions := requiredIn(file)
 	for _, r := range file.Replace {
 		if _, ok := versions[r.Old.Path]; ok && r.New.Version != "" {
 			versions[r.Old.Path] = r.New.Version

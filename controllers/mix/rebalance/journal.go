@@ -57,7 +57,9 @@ type journal struct {
 }
 
 func newJournal(o *Options, api *calls, changed func(governing.GroupKey)) *journal {
-	return &journal{Options: o, api: api, changed: changed, records: map[governing.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
+	return &journal{
+		Options: o, api: api, changed: changed, records: map[governing.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID()),
+	}
 }
 
 // isAnothers reports whether another leader has written a content since this one restored what was there before.

@@ -380,7 +380,9 @@ type Node struct {
 }
 
 func (st *State) nodeOf(o *corev1.Node) Node {
-	n := Node{Name: st.texts.one(o.Name), Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
+	n := Node{
+		Name: st.texts.one(o.Name), Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o),
+	}
 	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
 	n.Cause = capacity.CauseOf(o)

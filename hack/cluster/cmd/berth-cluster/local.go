@@ -91,8 +91,8 @@ func whatIsMissing(dead []string) string {
 
 func (l local) start(ctx context.Context, s size) error {
 	// Built before anything is started: that is what fails in a tree that is being worked on.
-	built, err := cluster.Build(ctx, l.root, l.out, false, cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK,
-		cluster.SchedulerProgram, cluster.ControllerProgram)
+	built, err := cluster.Build(ctx, l.root, l.out, false,
+		append(cluster.ControlPlane(), cluster.SchedulerProgram, cluster.ControllerProgram)...)
 	if err != nil {
 		return err
 	}

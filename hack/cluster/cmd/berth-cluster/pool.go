@@ -55,9 +55,15 @@ func pool(ctx context.Context, root string, args []string, out io.Writer) error 
 
 // buildPrograms builds what nearly all suites start, and returns the list for cluster.BuiltEnv.
 func buildPrograms(ctx context.Context, root string) (string, error) {
-	built, err := cluster.Build(ctx, root, os.Stderr, os.Getenv(cluster.RaceEnv) != "",
-		cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK, cluster.SchedulerProgram, cluster.ControllerProgram, cluster.ConsoleProgram)
-	return strings.Join([]string{built[cluster.SchedulerProgram], built[cluster.ControllerProgram], built[cluster.ConsoleProgram]}, string(os.PathListSeparator)), err
+	programs := []string{cluster.SchedulerProgram, cluster.ControllerProgram, cluster.ConsoleProgram}
+	built, err := cluster.Build(ctx, root, os.Stderr, os.Getenv(cluster.RaceEnv) != "", append(cluster.ControlPlane(), programs...)...)
+	if err != nil {
+		return "", err
+	}
+	for i, name := range programs {
+		programs[i] = built[name]
+	}
+	return strings.Join(programs, string(os.PathListSeparator)), nil
 }
 
 // runWith runs a command in a process group of its own, which is interrupted when the context ends.
