@@ -157,7 +157,7 @@ test-core: ## Run the core of the suites on a real control plane
 
 .PHONY: test-unit
 test-unit: ## Run the unit and property tests
-	$(NICE) go test -short -vet=off $(UNIT)
+	$(NICE) go test -vet=off $(UNIT)
 
 # The order of make test.
 .PHONY: test-local
