@@ -128,7 +128,7 @@ clean: ## Remove bin/, out/ and the cached test results
 # Packages with concurrent code: make test-more runs their unit and property tests under the race detector as well.
 RACE := ./internal/... ./plugins/... ./scheduler/... ./controllers/...
 # All packages but the suites that start a control plane.
-UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /hack/cluster -e /hack/demo)
+UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /test/perf -e /hack/cluster -e /hack/demo)
 # The suites of make test. Of those that take minutes, -short leaves the tests that testenv.Options.Core names.
 CORE := $(addprefix ./test/integration/,mix/moves environments/lifecycle records/lifecycle mix/rollouts policies/scheduling platform/console \
 	policies/reservations mix/placement mix/scaling limits/scheduling)
@@ -166,7 +166,8 @@ test-local:
 	@$(MAKE) --no-print-directory test-unit
 
 .PHONY: test-modules
-test-modules: ## Run the tests of the images and of the benchmark of scheduler-plugins, which are modules of their own
+test-modules: ## Run the tests of the measurements and of the images, which are modules of their own or link much
+	$(NICE) go test -vet=off ./test/perf/...
 	cd hack/images && $(NICE) go test .
 	modfile=$$($(UPSTREAM)); cd test/perf/upstream && $(NICE) go test -modfile="$$modfile" -vet=off . # vet would check all of the API server
 
