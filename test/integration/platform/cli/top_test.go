@@ -28,7 +28,9 @@ type counts struct {
 	satisfied overview.Maybe[bool]
 }
 
-func countsOf(replicas int, c overview.Standing) counts { return counts{replicas, c.Counts, c.Satisfied} }
+func countsOf(replicas int, c overview.Standing) counts {
+	return counts{replicas, c.Counts, c.Satisfied}
+}
 
 func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	w := begin(t)
