@@ -95,7 +95,7 @@ func New(o Options) *State {
 		freedCount: map[capacity.Type]uint64{},
 		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
-	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
+	f.sets = newSets(f.texts)
 	f.owners = newOwners(f.texts)
 	f.resolver = &policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{f}}
 	return f
