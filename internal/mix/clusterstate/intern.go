@@ -28,6 +28,14 @@ func (t texts) one(s string) string {
 	return s
 }
 
+// of is one for a text that is in memory which is used again.
+func (t texts) of(b []byte) string {
+	if known, ok := t[string(b)]; ok {
+		return known
+	}
+	return t.one(string(b))
+}
+
 // sets keeps label and annotation sets by their hash, which tenants cannot foresee.
 type sets struct {
 	texts  texts
@@ -125,6 +133,9 @@ func (f *State) sweep() {
 		// Readers may hold the record, so its fields stay; only the tables are new.
 		f.sets.keep(p.Labels)
 		f.sets.keep(p.Annotations)
+		if p.Filtered != "" {
+			f.texts[p.Filtered] = p.Filtered
+		}
 		if p.Owner != nil {
 			f.owners.byRef[refOf(p.Owner)] = p.Owner
 		}

@@ -27,6 +27,10 @@ type Options struct {
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
 	Defaults map[string]*policy.Policy
 
+	// Filtered returns what the filters of a scheduler read of a pod, apart from its labels, in an encoding that is the same for replicas
+	// of one template; nil keeps nothing.
+	Filtered func(*corev1.Pod) []byte
+
 	// Changed is called, without locks held, when pods, owners or nodes changed in
 	// a way that counts. It names the group that they belong to. An ID of "" means
 	// whatever is in the namespace, a namespace of "" means everything.
@@ -409,6 +413,19 @@ func (f *State) Pod(namespace, name string) *Pod {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// Scheduled returns the pods that filters count, in no order.
+func (f *State) Scheduled() []*Pod {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	all := make([]*Pod, 0, len(f.pods))
+	for _, p := range f.pods {
+		if p.Filtered != "" {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Gated returns the pods of all namespaces that have the scheduling gate, the
