@@ -25,14 +25,14 @@ import (
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
 // cluster is the state that the controllers mix, limits and policies and the webhook share.
 type cluster struct {
 	profile      *simulation.Profile
-	store        *policy.Store
+	store        *governing.Registry
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
@@ -52,7 +52,7 @@ func (p *parts) addProfile() (err error) {
 	if err := simulation.SetFeatureGates(p.cfg.SchedulerFeatureGates); err != nil {
 		return err
 	}
-	p.store = policy.NewStore()
+	p.store = governing.NewRegistry()
 	p.store.Comparison = simulation.ComparesTolerations()
 	p.registry = registry.NewRegistry(p.cfg.Limits.DefaultNamespace)
 	p.profile = simulation.DefaultProfile()
@@ -73,9 +73,9 @@ func (p *parts) addState() error {
 	if err != nil {
 		return err
 	}
-	defaults := map[string]*policy.Policy{}
+	defaults := map[string]*governing.Mix{}
 	for name, args := range p.profile.ArgsOf {
-		if d := arguments.DefaultPolicy(args); d != nil {
+		if d := arguments.DefaultMix(args); d != nil {
 			defaults[name] = d
 		}
 	}
@@ -112,7 +112,7 @@ func (p *parts) addState() error {
 }
 
 // groupChanged requeues a group of pods, or all of a namespace.
-func (p *parts) groupChanged(key policy.GroupKey) {
+func (p *parts) groupChanged(key governing.GroupKey) {
 	if p.rebalancer != nil {
 		p.rebalancer.Changed(key)
 	}
@@ -136,7 +136,7 @@ func (p *parts) outage(at time.Time) {
 	}
 }
 
-// addWatches keeps the store of mixes and the registries of limits and policies up to date, on every replica as the
+// addWatches keeps the registries of mixes, limits and policies up to date, on every replica as the
 // informers do, and reconciles a namespace when its disruption budgets change.
 func (p *parts) addWatches() error {
 	return p.mgr.Add(everywhere(func(ctx context.Context) error {
@@ -192,7 +192,7 @@ func (p *parts) hasSynced() bool {
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 	set := func(cm *v1alpha1.CapacityMix) {
 		_ = p.store.Set(cm) // an invalid one governs nothing, and its status reports it
-		p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
+		p.groupChanged(governing.GroupKey{Namespace: cm.Namespace})
 	}
 	return handler.Funcs[*v1alpha1.CapacityMix]{
 		Add: set,
@@ -203,12 +203,12 @@ func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 		},
 		Delete: func(cm *v1alpha1.CapacityMix) {
 			p.store.Delete(cm.Namespace, cm.Name)
-			p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
+			p.groupChanged(governing.GroupKey{Namespace: cm.Namespace})
 		},
 	}
 }
 
 func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
-	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(policy.GroupKey{Namespace: b.Namespace}) }
+	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(governing.GroupKey{Namespace: b.Namespace}) }
 	return handler.Funcs[*policyv1.PodDisruptionBudget]{Add: changed, Delete: changed}
 }

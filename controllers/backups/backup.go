@@ -75,7 +75,7 @@ func (r *backups) advance(ctx context.Context, op *operation, b *v1alpha1.Databa
 	if err == nil && !pinned {
 		err = r.step(ctx, op, b)
 	}
-	next, err := op.settle(err)
+	next, err := op.conclude(err)
 	if pinned {
 		next.RequeueAfter = time.Second
 	}

@@ -95,7 +95,7 @@ func TestAnErrorDecidesThePhaseOfAnOperation(t *testing.T) {
 				b.Status.Phase, b.Status.StartedAt = v1alpha1.DatabaseBackupRunning, new(ago(c.started))
 			}
 			op := &operation{b, &b.Status.DatabaseOperationStatus, noon}
-			next, err := op.settle(c.err)
+			next, err := op.conclude(c.err)
 			require.Equal(t, c.returned, err != nil)
 			assert.Equal(t, c.phase, b.Status.Phase)
 			assert.Equal(t, c.message, b.Status.Message)
@@ -117,7 +117,7 @@ func TestARestoreIsNotRepeated(t *testing.T) {
 		r := &restores{Options: options(t, shop(), b)}
 		op := &operation{x, &x.Status.DatabaseOperationStatus, noon}
 		_, err := r.step(t.Context(), op, x)
-		_, err = op.settle(err)
+		_, err = op.conclude(err)
 		require.NoError(t, err)
 		assert.Equal(t, want, x.Status.Phase, x.Status.Message)
 		err = r.Client.Get(t.Context(), client.ObjectKey{Namespace: "env-shop", Name: "r"}, &batchv1.Job{})

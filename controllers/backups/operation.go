@@ -60,8 +60,8 @@ func (op *operation) failed() bool {
 	return op.status.Phase == v1alpha1.DatabaseBackupFailed && op.status.Namespace != ""
 }
 
-// settle turns the error of a step into the status, and returns when the next step is due. It returns other errors as they are.
-func (op *operation) settle(err error) (reconcile.Result, error) {
+// conclude turns the error of a step into the status, and returns when the next step is due. It returns other errors as they are.
+func (op *operation) conclude(err error) (reconcile.Result, error) {
 	var wait waitError
 	var fail failError
 	switch {

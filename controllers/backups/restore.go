@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // jobTimeout is how long after the start the Job of a restore is created. One that is missing later was deleted by someone: what was
@@ -81,7 +81,7 @@ func (r *restores) advance(ctx context.Context, op *operation, x *v1alpha1.Datab
 	if wait, waits := errors.AsType[waitError](err); waits && x.DeletionTimestamp != nil {
 		err = failError(wait)
 	}
-	next, err := op.settle(err)
+	next, err := op.conclude(err)
 	if err == nil && op.failed() {
 		err = r.stop(ctx, op.ownJob(x.Spec.Environment, render.RestoreLabel))
 	}
@@ -327,7 +327,7 @@ func stopped(env *v1alpha1.Environment) error {
 
 // mounts reports whether a pod that has not ended uses a claim.
 func mounts(p *corev1.Pod, claim string) bool {
-	if podphase.Finished(p) {
+	if pods.Finished(p) {
 		return false
 	}
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/kube/applyset"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // observed returns the state of each component. A workload that is not as desired is not current; before it is decided what is
@@ -124,7 +124,7 @@ func ofJob(o *batchv1.Job) render.Observed {
 func (v *observation) addPods(component string, o *render.Observed) {
 	for i := range v.pods {
 		p := &v.pods[i]
-		if p.Labels[v1alpha1.EnvironmentComponentLabel] != component || podphase.Finished(p) {
+		if p.Labels[v1alpha1.EnvironmentComponentLabel] != component || pods.Finished(p) {
 			continue
 		}
 		o.Pods++

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Outcomes of an admission for the pod's mix, as the metric names them.
@@ -33,7 +33,7 @@ const (
 // is decided, or else the tolerations of both types, as its type is not known
 // yet. A pod that chose its type, or has a node, is counted and not steered.
 // Doing it again changes nothing.
-func steer(pod *corev1.Pod, p *policy.Policy, pinned, gated bool) (outcome string) {
+func steer(pod *corev1.Pod, p *governing.Mix, pinned, gated bool) (outcome string) {
 	switch {
 	case gate.Has(pod):
 		return outcomeOwnGate

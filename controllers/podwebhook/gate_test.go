@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 )
@@ -52,12 +52,12 @@ func gating(t *testing.T, w *world, limits ...*v1alpha1.ResourceLimit) *Handler 
 	h := handler(limits...)
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	store := policy.NewStore()
+	store := governing.NewRegistry()
 	require.NoError(t, store.Set(tolerant("web")))
 	h.Gates, h.Pins = true, classifier.Pins
 	h.Mixes = NewMixes(MixesOptions{
-		Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Store: store,
-		Defaults: map[string]*policy.Policy{"defaulting": {Source: policy.SourceDefault, Mix: split.New(50, 0)}},
+		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Store: store,
+		Defaults: map[string]*governing.Mix{"defaulting": {Source: governing.SourceDefault, Mix: split.New(50, 0)}},
 		Owner:    func(uid types.UID) metav1.Object { return w.seen[uid] },
 		Read: func(ctx context.Context, _ string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			w.reads++

@@ -17,15 +17,15 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/kube/hash"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // MixesOptions are what Mixes read from.
 type MixesOptions struct {
 	// Annotations, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
-	Annotations policy.Annotations
-	Store       *policy.Store
-	Defaults    map[string]*policy.Policy
+	Annotations governing.Annotations
+	Store       *governing.Registry
+	Defaults    map[string]*governing.Mix
 	// Owner returns a controller that was seen, nil for others.
 	Owner func(uid types.UID) metav1.Object
 	// Read returns an owner as the API server has it, nil if it has none of that UID.
@@ -82,13 +82,13 @@ func NewMixes(o MixesOptions) *Mixes {
 
 // For returns the mix that governs a pod in addition to the default of its scheduler,
 // and what could not be read of its annotations.
-func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := &policy.Resolver{Annotations: m.Annotations, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
+	r := &governing.Resolver{Annotations: m.Annotations, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
 	found, invalid := r.Resolve(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if found != nil || ref == nil || !policy.Governable(pod) {
+	if found != nil || ref == nil || !governing.Governable(pod) {
 		return found, invalid
 	}
 	key := podKeyOf(pod, ref.UID)
@@ -99,8 +99,8 @@ func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []pol
 }
 
 // Default returns the mix of pods of a scheduler that nothing else governs.
-func (m *Mixes) Default(pod *corev1.Pod) *policy.Policy {
-	if !policy.Governable(pod) {
+func (m *Mixes) Default(pod *corev1.Pod) *governing.Mix {
+	if !governing.Governable(pod) {
 		return nil
 	}
 	return m.Defaults[cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)]
@@ -112,7 +112,7 @@ func (m *Mixes) isUnmatched(key podKey) bool {
 }
 
 // match matches a pod of an owner that nothing governs against the mixes that its namespace has now.
-func (m *Mixes) match(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Policy {
+func (m *Mixes) match(ctx context.Context, pod *corev1.Pod, key podKey) *governing.Mix {
 	if !m.turns.enter(ctx, pod.Namespace) {
 		return nil
 	}
@@ -139,11 +139,11 @@ func (m *Mixes) match(ctx context.Context, pod *corev1.Pod, key podKey) *policy.
 
 // seenOrRead are the controllers that are seen or can be read, for one admission.
 type seenOrRead struct {
-	ctx context.Context //nolint:containedctx // of the one admission that it lives for; policy.Controllers takes none
+	ctx context.Context //nolint:containedctx // of the one admission that it lives for; governing.Controllers takes none
 	*Mixes
 }
 
-// Controller implements policy.Controllers.
+// Controller implements governing.Controllers.
 func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	seen := o.Owner(ref.UID)
 	if seen != nil && seen.GetNamespace() != namespace { // owners are of the namespace of their pods

@@ -50,7 +50,7 @@ type analyzer struct {
 // Start implements manager.Runnable.
 func (a *analyzer) Start(ctx context.Context) error {
 	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
-		if a.capabilities.settled() {
+		if a.capabilities.complete() {
 			a.round(ctx)
 		}
 	}, a.Limits.Interval)

@@ -31,9 +31,9 @@ func (s *capabilities) served(group string) bool {
 	return known != nil && known.Has(group)
 }
 
-// settled reports whether the groups are known and everything that is served can be listed. A record that is reconciled before
+// complete reports whether the groups are known and everything that is served can be listed. A record that is reconciled before
 // would be rendered without Knative.
-func (s *capabilities) settled() bool {
+func (s *capabilities) complete() bool {
 	return s.known.Load() != nil && (s.watched.Load() || !s.served(knativeGroup))
 }
 

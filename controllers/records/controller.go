@@ -44,7 +44,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !c.capabilities.settled() {
+	if !c.capabilities.complete() {
 		return reconcile.Result{RequeueAfter: cacheDelay}, nil
 	}
 	if id := rec.Annotations[v1alpha1.CorrelationIDAnnotation]; id != "" {

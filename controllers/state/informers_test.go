@@ -23,7 +23,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // server answers lists page by page, by resource.
@@ -76,7 +76,7 @@ func newFixture(t *testing.T) *fixture {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
 	f := &fixture{server: newServer(t)}
-	f.clusterState = clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()})
+	f.clusterState = clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: governing.NewRegistry()})
 	f.Informers, err = New(&rest.Config{Host: f.server.URL}, f.clusterState, func(time.Time) { f.failed++ })
 	require.NoError(t, err)
 	return f
@@ -204,7 +204,7 @@ func replicaSets(replicas int32, names ...string) *appsv1.ReplicaSetList {
 }
 
 func (f *fixture) follows(uid string) bool {
-	return f.clusterState.Follows(policy.GroupKey{Namespace: "shop", ID: uid})
+	return f.clusterState.Follows(governing.GroupKey{Namespace: "shop", ID: uid})
 }
 
 func TestARelistRemovesControllersOfItsKindOnly(t *testing.T) {

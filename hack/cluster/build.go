@@ -103,7 +103,7 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +146,7 @@ func build(ctx context.Context, out io.Writer, name, module string, src source, 
 		}
 		args = append(args, flag)
 	}
-	return goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
+	return GoCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
 }
 
 // newerGo lets the go command run the version of Go that a nested module requires, if it is newer than ours, whatever the
@@ -195,7 +195,7 @@ func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name stri
 // buildCommandIn builds a program of the module in a folder. The last of the arguments is its package.
 func buildCommandIn(ctx context.Context, module string, out io.Writer, name string, race bool, last ...string) (string, error) {
 	_ = os.Getenv(inputsEnv)
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
@@ -215,7 +215,7 @@ func buildCommandIn(ctx context.Context, module string, out io.Writer, name stri
 	}
 	defer lock.unlock()
 	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
-	return path, goCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
+	return path, GoCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
 }
 
 // RepoRoot returns the root of the repository that this package was built from.
@@ -249,8 +249,8 @@ func sourceDir() (string, error) {
 	}
 }
 
-// cacheDir returns $BERTH_CACHE, or berth in the user's cache directory.
-func cacheDir() (string, error) {
+// CacheDir returns $BERTH_CACHE, or berth in the user's cache directory.
+func CacheDir() (string, error) {
 	if dir := os.Getenv("BERTH_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
@@ -300,8 +300,8 @@ func ldflags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// goCommand runs the go command and reports progress; its output is shown when it fails.
-func goCommand(ctx context.Context, out io.Writer, what, dir string, env []string, args ...string) error {
+// GoCommand runs the go command and reports progress; its output is shown when it fails.
+func GoCommand(ctx context.Context, out io.Writer, what, dir string, env []string, args ...string) error {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output

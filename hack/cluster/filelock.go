@@ -82,7 +82,7 @@ func removeAbandonedDirs() {
 // Lock takes a lock of the given name, shared by all processes of this user, and waits until it is free. It ends with
 // unlock or with this process.
 func Lock(ctx context.Context, name string) (unlock func(), err error) {
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return nil, err
 	}

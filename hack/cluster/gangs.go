@@ -77,7 +77,7 @@ func BuildGangs(ctx context.Context, repoRoot string, out io.Writer, race bool) 
 // Modfile returns the go.mod file that the module in a folder of the repository, which requires scheduler-plugins, is built with.
 // The copy with the edits is made once.
 func Modfile(ctx context.Context, repoRoot, folder string) (string, error) {
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}

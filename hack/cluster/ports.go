@@ -55,7 +55,7 @@ func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 // userPorts lie below the usual range of ephemeral ports, so that no outgoing connection takes the port of a program that
 // is down for a while.
 var userPorts = sync.OnceValues(func() (*portPool, error) {
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return nil, err
 	}

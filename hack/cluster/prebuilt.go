@@ -43,7 +43,7 @@ func Pack(ctx context.Context, out io.Writer, archive string) error {
 }
 
 func packAll(ctx context.Context, out, file io.Writer) error {
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return err
 	}

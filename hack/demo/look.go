@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -153,14 +153,16 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 		if err != nil {
 			return split.Mix{}, err
 		}
-		p, _, err := policy.FromCapacityMix(cm)
+		p, _, err := governing.FromCapacityMix(cm)
 		return p.Mix, err
 	}
 	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, annotated); err != nil {
 		return split.Mix{}, fmt.Errorf("read %s: %w", app, err)
 	}
 	// Annotations have the same meaning on a pod as on its controller.
-	resolver := policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: policy.NewStore()}
+	resolver := governing.Resolver{
+		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(),
+	}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {
 		return split.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)

@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -90,7 +90,7 @@ func podOf(p *corev1.Pod, on capacity.Type) pod {
 		name: p.Name, app: p.Labels["app"], node: p.Spec.NodeName, uid: p.UID, on: on,
 		revision: p.Labels["pod-template-hash"], slot: split.NoSlot, annotations: p.Annotations,
 	}
-	if slot, ok := policy.ClaimedSlot(p); ok {
+	if slot, ok := governing.ClaimedSlot(p); ok {
 		out.slot = slot
 	}
 	// An invalid capacity type stays unknown, and then differs from the slot's.

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/environments/validation"
+	"berth.dev/berth/test/clitest"
 )
 
 // Without a logger, controller-runtime prints a stack on the terminal 30 s after the start. The first one that is set counts.

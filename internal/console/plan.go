@@ -16,8 +16,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 )
 
 // planTimeout bounds a plan.
@@ -51,7 +51,7 @@ var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of
 
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
-	name, found := strings.CutPrefix(w.Source, policy.SourceCapacityMix)
+	name, found := strings.CutPrefix(w.Source, governing.SourceCapacityMix)
 	if !found {
 		return nil
 	}

@@ -4,9 +4,9 @@ package console
 
 import "slices"
 
-// settled are the rows that stay where they are when an order becomes another one: a longest list of rows that is in the same order in
+// staying are the rows that stay where they are when an order becomes another one: a longest list of rows that is in the same order in
 // both. All others move, come or go. A row is in an order at most once.
-func settled(before, after []string) map[string]bool {
+func staying(before, after []string) map[string]bool {
 	at := make(map[string]int, len(before))
 	for i, id := range before {
 		at[id] = i
@@ -41,7 +41,7 @@ func settled(before, after []string) map[string]bool {
 func (p *part) rowChanges(sent *sentParts, before []string) (changes []replacement) {
 	stays := func(string) bool { return true }
 	if after := p.rowIDs(); !slices.Equal(before, after) {
-		keep := settled(before, after)
+		keep := staying(before, after)
 		stays = func(id string) bool { return keep[id] }
 		changes = sent.removed(before, after)
 	}

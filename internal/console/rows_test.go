@@ -76,10 +76,10 @@ func TestRowsFollow(t *testing.T) {
 // One row that moves to the top is one row that is sent.
 func TestARowThatMovesIsSentAlone(t *testing.T) {
 	before := []string{"a", "b", "c", "d", "e"}
-	assert.Equal(t, map[string]bool{"a": true, "b": true, "c": true, "e": true}, settled(before, []string{"d", "a", "b", "c", "e"}))
-	assert.Equal(t, map[string]bool{"b": true, "c": true, "d": true, "e": true}, settled(before, []string{"b", "c", "d", "e", "a"}))
-	assert.Empty(t, settled(nil, before))
-	assert.Len(t, settled(before, []string{"e", "d", "c", "b", "a"}), 1)
+	assert.Equal(t, map[string]bool{"a": true, "b": true, "c": true, "e": true}, staying(before, []string{"d", "a", "b", "c", "e"}))
+	assert.Equal(t, map[string]bool{"b": true, "c": true, "d": true, "e": true}, staying(before, []string{"b", "c", "d", "e", "a"}))
+	assert.Empty(t, staying(nil, before))
+	assert.Len(t, staying(before, []string{"e", "d", "c", "b", "a"}), 1)
 }
 
 // A longest list of rows stays.
@@ -87,7 +87,7 @@ func TestAsManyRowsAsPossibleStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.SliceOfNDistinct(rapid.StringMatching("[a-h]"), 0, 8, rapid.ID)
 		before, after := draw.Draw(t, "before"), draw.Draw(t, "after")
-		require.Len(t, settled(before, after), longest(before, after))
+		require.Len(t, staying(before, after), longest(before, after))
 	})
 }
 

@@ -28,7 +28,7 @@ import (
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -47,7 +47,7 @@ func (p Problem) String() string { return p.Message }
 type Cluster struct {
 	*Settings
 	State *clusterstate.State
-	Store *policy.Store
+	Store *governing.Registry
 	// Pods and Nodes are as the API has them.
 	Pods  []*corev1.Pod
 	Nodes []*corev1.Node
@@ -97,7 +97,7 @@ func New(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha
 	budgets []*policyv1.PodDisruptionBudget,
 ) *Cluster {
 	c := &Cluster{
-		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: policy.NewStore(), Invalid: map[types.NamespacedName]error{},
+		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: governing.NewRegistry(), Invalid: map[types.NamespacedName]error{},
 		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
 	}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
@@ -155,9 +155,9 @@ func (c *Cluster) Mix(namespace, name string) *v1alpha1.CapacityMix {
 	return nil
 }
 
-// MixOf returns the CapacityMix that a policy comes from, nil for other sources.
-func (c *Cluster) MixOf(namespace string, p *policy.Policy) *v1alpha1.CapacityMix {
-	if name, ok := strings.CutPrefix(p.Source, policy.SourceCapacityMix); ok {
+// MixOf returns the CapacityMix that a mix comes from, nil for other sources.
+func (c *Cluster) MixOf(namespace string, p *governing.Mix) *v1alpha1.CapacityMix {
+	if name, ok := strings.CutPrefix(p.Source, governing.SourceCapacityMix); ok {
 		return c.Mix(namespace, name)
 	}
 	return nil

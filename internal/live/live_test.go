@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/clitest"
 )
 
 func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -35,7 +35,7 @@ type Settings struct {
 	Rules      []capacity.Rule
 	Classifier *capacity.Classifier
 	// Defaults are the default mixes by scheduler name.
-	Defaults map[string]*policy.Policy
+	Defaults map[string]*governing.Mix
 }
 
 // FromFile reads a KubeSchedulerConfiguration.
@@ -62,9 +62,9 @@ func Defaults() (*Settings, error) {
 }
 
 func settings(p *simulation.Profile, source string) (*Settings, error) {
-	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*policy.Policy{}}
+	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*governing.Mix{}}
 	for name, args := range p.ArgsOf {
-		if d := arguments.DefaultPolicy(args); d != nil {
+		if d := arguments.DefaultMix(args); d != nil {
 			s.Defaults[name] = d
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Settings) Rule(name string) (capacity.Rule, bool) {
 
 // RebalanceSettings are what a mix requests of the rebalancer, with the shipped defaults of the controller for what it does
 // not specify. cm is its CapacityMix, nil for one that is set in annotations.
-func RebalanceSettings(p *policy.Policy, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
+func RebalanceSettings(p *governing.Mix, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
 	d := controller.Default().Mix.Rebalance
 	defaults := rebalance.Settings{
 		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),

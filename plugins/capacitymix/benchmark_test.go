@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/test/plugintest"
 )
 
 const (
@@ -27,28 +27,28 @@ func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
 	b.Helper()
 	nodes := make([]*corev1.Node, benchNodes)
 	for i := range nodes {
-		nodes[i] = mixtest.Node(mixtest.NodeName("node", i), map[bool]string{true: "on-demand", false: "spot"}[i%5 == 0])
+		nodes[i] = plugintest.Node(plugintest.NodeName("node", i), map[bool]string{true: "on-demand", false: "spot"}[i%5 == 0])
 		nodes[i].Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i%3)
 	}
 	pods := make([]*corev1.Pod, benchGroups)
 	known := make([]runtime.Object, benchGroups)
 	for g := range pods {
-		pods[g] = mixtest.Pod(fmt.Sprint("app-", g), benchPods)
+		pods[g] = plugintest.Pod(fmt.Sprint("app-", g), benchPods)
 		pods[g].Labels["tier"] = "all"
 		known[g] = pods[g]
 	}
-	args := mixtest.Args()
+	args := plugintest.Args()
 	args.NodeSampleSize = sample
 	f := newFixture(b, args, nodes, known...)
-	cm := mixtest.CapacityMix("all", 70, 2)
+	cm := plugintest.CapacityMix("all", 70, 2)
 	cm.Spec.Selector.MatchLabels = map[string]string{"tier": "all"}
 	if err := f.plugin.Mixes.Set(cm); err != nil {
 		b.Fatal(err)
 	}
 	for g, pod := range pods {
-		key, _ := policy.GroupOf(pod, nil)
+		key, _ := governing.GroupOf(pod, nil)
 		for i := range benchPods {
-			f.plugin.Ledger.Observe(ledger.Bound{UID: mixtest.Pod(fmt.Sprint("app-", g), i).UID, Group: key, Slot: i, Node: nodes[(g*benchPods+i)%benchNodes].Name})
+			f.plugin.Ledger.Observe(ledger.Bound{UID: plugintest.Pod(fmt.Sprint("app-", g), i).UID, Group: key, Slot: i, Node: nodes[(g*benchPods+i)%benchNodes].Name})
 		}
 	}
 	return f, pods
@@ -70,7 +70,7 @@ func BenchmarkPreFilter(b *testing.B) {
 	}
 	b.Run("pod without a mix", func(b *testing.B) {
 		f, _ := benchFixture(b, 0)
-		bystander := mixtest.Pod("bystander", 0)
+		bystander := plugintest.Pod("bystander", 0)
 		state := framework.NewCycleState()
 		b.ReportAllocs()
 		b.ResetTimer()
@@ -176,9 +176,9 @@ func BenchmarkReserveAndUnreserve(b *testing.B) {
 
 // What a Filter or Score call may cost: nothing on the heap.
 func TestFilterAndScoreAllocateNothing(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	pod := plugintest.Pod("web", 0)
+	f := newFixture(t, plugintest.Args(), twoNodes, pod)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	state, _ := f.filter(t, pod)
 	f.plugin.PreScore(f.ctx, state, pod, f.infos)
 	if n := testing.AllocsPerRun(100, func() { f.plugin.Filter(f.ctx, state, pod, f.infos[0]) }); n != 0 {

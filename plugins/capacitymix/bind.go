@@ -12,9 +12,8 @@ import (
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/binding"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/plugins/internal/metrics"
-	"berth.dev/berth/plugins/internal/mixstate"
-	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
 // Bind binds the pod and writes its slot on it. Pods without a mix are left to
@@ -22,14 +21,14 @@ import (
 func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
-		if pl.missedMix(pod) && !mixstate.Committed(cycleState) { // its next cycle begins after its back-off
+		if pl.missedMix(pod) && !cyclestate.Committed(cycleState) { // its next cycle begins after its back-off
 			return fwk.NewStatus(fwk.Unschedulable, ErrReasonMixChanged)
 		}
 		return skip
 	}
 	if !s.ungated && s.changes != pl.Changes() {
 		// The queue tries a pod again, after its back-off, that is refused here.
-		if err := s.confirm(pod, mixstate.Committed(cycleState)); err != nil {
+		if err := s.confirm(pod, cyclestate.Committed(cycleState)); err != nil {
 			return fwk.NewStatus(fwk.Unschedulable, err.Error())
 		}
 	}
@@ -73,9 +72,9 @@ func (pl *CapacityMix) bind(ctx context.Context, b *corev1.Binding) error {
 func annotations(cycleState fwk.CycleState, s *preFilterState, pod *corev1.Pod) map[string]string {
 	var all map[string]string // of an ungated pod: the ungater wrote them
 	if !s.ungated {
-		all = ledger.Annotations(pod, s.slot, s.slotType, s.policy)
+		all = ledger.Annotations(pod, s.slot, s.slotType, s.governing)
 	}
-	if r := reservationstate.Read(cycleState); r != nil {
+	if r := cyclestate.ReadReserved(cycleState); r != nil {
 		if all == nil {
 			return r.Annotations()
 		}

@@ -26,9 +26,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
-	"berth.dev/berth/plugins/internal/mixstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
+	"berth.dev/berth/test/plugintest"
 )
 
 // maxBindings may be in progress in these tests.
@@ -37,8 +37,8 @@ const maxBindings = 16
 // slowBindings is a fixture whose API server answers bindings when the test sends an answer.
 func slowBindings(t *testing.T, pods []*corev1.Pod) (f *fixture, asked *atomic.Int32, answer chan struct{}) {
 	t.Helper()
-	f = newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f = newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	asked, answer = &atomic.Int32{}, make(chan struct{})
 	f.plugin.Bindings = state.NewBindings(maxBindings, time.Hour)
 	f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -62,7 +62,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestBindingsUnderWayAreBounded(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range maxBindings {
-		pods = append(pods, mixtest.Pod("web", i))
+		pods = append(pods, plugintest.Pod("web", i))
 	}
 	f, asked, answer := slowBindings(t, pods)
 	// The fake client makes one call at a time; the others wait in it.
@@ -75,7 +75,7 @@ func TestBindingsUnderWayAreBounded(t *testing.T) {
 		ended <- f.plugin.Bindings.Do(f.ctx, func() error { return nil })
 	}()
 	<-started
-	next := mixtest.Pod("web", maxBindings)
+	next := plugintest.Pod("web", maxBindings)
 	f.cluster.SetPods(t, next)
 	cycle, _ := f.filter(t, next)
 	reserved := make(chan bool, 1)
@@ -97,7 +97,7 @@ func TestBindingsUnderWayAreBounded(t *testing.T) {
 
 // A process that may not lead any more binds nothing. Package ungate has the same test for its writes.
 func TestBehindAShutFenceNothingIsBound(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 50, pod)
 	cycle, _ := f.filter(t, pod)
 	require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "o"))
@@ -123,7 +123,7 @@ func TestBehindAShutFenceNothingIsBound(t *testing.T) {
 // With the feature gate SchedulerAsyncAPICalls (KEP-5229) the scheduler queues its writes. A Binding that did not go through that
 // queue could come before an older status patch of its pod, which would then name a nominated node for a pod that has a node.
 func TestABindingReplacesTheStatusPatchThatIsQueued(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 50, pod)
 	dispatcher := apidispatcher.New(f.cluster.Client, 1, apicalls.Relevances)
 	f.framework.SetAPICacher(apicache.New(nil, cache.New(f.ctx, dispatcher, false, false)))
@@ -168,7 +168,7 @@ func TestAPodWithoutAnAnswerToItsBindingKeepsItsSlot(t *testing.T) {
 		"refused":   {apierrors.NewConflict(corev1.Resource("pods"), "web-1", errors.New("it changed")), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, second := mixtest.Pod("web", 0), mixtest.Pod("web", 1)
+			first, second := plugintest.Pod("web", 0), plugintest.Pod("web", 1)
 			f := webFixture(t, 0, first, second)
 			f.filter(t, first)
 			cycle, _ := f.filter(t, second)
@@ -192,30 +192,30 @@ func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
 	}{
 		"no change": {change: func(*fixture, *corev1.Pod) {}},
 		"a change that leaves the slot's type": {change: func(f *fixture, _ *corev1.Pod) {
-			f.changeMix(mixtest.CapacityMix("web", 90, 0))
+			f.changeMix(plugintest.CapacityMix("web", 90, 0))
 		}},
 		"a mix that has the slot on the other type": {want: ErrReasonMixChanged, change: func(f *fixture, _ *corev1.Pod) {
-			f.changeMix(mixtest.CapacityMix("web", 0, 0))
+			f.changeMix(plugintest.CapacityMix("web", 0, 0))
 		}},
 		"a mix that is deleted": {want: ErrReasonMixChanged, change: func(f *fixture, _ *corev1.Pod) {
-			f.plugin.MixHandler().OnDelete(mixtest.CapacityMix("web", 100, 0))
+			f.plugin.MixHandler().OnDelete(plugintest.CapacityMix("web", 100, 0))
 		}},
 		"another pod with the slot": {want: ErrReasonSlotLost, change: func(f *fixture, pod *corev1.Pod) {
-			other := mixtest.Pod("web", 1)
+			other := plugintest.Pod("web", 1)
 			other.Spec.NodeName = "s"
 			other.Annotations = map[string]string{v1alpha1.SlotAnnotation: "1"}
 			other.CreationTimestamp = metav1.NewTime(pod.CreationTimestamp.Add(-time.Hour))
 			f.addPod(other)
-			f.changeMix(mixtest.CapacityMix("web", 90, 0))
+			f.changeMix(plugintest.CapacityMix("web", 90, 0))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, pod := mixtest.Pod("web", 2), mixtest.Pod("web", 0)
+			first, pod := plugintest.Pod("web", 2), plugintest.Pod("web", 0)
 			f := webFixture(t, 100, first, pod)
 			f.filter(t, first) // takes slot 0
 			cycle, _ := f.filter(t, pod)
 			require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
-			require.NoError(t, mixstate.Confirm(cycle, pod))
+			require.NoError(t, cyclestate.Confirm(cycle, pod))
 			test.change(f, pod)
 			status := f.plugin.Bind(f.ctx, cycle, pod, "s")
 			if test.want == "" {
@@ -224,16 +224,16 @@ func TestAPodIsNotBoundByAMixThatChangedMeanwhile(t *testing.T) {
 			}
 			assert.Equal(t, fwk.Unschedulable, status.Code())
 			assert.Equal(t, test.want, status.Message())
-			require.EqualError(t, mixstate.Confirm(cycle, pod), test.want)
+			require.EqualError(t, cyclestate.Confirm(cycle, pod), test.want)
 		})
 	}
 }
 
 // A workload is created before its mix: the pods that are not bound yet follow the mix, those that select a type themselves do not.
 func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
-	pod, pinned, other := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("other", 0)
+	pod, pinned, other := plugintest.Pod("web", 0), plugintest.Pod("web", 1), plugintest.Pod("other", 0)
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pod, pinned, other)...)
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pod, pinned, other)...)
 	place := func(pod *corev1.Pod) fwk.CycleState {
 		state := framework.NewCycleState()
 		_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
@@ -242,14 +242,14 @@ func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
 		return state
 	}
 	states := map[*corev1.Pod]fwk.CycleState{pod: place(pod), pinned: place(pinned), other: place(other)}
-	require.NoError(t, mixstate.Confirm(states[pod], pod))
-	f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
-	require.EqualError(t, mixstate.Confirm(states[pod], pod), ErrReasonMixChanged, "its group is not committed")
+	require.NoError(t, cyclestate.Confirm(states[pod], pod))
+	f.plugin.MixHandler().OnAdd(plugintest.CapacityMix("web", 0, 0), false)
+	require.EqualError(t, cyclestate.Confirm(states[pod], pod), ErrReasonMixChanged, "its group is not committed")
 	status := f.plugin.Bind(f.ctx, states[pod], pod, "s")
 	assert.Equal(t, fwk.Unschedulable, status.Code())
 	assert.Equal(t, ErrReasonMixChanged, status.Message())
 	for _, p := range []*corev1.Pod{pinned, other} {
-		require.NoError(t, mixstate.Confirm(states[p], p), p.Name)
+		require.NoError(t, cyclestate.Confirm(states[p], p), p.Name)
 		assert.True(t, f.plugin.Bind(f.ctx, states[p], p, "s").IsSkip(), p.Name)
 	}
 	f.plugin.Unreserve(f.ctx, states[pod], pod, "s")
@@ -261,23 +261,23 @@ func TestAPodThatIsNotBoundFollowsAMixThatComesLater(t *testing.T) {
 // without the rest.
 func TestACommittedGroupIsBoundWhateverItsMixBecomes(t *testing.T) {
 	t.Run("a mix that changes", func(t *testing.T) {
-		pod := mixtest.Pod("web", 0)
+		pod := plugintest.Pod("web", 0)
 		f := webFixture(t, 100, pod)
 		cycle, _ := f.filter(t, pod)
 		require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
-		mixstate.Commit(cycle)
-		f.changeMix(mixtest.CapacityMix("web", 0, 0))
+		cyclestate.Commit(cycle)
+		f.changeMix(plugintest.CapacityMix("web", 0, 0))
 		require.True(t, f.plugin.Bind(f.ctx, cycle, pod, "s").IsSuccess())
 	})
 	t.Run("a mix that comes", func(t *testing.T) {
-		pod := mixtest.Pod("web", 0)
-		f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pod)...)
+		pod := plugintest.Pod("web", 0)
+		f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pod)...)
 		state := framework.NewCycleState()
 		_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 		require.True(t, status.IsSkip(), status)
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
-		mixstate.Commit(state)
-		f.plugin.MixHandler().OnAdd(mixtest.CapacityMix("web", 0, 0), false)
+		cyclestate.Commit(state)
+		f.plugin.MixHandler().OnAdd(plugintest.CapacityMix("web", 0, 0), false)
 		assert.True(t, f.plugin.Bind(f.ctx, state, pod, "s").IsSkip())
 	})
 }

@@ -9,23 +9,23 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
-	"berth.dev/berth/plugins/internal/mixstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // preFilterStateKey finds the preFilterState in CycleState.
-const preFilterStateKey = mixstate.Key
+const preFilterStateKey = cyclestate.MixKey
 
 // preFilterState is what PreFilter decided for a pod, for the rest of its
 // scheduling cycle. Filter and Score only read it.
 type preFilterState struct {
-	policy   *policy.Policy
-	group    policy.GroupKey
-	slot     int
-	slotType capacity.Type
-	attempt  ledger.Attempt
+	governing *governing.Mix
+	group     governing.GroupKey
+	slot      int
+	slotType  capacity.Type
+	attempt   ledger.Attempt
 	// ungated: slot and type were given to the pod before, by the ungater.
 	ungated bool
 	// nominated: preemption frees capacity for the pod on a node of its type.

@@ -16,9 +16,8 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/ungate"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // fixture is the plugin in a real scheduling framework.
@@ -63,8 +62,8 @@ func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Nod
 // webFixture is the plugin with twoNodes, and with pods of a mix that has no floor.
 func webFixture(t *testing.T, percent int32, pods ...*corev1.Pod) *fixture {
 	t.Helper()
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", percent, 0))
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", percent, 0))
 	return f
 }
 
@@ -89,7 +88,7 @@ func (f *fixture) deletePod(pod *corev1.Pod) { f.plugin.PodHandler().OnDelete(po
 func (f *fixture) ungate(tb plugintest.TB, pod *corev1.Pod) *corev1.Pod {
 	patch, _, err := f.ungater.Patch(pod)
 	require.NoError(tb, err)
-	after := mixtest.Patched(tb, pod, patch)
+	after := plugintest.Patched(tb, pod, patch)
 	f.addPod(after)
 	return after
 }

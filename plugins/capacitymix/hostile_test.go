@@ -21,9 +21,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/events"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 // What one input may take: far above what it takes on a busy machine, and far
@@ -48,7 +48,7 @@ var (
 
 // hostilePod is a pod in which everything that a tenant writes is anything.
 func hostilePod(t *rapid.T, i int) *corev1.Pod {
-	pod := mixtest.Pod("web", i)
+	pod := plugintest.Pod("web", i)
 	pod.ResourceVersion = rapid.SampledFrom([]string{"", "1", "x", "18446744073709551616"}).Draw(t, "version")
 	pod.OwnerReferences[0] = metav1.OwnerReference{
 		APIVersion: rapid.SampledFrom([]string{"apps/v1", "batch/v1", "v1", "", "a/b/c", "example.com/v1"}).Draw(t, "api"),
@@ -88,7 +88,7 @@ func hostilePod(t *rapid.T, i int) *corev1.Pod {
 }
 
 func hostileMix(t *rapid.T) *v1alpha1.CapacityMix {
-	return mixtest.CapacityMix("web", hostileInts.Draw(t, "percent"), hostileInts.Draw(t, "floor"), func(cm *v1alpha1.CapacityMix) {
+	return plugintest.CapacityMix("web", hostileInts.Draw(t, "percent"), hostileInts.Draw(t, "floor"), func(cm *v1alpha1.CapacityMix) {
 		cm.Generation = rapid.Int64().Draw(t, "generation")
 		cm.Spec.MaxSpot = rapid.Ptr(hostileInts, true).Draw(t, "maxSpot")
 		cm.Spec.SpotWaitSeconds = rapid.Ptr(hostileInts, true).Draw(t, "wait")
@@ -98,7 +98,7 @@ func hostileMix(t *rapid.T) *v1alpha1.CapacityMix {
 
 // hostileCluster is the plugin that all inputs are given to, one after the other.
 func hostileCluster(t testing.TB) *fixture {
-	f := newFixture(t, mixtest.Args(), twoNodes)
+	f := newFixture(t, plugintest.Args(), twoNodes)
 	f.plugin.Events = events.NewRecorder(func() clientevents.EventRecorder { return &clientevents.FakeRecorder{} })
 	return f
 }

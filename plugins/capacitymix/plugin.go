@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/capacitymix/ungate"
@@ -41,7 +41,7 @@ const Name = "CapacityMix"
 type CapacityMix struct {
 	*state.State
 	handle   fwk.Handle
-	resolver *policy.Resolver
+	resolver *governing.Resolver
 	sampler  *nodesample.Sampler
 	// packing samples for pods whose policy prefers nodes that are used most.
 	packing *nodesample.Sampler
@@ -121,7 +121,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 	if err != nil {
 		return nil, err
 	}
-	resolver := s.Resolver(arguments.DefaultPolicy(args))
+	resolver := s.Resolver(arguments.DefaultMix(args))
 	s.ungater.AddProfile(handle.ProfileName(), resolver)
 	pl := &CapacityMix{
 		State:    s.State,

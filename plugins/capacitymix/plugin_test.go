@@ -20,8 +20,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/stages"
+	"berth.dev/berth/test/plugintest"
 )
 
 // victimsTerminateWithin is that of package stages.
@@ -30,7 +30,7 @@ const victimsTerminateWithin = 5 * time.Second
 // Preemption is limited by a change of what the scheduler passes.
 var _ nodeStatuses = &framework.NodeToStatus{}
 
-var twoNodes = []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("o", "on-demand"), mixtest.Node("u", "")}
+var twoNodes = []*corev1.Node{plugintest.Node("s", "spot"), plugintest.Node("o", "on-demand"), plugintest.Node("u", "")}
 
 // filter runs PreFilter and Filter of a pod on every node.
 func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[string]*fwk.Status) {
@@ -58,7 +58,7 @@ func (f *fixture) scores(t *testing.T, state fwk.CycleState, pod *corev1.Pod) (s
 }
 
 func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
-	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
+	pods := []*corev1.Pod{plugintest.Pod("web", 0), plugintest.Pod("web", 1)}
 	f := webFixture(t, 50, pods...) // slot 0 on-demand, slot 1 spot
 
 	_, got := f.filter(t, pods[0])
@@ -74,27 +74,27 @@ func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
 }
 
 func TestFilterRefusesDepartingNodes(t *testing.T) {
-	leaving := mixtest.Node("o2", "on-demand")
+	leaving := plugintest.Node("o2", "on-demand")
 	leaving.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
-	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), append(twoNodes[:2:2], leaving), pod)
-	f.mix(t, mixtest.CapacityMix("web", 50, 0))
+	pod := plugintest.Pod("web", 0)
+	f := newFixture(t, plugintest.Args(), append(twoNodes[:2:2], leaving), pod)
+	f.mix(t, plugintest.CapacityMix("web", 50, 0))
 	_, got := f.filter(t, pod)
 	assert.Nil(t, got["o"])
 	assert.Equal(t, ErrReasonDeparting, got["o2"].Message())
 }
 
 func TestPodsWithoutAMixAreSkipped(t *testing.T) {
-	pinned := mixtest.Pod("web", 0)
+	pinned := plugintest.Pod("web", 0)
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
-	daemon := mixtest.Pod("web", 1)
+	daemon := plugintest.Pod("web", 1)
 	daemon.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}
 	for name, pod := range map[string]*corev1.Pod{
-		"no mix selects it":               mixtest.Pod("other", 0),
+		"no mix selects it":               plugintest.Pod("other", 0),
 		"it names a capacity type itself": pinned,
 		"it belongs to a DaemonSet":       daemon,
-		"it is a mirror pod":              mirror(mixtest.Pod("web", 2)),
-		"it stands in another namespace":  inNamespace(mixtest.Pod("web", 3), "elsewhere"),
+		"it is a mirror pod":              mirror(plugintest.Pod("web", 2)),
+		"it stands in another namespace":  inNamespace(plugintest.Pod("web", 3), "elsewhere"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := webFixture(t, 50, pod)
@@ -126,10 +126,10 @@ func inNamespace(p *corev1.Pod, namespace string) *corev1.Pod {
 }
 
 func TestReserveRefusesWhenTheMixChangedMeanwhile(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 50, pod)
 	state, _ := f.filter(t, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0)) // slot 0 is spot now
+	f.mix(t, plugintest.CapacityMix("web", 100, 0)) // slot 0 is spot now
 	status := f.plugin.Reserve(f.ctx, state, pod, "o")
 	assert.Equal(t, ErrReasonMixChanged, status.Message())
 	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"], "nothing else would wake it")
@@ -139,8 +139,8 @@ func TestReserveRefusesWhenTheMixChangedMeanwhile(t *testing.T) {
 }
 
 func TestBindWritesTheSlotInTheBinding(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
-	own := mixtest.Pod("web", 1)
+	pod := plugintest.Pod("web", 0)
+	own := plugintest.Pod("web", 1)
 	own.Annotations = map[string]string{v1alpha1.PodDeletionCostAnnotation: "7"}
 	f := webFixture(t, 50, pod, own)
 	bindings := map[string]map[string]string{}
@@ -165,7 +165,7 @@ func TestBindWritesTheSlotInTheBinding(t *testing.T) {
 }
 
 func TestABorrowedPodGetsAnEvent(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 100, pod)
 	state, _ := f.filter(t, pod)
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "o"))
@@ -175,7 +175,7 @@ func TestABorrowedPodGetsAnEvent(t *testing.T) {
 }
 
 func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 100, pod)
 	state, got := f.filter(t, pod)
 	assert.NotNil(t, got["o"])
@@ -203,7 +203,7 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 }
 
 func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f := webFixture(t, 100, pod)
 	for range 2 { // on its type, then on both
 		state, _ := f.filter(t, pod)
@@ -222,9 +222,9 @@ func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 // Preemption deletes in the background, and a sibling that leaves wakes the pod
 // at once.
 func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
-	pod, sibling := mixtest.Pod("web", 1), mixtest.Pod("web", 0)
+	pod, sibling := plugintest.Pod("web", 1), plugintest.Pod("web", 0)
 	f := webFixture(t, 100, pod, sibling)
-	clock := testingclock.NewFakeClock(mixtest.Noon)
+	clock := testingclock.NewFakeClock(plugintest.Noon)
 	f.plugin.clock = clock
 	p, _ := f.plugin.resolver.Resolve(pod)
 	slot := func(pod *corev1.Pod) (*preFilterState, int) {
@@ -272,16 +272,16 @@ func TestNominationsByOthersChangeNoStage(t *testing.T) {
 	}
 	sequence := func(t *testing.T, nominated string) (all []attempt) {
 		t.Helper()
-		pod, leaving := mixtest.Pod("web", 0), mixtest.Pod("leaving", 0)
+		pod, leaving := plugintest.Pod("web", 0), plugintest.Pod("leaving", 0)
 		pod.Spec.Priority = new(int32(10))
-		leaving.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+		leaving.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon))
 		f := webFixture(t, 100, pod)
 		for _, info := range f.infos {
 			if info.Node().Name == "o" {
 				info.(*framework.NodeInfo).AddPod(leaving)
 			}
 		}
-		clock := testingclock.NewFakeClock(mixtest.Noon)
+		clock := testingclock.NewFakeClock(plugintest.Noon)
 		f.plugin.clock = clock
 		for range 9 { // someone writes the status before every attempt
 			clock.Step(victimsTerminateWithin)
@@ -313,11 +313,11 @@ func TestNominationsByOthersChangeNoStage(t *testing.T) {
 }
 
 func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
-	pod, victim, own := mixtest.Pod("web", 0), mixtest.Pod("victim", 0), mixtest.Pod("own", 0)
+	pod, victim, own := plugintest.Pod("web", 0), plugintest.Pod("victim", 0), plugintest.Pod("own", 0)
 	pod.Spec.Priority = new(int32(10))
 	pod.Status.NominatedNodeName = "s"
 	own.Spec.Priority = new(int32(10))
-	own.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+	own.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon))
 	f := webFixture(t, 100, pod)
 	info := f.infos[0].(*framework.NodeInfo)
 	info.AddPod(victim)
@@ -326,7 +326,7 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 	c, err := f.plugin.claim(pod, p, capacity.Unknown)
 	require.NoError(t, err)
 	assert.False(t, c.nominated, "no pod of a lower priority terminates")
-	victim.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+	victim.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon))
 	for range 3 {
 		c, err = f.plugin.claim(pod, p, capacity.Unknown)
 		require.NoError(t, err)
@@ -338,10 +338,10 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 4 {
-		pods = append(pods, mixtest.Pod("web", i))
+		pods = append(pods, plugintest.Pod("web", i))
 	}
-	f := newFixture(t, mixtest.Args(), []*corev1.Node{mixtest.Node("s1", "spot"), mixtest.Node("s2", "spot"), mixtest.Node("s3", "spot")}, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := newFixture(t, plugintest.Args(), []*corev1.Node{plugintest.Node("s1", "spot"), plugintest.Node("s2", "spot"), plugintest.Node("s3", "spot")}, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	for i, node := range []string{"s1", "s1", "s2"} {
 		state, _ := f.filter(t, pods[i])
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[i], node))
@@ -351,14 +351,14 @@ func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 }
 
 func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
-	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
-	nodes := []*corev1.Node{mixtest.Node("a1", "on-demand"), mixtest.Node("a2", "on-demand"), mixtest.Node("b1", "on-demand")}
+	pods := []*corev1.Pod{plugintest.Pod("web", 0), plugintest.Pod("web", 1)}
+	nodes := []*corev1.Node{plugintest.Node("a1", "on-demand"), plugintest.Node("a2", "on-demand"), plugintest.Node("b1", "on-demand")}
 	for i, zone := range []string{"a", "a", "b"} {
 		nodes[i].Labels[corev1.LabelTopologyZone] = zone
-		nodes[i].Labels[corev1.LabelInstanceTypeStable] = mixtest.NodeName("type", i) // each is a domain: they do not count
+		nodes[i].Labels[corev1.LabelInstanceTypeStable] = plugintest.NodeName("type", i) // each is a domain: they do not count
 	}
-	f := newFixture(t, mixtest.Args(), nodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 0, 0))
+	f := newFixture(t, plugintest.Args(), nodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 0, 0))
 	state, _ := f.filter(t, pods[0])
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[0], "a1"))
 	state, _ = f.filter(t, pods[1])
@@ -368,17 +368,17 @@ func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range 40 {
-		nodes = append(nodes, mixtest.Node(mixtest.NodeName("s", i), "spot"))
+		nodes = append(nodes, plugintest.Node(plugintest.NodeName("s", i), "spot"))
 	}
 	for i := range 16 {
-		nodes = append(nodes, mixtest.Node(mixtest.NodeName("o", i), "on-demand"))
+		nodes = append(nodes, plugintest.Node(plugintest.NodeName("o", i), "on-demand"))
 	}
-	args := mixtest.Args()
+	args := plugintest.Args()
 	args.NodeSampleSize = 16
-	onDemand, spot, picky := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("web", 2)
+	onDemand, spot, picky := plugintest.Pod("web", 0), plugintest.Pod("web", 1), plugintest.Pod("web", 2)
 	picky.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 	f := newFixture(t, args, nodes, onDemand, spot, picky)
-	f.mix(t, mixtest.CapacityMix("web", 99, 1))
+	f.mix(t, plugintest.CapacityMix("web", 99, 1))
 	preFilter := func(p *corev1.Pod) (*fwk.PreFilterResult, fwk.CycleState) {
 		state := framework.NewCycleState()
 		result, status := f.plugin.PreFilter(f.ctx, state, p, f.infos)
@@ -401,8 +401,8 @@ func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 }
 
 func TestProfilesThatShareALedgerMustAgree(t *testing.T) {
-	f := newFixture(t, mixtest.Args(), twoNodes)
-	other := mixtest.Args()
+	f := newFixture(t, plugintest.Args(), twoNodes)
+	other := plugintest.Args()
 	other.NodeSampleSize = 0
 	other.DefaultMix = &config.MixSpec{SpotPercent: 10}
 	require.NoError(t, f.plugin.Agree(other), "what concerns one profile only may differ")
@@ -416,11 +416,11 @@ func TestNewRefusesOtherArguments(t *testing.T) {
 }
 
 func TestQueueingHints(t *testing.T) {
-	pod, sibling, stranger := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("other", 0)
-	f := newFixture(t, mixtest.Args(), nil)
-	departing := mixtest.Node("s", "spot")
+	pod, sibling, stranger := plugintest.Pod("web", 0), plugintest.Pod("web", 1), plugintest.Pod("other", 0)
+	f := newFixture(t, plugintest.Args(), nil)
+	departing := plugintest.Node("s", "spot")
 	departing.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
-	moved := mixtest.Pod("web", 0)
+	moved := plugintest.Pod("web", 0)
 	moved.Labels = map[string]string{"app": "other"}
 	type hint = func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error)
 	for name, tc := range map[string]struct {
@@ -428,13 +428,13 @@ func TestQueueingHints(t *testing.T) {
 		old, new any
 		want     fwk.QueueingHint
 	}{
-		"a node of a known type appears": {f.plugin.nodeChanged, nil, mixtest.Node("s", "spot"), fwk.Queue},
-		"a node of unknown type appears": {f.plugin.nodeChanged, nil, mixtest.Node("s", ""), fwk.QueueSkip},
+		"a node of a known type appears": {f.plugin.nodeChanged, nil, plugintest.Node("s", "spot"), fwk.Queue},
+		"a node of unknown type appears": {f.plugin.nodeChanged, nil, plugintest.Node("s", ""), fwk.QueueSkip},
 		"a departing node appears":       {f.plugin.nodeChanged, nil, departing, fwk.QueueSkip},
-		"a node changes its type":        {f.plugin.nodeChanged, mixtest.Node("s", "spot"), mixtest.Node("s", "on-demand"), fwk.Queue},
-		"a node gets its type":           {f.plugin.nodeChanged, mixtest.Node("s", ""), mixtest.Node("s", "spot"), fwk.Queue},
-		"a node stays what it was":       {f.plugin.nodeChanged, mixtest.Node("s", "spot"), mixtest.Node("s", "spot"), fwk.QueueSkip},
-		"a node is to stay after all":    {f.plugin.nodeChanged, departing, mixtest.Node("s", "spot"), fwk.Queue},
+		"a node changes its type":        {f.plugin.nodeChanged, plugintest.Node("s", "spot"), plugintest.Node("s", "on-demand"), fwk.Queue},
+		"a node gets its type":           {f.plugin.nodeChanged, plugintest.Node("s", ""), plugintest.Node("s", "spot"), fwk.Queue},
+		"a node stays what it was":       {f.plugin.nodeChanged, plugintest.Node("s", "spot"), plugintest.Node("s", "spot"), fwk.QueueSkip},
+		"a node is to stay after all":    {f.plugin.nodeChanged, departing, plugintest.Node("s", "spot"), fwk.Queue},
 		"a sibling is gone":              {f.plugin.podDeleted, sibling, nil, fwk.Queue},
 		"another workload's pod is gone": {f.plugin.podDeleted, stranger, nil, fwk.QueueSkip},
 		"the pod itself is relabelled":   {f.plugin.podRelabelled, pod, moved, fwk.Queue},
@@ -450,7 +450,7 @@ func TestQueueingHints(t *testing.T) {
 
 // unschedulable is a pod with a condition that a scheduler wrote.
 func unschedulable(pod *corev1.Pod, since time.Time, message string) *corev1.Pod {
-	pod = mixtest.Unschedulable(pod, since)
+	pod = plugintest.Unschedulable(pod, since)
 	pod.Status.Conditions[0].Message = message
 	return pod
 }
@@ -471,17 +471,17 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 		"a time before the pod was unschedulable":  {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.Spot, now.Add(-time.Hour)), now},
 		"no time": {ledger.Attempt{Stage: ledger.StageType}, "spot" + stages.HadNoCapacity + "long", now},
 	} {
-		pod := unschedulable(mixtest.Pod("web", 0), now.Add(-time.Minute), tc.message)
+		pod := unschedulable(plugintest.Pod("web", 0), now.Add(-time.Minute), tc.message)
 		assert.Equal(t, tc.want, noCapacitySince(&preFilterState{attempt: tc.attempt, slotType: capacity.Spot}, pod, now), name)
 	}
-	assert.Equal(t, now, noCapacitySince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, mixtest.Pod("web", 1), now), "a pod that was never unschedulable")
+	assert.Equal(t, now, noCapacitySince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, plugintest.Pod("web", 1), now), "a pod that was never unschedulable")
 }
 
 // The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.
 func TestAPodUnschedulableForAnotherReasonWaitsForSpot(t *testing.T) {
-	pod := unschedulable(mixtest.Pod("web", 0), time.Now().Add(-20*time.Minute), `persistentvolumeclaim "data" not found`)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
+	pod := unschedulable(plugintest.Pod("web", 0), time.Now().Add(-20*time.Minute), `persistentvolumeclaim "data" not found`)
+	f := newFixture(t, plugintest.Args(), twoNodes, pod)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
 	state, _ := f.filter(t, pod)
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 	assert.Contains(t, status.Message(), "on-demand is allowed from")
@@ -489,7 +489,7 @@ func TestAPodUnschedulableForAnotherReasonWaitsForSpot(t *testing.T) {
 
 // A message that changes is a write of the pod's status, and an event, for every attempt.
 func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	waits := func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(86400)) }
 	now := time.Now()
 	attempt := func(f *fixture, at time.Time) string {
@@ -498,8 +498,8 @@ func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
 		_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 		return status.Message()
 	}
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, waits))
+	f := newFixture(t, plugintest.Args(), twoNodes, pod)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, waits))
 	first := attempt(f, now)
 	for i := range 1000 {
 		require.Equal(t, first, attempt(f, now.Add(time.Duration(i)*7*time.Second)))
@@ -509,7 +509,7 @@ func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
 	assert.Zero(t, f.plugin.Timers.Len())
 
 	pod = unschedulable(pod, now.Add(-time.Hour), first)
-	again := newFixture(t, mixtest.Args(), twoNodes, pod)
-	again.mix(t, mixtest.CapacityMix("web", 100, 0, waits))
+	again := newFixture(t, plugintest.Args(), twoNodes, pod)
+	again.mix(t, plugintest.CapacityMix("web", 100, 0, waits))
 	assert.Equal(t, first, attempt(again, now.Add(time.Hour)), "nor when the scheduler is restarted")
 }

@@ -32,7 +32,7 @@ func (pl *CapacityMix) PostFilter(
 	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
-	next := stages.After(pl.failure(s, pod, now), s.policy)
+	next := stages.After(pl.failure(s, pod, now), s.governing)
 	pl.Ledger.SetAttempt(pod.UID, s.slot, next.Attempt)
 	metrics.StageTransitions.WithLabelValues(s.attempt.Stage.String(), next.Attempt.Stage.String()).Inc()
 	logger.V(4).Info("No node for the pod",

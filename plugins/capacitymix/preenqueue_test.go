@@ -20,9 +20,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/lookup"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // liveFixture is a plugin whose live look-ups the test answers.
@@ -39,7 +38,7 @@ type liveFixture struct {
 func newLiveFixture(t *testing.T, withMixes bool, objects ...runtime.Object) *liveFixture {
 	t.Helper()
 	f := &liveFixture{
-		fixture:   newFixture(t, mixtest.Args(), twoNodes, objects...),
+		fixture:   newFixture(t, plugintest.Args(), twoNodes, objects...),
 		owners:    map[types.UID]metav1.Object{},
 		answers:   make(chan struct{}, 100),
 		activated: make(plugintest.Activations, 100),
@@ -89,7 +88,7 @@ func annotatedReplicaSet(uid types.UID, percent string) *appsv1.ReplicaSet {
 }
 
 func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
-	pod, sibling := mixtest.OwnedPod("a", "new"), mixtest.OwnedPod("b", "new")
+	pod, sibling := plugintest.OwnedPod("a", "new"), plugintest.OwnedPod("b", "new")
 	r := newLiveFixture(t, false, pod, sibling)
 	r.owners["new"] = annotatedReplicaSet("new", "100%")
 	held := 0
@@ -122,7 +121,7 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 // The symptom: 200 pods with made-up references made 200 reads in the scheduling
 // goroutine, one after the other, up to two seconds each.
 func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {
-	neighbour := mixtest.OwnedPod("neighbour", "real")
+	neighbour := plugintest.OwnedPod("neighbour", "real")
 	neighbour.Namespace = "other"
 	r := newLiveFixture(t, false, neighbour)
 	r.blocked = "shop"
@@ -130,7 +129,7 @@ func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {
 	rs.Namespace = "other"
 	r.owners["real"] = rs
 	for i := range 200 {
-		pod := mixtest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))
+		pod := plugintest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))
 		assert.True(t, r.held(t, pod))
 		c, message := r.preFilter(pod)
 		assert.Nil(t, c)
@@ -147,9 +146,9 @@ func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {
 
 // The symptom: a UID that a pod of another namespace names was treated as known.
 func TestAnOwnerIsKnownByItsNamespaceToo(t *testing.T) {
-	own := mixtest.OwnedPod("own", "uid")
+	own := plugintest.OwnedPod("own", "uid")
 	r := newLiveFixture(t, false, own)
-	foreign := mixtest.OwnedPod("foreign", "uid")
+	foreign := plugintest.OwnedPod("foreign", "uid")
 	foreign.Namespace = "attacker"
 	require.True(t, r.held(t, foreign))
 	assert.Equal(t, []string{"attacker/foreign"}, r.activated.Next(t))
@@ -169,7 +168,7 @@ func TestPodsOfAnyNumberOfOwnersAreHeldOnce(t *testing.T) {
 	const owners = 20_000
 	pods := make([]*corev1.Pod, owners)
 	for i := range pods {
-		pods[i] = mixtest.OwnedPod(fmt.Sprint("pod-", i), fmt.Sprint("owner-", i))
+		pods[i] = plugintest.OwnedPod(fmt.Sprint("pod-", i), fmt.Sprint("owner-", i))
 		pods[i].OwnerReferences[0].APIVersion = "example.com/v1"
 		pods[i].ResourceVersion = fmt.Sprint(i + 1)
 		require.True(t, f.held(t, pods[i]))
@@ -182,12 +181,12 @@ func TestPodsOfAnyNumberOfOwnersAreHeldOnce(t *testing.T) {
 		require.Nil(t, f.plugin.PreEnqueue(t.Context(), pod), "they were there before the list")
 	}
 	for i, pod := range pods { // each was tried, and so changed
-		pods[i] = mixtest.Unschedulable(pod, mixtest.Noon)
+		pods[i] = plugintest.Unschedulable(pod, plugintest.Noon)
 		pods[i].ResourceVersion = fmt.Sprint(owners + i + 1)
 		require.Nil(t, f.plugin.PreEnqueue(t.Context(), pods[i]))
 	}
 	assert.LessOrEqual(t, f.lists.Load(), int64(2))
-	next := mixtest.OwnedPod("next", "next")
+	next := plugintest.OwnedPod("next", "next")
 	next.OwnerReferences[0].APIVersion, next.ResourceVersion = "example.com/v1", fmt.Sprint(3*owners)
 	assert.True(t, f.held(t, next), "a pod that is new is held")
 }
@@ -198,35 +197,35 @@ func TestOnlyTheFirstPodsOfAWorkloadThatNothingGovernsAreHeld(t *testing.T) {
 		known = append(known, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(owner), UID: owner}})
 	}
 	f := newLiveFixture(t, true, known...)
-	f.mix(t, mixtest.CapacityMix("governed", 50, 0))
+	f.mix(t, plugintest.CapacityMix("governed", 50, 0))
 
-	governed := mixtest.OwnedPod("g", "g")
+	governed := plugintest.OwnedPod("g", "g")
 	governed.Labels = map[string]string{"app": "governed"}
-	annotated := mixtest.OwnedPod("an", "an")
+	annotated := plugintest.OwnedPod("an", "an")
 	annotated.Annotations = map[string]string{v1alpha1.SpotPercentAnnotation: "50"}
-	bare := mixtest.OwnedPod("bare", "")
+	bare := plugintest.OwnedPod("bare", "")
 	bare.OwnerReferences = nil
-	pinned := mixtest.OwnedPod("pinned", "pinned")
+	pinned := plugintest.OwnedPod("pinned", "pinned")
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
-	daemon := mixtest.OwnedPod("daemon", "daemon")
+	daemon := plugintest.OwnedPod("daemon", "daemon")
 	daemon.OwnerReferences[0].Kind = "DaemonSet"
 	for _, pod := range []*corev1.Pod{governed, annotated, bare, pinned, daemon} {
 		assert.False(t, f.held(t, pod), pod.Name)
 	}
 	require.Zero(t, f.lists.Load())
 
-	stranger := mixtest.OwnedPod("stranger", "stranger")
+	stranger := plugintest.OwnedPod("stranger", "stranger")
 	assert.True(t, f.held(t, stranger))
 	f.answers <- struct{}{}
 	f.activated.Next(t)
 	assert.False(t, f.held(t, stranger))
-	assert.False(t, f.held(t, mixtest.OwnedPod("stranger-2", "stranger")))
+	assert.False(t, f.held(t, plugintest.OwnedPod("stranger-2", "stranger")))
 }
 
 func TestPodsAreHeldUntilTheLedgerHasSynced(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	c := plugintest.NewCluster(t, twoNodes, pod)
-	pl, err := NewFactory()(c.Ctx, mixtest.Args(), c.Handle(t))
+	pl, err := NewFactory()(c.Ctx, plugintest.Args(), c.Handle(t))
 	require.NoError(t, err)
 	f := &fixture{ctx: c.Ctx, plugin: pl.(*CapacityMix)}
 	assert.Equal(t, state.ErrReasonNotSynced, f.plugin.PreEnqueue(c.Ctx, pod).Message())

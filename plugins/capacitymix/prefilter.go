@@ -13,11 +13,10 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/plugins/internal/perscheduler"
-	"berth.dev/berth/plugins/internal/policystate"
-	"berth.dev/berth/plugins/internal/reservationstate"
 )
 
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
@@ -69,7 +68,7 @@ func (pl *CapacityMix) PreFilter(
 
 // slotOf is the pod's slot: one that it claims or, if the pod is tried with its group, one to take together with a node.
 func (pl *CapacityMix) slotOf(
-	cycleState fwk.CycleState, pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type,
+	cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, limitedTo capacity.Type,
 ) (*preFilterState, error) {
 	if !cycleState.IsPodGroupSchedulingCycle() {
 		return pl.claim(pod, p, limitedTo)
@@ -86,18 +85,18 @@ func (pl *CapacityMix) slotOf(
 
 // claim takes or confirms the pod's slot. A pod that was ungated, and limited to
 // a type, has its slot already, and neither borrows nor takes another one.
-func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type) (*preFilterState, error) {
-	s := &preFilterState{policy: p, ungated: limitedTo != capacity.Unknown}
+func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, limitedTo capacity.Type) (*preFilterState, error) {
+	s := &preFilterState{governing: p, ungated: limitedTo != capacity.Unknown}
 	if s.ungated || pod.Status.NominatedNodeName != "" {
 		s.attempt = pl.Ledger.AttemptOf(pod.UID)
 		s.nominated = pl.nominated(pod, s.attempt)
 	}
-	s.group, _ = policy.GroupOf(pod, p)
+	s.group, _ = governing.GroupOf(pod, p)
 	if s.ungated {
 		final := *p
 		final.BorrowOnDemand, final.BorrowSpot = false, false
-		s.policy, s.slotType = &final, limitedTo
-		s.slot, _ = policy.ClaimedSlot(pod)
+		s.governing, s.slotType = &final, limitedTo
+		s.slot, _ = governing.ClaimedSlot(pod)
 	} else {
 		hold, err := pl.Claim(pod, s.group, p, s.nominated)
 		if err != nil {
@@ -124,11 +123,11 @@ func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *pre
 	if s.attempt.Stage != ledger.StageSample {
 		return nil
 	}
-	if r := reservationstate.Read(cycleState); r != nil && r.Restricts() {
+	if r := cyclestate.ReadReserved(cycleState); r != nil && r.Restricts() {
 		return nil
 	}
 	s.sampler = pl.sampler
-	if p := policystate.Read(cycleState); p != nil && p.Packs() {
+	if p := cyclestate.ReadPolicy(cycleState); p != nil && p.Packs() {
 		s.sampler = pl.packing
 	}
 	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // The scheduling queue can have a replacement before the ledger has the deletion of its predecessor. With the next
 // slot, which has the other type here, the mix would be wrong.
 func TestAReplacementWaitsForTheSlotOfItsPredecessor(t *testing.T) {
-	deleted, replacement := mixtest.Pod("web", 0), mixtest.Pod("web", 1)
+	deleted, replacement := plugintest.Pod("web", 0), plugintest.Pod("web", 1)
 	f := webFixture(t, 50, deleted, replacement) // slot 0 on-demand, slot 1 spot
 	f.filter(t, deleted)
 	replacement.ResourceVersion = "12"

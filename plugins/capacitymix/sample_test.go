@@ -18,10 +18,10 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
-	"berth.dev/berth/plugins/internal/policystate"
+	"berth.dev/berth/plugins/internal/cyclestate"
+	"berth.dev/berth/test/plugintest"
 )
 
 // sampled returns the nodes that a pod is tried on first, of so many spot nodes in two zones.
@@ -29,17 +29,17 @@ func sampled(t *testing.T, pod *corev1.Pod, count int, changes ...func(i int, n 
 	t.Helper()
 	nodes := make([]*corev1.Node, count)
 	for i := range nodes {
-		nodes[i] = mixtest.Node(mixtest.NodeName("s", i), "spot")
+		nodes[i] = plugintest.Node(plugintest.NodeName("s", i), "spot")
 		nodes[i].Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i%2)
 		for _, change := range changes {
 			change(i, nodes[i])
 		}
 	}
-	args := mixtest.Args()
+	args := plugintest.Args()
 	args.NodeSampleSize = 16
-	siblings := []*corev1.Pod{mixtest.Pod("web", 1), mixtest.Pod("web", 2)}
-	f := newFixture(t, args, nodes, append(mixtest.Objects(siblings...), pod)...)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	siblings := []*corev1.Pod{plugintest.Pod("web", 1), plugintest.Pod("web", 2)}
+	f := newFixture(t, args, nodes, append(plugintest.Objects(siblings...), pod)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	return f, f.sampleFor(t, pod)
 }
 
@@ -54,24 +54,24 @@ func (f *fixture) sampleFor(t *testing.T, pod *corev1.Pod) sets.Set[string] {
 }
 
 func TestTheBestOfTheSampleAreThoseWithRoom(t *testing.T) {
-	_, names := sampled(t, mixtest.Pod("web", 0), 17, func(i int, n *corev1.Node) {
+	_, names := sampled(t, plugintest.Pod("web", 0), 17, func(i int, n *corev1.Node) {
 		if i%4 != 0 { // room for the pod, and not for much more
 			n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("110m"), resource.MustParse("70Mi")
 		}
 	})
 	assert.Len(t, names, 4)
 	for name := range names {
-		assert.Contains(t, []string{mixtest.NodeName("s", 0), mixtest.NodeName("s", 4), mixtest.NodeName("s", 8), mixtest.NodeName("s", 12), mixtest.NodeName("s", 16)}, name)
+		assert.Contains(t, []string{plugintest.NodeName("s", 0), plugintest.NodeName("s", 4), plugintest.NodeName("s", 8), plugintest.NodeName("s", 12), plugintest.NodeName("s", 16)}, name)
 	}
 }
 
 func TestTheBestOfTheSampleHaveFewSiblingsAround(t *testing.T) {
-	f, _ := sampled(t, mixtest.Pod("web", 0), 17, func(i int, n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i/13) }) // 13 and 4
-	sibling := mixtest.Pod("web", 1)
+	f, _ := sampled(t, plugintest.Pod("web", 0), 17, func(i int, n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i/13) }) // 13 and 4
+	sibling := plugintest.Pod("web", 1)
 	state, _ := f.filter(t, sibling)
-	require.Nil(t, f.plugin.Reserve(f.ctx, state, sibling, mixtest.NodeName("s", 0)))
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, sibling, plugintest.NodeName("s", 0)))
 	for range 5 { // at any position of the rotation
-		names := f.sampleFor(t, mixtest.Pod("web", 0))
+		names := f.sampleFor(t, plugintest.Pod("web", 0))
 		require.NotEmpty(t, names)
 		for name := range names {
 			n, _ := f.plugin.Ledger.Node(name)
@@ -87,12 +87,12 @@ func TestTheSampleHasNoNodeWhoseTaintsThePodDoesNotTolerate(t *testing.T) {
 			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "ml", Effect: corev1.TaintEffectNoSchedule}, {Key: "cost", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}
 	}
-	_, names := sampled(t, mixtest.Pod("web", 0), 40, tainted)
+	_, names := sampled(t, plugintest.Pod("web", 0), 40, tainted)
 	require.NotEmpty(t, names)
 	for name := range names {
-		assert.Less(t, name, mixtest.NodeName("s", 5))
+		assert.Less(t, name, plugintest.NodeName("s", 5))
 	}
-	tolerant := mixtest.Pod("web", 0)
+	tolerant := plugintest.Pod("web", 0)
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
 	_, names = sampled(t, tolerant, 40, tainted)
 	assert.Len(t, names, 4)
@@ -114,7 +114,7 @@ func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
 		"a resource limit": func(p *corev1.Pod) { p.Labels[v1alpha1.ResourceLimitLabel] = "small" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := mixtest.Pod("web", 0)
+			pod := plugintest.Pod("web", 0)
 			change(pod)
 			_, names := sampled(t, pod, 40)
 			assert.Len(t, names, 16)
@@ -123,7 +123,7 @@ func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
 }
 
 func TestWithoutARankTheWholeSampleGoesOn(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f, _ := sampled(t, pod, 40)
 	f.plugin.sampler = nodesample.NewSampler(f.plugin.Ledger, 16, config.RankSampleByOff, nodesample.SpreadWeight, "")
 	assert.Len(t, f.sampleFor(t, pod), 16)
@@ -131,7 +131,7 @@ func TestWithoutARankTheWholeSampleGoesOn(t *testing.T) {
 
 // Every node has its turn: none is left out for good.
 func TestTheSampleGoesRound(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	pod.Labels[v1alpha1.ResourceLimitLabel] = "small" // so that the whole sample is seen
 	f, seen := sampled(t, pod, 40)
 	for range 4 {
@@ -140,8 +140,8 @@ func TestTheSampleGoesRound(t *testing.T) {
 	assert.Len(t, seen, 40)
 }
 
-func keyOf(app string) policy.GroupKey {
-	key, _ := policy.GroupOf(mixtest.Pod(app, 0), nil)
+func keyOf(app string) governing.GroupKey {
+	key, _ := governing.GroupOf(plugintest.Pod(app, 0), nil)
 	return key
 }
 
@@ -153,35 +153,35 @@ func roomy(i int, n *corev1.Node) {
 }
 
 func TestTheBestNodeIsInEverySampleOnceItWasMet(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	pod.Labels[v1alpha1.ResourceLimitLabel] = "small" // so that the whole sample is seen
 	f, names := sampled(t, pod, 40, roomy)
-	require.True(t, names.Has(mixtest.NodeName("s", 7)))
+	require.True(t, names.Has(plugintest.NodeName("s", 7)))
 	for range 5 {
 		names = f.sampleFor(t, pod)
-		assert.True(t, names.Has(mixtest.NodeName("s", 7)))
+		assert.True(t, names.Has(plugintest.NodeName("s", 7)))
 		assert.Len(t, names, 16)
 	}
-	cordoned := mixtest.Node(mixtest.NodeName("s", 7), "spot")
+	cordoned := plugintest.Node(plugintest.NodeName("s", 7), "spot")
 	cordoned.Spec.Unschedulable = true
 	f.plugin.Ledger.SetNode(cordoned)
 	for range 5 {
-		assert.False(t, f.sampleFor(t, pod).Has(mixtest.NodeName("s", 7)), "it takes no pods any more")
+		assert.False(t, f.sampleFor(t, pod).Has(plugintest.NodeName("s", 7)), "it takes no pods any more")
 	}
 }
 
 // A node that seems best and that another plugin refuses must not end every sample.
 func TestFinalistsThatWereRejectedAreNotCached(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	f, names := sampled(t, pod, 40, roomy)
-	require.True(t, names.Has(mixtest.NodeName("s", 7)))
+	require.True(t, names.Has(plugintest.NodeName("s", 7)))
 	state := framework.NewCycleState()
 	result, _ := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
-	require.True(t, result.NodeNames.Has(mixtest.NodeName("s", 7)))
+	require.True(t, result.NodeNames.Has(plugintest.NodeName("s", 7)))
 	_, _ = f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
-	other, samples := mixtest.Pod("web", 1), 0
+	other, samples := plugintest.Pod("web", 1), 0
 	for range 6 { // its turn comes once in two or three samples
-		if f.sampleFor(t, other).Has(mixtest.NodeName("s", 7)) {
+		if f.sampleFor(t, other).Has(plugintest.NodeName("s", 7)) {
 			samples++
 		}
 	}
@@ -192,11 +192,11 @@ func TestPodsWithExtendedResourcesAreTriedOnAllNodes(t *testing.T) {
 	for name, narrowed := range map[corev1.ResourceName]bool{
 		corev1.ResourceEphemeralStorage: true, "nvidia.com/gpu": false, "hugepages-2Mi": false,
 	} {
-		pod := mixtest.Pod("web", 0)
+		pod := plugintest.Pod("web", 0)
 		pod.Spec.Containers[0].Resources.Requests[name] = resource.MustParse("1")
 		_, names := sampled(t, pod, 40)
 		assert.Equal(t, narrowed, names != nil, name)
-		pod = mixtest.Pod("web", 0)
+		pod = plugintest.Pod("web", 0)
 		pod.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("1")}}}}
 		_, names = sampled(t, pod, 40)
 		assert.Equal(t, narrowed, names != nil, "%s of an init container", name)
@@ -212,12 +212,12 @@ func (packing) Packs() bool            { return true }
 // The finalists of a pod are those that its policy would choose from: the node with the most free capacity is the best one
 // without a policy, and the worst one for a policy that packs.
 func TestAPolicyThatPacksGetsTheNodesThatAreUsedMost(t *testing.T) {
-	best, pod := mixtest.NodeName("s", 7), mixtest.Pod("web", 0)
+	best, pod := plugintest.NodeName("s", 7), plugintest.Pod("web", 0)
 	f, names := sampled(t, pod, 40, roomy)
 	require.True(t, names.Has(best))
 	for range 6 {
 		state := framework.NewCycleState()
-		state.Write(policystate.Key, packing{})
+		state.Write(cyclestate.PolicyKey, packing{})
 		result, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 		require.True(t, status.IsSuccess(), status.Message())
 		assert.NotEmpty(t, result.NodeNames)

@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // A signature has the scheduler try a pod on the node that came second for the pod before it.
 func TestPodsWithAMixAreNotSigned(t *testing.T) {
-	governed := mixtest.Pod("web", 0)
+	governed := plugintest.Pod("web", 0)
 	other := governed.DeepCopy()
 	other.Name, other.UID, other.Labels = "other", "other", nil
 	f := webFixture(t, 70, governed, other)

@@ -14,18 +14,18 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // The promise of the gate path: it is another way to the same slots.
 func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		percent, floor := rapid.Int32Range(0, 100).Draw(rt, "percent"), rapid.Int32Range(0, 5).Draw(rt, "floor")
-		cm := mixtest.CapacityMix("web", percent, floor)
-		filtered, ungated := newFixture(t, mixtest.Args(), nil), newFixture(t, mixtest.Args(), nil)
+		cm := plugintest.CapacityMix("web", percent, floor)
+		filtered, ungated := newFixture(t, plugintest.Args(), nil), newFixture(t, plugintest.Args(), nil)
 		filtered.mix(t, cm)
 		ungated.mix(t, cm)
 		here := map[int][2]*corev1.Pod{}
@@ -38,7 +38,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 					delete(here, gone)
 				}
 			}
-			one, other := mixtest.Pod("web", i), mixtest.GatedPod("web", i)
+			one, other := plugintest.Pod("web", i), plugintest.GatedPod("web", i)
 			filtered.cluster.SetPods(rt, one)
 			ungated.cluster.SetPods(rt, other)
 			p, _ := filtered.plugin.resolver.Resolve(one)
@@ -64,17 +64,17 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 }
 
 func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
-	f := newFixture(t, mixtest.Args(), []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("d", "on-demand")})
-	f.mix(t, mixtest.CapacityMix("web", 50, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot }))
-	first, second := mixtest.GatedPod("web", 0), mixtest.GatedPod("web", 1)
+	f := newFixture(t, plugintest.Args(), []*corev1.Node{plugintest.Node("s", "spot"), plugintest.Node("d", "on-demand")})
+	f.mix(t, plugintest.CapacityMix("web", 50, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot }))
+	first, second := plugintest.GatedPod("web", 0), plugintest.GatedPod("web", 1)
 	f.cluster.SetPods(t, first, second)
 	first, second = f.ungate(t, first), f.ungate(t, second)
-	key, _ := policy.GroupOf(first, nil)
+	key, _ := governing.GroupOf(first, nil)
 	p, _ := f.plugin.resolver.Resolve(first)
 	pending := func(l *ledger.Ledger) map[string]int {
 		slots := map[string]int{}
 		for _, pod := range l.PendingOf(key) {
-			hold, err := l.Claim(ledger.Claim{Pod: pod, Group: key, Policy: p, Slot: split.NoSlot, Keep: true})
+			hold, err := l.Claim(ledger.Claim{Pod: pod, Group: key, Governing: p, Slot: split.NoSlot, Keep: true})
 			require.NoError(t, err)
 			slots[pod.Name] = hold.Slot
 		}
@@ -94,15 +94,15 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	require.True(t, f.plugin.Reserve(f.ctx, state, second, "s").IsSuccess())
 	f.addPod(second) // an update that is not its Binding
 	f.plugin.Unreserve(f.ctx, state, second, "s")
-	third := mixtest.GatedPod("web", 2)
+	third := plugintest.GatedPod("web", 2)
 	f.cluster.SetPods(t, third)
 	f.ungate(t, third)
 	assert.Equal(t, map[string]int{"web-2": 0, "web-1": 1}, pending(f.plugin.Ledger))
 
-	again := newFixture(t, mixtest.Args(), nil)
-	again.mix(t, mixtest.CapacityMix("web", 50, 0))
+	again := newFixture(t, plugintest.Args(), nil)
+	again.mix(t, plugintest.CapacityMix("web", 50, 0))
 	again.addPod(second)
-	fourth := mixtest.GatedPod("web", 3)
+	fourth := plugintest.GatedPod("web", 3)
 	again.cluster.SetPods(t, fourth)
 	again.ungate(t, fourth)
 	assert.Equal(t, map[string]int{"web-3": 0, "web-1": 1}, pending(again.plugin.Ledger))

@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/reservations"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // cycle is the state of the plugin in a pod's scheduling cycle.
@@ -29,7 +29,7 @@ type cycle struct {
 	taken *reservations.Reservation
 }
 
-var _ reservationstate.Reserved = &cycle{}
+var _ cyclestate.Reserved = &cycle{}
 
 // Clone implements fwk.StateData. Preemption clones, and evicts other pods on each node in its dry run.
 func (c *cycle) Clone() fwk.StateData {
@@ -38,10 +38,10 @@ func (c *cycle) Clone() fwk.StateData {
 	return &clone
 }
 
-// Restricts implements reservationstate.Reserved.
+// Restricts implements cyclestate.Reserved.
 func (c *cycle) Restricts() bool { return c.restricted }
 
-// Annotations implements reservationstate.Reserved.
+// Annotations implements cyclestate.Reserved.
 func (c *cycle) Annotations() map[string]string {
 	if c.taken == nil {
 		return nil
@@ -51,7 +51,7 @@ func (c *cycle) Annotations() map[string]string {
 
 // read returns the cycle of a pod, nil where nothing is held.
 func read(state fwk.CycleState) *cycle {
-	c, _ := reservationstate.Read(state).(*cycle)
+	c, _ := cyclestate.ReadReserved(state).(*cycle)
 	return c
 }
 
@@ -66,7 +66,7 @@ func (pl *Reservation) PreFilter(_ context.Context, state fwk.CycleState, pod *c
 	if status := pl.NotSynced(); status != nil {
 		return nil, status
 	}
-	attempt, freed := pl.ledger.Attempt(pod, pl.clock.Now())
+	attempt, freed := pl.holdings.Attempt(pod, pl.clock.Now())
 	if attempt == nil {
 		return nil, skip
 	}
@@ -74,7 +74,7 @@ func (pl *Reservation) PreFilter(_ context.Context, state fwk.CycleState, pod *c
 	if state.IsPodGroupSchedulingCycle() {
 		attempt.RemoveMissing(pl.runs)
 	}
-	state.Write(reservationstate.Key, c)
+	state.Write(cyclestate.ReservationKey, c)
 	refused := pl.waiting.put(pod, c.freed, c.lacked)
 	nodes := attempt.Nodes()
 	if nodes == nil || refused || state.IsPodGroupSchedulingCycle() {
@@ -157,7 +157,7 @@ func (pl *Reservation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFr
 	if !pl.HasSynced() {
 		return nil, notSigned
 	}
-	if pl.ledger.Serves(pod, pl.clock.Now()) {
+	if pl.holdings.Serves(pod, pl.clock.Now()) {
 		return nil, notSigned
 	}
 	return nil, nil

@@ -18,8 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 var began = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -36,7 +36,7 @@ func newFixture(tb testing.TB, pods ...runtime.Object) *fixture {
 	f := unsynced(tb, pods...)
 	f.Start()
 	require.NoError(tb, f.plugin.Wait(f.Ctx))
-	f.plugin.ledger.Lead()
+	f.plugin.holdings.Lead()
 	return f
 }
 
@@ -62,8 +62,8 @@ func (f *fixture) hold(name string, nodes ...string) *v1alpha1.Reservation {
 	r.Namespace, r.UID, r.CreationTimestamp = "shop", types.UID(name), metav1.NewTime(f.clock.Now())
 	f.plugin.reservationHandler().OnAdd(r, false)
 	for _, n := range nodes {
-		f.plugin.ledger.SetNode(node(n).Node())
-		f.plugin.ledger.Hold(f.plugin.ledger.Next(f.clock.Now()), n, f.clock.Now())
+		f.plugin.holdings.SetNode(node(n).Node())
+		f.plugin.holdings.Hold(f.plugin.holdings.Next(f.clock.Now()), n, f.clock.Now())
 	}
 	return r
 }
@@ -88,7 +88,7 @@ func (f *fixture) reserve(tb testing.TB, pod *corev1.Pod, node string) fwk.Cycle
 
 // owned are the nodes where capacity is held for a pod.
 func (f *fixture) owned(pod *corev1.Pod) (nodes []string) {
-	if a, _ := f.plugin.ledger.Attempt(pod, f.clock.Now()); a != nil {
+	if a, _ := f.plugin.holdings.Attempt(pod, f.clock.Now()); a != nil {
 		nodes = a.Nodes().UnsortedList()
 	}
 	return nodes

@@ -63,7 +63,7 @@ func (h *Holder) Run(ctx context.Context) {
 	if h.shared == nil || h.shared.writer == nil || h.shared.Wait(ctx) != nil {
 		return
 	}
-	h.shared.ledger.Lead()
+	h.shared.holdings.Lead()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -72,7 +72,7 @@ func (h *Holder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-h.shared.ledger.Changed():
+		case <-h.shared.holdings.Changed():
 		}
 	}
 }
@@ -84,26 +84,26 @@ func (h *Holder) round(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Compare what Reservations hold with what the pods of their nodes request")
 	}
 	for h.limit.TryAccept() {
-		r := sh.ledger.Next(sh.clock.Now())
+		r := sh.holdings.Next(sh.clock.Now())
 		if r == nil {
 			break
 		}
 		node, status := h.scheduler.Place(ctx, r.Pod())
 		switch {
 		case status.IsSuccess():
-			sh.ledger.Hold(r, node, sh.clock.Now())
+			sh.holdings.Hold(r, node, sh.clock.Now())
 		case status.IsRejected():
-			sh.ledger.NotHeld(r, events.Truncate(status.Message()), sh.clock.Now())
+			sh.holdings.NotHeld(r, events.Truncate(status.Message()), sh.clock.Now())
 		default:
 			klog.FromContext(ctx).Error(status.AsError(), "Hold capacity", "reservation", klog.KObj(r.Object))
-			sh.ledger.NotHeld(r, "", sh.clock.Now())
+			sh.holdings.NotHeld(r, "", sh.clock.Now())
 		}
 	}
-	for _, u := range sh.ledger.Updates(sh.clock.Now()) {
+	for _, u := range sh.holdings.Updates(sh.clock.Now()) {
 		h.write(ctx, u)
 	}
-	sh.waiting.wake(sh.ledger.Freed(sh.clock.Now()))
-	report(sh.ledger.Totals(sh.clock.Now()))
+	sh.waiting.wake(sh.holdings.Freed(sh.clock.Now()))
+	report(sh.holdings.Totals(sh.clock.Now()))
 }
 
 // report sets the metrics of Reservations.
@@ -119,12 +119,12 @@ func report(t reservations.Totals) {
 // verify releases what is held on nodes where it is not there any more.
 func (h *Holder) verify(ctx context.Context) error {
 	now := h.shared.clock.Now()
-	if now.Sub(h.verified) < interval || h.shared.ledger.View(now).Empty() {
+	if now.Sub(h.verified) < interval || h.shared.holdings.View(now).Empty() {
 		return nil
 	}
 	h.verified = now
 	return h.scheduler.Nodes(ctx, func(nodes fwk.NodeInfoLister) {
-		h.shared.ledger.Verify(func(name string) fwk.NodeInfo {
+		h.shared.holdings.Verify(func(name string) fwk.NodeInfo {
 			if node, err := nodes.Get(name); err == nil {
 				return node
 			}
@@ -153,7 +153,7 @@ func (h *Holder) write(ctx context.Context, u reservations.Update) {
 		}
 		return
 	}
-	h.shared.ledger.Written(written)
+	h.shared.holdings.Written(written)
 	if u.Reason == "" {
 		return
 	}

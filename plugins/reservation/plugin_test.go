@@ -14,7 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/test/builders"
 )
 
@@ -24,7 +24,7 @@ func TestPreFilterCostsNothingWhereNothingIsHeld(t *testing.T) {
 	result, status := f.plugin.PreFilter(f.Ctx, state, p, nil)
 	assert.Nil(t, result)
 	assert.True(t, status.IsSkip())
-	assert.Nil(t, reservationstate.Read(state))
+	assert.Nil(t, cyclestate.ReadReserved(state))
 	assert.Empty(t, f.plugin.waiting.pods, "no pod is kept")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = f.plugin.PreFilter(f.Ctx, state, p, nil) }))
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = f.plugin.SignPod(f.Ctx, p) }))
@@ -54,7 +54,7 @@ func TestPreFilterRestrictsThePodsForWhichCapacityIsHeld(t *testing.T) {
 			} else {
 				assert.Equal(t, tc.want, result.NodeNames)
 			}
-			assert.Equal(t, tc.want != nil, reservationstate.Read(tc.state).Restricts())
+			assert.Equal(t, tc.want != nil, cyclestate.ReadReserved(tc.state).Restricts())
 		})
 	}
 }

@@ -53,7 +53,7 @@ func (p *Preparer) Prepare(ctx context.Context, pod *corev1.Pod, node, group str
 	if created, err = p.shared.writer.status(ctx, created); err != nil {
 		return "", errors.Join(fmt.Errorf("prepare the binding: %w", err), p.Cancel(ctx, pod.Namespace, r.Name))
 	}
-	p.shared.ledger.Set(created)
+	p.shared.holdings.Set(created)
 	return r.Name, nil
 }
 
@@ -61,12 +61,12 @@ func (p *Preparer) Prepare(ctx context.Context, pod *corev1.Pod, node, group str
 func (p *Preparer) Cancel(ctx context.Context, namespace, name string) error {
 	err := p.shared.writer.cancel(ctx, namespace, name)
 	if err == nil {
-		p.shared.ledger.Delete(namespace, name)
+		p.shared.holdings.Delete(namespace, name)
 	}
 	return err
 }
 
 // Prepared returns the names of the pods of a group whose bindings are prepared.
 func (p *Preparer) Prepared(namespace, group string) []string {
-	return p.shared.ledger.Prepared(namespace, group, p.shared.clock.Now())
+	return p.shared.holdings.Prepared(namespace, group, p.shared.clock.Now())
 }

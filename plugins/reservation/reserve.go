@@ -31,7 +31,7 @@ func (pl *Reservation) Reserve(ctx context.Context, state fwk.CycleState, pod *c
 	if own == nil {
 		return nil
 	}
-	if !pl.ledger.Take(pod, own, nodeName, pl.clock.Now()) {
+	if !pl.holdings.Take(pod, own, nodeName, pl.clock.Now()) {
 		pl.waiting.activate(perscheduler.Pods(pod))
 		return fwk.NewStatus(fwk.Unschedulable, ErrReasonLost)
 	}
@@ -56,7 +56,7 @@ func (pl *Reservation) without(ctx context.Context, pod *corev1.Pod, nodeName st
 // Unreserve gives the capacity back. It can be called twice, and without Reserve.
 func (pl *Reservation) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
 	if c := read(state); c != nil {
-		pl.ledger.Return(pod)
+		pl.holdings.Return(pod)
 		c.taken = nil
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // bindings has the API receive the Bindings, with a response.
@@ -41,15 +41,15 @@ func TestReserveUsesWhatIsHeldOnTheNode(t *testing.T) {
 		states[p], _ = f.try(p)
 	}
 	assert.Nil(t, f.plugin.Reserve(f.Ctx, states[a], a, "n2"))
-	assert.Nil(t, reservationstate.Read(states[a]).Annotations(), "nothing is held there")
+	assert.Nil(t, cyclestate.ReadReserved(states[a]).Annotations(), "nothing is held there")
 	assert.Equal(t, []string{"n1"}, f.owned(b))
 
 	assert.Nil(t, f.plugin.Reserve(f.Ctx, states[a], a, "n1"))
-	assert.Equal(t, map[string]string{v1alpha1.ReservationAnnotation: "later"}, reservationstate.Read(states[a]).Annotations())
+	assert.Equal(t, map[string]string{v1alpha1.ReservationAnnotation: "later"}, cyclestate.ReadReserved(states[a]).Annotations())
 	assert.Empty(t, f.owned(b))
 	status := f.plugin.Reserve(f.Ctx, states[b], b, "n1")
 	assert.Equal(t, []any{fwk.Unschedulable, ErrReasonLost}, []any{status.Code(), status.Message()}, "another pod uses it")
-	assert.Nil(t, reservationstate.Read(states[b]).Annotations())
+	assert.Nil(t, cyclestate.ReadReserved(states[b]).Annotations())
 	assert.Equal(t, map[string]int{"shop/b": 1}, f.Activated.Take(), "it is tried again at once")
 }
 
@@ -73,16 +73,16 @@ func TestUnreserveCanBeCalledTwiceAndWithoutReserve(t *testing.T) {
 
 	state = f.reserve(t, p, "n1")
 	require.Empty(t, f.owned(other))
-	before := f.plugin.ledger.Freed(began)
+	before := f.plugin.holdings.Freed(began)
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
 	assert.Equal(t, []string{"n1"}, f.owned(other))
-	assert.Nil(t, reservationstate.Read(state).Annotations())
-	assert.Equal(t, before+1, f.plugin.ledger.Freed(began))
+	assert.Nil(t, cyclestate.ReadReserved(state).Annotations())
+	assert.Equal(t, before+1, f.plugin.holdings.Freed(began))
 
 	f.reserve(t, other, "n1")
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
 	assert.Empty(t, f.owned(p), "twice: another pod uses it now")
-	assert.Equal(t, before+1, f.plugin.ledger.Freed(began))
+	assert.Equal(t, before+1, f.plugin.holdings.Freed(began))
 }
 
 func TestBindWritesTheReservationOnThePod(t *testing.T) {
@@ -140,7 +140,7 @@ func TestALateBindWithAnExpiredReservationFails(t *testing.T) {
 	assert.Empty(t, *received)
 	assert.Equal(t, map[string]int{"shop/a": 1}, f.Activated.Take(), "it is tried again without the Reservation")
 	f.plugin.Unreserve(f.Ctx, state, p, "n1")
-	assert.True(t, f.plugin.ledger.View(f.clock.Now()).Empty())
+	assert.True(t, f.plugin.holdings.View(f.clock.Now()).Empty())
 
 	f.hold("again", "n1")
 	state = f.reserve(t, p, "n1")

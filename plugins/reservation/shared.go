@@ -28,9 +28,9 @@ const syncTimeoutSeconds = 60
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
-	perscheduler.Gate
+	perscheduler.Startup
 
-	ledger   *reservations.Ledger
+	holdings *reservations.Holdings
 	clock    clock.PassiveClock
 	waiting  *waiting
 	recorder events.EventRecorder
@@ -44,14 +44,14 @@ func newShared(ctx context.Context, handle fwk.Handle) (*shared, error) {
 		return nil, err
 	}
 	sh := &shared{
-		Gate:     perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all Reservations"},
-		ledger:   reservations.NewLedger(),
+		Startup:  perscheduler.Startup{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all Reservations"},
+		holdings: reservations.NewHoldings(),
 		clock:    clock.RealClock{},
 		recorder: handle.EventRecorder(),
 		writer:   writer,
 	}
 	sh.waiting = newWaiting(func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) },
-		func(pod *corev1.Pod) bool { return sh.ledger.Serves(pod, sh.clock.Now()) })
+		func(pod *corev1.Pod) bool { return sh.holdings.Serves(pod, sh.clock.Now()) })
 	core := handle.SharedInformerFactory().Core().V1()
 	if err := sh.Handle("pods", core.Pods().Informer(), sh.podHandler()); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func newShared(ctx context.Context, handle fwk.Handle) (*shared, error) {
 		return nil, err
 	}
 	resource := crdinformer.Resource{Name: plural, Object: &v1alpha1.Reservation{}}
-	if err := resource.Watch(ctx, handle, &sh.Gate, syncTimeoutSeconds, sh.reservationHandler()); err != nil {
+	if err := resource.Watch(ctx, handle, &sh.Startup, syncTimeoutSeconds, sh.reservationHandler()); err != nil {
 		return nil, err
 	}
 	go sh.Release(ctx, handle.Activate)
@@ -69,8 +69,8 @@ func newShared(ctx context.Context, handle fwk.Handle) (*shared, error) {
 
 func (sh *shared) reservationHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*v1alpha1.Reservation]{
-		Add:    sh.ledger.Set,
-		Delete: func(r *v1alpha1.Reservation) { sh.ledger.Delete(r.Namespace, r.Name) },
+		Add:    sh.holdings.Set,
+		Delete: func(r *v1alpha1.Reservation) { sh.holdings.Delete(r.Namespace, r.Name) },
 	}
 }
 
@@ -90,18 +90,18 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 func (sh *shared) podChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		sh.waiting.forget(pod)
-		sh.ledger.SetPod(pod)
+		sh.holdings.SetPod(pod)
 	}
 }
 
 func (sh *shared) podGone(pod *corev1.Pod) {
 	sh.waiting.forget(pod)
-	sh.ledger.DeletePod(pod.UID)
+	sh.holdings.DeletePod(pod.UID)
 }
 
 func (sh *shared) nodeHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*corev1.Node]{
-		Add:    sh.ledger.SetNode,
-		Delete: func(n *corev1.Node) { sh.ledger.DeleteNode(n.Name) },
+		Add:    sh.holdings.SetNode,
+		Delete: func(n *corev1.Node) { sh.holdings.DeleteNode(n.Name) },
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/budget"
-	"berth.dev/berth/internal/kube/standin"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -26,7 +26,7 @@ type waiting struct {
 
 	mu   sync.Mutex
 	pods map[string]map[types.UID]tried
-	// freed is that of the ledger when pods were last woken.
+	// freed is that of the holdings when pods were last woken.
 	freed int64
 }
 
@@ -49,7 +49,7 @@ func newWaiting(activate func(map[string]*corev1.Pod), serves func(*corev1.Pod) 
 
 // put notes that a pod is tried, and reports whether it was refused where the same capacity was held for it.
 func (w *waiting) put(pod *corev1.Pod, freed int64, lacked *atomic.Bool) (refused bool) {
-	if !standin.Created(pod) {
+	if !pods.Created(pod) {
 		return false
 	}
 	w.mu.Lock()

@@ -16,13 +16,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 // wake does what the Holder does after each round.
 func (f *fixture) wake() map[string]int {
-	f.plugin.waiting.wake(f.plugin.ledger.Freed(f.clock.Now()))
+	f.plugin.waiting.wake(f.plugin.holdings.Freed(f.clock.Now()))
 	return f.Activated.Take()
 }
 
@@ -166,7 +166,7 @@ func TestPodsThatDoNotWaitAreForgotten(t *testing.T) {
 	assert.Empty(t, f.plugin.waiting.pods, "nothing would forget it later")
 }
 
-func TestNodesAreKnownToTheLedger(t *testing.T) {
+func TestTheHoldingsFollowTheNodes(t *testing.T) {
 	f := newFixture(t)
 	f.hold("later", "n1", "n2")
 	n1, n2 := node("n1").Node(), node("n2").Node()
@@ -176,11 +176,11 @@ func TestNodesAreKnownToTheLedger(t *testing.T) {
 	h.OnAdd(n1, true)
 	h.OnAdd(n2, true)
 	h.OnUpdate(n2, cordoned)
-	updates := f.plugin.ledger.Updates(began)
+	updates := f.plugin.holdings.Updates(began)
 	require.Len(t, updates, 1)
 	assert.Equal(t, int32(1), updates[0].Object.Status.HeldCount)
 	assert.Len(t, f.owned(pod("web", "a")), 2)
 	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: n1})
-	f.plugin.ledger.Updates(began)
+	f.plugin.holdings.Updates(began)
 	assert.Equal(t, []string{"n2"}, f.owned(pod("web", "a")))
 }

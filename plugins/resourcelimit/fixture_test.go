@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // fixture is the plugin in a real scheduling framework, with another plugin to

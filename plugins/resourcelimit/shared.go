@@ -20,8 +20,8 @@ import (
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
-	// Gate has PreEnqueue hold pods back until all limits are known and their changes are watched.
-	perscheduler.Gate
+	// Startup has PreEnqueue hold pods back until all limits are known and their changes are watched.
+	perscheduler.Startup
 
 	args    *config.ResourceLimitArgs
 	limits  *registry.Registry
@@ -43,11 +43,11 @@ func (sh *shared) agree(args *config.ResourceLimitArgs) error {
 func newShared(ctx context.Context, handle fwk.Handle, args *config.ResourceLimitArgs) (*shared, error) {
 	factory := handle.SharedInformerFactory()
 	sh := &shared{
-		args:   args,
-		limits: registry.NewRegistry(args.DefaultNamespace),
-		pods:   factory.Core().V1().Pods().Lister(),
-		logger: klog.FromContext(ctx),
-		Gate:   perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
+		args:    args,
+		limits:  registry.NewRegistry(args.DefaultNamespace),
+		pods:    factory.Core().V1().Pods().Lister(),
+		logger:  klog.FromContext(ctx),
+		Startup: perscheduler.Startup{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
 	}
 	sh.waiting = newWaiting(func(pods map[string]*corev1.Pod) {
 		sh.logger.V(2).Info("Trying pods again whose ResourceLimit changed", "pods", len(pods))
@@ -57,7 +57,7 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.ResourceLimi
 		return nil, err
 	}
 	resource := crdinformer.Resource{Name: "resourcelimits", Object: &v1alpha1.ResourceLimit{}}
-	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.limitHandler()); err != nil {
+	if err := resource.Watch(ctx, handle, &sh.Startup, args.SyncTimeoutSeconds, sh.limitHandler()); err != nil {
 		return nil, err
 	}
 	go sh.Release(ctx, handle.Activate)

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/handler"
-	"berth.dev/berth/internal/kube/standin"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/limits/registry"
 )
 
@@ -146,7 +146,7 @@ func (w *waiting) concerned(namespace string, c budget.Changes[types.UID]) map[t
 // compared with it. Here the pod is added to the waiting ones before the registry
 // is read a second time. So one of the two sees the change.
 func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
-	if !standin.Created(pod) {
+	if !pods.Created(pod) {
 		return registry.Resolution{} // it is as large as what a Reservation holds
 	}
 	size := sh.limits.For(pod)

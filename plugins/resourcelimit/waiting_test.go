@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits/registry"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // try runs a pod through PreFilter.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // Bind locks the node and verifies that the pod still fits, or waits until the other pods of the group are prepared, for
@@ -96,11 +96,11 @@ func (pl *SchedulingPolicy) verify(ctx context.Context, pod *corev1.Pod, nodeNam
 }
 
 // admits returns why a node with pods does not admit another one, nil if it does.
-func (pl *SchedulingPolicy) admits(node *corev1.Node, pods []corev1.Pod, pod *corev1.Pod) error {
+func (pl *SchedulingPolicy) admits(node *corev1.Node, others []corev1.Pod, pod *corev1.Pod) error {
 	info := pl.admission.NodeInfo(node)
-	for i := range pods {
-		p := &pods[i]
-		if podphase.Finished(p) || p.UID == pod.UID {
+	for i := range others {
+		p := &others[i]
+		if pods.Finished(p) || p.UID == pod.UID {
 			continue // it uses no capacity, or is this pod, whose first binding was not answered
 		}
 		info.AddPodInfo(pl.admission.PodInfo(p))

@@ -10,8 +10,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/internal/policies/score"
-	"berth.dev/berth/plugins/internal/policystate"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // cycle is the state of the plugin in a pod's scheduling cycle.
@@ -37,7 +36,7 @@ type cycle struct {
 	expiry *time.Timer
 }
 
-var _ policystate.Policy = &cycle{}
+var _ cyclestate.Policy = &cycle{}
 
 // Clone implements fwk.StateData. Preemption and batching clone, and score other nodes: they get a cycle of their own.
 func (c *cycle) Clone() fwk.StateData {
@@ -46,14 +45,14 @@ func (c *cycle) Clone() fwk.StateData {
 	return &clone
 }
 
-// Packs implements policystate.Policy.
+// Packs implements cyclestate.Policy.
 func (c *cycle) Packs() bool { return c.governor.packs }
 
 // noteReservation notes the Reservation that was made for the pod, or whose capacity it uses. It is called while the pod has its node:
 // the plugin Reservation gives the capacity back before Unreserve of this one is called.
 func (c *cycle) noteReservation(state fwk.CycleState) {
 	if c.reservation = c.prepared; c.reservation == "" {
-		if r := reservationstate.Read(state); r != nil {
+		if r := cyclestate.ReadReserved(state); r != nil {
 			c.reservation = r.Annotations()[v1alpha1.ReservationAnnotation]
 		}
 	}
@@ -62,11 +61,11 @@ func (c *cycle) noteReservation(state fwk.CycleState) {
 	}
 }
 
-func write(state fwk.CycleState, c *cycle) { state.Write(policystate.Key, c) }
+func write(state fwk.CycleState, c *cycle) { state.Write(cyclestate.PolicyKey, c) }
 
 // read returns the cycle of a pod that is governed, nil for other pods.
 func read(state fwk.CycleState) *cycle {
-	c, _ := policystate.Read(state).(*cycle)
+	c, _ := cyclestate.ReadPolicy(state).(*cycle)
 	return c
 }
 

@@ -22,8 +22,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/decision"
 	"berth.dev/berth/plugins/capacitymix"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/scheduler/upstream"
+	"berth.dev/berth/test/plugintest"
 )
 
 // fixture is the plugin in a real scheduling framework.

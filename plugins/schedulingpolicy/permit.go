@@ -15,8 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/plugins/internal/mixstate"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // Reasons for which a pod with bind mode TwoPhase has no node.
@@ -164,7 +163,7 @@ func (c *cycle) stopWaiting() {
 // killed from then on leaves a group that the next one completes.
 func (pl *SchedulingPolicy) prepare(ctx context.Context, c *cycle, state fwk.CycleState, pod *corev1.Pod, nodeName string) error {
 	key := groupKey(pod, c)
-	if r := reservationstate.Read(state); !pl.groups.Alone(key, pod.UID) && (r == nil || r.Annotations() == nil) {
+	if r := cyclestate.ReadReserved(state); !pl.groups.Alone(key, pod.UID) && (r == nil || r.Annotations() == nil) {
 		name, err := c.preparer.Prepare(ctx, pod, nodeName, c.group, c.governor.rules.ReservationTimeout)
 		if err != nil {
 			return err
@@ -173,14 +172,14 @@ func (pl *SchedulingPolicy) prepare(ctx context.Context, c *cycle, state fwk.Cyc
 	}
 	// It is confirmed at once, so that no other member waits for a pod that fails, and with all others when the group is committed:
 	// some wait for a volume long after others were prepared. All of the group is tried again if one is not confirmed.
-	confirm := func() error { return mixstate.Confirm(state, pod) }
+	confirm := func() error { return cyclestate.Confirm(state, pod) }
 	if err := confirm(); err != nil {
 		return err
 	}
 	if err := pl.groups.Prepared(ctx, key, pod.UID, confirm); err != nil {
 		return err
 	}
-	mixstate.Commit(state)
+	cyclestate.Commit(state)
 	return nil
 }
 

@@ -25,8 +25,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
-	"berth.dev/berth/plugins/internal/mixstate"
-	"berth.dev/berth/plugins/internal/reservationstate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/plugins/schedulingpolicy/twophase"
 )
 
@@ -293,7 +292,7 @@ func TestAPodThatUsesAReservationIsNotPreparedAgain(t *testing.T) {
 			t.Parallel()
 			f, p := grouped(t, 2)
 			a, b := f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
-			a.state.Write(reservationstate.Key, test.state)
+			a.state.Write(cyclestate.ReservationKey, test.state)
 			first, second := a.bind(t), b.bind(t)
 			assert.True(t, first().IsSkip())
 			assert.True(t, second().IsSkip())
@@ -363,7 +362,7 @@ func TestAGroupIsNotCommittedByAMixThatChanged(t *testing.T) {
 	f, p := grouped(t, 2)
 	a, b := f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
 	lost := new(atomic.Bool)
-	a.state.Write(mixstate.Key, slot{lost})
+	a.state.Write(cyclestate.MixKey, slot{lost})
 	first := a.bind(t)
 	require.Eventually(t, func() bool { return len(p.pods()) == 1 }, 10*time.Second, time.Millisecond)
 	lost.Store(true)
@@ -372,14 +371,14 @@ func TestAGroupIsNotCommittedByAMixThatChanged(t *testing.T) {
 	a.unreserve()
 	b.unreserve()
 	assert.ElementsMatch(t, []string{"shop/prepared-a", "shop/prepared-b"}, p.canceled)
-	assert.False(t, mixstate.Committed(a.state) || mixstate.Committed(b.state))
+	assert.False(t, cyclestate.Committed(a.state) || cyclestate.Committed(b.state))
 
 	lost.Store(false)
 	a, b = f.permit(t, "a", fwk.Wait), f.permit(t, "b", fwk.Success)
 	first = a.bind(t)
 	require.True(t, b.bind(t)().IsSkip())
 	require.True(t, first().IsSkip())
-	assert.True(t, mixstate.Committed(a.state) && mixstate.Committed(b.state))
+	assert.True(t, cyclestate.Committed(a.state) && cyclestate.Committed(b.state))
 }
 
 // The other members are bound, and it completes the group when it is tried again.

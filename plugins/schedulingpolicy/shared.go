@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/handler"
-	"berth.dev/berth/internal/kube/standin"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
@@ -39,7 +39,7 @@ const ErrReasonNotSynced = "not all SchedulingPolicies are known yet"
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
-	perscheduler.Gate
+	perscheduler.Startup
 
 	policies *registry.Registry
 	recorder *Recorder
@@ -114,7 +114,7 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPo
 		return nil, err
 	}
 	sh := &shared{
-		Gate:       perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all SchedulingPolicies"},
+		Startup:    perscheduler.Startup{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all SchedulingPolicies"},
 		policies:   registry.New(),
 		recorder:   recorder,
 		clock:      clock.RealClock{},
@@ -135,7 +135,7 @@ func newShared(ctx context.Context, handle fwk.Handle, args *config.SchedulingPo
 		return nil, err
 	}
 	resource := crdinformer.Resource{Name: "schedulingpolicies", Object: &v1alpha1.SchedulingPolicy{}}
-	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.policyHandler()); err != nil {
+	if err := resource.Watch(ctx, handle, &sh.Startup, args.SyncTimeoutSeconds, sh.policyHandler()); err != nil {
 		return nil, err
 	}
 	go sh.Release(ctx, handle.Activate)
@@ -211,7 +211,7 @@ func (sh *shared) setDefaults(profile string, g *governor) {
 
 // governing returns what governs a pod of any profile, nil if nothing does.
 func (sh *shared) governing(pod *corev1.Pod) *governor {
-	if standin.Holds(pod) {
+	if pods.IsPlaceholder(pod) {
 		return nil // it belongs to no group, and no decision is its user's
 	}
 	if g := sh.byPolicy(pod); g != nil {
@@ -224,7 +224,7 @@ func (sh *shared) governing(pod *corev1.Pod) *governor {
 
 // governorOf returns what governs a pod of this profile, nil if nothing does.
 func (pl *SchedulingPolicy) governorOf(pod *corev1.Pod) *governor {
-	if standin.Holds(pod) {
+	if pods.IsPlaceholder(pod) {
 		return nil
 	}
 	if g := pl.byPolicy(pod); g != nil {

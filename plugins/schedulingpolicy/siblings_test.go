@@ -21,8 +21,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policies/score"
 	"berth.dev/berth/plugins/capacitymix"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 // byController is the group of a pod of a controller; other pods have none.
@@ -131,12 +130,12 @@ type mixFixture struct {
 func newMixFixture(tb testing.TB, nodes ...*corev1.Node) *mixFixture {
 	tb.Helper()
 	f := &mixFixture{fixture: newFixture(tb, noArgs(), nodes...)}
-	pl, err := capacitymix.NewFactory()(f.Ctx, mixtest.Args(), f.framework)
+	pl, err := capacitymix.NewFactory()(f.Ctx, plugintest.Args(), f.framework)
 	require.NoError(tb, err)
 	f.mix = pl.(*capacitymix.CapacityMix)
 	f.Start()
 	require.NoError(tb, f.mix.Startup.Wait(f.Ctx))
-	require.NoError(tb, f.mix.Mixes.Set(mixtest.CapacityMix("web", 80, 0)))
+	require.NoError(tb, f.mix.Mixes.Set(plugintest.CapacityMix("web", 80, 0)))
 	f.setNodes(nodes...)
 	return f
 }

@@ -24,7 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"berth.dev/berth/plugins/capacitymix"
-	"berth.dev/berth/plugins/internal/policystate"
+	"berth.dev/berth/plugins/internal/cyclestate"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.
@@ -80,7 +80,7 @@ var skip = fwk.NewStatus(fwk.Skip)
 // PreScore leaves pods to SchedulingPolicy that have a policy, whose scores replace all others, and to CapacityMix pods that
 // it has counted, unless they state themselves how they are to be spread.
 func (pl *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	if policystate.Read(state) != nil || len(pod.Spec.TopologySpreadConstraints) == 0 && capacitymix.Governs(state) {
+	if cyclestate.ReadPolicy(state) != nil || len(pod.Spec.TopologySpreadConstraints) == 0 && capacitymix.Governs(state) {
 		return skip
 	}
 	return pl.inTree.PreScore(ctx, state, pod, nodes)

@@ -12,7 +12,7 @@ import (
 
 // audited carries out a change of an environment, and logs the caller and the code of the result, never the request. Do returns
 // the environment with an error too, if it is known; id is the id in the request.
-func (c *core) audited(ctx context.Context, verb, namespace, id string, do func() (*environment, error)) (e *environment, err error) {
+func (c *service) audited(ctx context.Context, verb, namespace, id string, do func() (*environment, error)) (e *environment, err error) {
 	code := codes.Internal // what a panic leaves
 	defer func() {
 		c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx),

@@ -33,7 +33,7 @@ const (
 
 // backups is the gRPC side of DatabaseBackups and DatabaseRestores.
 type backups struct {
-	core *core
+	service *service
 	// namespace is where environments are unless a call names another.
 	namespace string
 }
@@ -59,7 +59,7 @@ func (b *backups) authorize(ctx context.Context, verb, resource, name string) (n
 	if err != nil {
 		return "", err
 	}
-	return namespace, server.AuthorizeResource(ctx, b.core.access, server.Access{
+	return namespace, server.AuthorizeResource(ctx, b.service.access, server.Access{
 		Verb: verb, Resource: resource, Namespace: namespace, Name: name,
 	})
 }
@@ -76,14 +76,14 @@ func (b *backups) operation(ctx context.Context, resource, environment, name str
 	if name != "" && (len(name) > maxOperation || len(validation.IsDNS1123Label(name)) > 0) {
 		return meta, server.InvalidField("name", fmt.Sprintf("is %q, and must be a DNS label of at most %d characters", name, maxOperation))
 	}
-	name = cmp.Or(name, render.OperationName(environment, b.core.now()))
+	name = cmp.Or(name, render.OperationName(environment, b.service.now()))
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}, nil
 }
 
 // audited logs the caller and the result of a call that changes something of an environment, or of a backup of one.
 func audited[T any](ctx context.Context, b *backups, verb, id string, do func() (*T, error)) (out *T, err error) {
 	namespace, _ := server.Namespace(ctx, b.namespace) // do has its error
-	_, err = b.core.audited(ctx, verb, namespace, id, func() (*environment, error) {
+	_, err = b.service.audited(ctx, verb, namespace, id, func() (*environment, error) {
 		out, err = do()
 		return nil, err
 	})
@@ -115,7 +115,7 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 			fmt.Sprintf("is %d, and must be 0 (unspecified), 1 (snapshot) or 2 (dump)", req.GetMethod()))
 	}
 	if name := req.GetEncryptionSecret(); name != "" {
-		if err := b.core.mayGetSecret(ctx, meta.Namespace, name); err != nil {
+		if err := b.service.mayGetSecret(ctx, meta.Namespace, name); err != nil {
 			return nil, err
 		}
 		o.Spec.EncryptionSecretRef = &v1alpha1.EnvironmentSecret{Name: name}
@@ -128,10 +128,10 @@ func (b *backups) createBackup(ctx context.Context, req *backupv1.CreateBackupRe
 
 // store creates a backup or a restore of an environment that exists. In errors, fields are named as in the proto.
 func (b *backups) store(ctx context.Context, environment string, o ctrlclient.Object) error {
-	if _, err := b.core.find(ctx, o.GetNamespace(), environment); err != nil {
+	if _, err := b.service.find(ctx, o.GetNamespace(), environment); err != nil {
 		return err
 	}
-	err := b.core.store.client.Create(ctx, o)
+	err := b.service.store.client.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
 		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("%q already exists", o.GetName()))
 	}
@@ -155,7 +155,7 @@ func (b *backups) read(ctx context.Context, verb, resource, name string, into ct
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return server.Refuse(codes.NotFound, fmt.Sprintf("there is no %q", name))
 	}
-	err = b.core.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, into)
+	err = b.service.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, into)
 	if server.NotFound(err) {
 		return server.Refuse(codes.NotFound, fmt.Sprintf("there is no %q", name))
 	}
@@ -179,7 +179,7 @@ func (b *backups) list(ctx context.Context, req *backupv1.ListBackupsRequest) (*
 		return nil, err
 	}
 	var all []v1alpha1.DatabaseBackup
-	err = uncached.EachItem(ctx, b.core.store.client, &v1alpha1.DatabaseBackupList{}, namespace, func(o *v1alpha1.DatabaseBackup) {
+	err = uncached.EachItem(ctx, b.service.store.client, &v1alpha1.DatabaseBackupList{}, namespace, func(o *v1alpha1.DatabaseBackup) {
 		if o.Spec.Environment != req.GetEnvironmentId() {
 			return
 		}
@@ -205,7 +205,7 @@ func (b *backups) remove(ctx context.Context, req *backupv1.DeleteBackupRequest)
 		if err := b.read(ctx, "delete", backupsResource, req.GetName(), o); err != nil {
 			return nil, err
 		}
-		err := b.core.store.client.Delete(ctx, o, ctrlclient.Preconditions{UID: &o.UID})
+		err := b.service.store.client.Delete(ctx, o, ctrlclient.Preconditions{UID: &o.UID})
 		return &backupv1.DeleteBackupResponse{}, ctrlclient.IgnoreNotFound(err)
 	})
 }
@@ -242,11 +242,11 @@ func (b *backups) keyOf(ctx context.Context, namespace, name string) (*v1alpha1.
 		return nil, nil
 	}
 	o := &v1alpha1.DatabaseBackup{}
-	err := b.core.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, o)
+	err := b.service.store.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, o)
 	if err != nil || o.Spec.EncryptionSecretRef == nil {
 		return nil, ctrlclient.IgnoreNotFound(err)
 	}
-	return o.Spec.EncryptionSecretRef, b.core.mayGetSecret(ctx, namespace, o.Spec.EncryptionSecretRef.Name)
+	return o.Spec.EncryptionSecretRef, b.service.mayGetSecret(ctx, namespace, o.Spec.EncryptionSecretRef.Name)
 }
 
 func (b *backups) getRestore(ctx context.Context, req *backupv1.GetRestoreRequest) (*backupv1.GetRestoreResponse, error) {

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
 // change reads an environment and writes what once makes of it, and repeats both if the write conflicts with another. It returns the
 // environment as it was last read, with an error too, because the audit log names it.
-func (c *core) change(
+func (c *service) change(
 	ctx context.Context, namespace, id string, once func(e *environment) (*environment, error),
 ) (*environment, error) {
 	if err := c.may(ctx, namespace, id, "update", ""); err != nil {
@@ -63,11 +63,11 @@ func illegal(e *environment, err error) error {
 }
 
 // write replaces what an environment was read as by what was made of it.
-func (c *core) write(ctx context.Context, before, after *environment) (*environment, error) {
+func (c *service) write(ctx context.Context, before, after *environment) (*environment, error) {
 	if sameSpec(&before.Spec, &after.Spec) {
 		return before, nil
 	}
-	internal.Sign(after, c.caller(ctx))
+	render.Sign(after, c.caller(ctx))
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
@@ -80,13 +80,13 @@ func (c *core) write(ctx context.Context, before, after *environment) (*environm
 }
 
 // update changes an environment to what a request has, but for what the request leaves out.
-func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
+func (c *service) update(ctx context.Context, namespace, id string, a *requested) (*environment, error) {
 	a.credentials.by = c.caller(ctx)
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
 		if err := rename(before, a.spec.DisplayName); err != nil {
 			return nil, err
 		}
-		if err := internal.May(before, internal.VerbUpdate); err != nil {
+		if err := render.May(before, render.VerbUpdate); err != nil {
 			return nil, illegal(before, err)
 		}
 		after := before.DeepCopy()
@@ -111,7 +111,7 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 			return nil, err
 		}
 		out, err := c.write(ctx, before, after)
-		c.left(c.store.settle(ctx, secrets, err), before)
+		c.left(c.store.discardUnused(ctx, secrets, err), before)
 		return out, err
 	})
 }
@@ -120,7 +120,7 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 const maxComponents = 35
 
 // scale sets the replicas of components, of all or none.
-func (c *core) scale(ctx context.Context, namespace, id string, replicas map[string]int32) (*environment, error) {
+func (c *service) scale(ctx context.Context, namespace, id string, replicas map[string]int32) (*environment, error) {
 	switch n := len(replicas); {
 	case n == 0:
 		return nil, server.InvalidField("replicas", "is empty, and must have the replicas of a component by its name")
@@ -128,13 +128,13 @@ func (c *core) scale(ctx context.Context, namespace, id string, replicas map[str
 		return nil, server.InvalidField("replicas", fmt.Sprintf("has %d components, and must have at most %d", n, maxComponents))
 	}
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
-		if err := internal.May(before, internal.VerbUpdate); err != nil {
+		if err := render.May(before, render.VerbUpdate); err != nil {
 			return nil, illegal(before, err)
 		}
 		after := before.DeepCopy()
 		var r reader
 		for _, name := range slices.Sorted(maps.Keys(replicas)) {
-			if _, err := internal.Scale(after, name, replicas[name]); err != nil {
+			if _, err := render.Scale(after, name, replicas[name]); err != nil {
 				r.refuse(fmt.Sprintf("replicas[%s]", name), "%s", err)
 			}
 		}
@@ -149,7 +149,7 @@ func (c *core) scale(ctx context.Context, namespace, id string, replicas map[str
 }
 
 // run changes whether an environment runs.
-func (c *core) run(ctx context.Context, namespace, id string, once func(*environment) error) (*environment, error) {
+func (c *service) run(ctx context.Context, namespace, id string, once func(*environment) error) (*environment, error) {
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
 		after := before.DeepCopy()
 		if err := once(after); err != nil {
@@ -160,12 +160,12 @@ func (c *core) run(ctx context.Context, namespace, id string, once func(*environ
 }
 
 // remove deletes an environment. One that is on its way already is no error.
-func (c *core) remove(ctx context.Context, namespace, id string) (*environment, error) {
+func (c *service) remove(ctx context.Context, namespace, id string) (*environment, error) {
 	e, err := c.read(ctx, namespace, id, "delete", "")
 	if err != nil || e.DeletionTimestamp != nil {
 		return e, err
 	}
-	if err := internal.May(e, internal.VerbDelete); err != nil {
+	if err := render.May(e, render.VerbDelete); err != nil {
 		return e, illegal(e, err)
 	}
 	if err := c.store.remove(ctx, e); err != nil && !server.NotFound(err) {

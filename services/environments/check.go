@@ -14,7 +14,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/services/server"
@@ -40,7 +40,7 @@ func idOf(namespace, name string) (string, error) {
 	case !strings.ContainsFunc(name, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }):
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
 	}
-	id := internal.ID(namespace, name)
+	id := render.ID(namespace, name)
 	if len(id) > maxID || len(utilvalidation.IsDNS1123Label(id)) > 0 {
 		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and its id %q must be a DNS label of at most %d characters", name, id, maxID))
 	}
@@ -60,13 +60,13 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 	return nil
 }
 
-// check refuses a spec that is wrong, or cannot be run as things are now. asked is the part of the spec that the request itself sets.
-func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.EnvironmentSpec) error {
+// check refuses a spec that is wrong, or cannot be run as things are now. requested is the part of the spec that the request itself sets.
+func (c *service) check(ctx context.Context, e *environment, requested *v1alpha1.EnvironmentSpec) error {
 	if err := check(&e.Spec); err != nil {
 		return err
 	}
 	// A host port is one of each node, and not of the cluster.
-	if stack.ExposureOf(e, c.exposure) == v1alpha1.ExposureHostPort || len(stack.HostPorts(&environment{Spec: *asked})) == 0 {
+	if stack.ExposureOf(e, c.exposure) == v1alpha1.ExposureHostPort || len(stack.HostPorts(&environment{Spec: *requested})) == 0 {
 		return nil
 	}
 	others, err := c.store.list(ctx, "", func(o *environment) bool { return o.Namespace != e.Namespace || o.Name != e.Name })

@@ -12,7 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 )
 
@@ -69,9 +69,9 @@ func (r *reader) credentials(path string, in *schedulerv1.ApplicationStack) cred
 
 // password is that of a database, which clients also give as the variable that PostgreSQL's image reads.
 func (r *reader) password(path string, in *schedulerv1.DatabaseConfig) string {
-	password, variable := in.GetPassword(), in.GetContainer().GetEnvironmentVariables()[internal.PostgresPassword]
+	password, variable := in.GetPassword(), in.GetContainer().GetEnvironmentVariables()[render.PostgresPassword]
 	if password != "" && variable != "" && password != variable {
-		r.refuse(fmt.Sprintf("%s.container.environment_variables[%s]", path, internal.PostgresPassword), "must be the same as password, or absent")
+		r.refuse(fmt.Sprintf("%s.container.environment_variables[%s]", path, render.PostgresPassword), "must be the same as password, or absent")
 	}
 	return cmp.Or(password, variable)
 }

@@ -50,7 +50,7 @@ type world struct {
 	server *httptest.Server
 }
 
-func newWorld(t testing.TB) (*world, *core) {
+func newWorld(t testing.TB) (*world, *service) {
 	w := &world{environments: map[string]*environment{}, secrets: map[string]*corev1.Secret{}, denied: map[string]bool{}}
 	s := httptest.NewServer(w)
 	t.Cleanup(s.Close)
@@ -59,7 +59,7 @@ func newWorld(t testing.TB) (*world, *core) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1}
 	t.Cleanup(transport.CloseIdleConnections)
 	w.config = &rest.Config{Host: s.URL, QPS: -1, Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	c, err := newCore(w, w.config, Options{
+	c, err := newService(w, w.config, Options{
 		TokenKey: testKey,
 		Log: funcr.New(func(_, args string) {
 			w.mu.Lock()
@@ -70,7 +70,7 @@ func newWorld(t testing.TB) (*world, *core) {
 	require.NoError(t, err)
 	c.caller = func(context.Context) string { return "alice" }
 	c.poll = 5 * time.Millisecond
-	c.looks = newSharedLooks(c.poll)
+	c.lists = newSharedLists(c.poll)
 	return w, c
 }
 

@@ -23,7 +23,7 @@ var keyed = map[string]bool{"labels": true, "env": true}
 var (
 	hump = regexp.MustCompile(`[A-Z]+`)
 	// service matches the path of an item of the list of additional services, as the API server or a check writes it.
-	service = regexp.MustCompile(`^spec\.stack\.additionalServices\[([^\]]*)\](?:\.name$|\.container)?`)
+	serviceField = regexp.MustCompile(`^spec\.stack\.additionalServices\[([^\]]*)\](?:\.name$|\.container)?`)
 )
 
 // wireField returns what calls a field of the CRD's, of a spec, by its name in the proto.
@@ -38,7 +38,7 @@ func wireField(spec *v1alpha1.EnvironmentSpec) func(field string) string {
 			return field
 		}
 		out := ""
-		if at := service.FindStringSubmatchIndex(field); at != nil {
+		if at := serviceField.FindStringSubmatchIndex(field); at != nil {
 			// A list here, a map there: its containers have no field of their own.
 			out = fmt.Sprintf("spec.application_stack.additional_services[%s]", serviceAt(spec, field[at[2]:at[3]]))
 			if field = strings.TrimPrefix(field[at[1]:], "."); field == "" {

@@ -169,10 +169,10 @@ func TestFollowersLeaveNothingBehind(t *testing.T) {
 
 // A log that is still being read when the environment is deleted is closed.
 func TestFollowEndsWithTheEnvironment(t *testing.T) {
-	w, core := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
+	w, service := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
 	c := &crowd{t: t, world: w}
 	w.log = c.write
-	f := startFollowing(t, core)
+	f := startFollowing(t, service)
 	require.Eventually(t, func() bool { return c.logs.Load() == 2 }, 10*time.Second, 5*time.Millisecond)
 	w.with(func() { delete(w.environments, "default/"+smokeID) })
 	select {

@@ -22,7 +22,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/services/server"
 )
@@ -97,7 +97,7 @@ func (w *wantedLogs) choose(e *environment) error {
 type sender = func(*schedulerv1.GetEnvironmentLogsResponse) error
 
 // logs sends what an environment's containers have written, and, if wanted, what they write until the caller has enough.
-func (c *core) logs(ctx context.Context, namespace string, req *schedulerv1.GetEnvironmentLogsRequest, send sender) error {
+func (c *service) logs(ctx context.Context, namespace string, req *schedulerv1.GetEnvironmentLogsRequest, send sender) error {
 	w, err := logsFromWire(req)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *core) logs(ctx context.Context, namespace string, req *schedulerv1.GetE
 
 // whileAllowed sends as long as the caller may read the logs, which is checked again from time to time. An API server that
 // does not answer changes nothing for a while.
-func (c *core) whileAllowed(ctx context.Context, e *environment, send sender) sender {
+func (c *service) whileAllowed(ctx context.Context, e *environment, send sender) sender {
 	checked, allowed := c.now(), c.now()
 	return func(m *schedulerv1.GetEnvironmentLogsResponse) error {
 		now := c.now()
@@ -156,7 +156,7 @@ func (w *wantedLogs) of(all []instance) []podlogs.Container {
 }
 
 // logsSoFar sends the lines of all containers in the order of their times.
-func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, send sender) error {
+func (c *service) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, send sender) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	all, err := c.store.instances(ctx, e)
@@ -201,14 +201,14 @@ func (s *store) ended(ctx context.Context, e *environment, w *wantedLogs, exist 
 	if e.Status.Namespace == "" {
 		return nil, nil
 	}
-	secret, err := s.core.Secrets(e.Status.Namespace).Get(ctx, endedlogs.Secret, metav1.GetOptions{})
+	secret, err := s.coreV1.Secrets(e.Status.Namespace).Get(ctx, endedlogs.Secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !internal.MadeFor(secret, e) {
+	if !render.MadeFor(secret, e) {
 		return nil, nil
 	}
 	var ids []string
@@ -273,7 +273,7 @@ func (s *store) logsOf(
 	ctx context.Context, c *podlogs.Container, o *corev1.PodLogOptions, from *podlogs.Position,
 ) (*podlogs.Reader, error) {
 	o.Container = c.Name
-	body, err := s.core.Pods(c.Pod.Namespace).GetLogs(c.Pod.Name, o).Stream(ctx)
+	body, err := s.coreV1.Pods(c.Pod.Namespace).GetLogs(c.Pod.Name, o).Stream(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 		return nil, nil

@@ -48,7 +48,7 @@ func running(component, name, id string, ended bool) corev1.Pod {
 }
 
 // logging is a world with an environment whose pods are given.
-func logging(t testing.TB, pods ...corev1.Pod) (*world, *core) {
+func logging(t testing.TB, pods ...corev1.Pod) (*world, *service) {
 	w, c := newWorld(t)
 	e := &environment{}
 	e.Namespace, e.Name, e.UID, e.Status.Namespace = "default", smokeID, "e", "run"
@@ -61,7 +61,7 @@ func logging(t testing.TB, pods ...corev1.Pod) (*world, *core) {
 }
 
 // collect are the lines that a call sends.
-func collect(ctx context.Context, c *core, req *schedulerv1.GetEnvironmentLogsRequest) ([]string, error) {
+func collect(ctx context.Context, c *service, req *schedulerv1.GetEnvironmentLogsRequest) ([]string, error) {
 	var out []string
 	req.Id = smokeID
 	err := c.logs(ctx, "default", req, func(m *schedulerv1.GetEnvironmentLogsResponse) error {
@@ -208,7 +208,7 @@ type following struct {
 	stop  context.CancelFunc
 }
 
-func startFollowing(t *testing.T, c *core) *following {
+func startFollowing(t *testing.T, c *service) *following {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &following{ended: make(chan error, 1), stop: cancel}
 	go func() {
@@ -346,7 +346,7 @@ func TestFollowWhileTheAPIServerIsAway(t *testing.T) {
 		w.before = func(rw http.ResponseWriter, r *http.Request) bool { return count(rw, r) || down(rw, r) }
 	})
 	requireCode(t, codes.Unavailable, <-f.ended)
-	assert.EqualValues(t, looks, lists.Load())
+	assert.EqualValues(t, maxFailures, lists.Load())
 }
 
 // A caller who reads nothing has nothing kept for them but what waits in buffers of a fixed size.

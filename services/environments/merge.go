@@ -10,7 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
@@ -37,7 +37,7 @@ func merge(before *v1alpha1.EnvironmentSpec, update *v1alpha1.EnvironmentSpec) *
 	}
 	mergeStack(&out.Stack, update.Stack.DeepCopy())
 	if d := out.Stack.Database; d != nil {
-		delete(d.Container.Env, internal.PostgresPassword) // it has no effect there
+		delete(d.Container.Env, render.PostgresPassword) // it has no effect there
 	}
 	return out
 }

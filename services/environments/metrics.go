@@ -65,7 +65,7 @@ type summary struct {
 
 // metrics are what an environment's containers use. A source that is not there adds nothing, and a container of which
 // nothing is known is left out.
-func (c *core) metrics(ctx context.Context, e *environment, running []instance) []*schedulerv1.ContainerMetrics {
+func (c *service) metrics(ctx context.Context, e *environment, running []instance) []*schedulerv1.ContainerMetrics {
 	if len(running) == 0 {
 		return nil
 	}
@@ -166,12 +166,12 @@ func percent(milliCores int64, limit *resource.Quantity) float64 {
 }
 
 func (s *store) podMetrics(ctx context.Context, e *environment) (podMetricsList, error) {
-	return readJSON[podMetricsList](ctx, s.core.RESTClient().Get().
+	return readJSON[podMetricsList](ctx, s.coreV1.RESTClient().Get().
 		AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", e.Status.Namespace, "pods").Param("labelSelector", selectorOf(e)))
 }
 
 func (s *store) summary(ctx context.Context, node string) (summary, error) {
-	return readJSON[summary](ctx, s.core.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary"))
+	return readJSON[summary](ctx, s.coreV1.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary"))
 }
 
 func readJSON[T any](ctx context.Context, r *rest.Request) (out T, err error) {

@@ -33,7 +33,7 @@ type query struct {
 	filter []byte // the hash of namespace and filters, by which a token is known as one of this list
 }
 
-func (c *core) query(namespace string, req *schedulerv1.ListEnvironmentsRequest) (*query, error) {
+func (c *service) query(namespace string, req *schedulerv1.ListEnvironmentsRequest) (*query, error) {
 	size := int(req.GetPageSize())
 	switch {
 	case size < 0:

@@ -16,7 +16,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 var testKey = tokens("a key of tests")
@@ -36,7 +36,7 @@ func TestPagesShowAllThatStaysOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfDistinct(rapid.StringMatching(`[a-c][a-z0-9]{0,3}`), rapid.ID[string])
 		stays, goes := ids.Draw(t, "stay"), ids.Draw(t, "go")
-		c := &core{tokens: testKey}
+		c := &service{tokens: testKey}
 		req := &schedulerv1.ListEnvironmentsRequest{PageSize: rapid.Int32Range(1, 5).Draw(t, "size")}
 		seen := map[string]int{}
 		last := ""
@@ -74,7 +74,7 @@ func TestPagesShowAllThatStaysOnce(t *testing.T) {
 }
 
 func TestPageSizesAndTokens(t *testing.T) {
-	c := &core{tokens: testKey}
+	c := &service{tokens: testKey}
 	for asked, want := range map[int32]int{0: 50, 1: 1, 500: 500, 501: 500, 1<<31 - 1: 500} {
 		q, err := c.query("ns", &schedulerv1.ListEnvironmentsRequest{PageSize: asked})
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
@@ -55,7 +55,7 @@ func stackToWire(s *v1alpha1.ApplicationStack) *schedulerv1.ApplicationStack {
 			PersistentStorage: d.PersistentStorage, StoragePath: d.StoragePath,
 		}
 		// Who wrote the object may have put it there, although it has no effect.
-		delete(out.Database.Container.EnvironmentVariables, internal.PostgresPassword)
+		delete(out.Database.Container.EnvironmentVariables, render.PostgresPassword)
 	}
 	if len(s.AdditionalServices) > 0 {
 		out.AdditionalServices = make(map[string]*schedulerv1.ContainerConfig, len(s.AdditionalServices))

@@ -7,18 +7,18 @@ import (
 	"slices"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
 // mayGetSecret refuses a caller that may not get a Secret. The policies about Secrets see the service, not its caller.
-func (c *core) mayGetSecret(ctx context.Context, namespace, name string) error {
+func (c *service) mayGetSecret(ctx context.Context, namespace, name string) error {
 	return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: namespace, Name: name})
 }
 
 // mayUseSecrets refuses a change of what runs with Secrets to a caller that may not get them: the image that is changed would read them.
 // The Secret that the service has made for the caller is the caller's own.
-func (c *core) mayUseSecrets(ctx context.Context, before, after *environment) error {
+func (c *service) mayUseSecrets(ctx context.Context, before, after *environment) error {
 	if was, is := uses(&before.Spec), uses(&after.Spec); sameSpec(&was, &is) {
 		return nil
 	}
@@ -55,10 +55,10 @@ func secretsOf(s *v1alpha1.EnvironmentSpec) (names []string) {
 }
 
 // madeFor reports whether a Secret is one that the service has made of credentials of the caller alone, or makes now.
-func (c *core) madeFor(ctx context.Context, e *environment, name string) (bool, error) {
+func (c *service) madeFor(ctx context.Context, e *environment, name string) (bool, error) {
 	secret, err := c.store.secret(ctx, e.Namespace, name)
 	if err != nil || secret == nil {
-		return err == nil && name == internal.CredentialsName(e.Name), err
+		return err == nil && name == render.CredentialsName(e.Name), err
 	}
 	return isOwn(secret, e) && secret.Annotations[v1alpha1.ActorAnnotation] == c.caller(ctx), nil
 }

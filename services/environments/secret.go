@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
@@ -54,8 +54,8 @@ func (s *store) stage(ctx context.Context, e *environment, given credentials) (*
 	wait, cancel := context.WithTimeout(ctx, othersTimeout)
 	defer cancel()
 	for {
-		secret := newSecret(e, internal.CredentialsName(e.Name), given.by, given.over(nil))
-		made, err := s.core.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
+		secret := newSecret(e, render.CredentialsName(e.Name), given.by, given.over(nil))
+		made, err := s.coreV1.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 		if !apierrors.IsAlreadyExists(err) {
 			return made, err
 		}
@@ -77,7 +77,7 @@ func (s *store) stage(ctx context.Context, e *environment, given credentials) (*
 // it. If there is an environment of that name, it returns an ALREADY_EXISTS error. Without an error it may be tried again.
 func (s *store) makeWay(ctx context.Context, e *environment) error {
 	// It is read before the environment: it cannot be that of a later one.
-	found, err := s.secret(ctx, e.Namespace, internal.CredentialsName(e.Name))
+	found, err := s.secret(ctx, e.Namespace, render.CredentialsName(e.Name))
 	if found == nil || err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *store) own(ctx context.Context, e *environment, secret *corev1.Secret) 
 	defer cancel()
 	owned := secret.DeepCopy()
 	owned.OwnerReferences = ownedBy(e)
-	_, err := s.core.Secrets(e.Namespace).Update(ctx, owned, metav1.UpdateOptions{FieldManager: fieldManager})
+	_, err := s.coreV1.Secrets(e.Namespace).Update(ctx, owned, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err
 }
 
@@ -117,7 +117,7 @@ func (s *store) own(ctx context.Context, e *environment, secret *corev1.Secret) 
 func (s *store) discard(ctx context.Context, secret *corev1.Secret) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	err := s.core.Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{
+	err := s.coreV1.Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &secret.UID},
 	})
 	if apierrors.IsConflict(err) {
@@ -172,9 +172,10 @@ func (s *store) restage(
 		return restaged{}, nil
 	}
 	out.before = have.own
-	fresh := newSecret(before, internal.CredentialsName(before.Name)+"-"+rand.String(freshDigits), have.by, data)
+	fresh := newSecret(before, render.CredentialsName(before.Name)+"-"+rand.String(freshDigits), have.by, data)
 	fresh.OwnerReferences = ownedBy(before)
-	if out.fresh, err = s.core.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
+	out.fresh, err = s.coreV1.Secrets(before.Namespace).Create(ctx, fresh, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil {
 		return restaged{}, err
 	}
 	refer(&after.Spec.Stack, out.fresh.Name, have.move)
@@ -234,9 +235,9 @@ func (h *held) unchanged(data map[string][]byte) bool {
 	return maps.EqualFunc(data, h.own[0].Data, bytes.Equal)
 }
 
-// settle deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An
+// discardUnused deletes the Secrets that nothing refers to after an update was answered: those before it, or the one that it wrote. An
 // update without a definite answer may still be carried out: then both stay, until the environment is deleted.
-func (s *store) settle(ctx context.Context, r restaged, err error) error {
+func (s *store) discardUnused(ctx context.Context, r restaged, err error) error {
 	useless := r.before
 	switch {
 	case r.fresh == nil, err != nil && !refused(err):
@@ -253,7 +254,7 @@ func (s *store) settle(ctx context.Context, r restaged, err error) error {
 
 // secret returns a Secret of a namespace, nil if there is none.
 func (s *store) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	secret, err := s.core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	secret, err := s.coreV1.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -286,5 +287,5 @@ func isOwn(secret *corev1.Secret, e *environment) bool {
 	if owner := metav1.GetControllerOf(secret); owner != nil {
 		return owner.UID == e.UID
 	}
-	return secret.Name == internal.CredentialsName(e.Name) && secret.Annotations[v1alpha1.CredentialsAnnotation] == e.Name
+	return secret.Name == render.CredentialsName(e.Name) && secret.Annotations[v1alpha1.CredentialsAnnotation] == e.Name
 }

@@ -32,16 +32,16 @@ type Options struct {
 
 // Add has a server serve the Environments of an API server.
 func Add(s *server.Server, api *rest.Config, o Options) error {
-	c, err := newCore(s, api, o)
+	c, err := newService(s, api, o)
 	if err != nil {
 		return err
 	}
-	s.Register(description(), &front{core: c, namespace: o.Namespace})
-	s.Register(backupsDescription(), &backups{core: c, namespace: o.Namespace})
+	s.Register(description(), &grpcAPI{service: c, namespace: o.Namespace})
+	s.Register(backupsDescription(), &backups{service: c, namespace: o.Namespace})
 	return nil
 }
 
-func newCore(access server.Authorizer, api *rest.Config, o Options) (*core, error) {
+func newService(access server.Authorizer, api *rest.Config, o Options) (*service, error) {
 	// With an empty key anybody could make a token.
 	if len(o.TokenKey) == 0 {
 		return nil, errors.New("the key of page tokens is empty")
@@ -50,10 +50,10 @@ func newCore(access server.Authorizer, api *rest.Config, o Options) (*core, erro
 	if err != nil {
 		return nil, err
 	}
-	return &core{
+	return &service{
 		store: store, access: access, log: o.Log, tokens: o.TokenKey, caller: server.Caller,
 		exposure: o.Exposure, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
-		looks: newSharedLooks(pollInterval),
+		lists: newSharedLists(pollInterval),
 		logPool: server.NewPool("logs of containers that are read",
 			server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),
 	}, nil

@@ -12,7 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 )
 
 var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
@@ -30,7 +30,7 @@ var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
 // statusOf is the state of an environment, or, until the controller has seen its last change, where that leads: a client that stops
 // an environment and then waits until it runs would otherwise find that it does.
 func statusOf(e *environment) schedulerv1.EnvironmentStatus {
-	phase := internal.PhaseOf(e)
+	phase := render.PhaseOf(e)
 	if e.DeletionTimestamp == nil && e.Status.ObservedGeneration < e.Generation {
 		phase = ahead(phase, e.Spec.RunPolicy)
 	}

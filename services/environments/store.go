@@ -29,7 +29,7 @@ type environment = v1alpha1.Environment
 // store reads and writes Environments, and reads what belongs to them.
 type store struct {
 	client ctrlclient.Client
-	core   corev1client.CoreV1Interface
+	coreV1 corev1client.CoreV1Interface
 }
 
 func newStore(config *rest.Config) (*store, error) {
@@ -39,11 +39,11 @@ func newStore(config *rest.Config) (*store, error) {
 	}
 	config = uncached.WithDeadlines(config)
 	config.Timeout = 0 // it would cut off logs that are followed; every call has a timeout of its own
-	core, err := corev1client.NewForConfig(config)
+	coreV1, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
 	}
-	return &store{c, core}, nil
+	return &store{c, coreV1}, nil
 }
 
 func (s *store) get(ctx context.Context, namespace, name string) (*environment, error) {
@@ -95,7 +95,7 @@ func (s *store) instances(ctx context.Context, e *environment) ([]instance, erro
 	options := metav1.ListOptions{LabelSelector: selectorOf(e), Limit: chunk}
 	var all []corev1.Pod
 	for {
-		pods, err := s.core.Pods(e.Status.Namespace).List(ctx, options)
+		pods, err := s.coreV1.Pods(e.Status.Namespace).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}

@@ -10,26 +10,26 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/internal/environments/validation"
 	"berth.dev/berth/services/server"
 )
 
-// asked is a specification of a request: what becomes of the spec, and what must not be in there.
-type asked struct {
+// requested is a specification of a request: what becomes of the spec, and what must not be in there.
+type requested struct {
 	spec        v1alpha1.EnvironmentSpec
 	credentials credentials
 }
 
 // fromWire reads a specification. Its errors name fields as the proto does. That a component is missing is none of them: an
 // update may leave any out.
-func fromWire(in *schedulerv1.EnvironmentSpecification) (*asked, error) {
+func fromWire(in *schedulerv1.EnvironmentSpecification) (*requested, error) {
 	if in == nil {
 		return nil, server.InvalidField("spec", "is missing")
 	}
 	var r reader
-	out := &asked{spec: v1alpha1.EnvironmentSpec{
+	out := &requested{spec: v1alpha1.EnvironmentSpec{
 		DisplayName: in.GetName(), Description: in.GetDescription(), Labels: server.Texts[v1alpha1.AttributeValue](in.GetLabels()),
 	}}
 	if n := in.GetNetwork(); n != nil {
@@ -72,7 +72,7 @@ func (r *reader) stack(path string, in *schedulerv1.ApplicationStack) v1alpha1.A
 			DatabaseName: d.GetDatabaseName(), Username: d.GetUsername(),
 			PersistentStorage: d.GetPersistentStorage(), StoragePath: d.GetStoragePath(),
 		}
-		delete(out.Database.Container.Env, internal.PostgresPassword) // one of the credentials
+		delete(out.Database.Container.Env, render.PostgresPassword) // one of the credentials
 	}
 	// A map has no order, and a list that is the same each time does not look like a change.
 	for _, name := range slices.Sorted(maps.Keys(in.GetAdditionalServices())) {

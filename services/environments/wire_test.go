@@ -19,7 +19,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 // What is written into an Environment is read back, but for what must not be.
@@ -61,7 +61,7 @@ func TestTheSmokeClientsSpecification(t *testing.T) {
 
 // The password of a database is one of the credentials in whichever way it is given, and never in a spec or an answer.
 func TestAPasswordThatIsAVariable(t *testing.T) {
-	variable := func(password, variable string) (*asked, error) {
+	variable := func(password, variable string) (*requested, error) {
 		spec := smoke()
 		d := spec.GetApplicationStack().GetDatabase()
 		d.Password, d.Container.EnvironmentVariables["POSTGRES_PASSWORD"] = password, variable

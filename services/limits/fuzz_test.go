@@ -17,7 +17,7 @@ import (
 	tolerantv1 "berth.dev/berth/apis/proto/berth/mcp/v1"
 	orchestratorv1 "berth.dev/berth/apis/proto/mcp/orchestrator/v1"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 // requireInvalid demands that an error is the caller's, and names a field, also as the caller names it.

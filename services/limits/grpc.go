@@ -17,9 +17,9 @@ import (
 // formKey is metadata that has the answer in a wire form: any or map.
 const formKey = "berth-wire-form"
 
-// front is the gRPC side of the service under one of its names.
-type front struct {
-	core *core
+// grpcAPI is the gRPC side of the service under one of its names.
+type grpcAPI struct {
+	service *service
 	// namespace is where limits are, and form how they are answered, unless a call has its own.
 	namespace string
 	form      form
@@ -36,11 +36,11 @@ var formsOf = map[string]form{
 // ones, which are the same on the wire.
 func describe(name string) *grpc.ServiceDesc {
 	methods := []grpc.MethodDesc{
-		server.Unary("CreateResourceLimit", asked((*front).create)),
-		server.Unary("GetResourceLimit", asked((*front).get)),
-		server.Unary("ListResourceLimits", asked((*front).list)),
-		server.Unary("UpdateResourceLimit", asked((*front).update)),
-		server.Unary("DeleteResourceLimit", asked((*front).remove)),
+		server.Unary("CreateResourceLimit", withoutMetadata((*grpcAPI).create)),
+		server.Unary("GetResourceLimit", withoutMetadata((*grpcAPI).get)),
+		server.Unary("ListResourceLimits", withoutMetadata((*grpcAPI).list)),
+		server.Unary("UpdateResourceLimit", withoutMetadata((*grpcAPI).update)),
+		server.Unary("DeleteResourceLimit", withoutMetadata((*grpcAPI).remove)),
 	}
 	return &grpc.ServiceDesc{
 		ServiceName: name, HandlerType: (*any)(nil), Methods: methods,
@@ -48,11 +48,11 @@ func describe(name string) *grpc.ServiceDesc {
 	}
 }
 
-// asked returns a method as the server calls it, without what the metadata of the call requests. It renames the fields of errors.
-func asked[Req, Resp any](
-	method func(f *front, ctx context.Context, o options, req Req) (Resp, error),
-) func(*front, context.Context, Req) (Resp, error) {
-	return func(f *front, ctx context.Context, req Req) (resp Resp, err error) {
+// withoutMetadata returns a method as the server calls it, without what the metadata of the call requests. It renames the fields of errors.
+func withoutMetadata[Req, Resp any](
+	method func(f *grpcAPI, ctx context.Context, o options, req Req) (Resp, error),
+) func(*grpcAPI, context.Context, Req) (Resp, error) {
+	return func(f *grpcAPI, ctx context.Context, req Req) (resp Resp, err error) {
 		o, err := f.options(ctx)
 		if err == nil {
 			resp, err = method(f, ctx, o, req)
@@ -61,16 +61,16 @@ func asked[Req, Resp any](
 	}
 }
 
-func (f *front) create(
+func (f *grpcAPI) create(
 	ctx context.Context, o options, req *tolerantv1.WriteResourceLimitRequest,
 ) (*tolerantv1.ResourceLimitResponse, error) {
-	return write(ctx, o, req, f.core.create)
+	return write(ctx, o, req, f.service.create)
 }
 
-func (f *front) update(
+func (f *grpcAPI) update(
 	ctx context.Context, o options, req *tolerantv1.WriteResourceLimitRequest,
 ) (*tolerantv1.ResourceLimitResponse, error) {
-	return write(ctx, o, req, f.core.update)
+	return write(ctx, o, req, f.service.update)
 }
 
 func write(
@@ -86,24 +86,24 @@ func write(
 	return o.answer(l)
 }
 
-func (f *front) get(
+func (f *grpcAPI) get(
 	ctx context.Context, o options, req *orchestratorv1.GetResourceLimitRequest,
 ) (*tolerantv1.ResourceLimitResponse, error) {
-	l, err := f.core.get(ctx, o.namespace, req.GetName())
+	l, err := f.service.get(ctx, o.namespace, req.GetName())
 	if err != nil {
 		return nil, err
 	}
 	return o.answer(l)
 }
 
-func (f *front) list(
+func (f *grpcAPI) list(
 	ctx context.Context, o options, req *orchestratorv1.ListResourceLimitsRequest,
 ) (*tolerantv1.ListResourceLimitsResponse, error) {
 	s, err := selector(req.GetLabel())
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.core.list(ctx, o.namespace, s, req.First, req.GetAfter())
+	p, err := f.service.list(ctx, o.namespace, s, req.First, req.GetAfter())
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +121,10 @@ func (f *front) list(
 	return out, nil
 }
 
-func (f *front) remove(
+func (f *grpcAPI) remove(
 	ctx context.Context, o options, req *orchestratorv1.DeleteResourceLimitRequest,
 ) (*orchestratorv1.DeleteResourceLimitResponse, error) {
-	message, err := f.core.remove(ctx, o.namespace, req.GetName(), req.GetForce())
+	message, err := f.service.remove(ctx, o.namespace, req.GetName(), req.GetForce())
 	if err != nil {
 		return nil, err
 	}
@@ -137,19 +137,19 @@ type options struct {
 	form      form
 }
 
-func (f *front) options(ctx context.Context) (options, error) {
+func (f *grpcAPI) options(ctx context.Context) (options, error) {
 	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return options{}, err
 	}
-	asked, given, err := server.Metadata(ctx, formKey)
+	requested, given, err := server.Metadata(ctx, formKey)
 	if err != nil {
 		return options{}, err
 	}
-	if given && asked != string(formAny) && asked != string(formMap) {
-		return options{}, server.InvalidField(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
+	if given && requested != string(formAny) && requested != string(formMap) {
+		return options{}, server.InvalidField(formKey, fmt.Sprintf("is %q, and must be any or map", requested))
 	}
-	return options{namespace: namespace, form: cmp.Or(form(asked), f.form)}, nil
+	return options{namespace: namespace, form: cmp.Or(form(requested), f.form)}, nil
 }
 
 // answer writes a limit in the form of the call. Any has the type URLs that the limit was last written with.

@@ -104,7 +104,7 @@ func toBody(l *Limit) *response {
 }
 
 // web is the REST side.
-type web struct{ core *core }
+type web struct{ service *service }
 
 func (f *web) routes(s *server.Server) {
 	s.Route(listPath, map[string]server.Handler{http.MethodGet: f.list, http.MethodPost: f.create})
@@ -117,7 +117,7 @@ func (f *web) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	namespace := r.PathValue("namespace")
-	if l, err = f.core.create(r.Context(), namespace, l); err != nil {
+	if l, err = f.service.create(r.Context(), namespace, l); err != nil {
 		return server.Rename(err, restField)
 	}
 	w.Header().Set("Location", "/namespaces/"+url.PathEscape(namespace)+"/resource-limits/"+url.PathEscape(l.Name))
@@ -128,7 +128,7 @@ func (f *web) get(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r.URL.RawQuery); err != nil {
 		return err
 	}
-	l, err := f.core.get(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+	l, err := f.service.get(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
 		return server.Rename(err, restField)
 	}
@@ -140,7 +140,7 @@ func (f *web) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if l, err = f.core.update(r.Context(), r.PathValue("namespace"), l); err != nil {
+	if l, err = f.service.update(r.Context(), r.PathValue("namespace"), l); err != nil {
 		return server.Rename(err, restField)
 	}
 	return server.WriteJSON(w, http.StatusOK, toBody(l))
@@ -157,7 +157,7 @@ func (f *web) remove(w http.ResponseWriter, r *http.Request) error {
 			return server.InvalidField("force", fmt.Sprintf("is %q, and must be true or false", text))
 		}
 	}
-	message, err := f.core.remove(r.Context(), r.PathValue("namespace"), r.PathValue("name"), force)
+	message, err := f.service.remove(r.Context(), r.PathValue("namespace"), r.PathValue("name"), force)
 	if err != nil {
 		return server.Rename(err, restField)
 	}
@@ -172,7 +172,7 @@ func (f *web) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := f.core.list(r.Context(), r.PathValue("namespace"), q.selector, q.first, q.after)
+	p, err := f.service.list(r.Context(), r.PathValue("namespace"), q.selector, q.first, q.after)
 	if err != nil {
 		return server.Rename(err, restField)
 	}

@@ -15,9 +15,9 @@ func Add(s *server.Server, api *rest.Config, namespace string) error {
 	if err != nil {
 		return err
 	}
-	limits := &core{store: &store{c}, access: s}
+	limits := &service{store: &store{c}, access: s}
 	for name, form := range formsOf {
-		s.Register(describe(name), &front{core: limits, namespace: namespace, form: form})
+		s.Register(describe(name), &grpcAPI{service: limits, namespace: namespace, form: form})
 	}
 	(&web{limits}).routes(s)
 	return nil

@@ -15,9 +15,9 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// front is the gRPC side.
-type front struct {
-	core *core
+// grpcAPI is the gRPC side.
+type grpcAPI struct {
+	service *service
 	// namespace is where records are unless a call names another.
 	namespace string
 }
@@ -26,15 +26,15 @@ type front struct {
 // ones but the tolerant ones, which are the same on the wire.
 func descriptions() []*grpc.ServiceDesc {
 	methods := []grpc.MethodDesc{
-		server.Unary("Deploy", namespaced((*front).deploy)),
-		server.Unary("GetDeploymentStatus", namespaced((*front).status)),
-		server.Unary("DeleteDeployment", namespaced((*front).remove)),
-		server.Unary("ListClassRuntimes", namespaced((*front).list)),
-		server.Unary("GetClassRuntime", namespaced((*front).get)),
+		server.Unary("Deploy", namespaced((*grpcAPI).deploy)),
+		server.Unary("GetDeploymentStatus", namespaced((*grpcAPI).status)),
+		server.Unary("DeleteDeployment", namespaced((*grpcAPI).remove)),
+		server.Unary("ListClassRuntimes", namespaced((*grpcAPI).list)),
+		server.Unary("GetClassRuntime", namespaced((*grpcAPI).get)),
 		// The names that these two had before. Of the published revisions that have them, some decode an OClassDeployment and
 		// others a DeploymentUnit, and nothing in a call shows which.
-		server.Unary("ListDeploymentRecords", namespaced((*front).listRecords)),
-		server.Unary("GetDeploymentRecord", namespaced((*front).getRecord)),
+		server.Unary("ListDeploymentRecords", namespaced((*grpcAPI).listRecords)),
+		server.Unary("GetDeploymentRecord", namespaced((*grpcAPI).getRecord)),
 	}
 	return []*grpc.ServiceDesc{
 		{
@@ -50,9 +50,9 @@ func descriptions() []*grpc.ServiceDesc {
 
 // namespaced returns a method as the server calls it, without the namespace of the call.
 func namespaced[Req, Resp any](
-	method func(f *front, ctx context.Context, namespace string, req Req) (Resp, error),
-) func(*front, context.Context, Req) (Resp, error) {
-	return func(f *front, ctx context.Context, req Req) (resp Resp, err error) {
+	method func(f *grpcAPI, ctx context.Context, namespace string, req Req) (Resp, error),
+) func(*grpcAPI, context.Context, Req) (Resp, error) {
+	return func(f *grpcAPI, ctx context.Context, req Req) (resp Resp, err error) {
 		namespace, err := server.Namespace(ctx, f.namespace)
 		if err != nil {
 			return resp, err
@@ -61,12 +61,12 @@ func namespaced[Req, Resp any](
 	}
 }
 
-func (f *front) deploy(ctx context.Context, namespace string, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
+func (f *grpcAPI) deploy(ctx context.Context, namespace string, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
 	u, err := fromWire(req.GetDeploymentUnit())
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.core.deploy(ctx, namespace, u)
+	r, err := f.service.deploy(ctx, namespace, u)
 	if err != nil {
 		return nil, server.Rename(err, wireField)
 	}
@@ -75,10 +75,10 @@ func (f *front) deploy(ctx context.Context, namespace string, req *tolerantv1.De
 	}, nil
 }
 
-func (f *front) status(
+func (f *grpcAPI) status(
 	ctx context.Context, namespace string, req *oaasdeployment.GetDeploymentStatusRequest,
 ) (*tolerantv1.GetDeploymentStatusResponse, error) {
-	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
+	r, err := f.service.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}
@@ -88,24 +88,24 @@ func (f *front) status(
 	}, nil
 }
 
-func (f *front) remove(
+func (f *grpcAPI) remove(
 	ctx context.Context, namespace string, req *oaasdeployment.DeleteDeploymentRequest,
 ) (*oaasdeployment.DeleteDeploymentResponse, error) {
-	err := f.core.remove(ctx, namespace, req.GetDeploymentId())
+	err := f.service.remove(ctx, namespace, req.GetDeploymentId())
 	return &oaasdeployment.DeleteDeploymentResponse{Status: oaascommon.StatusCode_OK, Message: new("deleted")}, err
 }
 
-func (f *front) get(
+func (f *grpcAPI) get(
 	ctx context.Context, namespace string, req *oaasdeployment.GetClassRuntimeRequest,
 ) (*oaasdeployment.GetClassRuntimeResponse, error) {
-	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
+	r, err := f.service.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}
 	return &oaasdeployment.GetClassRuntimeResponse{Deployment: toSummary(r)}, nil
 }
 
-func (f *front) list(
+func (f *grpcAPI) list(
 	ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest,
 ) (*oaasdeployment.ListClassRuntimesResponse, error) {
 	out := &oaasdeployment.ListClassRuntimesResponse{}
@@ -116,17 +116,17 @@ func (f *front) list(
 	return out, err
 }
 
-func (f *front) getRecord(
+func (f *grpcAPI) getRecord(
 	ctx context.Context, namespace string, req *oaasdeployment.GetClassRuntimeRequest,
 ) (*tolerantv1.GetDeploymentRecordResponse, error) {
-	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
+	r, err := f.service.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}
 	return &tolerantv1.GetDeploymentRecordResponse{Deployment: toRecord(r)}, nil
 }
 
-func (f *front) listRecords(
+func (f *grpcAPI) listRecords(
 	ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest,
 ) (*tolerantv1.ListDeploymentRecordsResponse, error) {
 	out := &tolerantv1.ListDeploymentRecordsResponse{}
@@ -138,15 +138,17 @@ func (f *front) listRecords(
 }
 
 // page returns the records that a list requests.
-func (f *front) page(ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest) ([]*record, error) {
-	records, err := f.core.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
+func (f *grpcAPI) page(ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest) ([]*record, error) {
+	records, err := f.service.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
 	return page(req, records), err
 }
 
 // wanted reports whether a record is one that a list requests.
 func wanted(req *oaasdeployment.ListClassRuntimesRequest, r *record) bool {
 	u := &r.Spec.DeploymentUnit
-	is := func(asked *string, have ...string) bool { return asked == nil || slices.Contains(have, *asked) }
+	is := func(requested *string, have ...string) bool {
+		return requested == nil || slices.Contains(have, *requested)
+	}
 	return is(req.PackageName, u.PackageName) && is(req.ClassKey, u.ClassKey) && is(req.TargetEnv, r.Spec.TargetEnvironment) &&
 		is(req.Status, summary(r), state(r))
 }

@@ -76,11 +76,11 @@ func (r *draft) replace(u *unit) bool {
 		}
 	}
 	// A client that tries again may have made its unit again. That alone is nothing new.
-	asked := spec.DeploymentUnit.CreatedAt
+	requested := spec.DeploymentUnit.CreatedAt
 	spec.DeploymentUnit.CreatedAt = before.DeploymentUnit.CreatedAt
 	changed := !apiequality.Semantic.DeepEqual(&before, &spec)
-	if changed || spec.DeploymentUnit.CreatedAt == nil && asked != nil {
-		spec.DeploymentUnit.CreatedAt = asked
+	if changed || spec.DeploymentUnit.CreatedAt == nil && requested != nil {
+		spec.DeploymentUnit.CreatedAt = requested
 		changed = true
 	}
 	shown := u.revision != "" && string(u.revision) != r.Annotations[v1alpha1.WireRevisionAnnotation]

@@ -34,9 +34,9 @@ func Add(s *server.Server, api *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	c := &core{client: apiClient, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
+	c := &service{client: apiClient, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
 	for _, d := range descriptions() {
-		s.Register(d, &front{core: c, namespace: o.Namespace})
+		s.Register(d, &grpcAPI{service: c, namespace: o.Namespace})
 	}
 	s.Register(crmDescription(), &crm{access: s, nodes: o.Nodes, version: o.Version})
 	s.RegisterOpen(healthDescription(), &healthFront{s.Health()})

@@ -13,7 +13,7 @@ import (
 	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 func encoded(t require.TestingT, m proto.Message) []byte {

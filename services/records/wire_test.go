@@ -19,7 +19,7 @@ import (
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/services/server"
-	"berth.dev/berth/services/server/servertest"
+	"berth.dev/berth/test/servertest"
 )
 
 // The tolerant messages are the published ones but for 7, and what the two revisions have apart in answers.

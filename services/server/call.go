@@ -268,8 +268,8 @@ func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
 	if !c.grpc || text == "" {
 		return usual, nil
 	}
-	asked, err := parseTimeout(text)
-	return min(asked, most), err
+	requested, err := parseTimeout(text)
+	return min(requested, most), err
 }
 
 // timeouts are the default timeout of calls, their maximum, and that of streams.

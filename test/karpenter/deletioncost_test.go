@@ -16,7 +16,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -83,7 +83,7 @@ func startFull(t *testing.T, consolidateAfter string) (*autoscaled, *appsv1.Depl
 	pods := w.WaitExact("web", half, full, patience)
 	require.Len(t, testenv.NodesOf(pods), full/perNode, "nodes, all of which are full")
 	for slot, pod := range w.Slots(pods) {
-		require.Equal(t, policy.DeletionCost(slot), pod.Annotations[v1alpha1.PodDeletionCostAnnotation], "cost of pod %s", pod.Name)
+		require.Equal(t, governing.DeletionCost(slot), pod.Annotations[v1alpha1.PodDeletionCostAnnotation], "cost of pod %s", pod.Name)
 	}
 	return w, d
 }

@@ -54,7 +54,7 @@ var rules = map[string]rule{
 				in(from, ours("internal/mix/split")...) && to == module+"internal/mix/capacity"
 		},
 		why:     "the mix must stay a function that everything can share",
-		refuses: []edge{{module + "internal/mix/split", module + "internal/mix/policy"}},
+		refuses: []edge{{module + "internal/mix/split", module + "internal/mix/governing"}},
 	},
 	"what decides reads no API": {
 		from: ours("internal"), to: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net/http"},
@@ -81,7 +81,7 @@ var rules = map[string]rule{
 	"internal imports neither side": {
 		from: ours("internal"), to: ours("plugins", "scheduler", "controllers", "services", "cmd", "hack", "test"),
 		why:     "internal is below all others",
-		refuses: []edge{{module + "internal/mix/policy", module + "plugins/capacitymix"}},
+		refuses: []edge{{module + "internal/mix/governing", module + "plugins/capacitymix"}},
 	},
 	"command groups of the CLI stand side by side": {
 		from: ours("internal/cli"), to: ours(commandGroups...),
@@ -96,11 +96,6 @@ var rules = map[string]rule{
 		from: ours("services", "internal/console", "internal/live"), to: ours("internal/cli"),
 		why:     "a server runs no command: it calls functions, which its main provides",
 		refuses: []edge{{module + "services/console", module + "internal/cli"}, {module + "internal/live", module + "internal/cli/printers"}},
-	},
-	"clitest is imported by tests only": {
-		from: ours(""), to: ours("internal/cli/clitest"),
-		why:     "it is for tests",
-		refuses: []edge{{module + "internal/cli/mix", module + "internal/cli/clitest"}},
 	},
 	"products do not import tools or tests": {
 		from: ours("apis", "internal", "plugins", "scheduler", "controllers", "services", "cmd"), to: ours("hack", "test"),
@@ -140,7 +135,7 @@ var rules = map[string]rule{
 	"scheduler alone uses kube-scheduler beyond its plugins": {
 		from: ours(""), to: []string{"k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/pkg/scheduler"},
 		except: func(from, to string) bool {
-			return in(from, ours("scheduler", "test", "plugins/internal/plugintest")...) ||
+			return in(from, ours("scheduler", "test")...) ||
 				in(to, "k8s.io/kubernetes/pkg/scheduler") && to != "k8s.io/kubernetes/pkg/scheduler" && !in(to, "k8s.io/kubernetes/pkg/scheduler/backend")
 		},
 		why: "what is missing upstream is in one place (docs/extension-points.md)",
@@ -159,9 +154,8 @@ var rules = map[string]rule{
 
 // kubernetesInPlugins are the packages of plugins that import k8s.io/kubernetes, and why each has to.
 var kubernetesInPlugins = map[string]string{
-	"plugins/topologyspread":      "it wraps the in-tree plugin PodTopologySpread",
-	"plugins/internal/taints":     "the names of feature gates are in no staging module",
-	"plugins/internal/plugintest": "it has the scheduler's framework for unit tests",
+	"plugins/topologyspread":  "it wraps the in-tree plugin PodTopologySpread",
+	"plugins/internal/taints": "the names of feature gates are in no staging module",
 }
 
 // commandGroups are the folders of the commands of kubectl berth.
@@ -173,7 +167,7 @@ var commandGroups = []string{
 // capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.
 var capacityMixImports = map[string][]string{
 	"ungate": {"events", "state"},
-	"state":  {"events", "gangs", "lookup", "wakeup"},
+	"state":  {"events", "lookup", "stages", "wakeup"},
 	"lookup": {"wakeup"},
 }
 

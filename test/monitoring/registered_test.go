@@ -31,7 +31,7 @@ import (
 	"berth.dev/berth/controllers/records"
 	"berth.dev/berth/hack/codegen/metricsource"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 	_ "berth.dev/berth/services/server" // registers its metrics
@@ -102,7 +102,7 @@ func ofController(t *testing.T) map[string]*metric {
 	// The collector that Add registers. A pedantic registry refuses what was not described.
 	b := workloads.NewStore()
 	b.Put(rebalance.Entry{
-		Group: clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: split.New(70, 2)}, Replicas: 10},
+		Group: clusterstate.Group{Key: governing.GroupKey{Namespace: "shop", ID: "web"}, Governing: &governing.Mix{Mix: split.New(70, 2)}, Replicas: 10},
 		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity},
 	})
 	c := &status.Collector{Workloads: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}

@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -271,7 +271,7 @@ func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) 
 	w.Within(within, fmt.Sprintf("%s has %d Ready pods in the mix %s", app, n, m), func() (bool, string) {
 		pods = w.Live(app)
 		s := w.SplitOf(pods)
-		gap := slices.ContainsFunc(pods, func(p corev1.Pod) bool { slot, ok := policy.ClaimedSlot(&p); return !ok || slot >= n })
+		gap := slices.ContainsFunc(pods, func(p corev1.Pod) bool { slot, ok := governing.ClaimedSlot(&p); return !ok || slot >= n })
 		return s == SplitBy(m, n) && len(Where(pods, Ready)) == n && !gap, fmt.Sprintf("%s, gap: %t", s, gap)
 	})
 	w.RequireExactPods(pods, m)

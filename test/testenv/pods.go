@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 )
@@ -183,7 +183,7 @@ func (w *World) Slots(pods []corev1.Pod) map[int]*corev1.Pod {
 	w.T.Helper()
 	slots := map[int]*corev1.Pod{}
 	for i := range pods {
-		slot, ok := policy.ClaimedSlot(&pods[i])
+		slot, ok := governing.ClaimedSlot(&pods[i])
 		require.True(w.T, ok, "pod %s has a slot: %v", pods[i].Name, pods[i].Annotations)
 		if other := slots[slot]; other != nil {
 			assert.Fail(w.T, "a slot is held twice", "slot %d by %s and %s", slot, other.Name, pods[i].Name)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 )
@@ -170,7 +170,7 @@ func (r *Recording) RequireOnTheirTypes(m split.Mix) {
 			continue
 		}
 		bound++
-		slot, ok := policy.ClaimedSlot(p)
+		slot, ok := governing.ClaimedSlot(p)
 		require.True(r.w.T, ok, "pod %s is bound and has a slot: %v", p.Name, p.Annotations)
 		require.Equal(r.w.T, m.TypeOf(slot), nodes[p.Spec.NodeName], "the type that pod %s of slot %d runs on", p.Name, slot)
 	}

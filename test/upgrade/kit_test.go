@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -34,7 +35,7 @@ type version struct {
 // versions returns the earlier version and this one.
 func versions(t *testing.T) (earlier, this version) {
 	t.Helper()
-	files, err := cluster.Files(t.Context(), testenv.Path("."), previous)
+	files, err := builds.Files(t.Context(), testenv.Path("."), previous)
 	require.NoError(t, err)
 	return build(t, version{name: "earlier", root: files}, false), build(t, version{name: "this", root: testenv.Path(".")}, testenv.Race())
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -233,7 +233,7 @@ func (s *site) scaleBare(name string) {
 		s.Create(builders.Pod("bare", fmt.Sprintf("bare-%s-%d", name, i)))
 	}
 	for _, p := range s.WaitRepaired("bare", half, barePods+more, testenv.SettleTimeout) {
-		if slot, _ := policy.ClaimedSlot(&p); slot >= barePods {
+		if slot, _ := governing.ClaimedSlot(&p); slot >= barePods {
 			s.Delete(&p)
 		}
 	}

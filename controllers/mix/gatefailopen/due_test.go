@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func pods(names ...string) []*clusterstate.Pod {
@@ -92,7 +92,7 @@ func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
 	c := New(Options{
-		State: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
+		State: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: governing.NewRegistry()}), Listed: func() bool { return listed },
 		Clock: testingclock.NewFakeClock(at(0)), FailOpen: time.Minute,
 	})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "a"}}

@@ -31,7 +31,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -98,13 +98,13 @@ type Controller struct {
 	scales *scaleReader
 
 	mu       sync.Mutex // guards what follows
-	queue    workqueue.TypedRateLimitingInterface[policy.GroupKey]
+	queue    workqueue.TypedRateLimitingInterface[governing.GroupKey]
 	graceEnd time.Time
 	retuned  *Tuning // nil if nothing was changed since the last reconcile of everything
 	storm    *rebalance.Storm
 }
 
-var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
+var _ reconcile.TypedReconciler[governing.GroupKey] = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager. The error is that of an invalid Config.
 func New(o Options) (*Controller, error) {
@@ -120,7 +120,7 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		Options: o, first: map[string]*workloads.Decision{},
-		lacking: lacking{workloads: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{}},
+		lacking: lacking{workloads: map[governing.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{}},
 		storm:   rebalance.NewStorm(o.Storm),
 	}
 	c.api = &calls{Options: &c.Options, outage: c.Outage, metadata: metadata}
@@ -128,7 +128,7 @@ func New(o Options) (*Controller, error) {
 	c.out = &reporter{&c.Options}
 	c.holders = &holders{
 		Options: &c.Options, api: c.api, released: map[types.UID]time.Time{},
-		again: func(key policy.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
+		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
 	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
@@ -151,10 +151,10 @@ func patient(config *rest.Config) *rest.Config {
 
 // SetupWithManager adds the controller to a manager. It runs on the leader, with one worker.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	return builder.TypedControllerManagedBy[policy.GroupKey](mgr).Named("rebalance").
-		WithOptions(controller.TypedOptions[policy.GroupKey]{MaxConcurrentReconciles: 1, NewQueue: c.newQueue}).
-		WatchesRawSource(source.TypedFunc[policy.GroupKey](func(ctx context.Context,
-			queue workqueue.TypedRateLimitingInterface[policy.GroupKey],
+	return builder.TypedControllerManagedBy[governing.GroupKey](mgr).Named("rebalance").
+		WithOptions(controller.TypedOptions[governing.GroupKey]{MaxConcurrentReconciles: 1, NewQueue: c.newQueue}).
+		WatchesRawSource(source.TypedFunc[governing.GroupKey](func(ctx context.Context,
+			queue workqueue.TypedRateLimitingInterface[governing.GroupKey],
 		) error {
 			go c.begin(ctx, queue)
 			return nil
@@ -166,7 +166,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 const syncPoll = 200 * time.Millisecond
 
 // begin queues everything once the cluster state has been filled.
-func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) {
+func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) {
 	c.Outage(c.Clock.Now())
 	for {
 		if _, ok := c.Synced(); ok {
@@ -184,18 +184,18 @@ func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitin
 }
 
 // Use sets the queue that changes go to. What changed before that is part of the first reconcile of everything.
-func (c *Controller) Use(queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) {
+func (c *Controller) Use(queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = queue
 }
 
 // everything is the key of all workloads of all namespaces.
-var everything = policy.GroupKey{}
+var everything = governing.GroupKey{}
 
 // Changed queues a workload; an ID of "" is all of the namespace, a namespace of "" everything. It never waits for a
 // reconcile.
-func (c *Controller) Changed(key policy.GroupKey) {
+func (c *Controller) Changed(key governing.GroupKey) {
 	c.mu.Lock()
 	queue := c.queue
 	c.mu.Unlock()

@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/fakes"
 )
 
 // testController has a cluster state with a spot and an on-demand node. It cannot prove that there is capacity, so it evicts
@@ -42,13 +42,13 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 	require.NoError(t, policyv1.AddToScheme(scheme))
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	mixes := policy.NewStore()
+	mixes := governing.NewRegistry()
 	for _, o := range objects {
 		if cm, ok := o.(*v1alpha1.CapacityMix); ok {
 			_ = mixes.Set(cm)
 		}
 	}
-	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: mixes})
+	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: mixes})
 	for _, typ := range []capacity.Type{sp, od} {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}
@@ -69,11 +69,11 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 // fixture is a controller with a queue that the test drains.
 type fixture struct {
 	*Controller
-	queue *mixtest.Queue
+	queue *fakes.Queue
 }
 
 func fixtureOf(c *Controller) *fixture {
-	f := &fixture{Controller: c, queue: mixtest.NewQueue(c.Order(), c.Clock)}
+	f := &fixture{Controller: c, queue: fakes.NewQueue(c.Order(), c.Clock)}
 	c.Use(f.queue)
 	return f
 }
@@ -89,7 +89,7 @@ func (f *fixture) drain(t *testing.T) {
 // reconcile reconciles all groups of a namespace.
 func (f *fixture) reconcile(t *testing.T, namespace string) {
 	t.Helper()
-	f.Changed(policy.GroupKey{Namespace: namespace})
+	f.Changed(governing.GroupKey{Namespace: namespace})
 	f.drain(t)
 }
 
@@ -119,11 +119,11 @@ func podOfSet(uid types.UID, node string) *corev1.Pod {
 	return p
 }
 
-var keyOfSet = policy.GroupKey{Namespace: "shop", ID: "db"}
+var keyOfSet = governing.GroupKey{Namespace: "shop", ID: "db"}
 
 // entryIn is a workload of a namespace that has no move.
 func entryIn(namespace string) *rebalance.Entry {
-	return &rebalance.Entry{Group: clusterstate.Group{Key: policy.GroupKey{Namespace: namespace}}}
+	return &rebalance.Entry{Group: clusterstate.Group{Key: governing.GroupKey{Namespace: namespace}}}
 }
 
 func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
@@ -402,7 +402,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 		}
 		return list, all
 	}
-	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
+	p.Changed(governing.GroupKey{Namespace: "other", ID: "web"})
 	list, all := take()
 	assert.Equal(t, []string{"other"}, list)
 	assert.False(t, all)
@@ -414,7 +414,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p.Changed(everything)
 	list, _ = take()
 	assert.Equal(t, []string{"shop"}, list)
-	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
+	p.Changed(governing.GroupKey{Namespace: "other", ID: "web"})
 	list, _ = take()
 	assert.Empty(t, list)
 }

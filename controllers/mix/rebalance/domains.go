@@ -26,7 +26,7 @@ func (p *prover) domains(
 	}
 	return p.snapshot.Domains(simulation.Question{
 		Pod: next, Gone: append(p.evicted(w), own.Replica), Nodes: p.nodesOf(v.Target),
-		Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Wants: v.Target, Tolerations: w.Group.Governing.Tolerations[v.Target],
 	}, own, others), nil
 }
 

@@ -66,7 +66,7 @@ func (p *prover) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
 	}
 	answer, err := p.snapshot.Fits(ctx, simulation.Question{
 		Pod: pod, Next: next.admitted, Gone: slices.Concat(p.evicted(w), others,
-			[]types.UID{pod.UID}), Nodes: p.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
+			[]types.UID{pod.UID}), Nodes: p.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Governing.Tolerations[v.Target],
 	})
 	if err != nil {
 		if unanswered(err) {

@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -79,7 +79,7 @@ func strayController(t *testing.T, pods int) (*fixture, *server) {
 	return p, s
 }
 
-var strayKey = policy.GroupKey{Namespace: "shop", ID: "shop-web"}
+var strayKey = governing.GroupKey{Namespace: "shop", ID: "shop-web"}
 
 func (s *server) client() *fake.Clientset {
 	c := &fake.Clientset{}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -44,7 +44,7 @@ func (a *calls) checkMix(ctx context.Context, w *evaluation, v rebalance.Verdict
 	switch {
 	case w.Mix != "":
 		what, err = a.mixChanged(ctx, w)
-	case w.Group.Policy.Source == policy.SourceController:
+	case w.Group.Governing.Source == governing.SourceController:
 		what, err = a.annotationsChanged(ctx, w, pod)
 	}
 	switch {
@@ -87,7 +87,7 @@ func (a *calls) annotationsChanged(ctx context.Context, w *evaluation, pod *core
 		return "", err
 	case now == nil || now.UID != ref.UID:
 		return ref.Kind + " " + ref.Name + " is gone", nil
-	case !w.Group.Policy.Same(a.State.PolicyUnder(pod, now)):
+	case !w.Group.Governing.Same(a.State.MixUnder(pod, now)):
 		return "the mix in the annotations of " + ref.Kind + " " + ref.Name + " was changed", nil
 	}
 	return "", nil

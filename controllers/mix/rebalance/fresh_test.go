@@ -15,15 +15,15 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
 
 // A move is held where the API server has another mix than the one that was decided by, or does not answer.
 func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
-	half := &policy.Policy{Source: policy.SourceController, Mix: split.New(50, 1)}
-	named := &policy.Policy{Source: policy.SourceCapacityMix + "web", Mix: split.New(50, 1)}
+	half := &governing.Mix{Source: governing.SourceController, Mix: split.New(50, 1)}
+	named := &governing.Mix{Source: governing.SourceCapacityMix + "web", Mix: split.New(50, 1)}
 	annotations := func(percent string) map[string]string {
 		return map[string]string{v1alpha1.SpotPercentAnnotation: percent, v1alpha1.MinOnDemandAnnotation: "1"}
 	}
@@ -33,12 +33,12 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 		}}
 	}
 	for name, c := range map[string]struct {
-		policy *policy.Policy
-		mix    string
-		now    *metav1.PartialObjectMetadata
-		err    error
-		want   *rebalance.Reason // nil for no hold
-		words  string
+		governing *governing.Mix
+		mix       string
+		now       *metav1.PartialObjectMetadata
+		err       error
+		want      *rebalance.Reason // nil for no hold
+		words     string
 	}{
 		"a CapacityMix is as it was":         {named, "web", object("mix", 3, "0"), nil, nil, ""},
 		"a CapacityMix was changed":          {named, "web", object("mix", 4, "0"), nil, rebalance.ReasonStaleView, "CapacityMix web was changed"},
@@ -51,7 +51,7 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 		"their object is gone":               {half, "", nil, nil, rebalance.ReasonStaleView, "StatefulSet db is gone"},
 		"their object is another one":        {half, "", object("other", 9, "50"), nil, rebalance.ReasonStaleView, "StatefulSet db is gone"},
 		"their object cannot be read":        {half, "", nil, errors.New("away"), rebalance.ReasonCapacityUnproven, "away"},
-		"the default is in no object at all": {&policy.Policy{Source: policy.SourceDefault}, "", nil, errors.New("not read"), nil, ""},
+		"the default is in no object at all": {&governing.Mix{Source: governing.SourceDefault}, "", nil, errors.New("not read"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testController(t)
@@ -61,7 +61,7 @@ func TestAMixThatTheWatchHasNotShownHoldsAMove(t *testing.T) {
 				return c.now, c.err
 			}
 			w := p.evaluationOf(rebalance.Entry{Mix: c.mix, Spec: rebalance.Version{UID: "mix", Generation: 3}})
-			w.Group.Key, w.Group.Policy = keyOfSet, c.policy
+			w.Group.Key, w.Group.Governing = keyOfSet, c.governing
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "db-0", UID: "a"}}
 			hold := p.api.checkMix(t.Context(), w, v, podOfSet("a", "spot"))
 			if c.want == nil {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -39,8 +39,8 @@ type journal struct {
 	*Options
 	api *calls
 	// changed queues a workload whose moves were read.
-	changed func(policy.GroupKey)
-	records map[policy.GroupKey]rebalance.Record
+	changed func(governing.GroupKey)
+	records map[governing.GroupKey]rebalance.Record
 	// version is the resource version of the ConfigMap, "" while there is none.
 	version string
 	// writer identifies this process.
@@ -56,8 +56,10 @@ type journal struct {
 	failed string
 }
 
-func newJournal(o *Options, api *calls, changed func(policy.GroupKey)) *journal {
-	return &journal{Options: o, api: api, changed: changed, records: map[policy.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID())}
+func newJournal(o *Options, api *calls, changed func(governing.GroupKey)) *journal {
+	return &journal{
+		Options: o, api: api, changed: changed, records: map[governing.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID()),
+	}
 }
 
 // isAnothers reports whether another leader has written a content since this one restored what was there before.
@@ -80,7 +82,7 @@ func (j *journal) note(e *rebalance.Entry, now time.Time) {
 }
 
 // recorded returns the record of a workload, nil if there is none.
-func (j *journal) recorded(key policy.GroupKey) *rebalance.Record {
+func (j *journal) recorded(key governing.GroupKey) *rebalance.Record {
 	if r, there := j.records[key]; there {
 		return &r
 	}
@@ -88,7 +90,7 @@ func (j *journal) recorded(key policy.GroupKey) *rebalance.Record {
 }
 
 // forget drops the record of a workload.
-func (j *journal) forget(key policy.GroupKey) {
+func (j *journal) forget(key governing.GroupKey) {
 	if _, there := j.records[key]; there {
 		delete(j.records, key)
 		j.dirty = true
@@ -139,11 +141,11 @@ func (j *journal) load(ctx context.Context, now time.Time) {
 
 // restore adds what is recorded of a workload to the store, before the workload is reconciled.
 func (j *journal) restore(r rebalance.Record, now time.Time) {
-	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
+	key := governing.GroupKey{Namespace: r.Namespace, ID: r.ID}
 	e, known := j.Workloads.Get(key)
 	if !known {
 		e = rebalance.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
-			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{
+			Key: key, Governing: &governing.Mix{}, Workload: clusterstate.Workload{
 				Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
 				Revision: r.Revision, UID: types.UID(r.ID),
 			},

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -70,7 +70,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	if w.WrongSince.IsZero() {
 		w.Unproven = 0
 	}
-	w.Settings, w.invalid = c.Defaults.For(g.Policy, cm)
+	w.Settings, w.invalid = c.Defaults.For(g.Governing, cm)
 	if c.DryRun {
 		w.Placeholders = nil // those of before it are left alone, and not treated as lost
 	} else {
@@ -158,7 +158,7 @@ func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.
 func mixOf(g *clusterstate.Group) string {
-	name, is := strings.CutPrefix(g.Policy.Source, policy.SourceCapacityMix)
+	name, is := strings.CutPrefix(g.Governing.Source, governing.SourceCapacityMix)
 	if !is {
 		return ""
 	}
@@ -174,7 +174,7 @@ func going(g *clusterstate.Group, moves []rebalance.Move) clusterstate.Group {
 }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
-func selecting(mixes *policy.Store, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
+func selecting(mixes *governing.Registry, before *rebalance.Entry, g *clusterstate.Group) (names []string) {
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}

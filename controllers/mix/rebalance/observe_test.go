@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -30,7 +30,7 @@ const (
 func group(on ...capacity.Type) clusterstate.Group {
 	m := split.New(70, 2)
 	g := clusterstate.Group{
-		Key: policy.GroupKey{Namespace: "shop", ID: "rs"}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
+		Key: governing.GroupKey{Namespace: "shop", ID: "rs"}, Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
 		Workload: clusterstate.Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web", Revision: "web-7d", UID: "web"},
 	}
 	for i, t := range on {

@@ -191,8 +191,8 @@ func (s *side) entries() []rebalance.Entry {
 	for i := range all {
 		e := &all[i]
 		e.Group.Version = 0
-		p := *e.Group.Policy // one from annotations is recreated
-		e.Group.Policy = &p
+		p := *e.Group.Governing // one from annotations is recreated
+		e.Group.Governing = &p
 		if len(e.Selecting) == 0 {
 			e.Selecting = nil
 		}

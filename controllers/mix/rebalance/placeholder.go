@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -30,7 +30,7 @@ type holders struct {
 	*Options
 	api *calls
 	// again reconciles a namespace after a time.
-	again func(key policy.GroupKey, after time.Duration)
+	again func(key governing.GroupKey, after time.Duration)
 	// released are the placeholders that were deleted lately, and when.
 	released map[types.UID]time.Time
 }
@@ -143,18 +143,18 @@ func (hs *holders) release(ctx context.Context, namespace, name string, uid type
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		hs.again(policy.GroupKey{Namespace: namespace}, holdAssignment)
+		hs.again(governing.GroupKey{Namespace: namespace}, holdAssignment)
 		return false
 	}
 	hs.released[uid] = hs.Clock.Now()
-	hs.again(policy.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
+	hs.again(governing.GroupKey{Namespace: namespace}, rebalance.Unseen) // if it is still there, it is deleted again
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
 }
 
 // sweep deletes the placeholders of a namespace that no replica needs: those of replicas that are gone, and those that an earlier
 // leader left. One whose replica is there is left to the reconcile of the replica's workload, which may take it over.
-func (hs *holders) sweep(ctx context.Context, key policy.GroupKey) {
+func (hs *holders) sweep(ctx context.Context, key governing.GroupKey) {
 	there := hs.State.Placeholders(key.Namespace)
 	if len(there) == 0 || hs.DryRun {
 		return
@@ -165,7 +165,7 @@ func (hs *holders) sweep(ctx context.Context, key policy.GroupKey) {
 		deleted, gone := hs.released[h.UID]
 		switch {
 		case gone: // the reconcile after a later deletion may have been queued already
-			hs.again(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(hs.Clock.Now()))
+			hs.again(governing.GroupKey{Namespace: key.Namespace}, deleted.Add(rebalance.Unseen).Sub(hs.Clock.Now()))
 		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(rebalance.ReplicaOf(h)):
 		case used[h.UID]:
 			hs.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
@@ -195,7 +195,7 @@ func (hs *holders) claimed(namespace string) (needed, used map[types.UID]bool) {
 }
 
 // ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.
-func (hs *holders) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
+func (hs *holders) ofAnother(h *clusterstate.Pod, key governing.GroupKey) bool {
 	return slices.ContainsFunc(hs.State.Current(key.Namespace),
 		func(g *clusterstate.Group) bool { return g.Key != key && has(g, rebalance.ReplicaOf(h)) })
 }

@@ -15,8 +15,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -152,7 +152,7 @@ func TestSweepDeletesPlaceholdersThatNoReplicaNeeds(t *testing.T) {
 			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
 		},
 	})
-	p.holders.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
+	p.holders.sweep(t.Context(), governing.GroupKey{Namespace: "shop"})
 	left, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	var names []string

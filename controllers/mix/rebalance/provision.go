@@ -72,7 +72,7 @@ func (p *prover) placeholder(ctx context.Context, w *evaluation, v rebalance.Ver
 		return nil, w.refused(v, "%s", domains.Unable)
 	}
 	return placeholder.Pod(placeholder.Assignment{
-		Replica: replica, Next: next.admitted, Type: v.Target, Label: p.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Replica: replica, Next: next.admitted, Type: v.Target, Label: p.Profile.Label, Tolerations: w.Group.Governing.Tolerations[v.Target],
 		Size: size, Volumes: volumes,
 		Domains: domains.Requirements, DropAffinity: domains.Affinity, DropAntiAffinity: domains.AntiAffinity,
 	}, p.Placeholders.Image), nil

@@ -9,17 +9,17 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // newQueue returns a work queue that hands out its keys in the controller's order.
 func (c *Controller) newQueue(
-	name string, limiter workqueue.TypedRateLimiter[policy.GroupKey],
-) workqueue.TypedRateLimitingInterface[policy.GroupKey] {
-	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[policy.GroupKey]{Name: name, Clock: c.Clock, Queue: c.Order()})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[policy.GroupKey]{
+	name string, limiter workqueue.TypedRateLimiter[governing.GroupKey],
+) workqueue.TypedRateLimitingInterface[governing.GroupKey] {
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[governing.GroupKey]{Name: name, Clock: c.Clock, Queue: c.Order()})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[governing.GroupKey]{
 		Name: name, Clock: c.Clock,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[policy.GroupKey]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[governing.GroupKey]{
 			Name:  name,
 			Clock: c.Clock, Queue: keys,
 		}),
@@ -27,8 +27,8 @@ func (c *Controller) newQueue(
 }
 
 // Order returns the order in which keys that are due are reconciled.
-func (c *Controller) Order() workqueue.Queue[policy.GroupKey] {
-	return &byWorkload{group: func(key policy.GroupKey) *clusterstate.Group { return c.State.Group(key) }}
+func (c *Controller) Order() workqueue.Queue[governing.GroupKey] {
+	return &byWorkload{group: func(key governing.GroupKey) *clusterstate.Group { return c.State.Group(key) }}
 }
 
 // byWorkload orders keys by namespace and workload. Workloads compete for the budgets of the cluster and of their mix: in this
@@ -36,28 +36,28 @@ func (c *Controller) Order() workqueue.Queue[policy.GroupKey] {
 // is what makes a reconcile of what changed find the same as a reconcile of everything.
 type byWorkload struct {
 	// group returns the group of a key, nil if there is none.
-	group func(policy.GroupKey) *clusterstate.Group
+	group func(governing.GroupKey) *clusterstate.Group
 	// pushed are the keys since the last Pop. Informers push: the groups are found by the worker, which pops.
-	pushed []policy.GroupKey
+	pushed []governing.GroupKey
 	queued queued
 }
 
-var _ workqueue.Queue[policy.GroupKey] = &byWorkload{}
+var _ workqueue.Queue[governing.GroupKey] = &byWorkload{}
 
 // fewKeys is how many keys an empty queue keeps memory for.
 const fewKeys = 64
 
 // Touch implements workqueue.Queue.
-func (*byWorkload) Touch(policy.GroupKey) {}
+func (*byWorkload) Touch(governing.GroupKey) {}
 
 // Push implements workqueue.Queue.
-func (q *byWorkload) Push(key policy.GroupKey) { q.pushed = append(q.pushed, key) }
+func (q *byWorkload) Push(key governing.GroupKey) { q.pushed = append(q.pushed, key) }
 
 // Len implements workqueue.Queue.
 func (q *byWorkload) Len() int { return len(q.pushed) + len(q.queued) }
 
 // Pop implements workqueue.Queue.
-func (q *byWorkload) Pop() policy.GroupKey {
+func (q *byWorkload) Pop() governing.GroupKey {
 	for _, key := range q.pushed {
 		item := queuedKey{key: key}
 		if key.ID != "" {
@@ -74,7 +74,7 @@ func (q *byWorkload) Pop() policy.GroupKey {
 }
 
 type queuedKey struct {
-	key   policy.GroupKey
+	key   governing.GroupKey
 	group *clusterstate.Group
 }
 

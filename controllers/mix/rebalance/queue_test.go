@@ -15,22 +15,22 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func TestKeysComeInTheOrderOfTheirWorkloads(t *testing.T) {
 	names := map[string]string{"1": "zebra", "2": "ant", "3": "cat"} // by ID; other IDs have no pods
-	group := func(key policy.GroupKey) *clusterstate.Group {
+	group := func(key governing.GroupKey) *clusterstate.Group {
 		if names[key.ID] == "" {
 			return nil
 		}
 		return &clusterstate.Group{Key: key, Workload: clusterstate.Workload{Kind: "Deployment", Name: names[key.ID]}}
 	}
-	var sorted []policy.GroupKey
+	var sorted []governing.GroupKey
 	for _, namespace := range []string{"", "a", "b"} {
 		for _, id := range []string{"", "2", "3", "1", "8", "9"} {
 			if namespace != "" || id == "" {
-				sorted = append(sorted, policy.GroupKey{Namespace: namespace, ID: id})
+				sorted = append(sorted, governing.GroupKey{Namespace: namespace, ID: id})
 			}
 		}
 	}
@@ -53,27 +53,27 @@ func TestKeysComeInTheOrderOfTheirWorkloads(t *testing.T) {
 // The queue that the manager gets: a key is queued once, and again if it changes while it is reconciled.
 func TestTheQueueOfTheManagerHasEachKeyOnce(t *testing.T) {
 	p := testController(t)
-	q := p.newQueue("", workqueue.DefaultTypedControllerRateLimiter[policy.GroupKey]())
+	q := p.newQueue("", workqueue.DefaultTypedControllerRateLimiter[governing.GroupKey]())
 	defer q.ShutDown()
 	p.Use(q)
 	p.Namespaces = []string{"a", "b"}
 	for range 3 {
 		for _, namespace := range []string{"b", "a", "other"} {
-			p.Changed(policy.GroupKey{Namespace: namespace, ID: "web"})
+			p.Changed(governing.GroupKey{Namespace: namespace, ID: "web"})
 		}
 	}
 	require.Equal(t, 2, q.Len())
 	first, _ := q.Get()
 	second, _ := q.Get()
 	assert.Equal(t, []string{"a", "b"}, []string{first.Namespace, second.Namespace})
-	for _, key := range []policy.GroupKey{second, first} {
+	for _, key := range []governing.GroupKey{second, first} {
 		p.Changed(key)
 		q.Done(key)
 	}
 	require.Equal(t, 2, q.Len(), "each changed again")
 
 	p.Debounce = holdChanged
-	later := policy.GroupKey{Namespace: "a", ID: "later"}
+	later := governing.GroupKey{Namespace: "a", ID: "later"}
 	p.Changed(later)
 	for range 2 {
 		key, _ := q.Get()

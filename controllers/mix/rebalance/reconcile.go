@@ -19,13 +19,13 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // Reconcile implements reconcile.TypedReconciler. It observes a workload, decides, and records the outcome. For a key without
 // an ID it queues the workloads of the namespace, or of all namespaces, for which the outcome may be another one.
-func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconcile.Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (reconcile.Result, error) {
 	began := c.Clock.Now()
 	c.holders.forgetReleased(began)
 	c.journal.load(ctx, began)
@@ -54,7 +54,7 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 }
 
 // workload reconciles one workload.
-func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
+func (c *Controller) workload(ctx context.Context, key governing.GroupKey) error {
 	g := c.State.Group(key)
 	if g == nil {
 		if e, known := c.Workloads.Get(key); known {
@@ -111,13 +111,13 @@ func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.Ca
 // round is a reconcile of everything, from its begin until the workloads that it queued are done.
 type round struct {
 	began time.Time
-	left  map[policy.GroupKey]struct{}
+	left  map[governing.GroupKey]struct{}
 }
 
 // everything queues the workloads of every namespace. A new tuning may change the outcome for all of them.
 func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	if c.round == nil {
-		c.round = &round{began: now, left: map[policy.GroupKey]struct{}{}}
+		c.round = &round{began: now, left: map[governing.GroupKey]struct{}{}}
 	}
 	all := c.applyTuning()
 	c.queue.AddAfter(everything, c.Resync)
@@ -127,7 +127,7 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	}
 	for _, name := range c.namespaces(mixes) {
 		c.enqueueNamespace(name, mixes[name], all)
-		c.holders.sweep(ctx, policy.GroupKey{Namespace: name})
+		c.holders.sweep(ctx, governing.GroupKey{Namespace: name})
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (o *Options) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) 
 }
 
 // enqueue queues a workload at once.
-func (c *Controller) enqueue(key policy.GroupKey) {
+func (c *Controller) enqueue(key governing.GroupKey) {
 	if c.round != nil {
 		c.round.left[key] = struct{}{}
 	}
@@ -151,7 +151,7 @@ func (c *Controller) enqueue(key policy.GroupKey) {
 }
 
 // finish ends a reconcile, and a round with its last workload.
-func (c *Controller) finish(key policy.GroupKey, began time.Time) {
+func (c *Controller) finish(key governing.GroupKey, began time.Time) {
 	if key != everything {
 		reconcileSeconds.WithLabelValues("partial").Observe(c.Clock.Since(began).Seconds())
 	}
@@ -218,7 +218,7 @@ func (c *Controller) record(w *evaluation) {
 
 // decisionOf names the mixes that have another status after a reconcile of a workload.
 func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
-	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []policy.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
+	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []governing.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
 	names := []string{before.Mix, after.Mix}
 	if before.Mix != after.Mix || !slices.Equal(before.Selecting, after.Selecting) {
 		names = slices.Concat(names, before.Selecting, after.Selecting)
@@ -233,13 +233,13 @@ func decisionOf(before, after *rebalance.Entry) *workloads.Decision {
 
 // lacking has the workloads with a replica that would move if a type had capacity.
 type lacking struct {
-	workloads map[policy.GroupKey]map[capacity.Type]uint64
+	workloads map[governing.GroupKey]map[capacity.Type]uint64
 	// versions are those of the capacity of a type when the first of these workloads was decided.
 	versions map[capacity.Type]uint64
 }
 
 // note replaces the types that a workload lacks, with the versions of their capacity.
-func (l *lacking) note(key policy.GroupKey, types map[capacity.Type]uint64) {
+func (l *lacking) note(key governing.GroupKey, types map[capacity.Type]uint64) {
 	delete(l.workloads, key)
 	if types != nil {
 		l.workloads[key] = types
@@ -252,7 +252,7 @@ func (l *lacking) note(key policy.GroupKey, types map[capacity.Type]uint64) {
 }
 
 // requeue queues the workloads that lack a type which may have capacity now. It reports whether there is one.
-func (l *lacking) requeue(now func(capacity.Type) uint64, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) (queued bool) {
+func (l *lacking) requeue(now func(capacity.Type) uint64, queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) (queued bool) {
 	for t, version := range l.versions {
 		if now(t) == version {
 			continue

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
 )
@@ -95,12 +95,12 @@ type scaleReader struct {
 	read  scales
 	clock clock.PassiveClock
 	// done is called after a scale was read.
-	done func(policy.GroupKey)
+	done func(governing.GroupKey)
 	// start runs a function in the background.
 	start func(func())
 
 	mu      sync.Mutex // guards what follows
-	answers map[policy.GroupKey]scaleAnswer
+	answers map[governing.GroupKey]scaleAnswer
 	busy    map[string]bool // by namespace
 }
 
@@ -112,10 +112,10 @@ type scaleAnswer struct {
 }
 
 // newScaleReader returns a reader that calls done after each answer.
-func newScaleReader(read scales, passive clock.PassiveClock, done func(policy.GroupKey)) *scaleReader {
+func newScaleReader(read scales, passive clock.PassiveClock, done func(governing.GroupKey)) *scaleReader {
 	return &scaleReader{
 		read: read, clock: passive, done: done, start: func(f func()) { go f() },
-		answers: map[policy.GroupKey]scaleAnswer{}, busy: map[string]bool{},
+		answers: map[governing.GroupKey]scaleAnswer{}, busy: map[string]bool{},
 	}
 }
 
@@ -145,7 +145,7 @@ func (r *scaleReader) fresh(g *clusterstate.Group) (a scaleAnswer, ok bool) {
 }
 
 // answer reads one scale.
-func (r *scaleReader) answer(ctx context.Context, key policy.GroupKey, owner clusterstate.Workload) {
+func (r *scaleReader) answer(ctx context.Context, key governing.GroupKey, owner clusterstate.Workload) {
 	ctx, cancel := context.WithTimeout(ctx, scaleTimeout)
 	defer cancel()
 	s, err := r.read(ctx, owner)

@@ -29,15 +29,15 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/status"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/fakes"
 )
 
 // scene is a cluster with two controllers: some reconciles what changed, all everything.
@@ -45,7 +45,7 @@ type scene struct {
 	pods   map[types.NamespacedName]*corev1.Pod
 	nodes  map[string]*corev1.Node
 	owners map[types.UID]metav1.Object
-	mixes  *policy.Store
+	mixes  *governing.Registry
 	clock  *clocktesting.FakeClock
 	some   *side
 	all    *side
@@ -61,10 +61,10 @@ type scene struct {
 type side struct {
 	scene      *scene
 	controller *Controller
-	cache      *mixtest.Cache
+	cache      *fakes.Cache
 	status     *status.Controller
 	recorder   *record.FakeRecorder
-	queue      *mixtest.Queue
+	queue      *fakes.Queue
 	// statuses are those to be written.
 	statuses map[reconcile.Request]bool
 	// asked are the requests to the API server that change something, evicted and created those pods that no event has shown.
@@ -76,7 +76,7 @@ type side struct {
 func newScene(t *rapid.T) *scene {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
-		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), batches: rapid.Bool().Draw(t, "batches"),
+		mixes: governing.NewRegistry(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), batches: rapid.Bool().Draw(t, "batches"),
 	}
 	limit := rapid.IntRange(1, 2).Draw(t, "cluster limit")
 	w.some, w.all = w.newSide(limit), w.newSide(limit)
@@ -140,11 +140,11 @@ func (w *scene) newState() *clusterstate.State {
 	if err != nil {
 		panic(err)
 	}
-	return clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: w.mixes})
+	return clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: w.mixes})
 }
 
 func (w *scene) newSide(limit int) *side {
-	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}, statuses: map[reconcile.Request]bool{}}
+	s := &side{scene: w, cache: fakes.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}, statuses: map[reconcile.Request]bool{}}
 	c, err := New(Options{
 		Workloads: workloads.NewStore(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
 		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
@@ -160,7 +160,7 @@ func (w *scene) newSide(limit int) *side {
 	if err != nil {
 		panic(err)
 	}
-	s.controller, s.queue = c, mixtest.NewQueue(c.Order(), w.clock)
+	s.controller, s.queue = c, fakes.NewQueue(c.Order(), w.clock)
 	c.Use(s.queue)
 	s.controller.proof.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Mixes: w.mixes, Clock: w.clock})
@@ -411,7 +411,7 @@ func (w *scene) setMix(cm *v1alpha1.CapacityMix) {
 		}
 		s.cache.Set(o)
 	}
-	w.some.controller.Changed(policy.GroupKey{Namespace: cm.Namespace})
+	w.some.controller.Changed(governing.GroupKey{Namespace: cm.Namespace})
 }
 
 func (w *scene) deleteMix(t *rapid.T) {
@@ -419,7 +419,7 @@ func (w *scene) deleteMix(t *rapid.T) {
 	w.mixes.Delete(cm.Namespace, cm.Name)
 	w.some.cache.Remove(cm)
 	w.all.cache.Remove(cm)
-	w.some.controller.Changed(policy.GroupKey{Namespace: cm.Namespace})
+	w.some.controller.Changed(governing.GroupKey{Namespace: cm.Namespace})
 }
 
 func (w *scene) changeBudget(b *policyv1.PodDisruptionBudget, gone bool) {
@@ -430,7 +430,7 @@ func (w *scene) changeBudget(b *policyv1.PodDisruptionBudget, gone bool) {
 			s.cache.Set(b.DeepCopy())
 		}
 	}
-	w.some.controller.Changed(policy.GroupKey{Namespace: b.Namespace})
+	w.some.controller.Changed(governing.GroupKey{Namespace: b.Namespace})
 }
 
 func (w *scene) deleteBudget(t *rapid.T) {

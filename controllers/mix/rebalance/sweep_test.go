@@ -15,8 +15,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -25,7 +25,7 @@ import (
 func spotScene() (*scene, *side) {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
-		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon),
+		mixes: governing.NewRegistry(), clock: clocktesting.NewFakeClock(noon),
 	}
 	s := w.newSide(2)
 	s.controller.State = w.newState()
@@ -65,7 +65,7 @@ func TestAPlaceholderReportsAtOnceThatItsReplicaIsHeld(t *testing.T) {
 		w.setPod(h)
 	}
 	s.drain(t)
-	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ := s.controller.Workloads.Get(governing.GroupKey{Namespace: "a", ID: "a-other"})
 	require.NotEmpty(t, e.Held)
 	require.Len(t, e.Placeholders, 1)
 	assert.Contains(t, e.Placeholders[0].Waits, "InsufficientCapacity")
@@ -92,7 +92,7 @@ func TestEachPlaceholderThatIsStillShownIsDeletedAgain(t *testing.T) {
 	w.clock.SetTime(noon.Add(rebalance.Unseen))
 	s.drain(t)
 	require.Len(t, s.asked, 2)
-	next := s.queue.At(policy.GroupKey{Namespace: "a"})
+	next := s.queue.At(governing.GroupKey{Namespace: "a"})
 	require.False(t, next.IsZero())
 	w.clock.SetTime(next)
 	s.drain(t)

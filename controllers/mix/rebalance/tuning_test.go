@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -23,7 +23,7 @@ func TestANewTuningHasEverythingReconciled(t *testing.T) {
 	p.State.SetPod(podOfSet("old", "spot"))
 	var decided []workloads.Decision
 	p.Decided = func(d workloads.Decision) { decided = append(decided, d) }
-	groups := func() (all []policy.GroupKey) {
+	groups := func() (all []governing.GroupKey) {
 		for _, d := range decided {
 			all = append(all, d.Groups...)
 		}
@@ -51,7 +51,7 @@ func TestANewTuningHasEverythingReconciled(t *testing.T) {
 	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.Report, e.Settings.Mode)
 	assert.Equal(t, time.Hour, e.Settings.Stabilization)
-	assert.Equal(t, []policy.GroupKey{keyOfSet}, groups())
+	assert.Equal(t, []governing.GroupKey{keyOfSet}, groups())
 
 	decided = nil
 	p.Changed(everything)
@@ -78,7 +78,7 @@ func TestADryRunThatBeginsLaterLeavesPlaceholdersAlone(t *testing.T) {
 	tuning.DryRun = true
 	s.controller.Retune(tuning)
 	s.drain(t)
-	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ := s.controller.Workloads.Get(governing.GroupKey{Namespace: "a", ID: "a-other"})
 	assert.Empty(t, e.Placeholders)
 	assert.Zero(t, e.Failures)
 	assert.Len(t, s.created, 1, "it is there")
@@ -86,7 +86,7 @@ func TestADryRunThatBeginsLaterLeavesPlaceholdersAlone(t *testing.T) {
 	tuning.DryRun = false
 	s.controller.Retune(tuning)
 	s.drain(t)
-	e, _ = s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ = s.controller.Workloads.Get(governing.GroupKey{Namespace: "a", ID: "a-other"})
 	assert.Len(t, e.Placeholders, 1, "and taken up again")
 	assert.Len(t, s.created, 1)
 	for _, h := range s.created {

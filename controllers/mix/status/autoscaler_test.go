@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/test/fakes"
 )
 
 var (
@@ -157,14 +157,14 @@ func TestOnlyAChangeOfAConditionIsRecorded(t *testing.T) {
 type scene struct {
 	*Controller
 	clock  *clocktesting.FakePassiveClock
-	cache  *mixtest.Cache
+	cache  *fakes.Cache
 	events chan string
 }
 
 func newScene() *scene {
 	recorder := record.NewFakeRecorder(100)
-	s := &scene{clock: clocktesting.NewFakePassiveClock(noon), cache: mixtest.NewCache(), events: recorder.Events}
-	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Mixes: policy.NewStore(), Recorder: recorder, Clock: s.clock})
+	s := &scene{clock: clocktesting.NewFakePassiveClock(noon), cache: fakes.NewCache(), events: recorder.Events}
+	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Mixes: governing.NewRegistry(), Recorder: recorder, Clock: s.clock})
 	cm := mixOf()
 	cm.UID = "mix"
 	s.cache.Set(cm)

@@ -31,7 +31,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -46,7 +46,7 @@ type Options struct {
 	Client    client.Client
 	Kube      kubernetes.Interface
 	Workloads *workloads.Store
-	Mixes     *policy.Store
+	Mixes     *governing.Registry
 	Recorder  record.EventRecorder
 	Clock     clock.PassiveClock
 	// SchedulerNames are the scheduler profiles that place by the mix.
@@ -77,7 +77,7 @@ type Controller struct {
 	// specs are those that were read last, with what is wrong with them.
 	specs map[types.NamespacedName]spec
 	// staleGroups are the workloads of a namespace that have annotations to be repaired.
-	staleGroups map[string]map[policy.GroupKey]bool
+	staleGroups map[string]map[governing.GroupKey]bool
 }
 
 // spec is one version of a mix, and why it cannot be used, nil if it can.
@@ -96,7 +96,7 @@ func New(o Options) *Controller {
 		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
-		staleGroups: map[string]map[policy.GroupKey]bool{},
+		staleGroups: map[string]map[governing.GroupKey]bool{},
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *Controller) invalid(cm *v1alpha1.CapacityMix) error {
 	name, version := client.ObjectKeyFromObject(cm), rebalance.Version{UID: cm.UID, Generation: cm.Generation}
 	known, there := r.specs[name]
 	if !there || known.Version != version {
-		_, _, err := policy.FromCapacityMix(cm)
+		_, _, err := governing.FromCapacityMix(cm)
 		known = spec{version, err}
 		r.specs[name] = known
 	}

@@ -160,7 +160,7 @@ func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &nam
 
 func (c *Collector) add(s *sums, e *rebalance.Entry) {
 	g := &e.Group
-	a, m := g.Actual(), g.Policy.Mix
+	a, m := g.Actual(), g.Governing.Mix
 	pending, departing, _ := g.Counts()
 	s.spot, s.onDemand, s.unknown = s.spot+a.Spot, s.onDemand+a.OnDemand, s.unknown+a.Unknown
 	s.wantSpot, s.wantOnDemand = s.wantSpot+m.Spot(g.Replicas), s.wantOnDemand+m.OnDemand(g.Replicas)

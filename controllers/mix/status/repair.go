@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 const (
@@ -45,13 +45,13 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 	return found
 }
 
-func (r *Controller) setStale(key policy.GroupKey, is bool) {
+func (r *Controller) setStale(key governing.GroupKey, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.staleGroups[key.Namespace]
 	switch {
 	case is && all == nil:
-		r.staleGroups[key.Namespace] = map[policy.GroupKey]bool{key: true}
+		r.staleGroups[key.Namespace] = map[governing.GroupKey]bool{key: true}
 	case is:
 		all[key] = true
 	default:
@@ -61,7 +61,7 @@ func (r *Controller) setStale(key policy.GroupKey, is bool) {
 	}
 }
 
-func (r *Controller) staleIn(namespace string) []policy.GroupKey {
+func (r *Controller) staleIn(namespace string) []governing.GroupKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.staleGroups[namespace]))
@@ -128,7 +128,7 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clu
 	if err != nil {
 		return fmt.Errorf("read pod %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
-	want := differing(live{pod}, clusterstate.CostByOthers(pod), s.Slot, g.Policy)
+	want := differing(live{pod}, clusterstate.CostByOthers(pod), s.Slot, g.Governing)
 	if len(want) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (r *Controller) reportUndone(g *clusterstate.Group, pod *corev1.Pod, undone
 }
 
 // isReported reports whether an event about a workload was recorded, and notes that it is now.
-func (r *Controller) isReported(key policy.GroupKey) bool {
+func (r *Controller) isReported(key governing.GroupKey) bool {
 	_, before := r.reported.Get(key)
 	r.reported.Add(key, nil)
 	return before

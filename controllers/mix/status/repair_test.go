@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -112,7 +112,7 @@ func TestARepairIsCompleteAndLeavesTheUsersCostAlone(t *testing.T) {
 			}
 		}
 		users, slot := rapid.Bool().Draw(t, "the cost is the user's"), rapid.IntRange(0, split.MaxSlot).Draw(t, "slot")
-		p := &policy.Policy{Source: "capacitymix/web", Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "min"))}
+		p := &governing.Mix{Source: "capacitymix/web", Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "min"))}
 		before := maps.Clone(pod.Annotations)
 		want := differing(live{pod}, users, slot, p)
 		require.Equal(t, before, pod.Annotations)
@@ -184,7 +184,7 @@ func stalePods() (pods []*corev1.Pod) {
 
 // decided is that something was decided about staleEntry.
 func decided() workloads.Decision {
-	return workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	return workloads.Decision{Namespace: "shop", Groups: []governing.GroupKey{staleEntry().Group.Key}}
 }
 
 func reconciler(perMinute int) (*Controller, *fake.Clientset) {
@@ -198,7 +198,7 @@ func reconciler(perMinute int) (*Controller, *fake.Clientset) {
 		Kube: kube, Workloads: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
 		SchedulerNames: []string{builders.Scheduler},
 	})
-	r.note(workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
+	r.note(workloads.Decision{Namespace: "shop", Groups: []governing.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
 	return r, kube
 }
 
@@ -322,7 +322,7 @@ berth_mix_spot_storm `
 	other := entry("other", od, sp, capacity.Unknown)
 	other.Mix = ""
 	other.Group.Assignments[0].Place, other.Group.Assignments[1].Place = clusterstate.Departing, clusterstate.Pending
-	other.Group.Policy = &policy.Policy{Source: policy.SourceDefault, Mix: other.Group.Policy.Mix}
+	other.Group.Governing = &governing.Mix{Source: governing.SourceDefault, Mix: other.Group.Governing.Mix}
 	b.Put(exact("a"))
 	b.Put(outOfMix("b"))
 	b.Put(moving)

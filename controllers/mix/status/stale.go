@@ -10,7 +10,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // marked is a pod that carries annotations: a record of the cluster state, or a pod as the API server has it.
@@ -32,7 +32,7 @@ func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Assignment) map
 	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
 		return nil
 	}
-	return differing(s.Pod, s.Pod.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Policy)
+	return differing(s.Pod, s.Pod.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Governing)
 }
 
 // steers reports whether the mix gives a replica its slot: a replica of another
@@ -48,7 +48,7 @@ func (r *Controller) steers(p *clusterstate.Pod) bool {
 // differing returns what has to be written on a replica for it to carry its
 // slot. It is a pure function. The deletion cost follows the slot unless it is
 // the user's, whatever its value is.
-func differing(have marked, costByOthers bool, slot int, p *policy.Policy) map[string]string {
+func differing(have marked, costByOthers bool, slot int, p *governing.Mix) map[string]string {
 	var want map[string]string // made when something differs: every replica that changes comes here
 	set := func(key, value string) {
 		if found, has := have.Annotation(key); has && found == value {
@@ -63,7 +63,7 @@ func differing(have marked, costByOthers bool, slot int, p *policy.Policy) map[s
 	set(v1alpha1.CapacityTypeAnnotation, p.Mix.TypeOf(slot).String())
 	set(v1alpha1.MixAnnotation, p.Source)
 	if !costByOthers {
-		set(v1alpha1.PodDeletionCostAnnotation, policy.DeletionCost(slot))
+		set(v1alpha1.PodDeletionCostAnnotation, governing.DeletionCost(slot))
 	}
 	return want
 }

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/fallback"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -98,7 +98,7 @@ func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
 // workload is the status of one workload.
 func workload(e *rebalance.Entry) v1alpha1.WorkloadMix {
 	g := &e.Group
-	m, c := g.Policy.Mix, g.Actual()
+	m, c := g.Governing.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
 	name := shortened(g.Workload)
 	w := v1alpha1.WorkloadMix{
@@ -167,7 +167,7 @@ func condition(kind string, status metav1.ConditionStatus, reason, format string
 }
 
 // errTooMany is why a valid mix governs nothing.
-var errTooMany = errors.New(budget.Exceeded("CapacityMixes", policy.MaxPerNamespace))
+var errTooMany = errors.New(budget.Exceeded("CapacityMixes", governing.MaxPerNamespace))
 
 // accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
@@ -202,7 +202,7 @@ func satisfied(mine []rebalance.Entry) metav1.Condition {
 		if out++; out > named {
 			continue
 		}
-		a, m := g.Actual(), g.Policy.Mix
+		a, m := g.Actual(), g.Governing.Mix
 		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", shortened(g.Workload), a.Spot, a.OnDemand, m.Spot(g.Replicas),
 			m.OnDemand(g.Replicas))
 		if a.Unknown > 0 {

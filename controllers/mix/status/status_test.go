@@ -27,7 +27,7 @@ import (
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -46,7 +46,7 @@ func entry(name string, on ...capacity.Type) rebalance.Entry {
 	m := split.New(70, 2)
 	e := rebalance.Entry{Mix: "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
 	e.Group = clusterstate.Group{
-		Key: policy.GroupKey{Namespace: "shop", ID: "uid-" + name}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
+		Key: governing.GroupKey{Namespace: "shop", ID: "uid-" + name}, Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
 		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: name, Revision: name + "-7d", UID: types.UID(name)},
 	}
 	for i, t := range on {
@@ -68,7 +68,7 @@ func waiting(e rebalance.Entry, place clusterstate.Place, n int) rebalance.Entry
 // composeOf is compose with what a store has of all workloads of the namespace.
 func composeOf(cm *v1alpha1.CapacityMix, entries []rebalance.Entry, now time.Time) v1alpha1.CapacityMixStatus {
 	b := workloads.NewStore()
-	_, selector, err := policy.FromCapacityMix(cm)
+	_, selector, err := governing.FromCapacityMix(cm)
 	for _, e := range entries {
 		if err == nil && slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return selector.Matches(labels.Set(s.Pod.Labels)) }) {
 			e.Selecting = []string{cm.Name}
@@ -162,7 +162,7 @@ func TestConditions(t *testing.T) {
 		"a spec that cannot be used":                {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 150 }), nil, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonInvalid, "spec.spotPercent: 150 is not between 0 and 100"}},
 	}
 	c := accepted(errTooMany, []string{"older"})
-	assert.Equal(t, want{"False", v1alpha1.ReasonTooMany, budget.Exceeded("CapacityMixes", policy.MaxPerNamespace)}, want{string(c.Status), c.Reason, c.Message})
+	assert.Equal(t, want{"False", v1alpha1.ReasonTooMany, budget.Exceeded("CapacityMixes", governing.MaxPerNamespace)}, want{string(c.Status), c.Reason, c.Message})
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := composeOf(tc.mix, tc.entries, noon)

@@ -8,7 +8,7 @@ import (
 	"maps"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Decision is what was reconciled in a namespace.
@@ -19,7 +19,7 @@ type Decision struct {
 	// Mixes are the CapacityMixes whose status may be another one.
 	Mixes map[string]bool
 	// Groups are the workloads that were reconciled.
-	Groups []policy.GroupKey
+	Groups []governing.GroupKey
 }
 
 // Add adds another decision about the same namespace.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -31,7 +31,7 @@ type Store struct {
 // namespace has the entries of one namespace, indexed by mix: a namespace can have a thousand mixes, and the status of each
 // is composed alone.
 type namespace struct {
-	entries map[policy.GroupKey]*rebalance.Entry
+	entries map[governing.GroupKey]*rebalance.Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod; mostly one.
 	governed, selected map[string][]*rebalance.Entry
 	// moves counts the replicas being moved by mix, placeholders included.
@@ -47,7 +47,7 @@ func NewStore() *Store {
 }
 
 // Get returns the entry of a group.
-func (s *Store) Get(key policy.GroupKey) (e rebalance.Entry, ok bool) {
+func (s *Store) Get(key governing.GroupKey) (e rebalance.Entry, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if found := s.entry(key); found != nil {
@@ -57,7 +57,7 @@ func (s *Store) Get(key policy.GroupKey) (e rebalance.Entry, ok bool) {
 }
 
 // entry returns nil if there is none. s.mu is held.
-func (s *Store) entry(key policy.GroupKey) *rebalance.Entry {
+func (s *Store) entry(key governing.GroupKey) *rebalance.Entry {
 	if n := s.namespaces[key.Namespace]; n != nil {
 		return n.entries[key]
 	}
@@ -186,7 +186,7 @@ func (s *Store) namespace(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
 		n = &namespace{
-			entries: map[policy.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
+			entries: map[governing.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
 			governed: map[string][]*rebalance.Entry{}, selected: map[string][]*rebalance.Entry{},
 		}
 		s.namespaces[name] = n
@@ -195,7 +195,7 @@ func (s *Store) namespace(name string) *namespace {
 }
 
 // Delete removes the entry of a group.
-func (s *Store) Delete(key policy.GroupKey) {
+func (s *Store) Delete(key governing.GroupKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.namespaces[key.Namespace]

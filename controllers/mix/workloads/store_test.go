@@ -14,20 +14,20 @@ import (
 
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := workloads.NewStore()
-		model := map[policy.GroupKey]rebalance.Entry{}
+		model := map[governing.GroupKey]rebalance.Entry{}
 		namespaces, mixes := []string{"a", "b"}, []string{"", "m", "n"}
 		text := func(label string, of []string) string { return rapid.SampledFrom(of).Draw(t, label) }
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				var e rebalance.Entry
-				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
+				e.Group.Key = governing.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				e.Mix, e.Moves = text("mix", mixes), make([]rebalance.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
 				e.Placeholders = make([]rebalance.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
 				e.Verdict.Reason = rapid.SampledFrom([]*rebalance.Reason{rebalance.ReasonOnTarget, rebalance.ReasonNotReady, rebalance.ReasonClusterBudget}).Draw(t, "reason")
@@ -43,7 +43,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 				model[e.Group.Key] = e
 			},
 			"drop": func(t *rapid.T) {
-				key := policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
+				key := governing.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				b.Delete(key)
 				delete(model, key)
 			},
@@ -132,7 +132,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 // entryOf is a workload that is not in the store.
 func entryOf(namespace, mix string) *rebalance.Entry {
 	e := &rebalance.Entry{Mix: mix}
-	e.Group.Key = policy.GroupKey{Namespace: namespace, ID: "none"}
+	e.Group.Key = governing.GroupKey{Namespace: namespace, ID: "none"}
 	return e
 }
 
@@ -150,7 +150,7 @@ func TestTheStoreKeepsItsFlags(t *testing.T) {
 
 // What is not settled may change by itself.
 func TestASettledEntryChangesOnlyWithItsInputs(t *testing.T) {
-	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Version: 3}
+	g := &clusterstate.Group{Key: governing.GroupKey{Namespace: "shop", ID: "web"}, Version: 3}
 	spec := rebalance.Version{UID: "mix", Generation: 1}
 	tests := map[string]struct {
 		change func(*rebalance.Entry)

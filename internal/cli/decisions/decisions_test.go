@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/test/clitest"
 )
 
 func record(id string, ago time.Duration, outcome decision.Outcome) *decision.Record {

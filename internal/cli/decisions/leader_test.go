@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/test/clitest"
 )
 
 func leaseOf(holder string, renewed time.Duration) *coordinationv1.Lease {

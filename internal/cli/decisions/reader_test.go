@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/test/clitest"
 )
 
 // scheduler serves records at a loopback address. A user is authenticated by a token that is the name, or by the subject of a

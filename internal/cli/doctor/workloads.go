@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -75,15 +75,15 @@ func (p *patient) conflicts(r *Report) {
 	const check = "conflicts"
 	lost := map[string]int{}
 	for _, m := range p.cluster.Mixes {
-		_, selector, err := policy.FromCapacityMix(m)
+		_, selector, err := governing.FromCapacityMix(m)
 		if err != nil {
 			continue
 		}
 		for _, pod := range p.selected(m, selector) {
 			winner := p.cluster.Store.Match(m.Namespace, pod.Labels)
-			if winner != nil && winner.Source != policy.SourceCapacityMix+m.Name {
+			if winner != nil && winner.Source != governing.SourceCapacityMix+m.Name {
 				lost[fmt.Sprintf("%s/%s selects pods that the older %s governs", m.Namespace, m.Name,
-					strings.TrimPrefix(winner.Source, policy.SourceCapacityMix))]++
+					strings.TrimPrefix(winner.Source, governing.SourceCapacityMix))]++
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (p *patient) conflicts(r *Report) {
 func (p *patient) selected(m *v1alpha1.CapacityMix, selector labels.Selector) []*clusterstate.Pod {
 	var out []*clusterstate.Pod
 	for o, pod := range p.cluster.LivePods() {
-		if o.Namespace == m.Namespace && policy.Governable(o) && selector.Matches(labels.Set(o.Labels)) {
+		if o.Namespace == m.Namespace && governing.Governable(o) && selector.Matches(labels.Set(o.Labels)) {
 			out = append(out, pod)
 		}
 	}

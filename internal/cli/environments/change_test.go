@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/test/clitest"
 )
 
 func TestARollbackRestoresASpecAndKeepsItsRunPolicy(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/test/clitest"
 )
 
 // storePod is a pod of a component, whose container was started so often; below 0 is never.

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/orphans"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/test/clitest"
 )
 
 // madeFor marks an object as that of an environment.

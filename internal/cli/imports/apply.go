@@ -35,14 +35,14 @@ func apply(ctx context.Context, c client.Client, object *unstructured.Unstructur
 	switch {
 	case absent:
 		return "created", nil
-	case equality.Semantic.DeepEqual(settled(before), settled(object)):
+	case equality.Semantic.DeepEqual(withoutWrite(before), withoutWrite(object)):
 		return "unchanged", nil
 	}
 	return "configured", nil
 }
 
-// settled is an object without the fields of its last write: a dry run has that of a write that is not made.
-func settled(u *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutWrite is an object without the fields of its last write: a dry run has that of a write that is not made.
+func withoutWrite(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := u.DeepCopy()
 	out.SetResourceVersion("")
 	managed := out.GetManagedFields()

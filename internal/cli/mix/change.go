@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
@@ -53,7 +53,7 @@ func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 	namespaces, concerned := map[string]bool{}, map[string]bool{}
 	for _, m := range mixes {
 		namespaces[m.Namespace] = true
-		concerned[m.Namespace+"/"+policy.SourceCapacityMix+m.Name] = true
+		concerned[m.Namespace+"/"+governing.SourceCapacityMix+m.Name] = true
 	}
 	before := governed(c)
 	for _, m := range mixes {
@@ -68,10 +68,10 @@ func change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		for _, g := range c.State.Groups(namespace) {
-			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+workloadName(g.Workload)] {
+			if !concerned[namespace+"/"+g.Governing.Source] && !moved[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
-			settings, err := live.RebalanceSettings(g.Policy, c.MixOf(namespace, g.Policy))
+			settings, err := live.RebalanceSettings(g.Governing, c.MixOf(namespace, g.Governing))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
@@ -133,7 +133,7 @@ func shifts(c *live.Cluster, before map[types.UID]string) []shift {
 func overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []overruled {
 	count := map[overruled]int{}
 	for _, m := range mixes {
-		_, selector, err := policy.FromCapacityMix(m)
+		_, selector, err := governing.FromCapacityMix(m)
 		if err != nil {
 			continue
 		}
@@ -142,7 +142,7 @@ func overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []overruled {
 				continue
 			}
 			found, _ := c.State.Resolve(p)
-			if found != nil && found.Source != policy.SourceCapacityMix+m.Name {
+			if found != nil && found.Source != governing.SourceCapacityMix+m.Name {
 				count[overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
 			}
 		}

@@ -24,8 +24,8 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -62,9 +62,9 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	if !ok {
 		return out, nil
 	}
-	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
+	out.Mix.Source, out.Mix.Rule = g.Governing.Source, g.Governing.Mix.String()
 	noNodes := e.cluster.Missing("nodes")
-	standing := overview.StandingOf(&g, e.cluster.MixOf(e.pod.Namespace, g.Policy), e.cluster.Unread())
+	standing := overview.StandingOf(&g, e.cluster.MixOf(e.pod.Namespace, g.Governing), e.cluster.Unread())
 	out.Workload = &WorkloadFacts{
 		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: overview.Desired(&g),
 		Actual: standing.Actual, Satisfied: standing.Satisfied,
@@ -101,8 +101,8 @@ func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, b
 }
 
 // ungoverned returns why no mix governs the pod.
-func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
-	if !policy.Governable(e.pod) {
+func (e *explainer) ungoverned(invalid []governing.InvalidAnnotation) []string {
+	if !governing.Governable(e.pod) {
 		if _, mirror := e.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 			return []string{"It is the mirror of a static pod, which belongs to its node."}
 		}
@@ -169,7 +169,7 @@ func (e *explainer) node() *NodeFacts {
 
 // slotFrom returns the origin of an assignment's slot.
 func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assignment) string {
-	claimed, ok := policy.ClaimedSlot(e.pod)
+	claimed, ok := governing.ClaimedSlot(e.pod)
 	switch {
 	case g.Identity:
 		return "identity"
@@ -221,7 +221,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 		b.Why = "it was placed without a slot, before the mix governed it"
 	default:
 		b.Why = fmt.Sprintf("no %s node had capacity when it was scheduled", assignment.Wants)
-		if _, allowed := g.Policy.MayBorrow(assignment.Wants); !allowed {
+		if _, allowed := g.Governing.MayBorrow(assignment.Wants); !allowed {
 			b.Why += ", and the mix allowed borrowing then"
 		}
 	}
@@ -230,8 +230,8 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 
 // move calls the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
-	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
-	settings, err := live.RebalanceSettings(g.Policy, m)
+	m := e.cluster.MixOf(e.pod.Namespace, g.Governing)
+	settings, err := live.RebalanceSettings(g.Governing, m)
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +328,7 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 		when = "first of its revision"
 	}
 	set := ""
-	if slot, ok := policy.ClaimedSlot(e.pod); ok && mine != -slot {
+	if slot, ok := governing.ClaimedSlot(e.pod); ok && mine != -slot {
 		set = ", which the user set and Berth does not change"
 	}
 	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)
@@ -359,7 +359,7 @@ func (e *explainer) slotOf(g *clusterstate.Group, assignment clusterstate.Assign
 		return s
 	}
 	n, err := strconv.Atoi(tried[1])
-	if err != nil || g.Policy.Mix.TypeOf(n).String() != tried[2] { // the mix has changed since
+	if err != nil || g.Governing.Mix.TypeOf(n).String() != tried[2] { // the mix has changed since
 		return s
 	}
 	return SlotFacts{Number: n, Type: tried[2], From: "scheduler"}

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/policies/decision"
+	"berth.dev/berth/test/clitest"
 )
 
 // explained returns the explanation of every pod, as text, with capacity for all.
@@ -47,7 +47,7 @@ func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
 // Explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
 func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	m := split.New(50, 1)
-	g := &clusterstate.Group{Policy: &policy.Policy{Mix: m}}
+	g := &clusterstate.Group{Governing: &governing.Mix{Mix: m}}
 	assignment := clusterstate.Assignment{Place: clusterstate.Pending, Assignment: split.Assignment{Wants: m.TypeOf(4), Pod: split.Pod{Slot: 4, On: m.TypeOf(4)}}}
 	counted := SlotFacts{Number: 4, Type: m.TypeOf(4).String(), From: "count"}
 	two := m.TypeOf(2).String()

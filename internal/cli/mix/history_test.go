@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/test/clitest"
 )
 
 // An event has nothing of the one at its place in the page before, although decoding reuses memory. No more are read than may be.

@@ -20,8 +20,8 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 )
 
 const aboutPlan = `Shows what applying a CapacityMix would do: which replicas would be moved, in which order, why others would not be moved, and which pods
@@ -268,13 +268,13 @@ func (w *wantedMix) decode(u *unstructured.Unstructured) error {
 	} else if w.mix.CreationTimestamp.IsZero() {
 		w.mix.CreationTimestamp = metav1.Now() // the youngest: older ones win
 	}
-	_, _, err := policy.FromCapacityMix(w.mix)
+	_, _, err := governing.FromCapacityMix(w.mix)
 	return err
 }
 
 // ruleOf is the rule of a mix as people write it.
 func ruleOf(m *v1alpha1.CapacityMix) string {
-	p, _, err := policy.FromCapacityMix(m)
+	p, _, err := governing.FromCapacityMix(m)
 	if err != nil {
 		return "invalid (" + err.Error() + ")"
 	}

@@ -11,8 +11,8 @@ import (
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -119,7 +119,7 @@ func (p *Plan) addOutcome(before map[string]overview.Split, o *plan.Outcome) {
 	g := &o.Before
 	w := PlannedWorkload{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source:   g.Policy.Source,
+		Source:   g.Governing.Source,
 		Replicas: g.Replicas, Actual: overview.Actual(g), Desired: overview.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
 		Blocked: len(o.Blocked), After: overview.Actual(&o.After), bare: g.Workload.UID == "",
 	}
@@ -163,7 +163,7 @@ func podsOf(n int, workload string) string {
 // overruledNote names what takes precedence over a mix, and why.
 func overruledNote(c *live.Cluster, o overruled) string {
 	why := "annotations have precedence over every CapacityMix"
-	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
+	if other, ok := strings.CutPrefix(o.By, governing.SourceCapacityMix); ok {
 		why = "the oldest CapacityMix has precedence"
 		if m := c.Mix(o.Namespace, other); m != nil {
 			why += ", " + other + " is from " + m.CreationTimestamp.UTC().Format("2006-01-02")
@@ -179,7 +179,7 @@ func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
 	for _, v := range o.Waits {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
-	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
+	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Governing)
 	if settings, err := live.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}

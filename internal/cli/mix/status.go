@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -221,10 +221,10 @@ func statusOf(c *live.Cluster, only string) *Status {
 	workloads := map[string][]*Counts{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
-			if only != "" && g.Policy.Source != policy.SourceCapacityMix+only {
+			if only != "" && g.Governing.Source != governing.SourceCapacityMix+only {
 				continue
 			}
-			key := namespace + "/" + g.Policy.Source
+			key := namespace + "/" + g.Governing.Source
 			w := workloadStatus(c, &g)
 			workloads[key] = append(workloads[key], &w.Counts)
 			s.Workloads = append(s.Workloads, w)
@@ -234,7 +234,7 @@ func statusOf(c *live.Cluster, only string) *Status {
 		if only != "" && m.Name != only {
 			continue
 		}
-		s.Mixes = append(s.Mixes, mixStatus(c, m, workloads[m.Namespace+"/"+policy.SourceCapacityMix+m.Name]))
+		s.Mixes = append(s.Mixes, mixStatus(c, m, workloads[m.Namespace+"/"+governing.SourceCapacityMix+m.Name]))
 	}
 	s.Notes = append(conflictNotes(c, only), notes(s)...)
 	return s
@@ -292,9 +292,9 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, bare: g.Workload.UID == "",
+		Source: g.Governing.Source, Rule: g.Governing.Mix.String(), Replicas: g.Replicas, bare: g.Workload.UID == "",
 	}
-	m := c.MixOf(w.Namespace, g.Policy)
+	m := c.MixOf(w.Namespace, g.Governing)
 	standing := overview.StandingOf(g, m, c.Unread())
 	w.Counts = Counts{standing.Counts, standing.Satisfied}
 	w.State, w.Message = stateOf(g, &standing, c.Missing("nodes"))
@@ -360,7 +360,7 @@ func notes(s *Status) []string {
 func conflictNotes(c *live.Cluster, only string) []string {
 	var out []string
 	for _, o := range overrulings(c, c.Mixes) {
-		if strings.HasPrefix(o.By, policy.SourceCapacityMix) && (only == "" || only == o.Mix) {
+		if strings.HasPrefix(o.By, governing.SourceCapacityMix) && (only == "" || only == o.Mix) {
 			out = append(out, overruledNote(c, o))
 		}
 	}

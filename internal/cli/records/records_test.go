@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/render"
+	"berth.dev/berth/test/clitest"
 )
 
 // cart is a record with a function that is well, one that waits, one that runs

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/test/clitest"
 )
 
 // reservation is one of CPU for the pods of an app that the scheduler has seen.

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/test/clitest"
 )
 
 // hostile is what may be in a text that the API server does not validate.

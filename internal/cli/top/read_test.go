@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/test/clitest"
 )
 
 // fakeReader reads a cluster with a pod that a hostile user made, and whose lists list sees first.

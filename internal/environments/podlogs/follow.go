@@ -105,7 +105,7 @@ func follow(ctx context.Context, s Source, interval time.Duration) error {
 		case l := <-f.lines:
 			err = s.Send(l.component, l.Line)
 		case t := <-f.ended:
-			err = f.settle(t)
+			err = f.finish(t)
 		case <-tick.C:
 			// That it cannot be found out now what there is need not end what is being read.
 			if err = f.look(ctx, false); err != nil && ctx.Err() == nil {
@@ -181,8 +181,8 @@ func (f *follower) read(ctx context.Context, t *Track) error {
 	}
 }
 
-// settle notes how reading a log ended.
-func (f *follower) settle(t *Track) error {
+// finish notes how reading a log ended.
+func (f *follower) finish(t *Track) error {
 	t.reading = false
 	f.reading--
 	t.done = !t.Running && errors.Is(t.err, io.EOF)

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/stack"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 const (
@@ -99,7 +99,7 @@ func OperationSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
 func backupJob(meta metav1.ObjectMeta, tool corev1.Container, tries int32) *batchv1.Job {
 	pod := metav1.ObjectMeta{Labels: maps.Clone(meta.Labels), Annotations: map[string]string{
 		// A dump that is moved starts again, and a restore is tried once.
-		disruption.DoNotDisrupt: "true", disruption.SafeToEvict: "false",
+		pods.DoNotDisrupt: "true", pods.SafeToEvict: "false",
 	}}
 	delete(pod.Labels, v1alpha1.EnvironmentLabel)
 	delete(pod.Labels, v1alpha1.ComponentLabel)

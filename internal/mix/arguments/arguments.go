@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // NodeRules returns the configured rules and, unless they are off, the shipped ones. The arguments must be valid.
@@ -38,8 +38,8 @@ func NodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 }
 
 // Annotations returns the mix annotations to read.
-func Annotations(args *config.CapacityMixArgs) policy.Annotations {
-	a := policy.Annotations{Prefixes: args.AnnotationPrefixes}
+func Annotations(args *config.CapacityMixArgs) governing.Annotations {
+	a := governing.Annotations{Prefixes: args.AnnotationPrefixes}
 	if args.SpotalisNamespaces != nil {
 		a.SpotalisNamespaces = sets.New(args.SpotalisNamespaces...)
 	}
@@ -123,21 +123,21 @@ func checkLabel(l gate.Label, args *config.CapacityMixArgs, c *capacity.Classifi
 	return nil
 }
 
-// DefaultPolicy returns the policy of pods of a profile that nothing else governs, nil if the profile has none.
-func DefaultPolicy(args *config.CapacityMixArgs) *policy.Policy {
+// DefaultMix returns the mix of pods of a profile that nothing else governs, nil if the profile has none.
+func DefaultMix(args *config.CapacityMixArgs) *governing.Mix {
 	spec := args.DefaultMix
 	if spec == nil {
 		return nil
 	}
-	wait, gated := policy.SpotWaits(spec.SpotWaitSeconds)
-	p := &policy.Policy{
-		Source:         policy.SourceDefault,
+	wait, gated := governing.SpotWaits(spec.SpotWaitSeconds)
+	p := &governing.Mix{
+		Source:         governing.SourceDefault,
 		BorrowOnDemand: spec.WhenSpotUnavailable != config.WhenSpotUnavailableWait,
 		SpotWait:       wait,
 		GatedSpotWait:  gated,
 		BorrowSpot:     spec.WhenOnDemandUnavailable == config.WhenOnDemandUnavailableSpot,
 	}
 	p.Mix.SpotPercent, p.Mix.MinOnDemand = spec.SpotPercent, spec.MinOnDemand
-	p.Mix.MaxSpot = policy.MaxSpot(spec.MaxSpot)
+	p.Mix.MaxSpot = governing.MaxSpot(spec.MaxSpot)
 	return p
 }

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -52,14 +52,14 @@ func TestRulesThatDoNotCompileAreAnError(t *testing.T) {
 }
 
 func TestDefaultPolicy(t *testing.T) {
-	assert.Nil(t, arguments.DefaultPolicy(&config.CapacityMixArgs{}))
+	assert.Nil(t, arguments.DefaultMix(&config.CapacityMixArgs{}))
 	tests := map[string]struct {
 		spec config.MixSpec
-		want policy.Policy
+		want governing.Mix
 	}{
 		"unset fields": {
 			config.MixSpec{SpotPercent: 70, MinOnDemand: 2},
-			policy.Policy{Mix: split.New(70, 2), BorrowOnDemand: true, GatedSpotWait: policy.DefaultGatedSpotWait},
+			governing.Mix{Mix: split.New(70, 2), BorrowOnDemand: true, GatedSpotWait: governing.DefaultGatedSpotWait},
 		},
 		"everything": {
 			config.MixSpec{
@@ -67,7 +67,7 @@ func TestDefaultPolicy(t *testing.T) {
 				WhenSpotUnavailable:     config.WhenSpotUnavailableOnDemand,
 				WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
 			},
-			policy.Policy{
+			governing.Mix{
 				Mix: split.Mix{SpotPercent: 50, MaxSpot: 9}, BorrowOnDemand: true, SpotWait: 30 * time.Second,
 				GatedSpotWait: 30 * time.Second, BorrowSpot: true,
 			},
@@ -77,13 +77,13 @@ func TestDefaultPolicy(t *testing.T) {
 				WhenSpotUnavailable:     config.WhenSpotUnavailableWait,
 				WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
 			},
-			policy.Policy{Mix: split.New(0, 0), GatedSpotWait: policy.DefaultGatedSpotWait},
+			governing.Mix{Mix: split.New(0, 0), GatedSpotWait: governing.DefaultGatedSpotWait},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.want.Source = policy.SourceDefault
-			assert.Equal(t, &tc.want, arguments.DefaultPolicy(&config.CapacityMixArgs{DefaultMix: &tc.spec}))
+			tc.want.Source = governing.SourceDefault
+			assert.Equal(t, &tc.want, arguments.DefaultMix(&config.CapacityMixArgs{DefaultMix: &tc.spec}))
 		})
 	}
 }

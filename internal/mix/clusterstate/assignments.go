@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -16,14 +16,14 @@ import (
 // scheduler puts them then.
 //
 // If there are exactly as many pods as the settled replicas and all of them run, gaps are closed.
-func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment {
+func (st *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment {
 	bound := make([]split.Pod, 0, len(live))
 	var taken split.Slots
 	var waiting []*Pod
-	o := &f.scratch
+	o := &st.scratch
 	for _, p := range live {
 		p.Into(o)
-		slot, identity := policy.IdentitySlot(o, controllersOf{f})
+		slot, identity := governing.IdentitySlot(o, controllersOf{st})
 		switch {
 		case p.Bound(), p.LimitedTo != capacity.Unknown:
 			if !identity {
@@ -31,7 +31,7 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 			}
 			on := p.LimitedTo
 			if p.Bound() {
-				on = f.typeOf(p.Node)
+				on = st.typeOf(p.Node)
 			}
 			bound = append(bound, split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: on})
 		case identity:
@@ -50,12 +50,12 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 		i, _ := slices.BinarySearchFunc(live, s.Pod, func(p *Pod, s split.Pod) int {
 			return cmp.Or(cmp.Compare(p.Created, s.Created), cmp.Compare(string(p.UID), s.ID))
 		})
-		assignments = append(assignments, f.assignment(s, live[i]))
+		assignments = append(assignments, st.assignment(s, live[i]))
 	}
 	joiner := split.NewJoiner(m, &taken)
 	for _, p := range waiting {
 		p.Into(o)
-		slot := joiner.Join(policy.RemovedInAnyOrder(o))
+		slot := joiner.Join(governing.RemovedInAnyOrder(o))
 		t := m.TypeOf(slot)
 		assignments = append(assignments, Assignment{
 			Pod: p, Place: Pending,
@@ -66,9 +66,9 @@ func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment 
 	return assignments
 }
 
-func (f *State) assignment(s split.Assignment, p *Pod) Assignment {
+func (st *State) assignment(s split.Assignment, p *Pod) Assignment {
 	assignment := Assignment{Assignment: s, Pod: p}
-	switch n := f.nodes[p.Node]; {
+	switch n := st.nodes[p.Node]; {
 	case !p.Bound():
 		if assignment.Place = Pending; p.LimitedTo != capacity.Unknown {
 			return assignment // it is limited to a type, which is not its slot's after a fallback
@@ -82,23 +82,23 @@ func (f *State) assignment(s split.Assignment, p *Pod) Assignment {
 	return assignment
 }
 
-func (f *State) typeOf(node string) capacity.Type {
-	if n := f.nodes[node]; n != nil {
+func (st *State) typeOf(node string) capacity.Type {
+	if n := st.nodes[node]; n != nil {
 		return n.Type
 	}
 	return capacity.Unknown
 }
 
 // slotsOf returns the slots that live pods hold which are not among the governed ones.
-func (f *State) slotsOf(live, governed []*Pod) (slots []int) {
+func (st *State) slotsOf(live, governed []*Pod) (slots []int) {
 	for _, p := range live {
 		if slices.Contains(governed, p) {
 			continue
 		}
-		p.Into(&f.scratch)
-		slot, identity := policy.IdentitySlot(&f.scratch, controllersOf{f})
+		p.Into(&st.scratch)
+		slot, identity := governing.IdentitySlot(&st.scratch, controllersOf{st})
 		if !identity {
-			slot = p.claimed(&f.scratch)
+			slot = p.claimed(&st.scratch)
 		}
 		if slot != split.NoSlot {
 			slots = append(slots, slot)

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // What a group is follows from its pods, the nodes that they are on, their
@@ -83,13 +83,13 @@ func (n *namespace) stale(uid types.UID) {
 }
 
 // staleBelow has the groups that depend on a controller composed again: its own
-// and those of what it controls. It returns their keys; f.mu is held.
-func (f *State) staleBelow(o *Owner) []policy.GroupKey {
+// and those of what it controls. It returns their keys; st.mu is held.
+func (st *State) staleBelow(o *Owner) []governing.GroupKey {
 	name := o.Namespace
-	keys := make([]policy.GroupKey, 0, 2)
-	for _, uid := range append([]types.UID{o.UID}, f.below[o.UID]...) {
-		keys = append(keys, policy.GroupKey{Namespace: name, ID: string(uid)})
-		if ns := f.namespaces[name]; ns != nil {
+	keys := make([]governing.GroupKey, 0, 2)
+	for _, uid := range append([]types.UID{o.UID}, st.below[o.UID]...) {
+		keys = append(keys, governing.GroupKey{Namespace: name, ID: string(uid)})
+		if ns := st.namespaces[name]; ns != nil {
 			ns.stale(uid)
 		}
 	}
@@ -97,13 +97,13 @@ func (f *State) staleBelow(o *Owner) []policy.GroupKey {
 }
 
 // moved has the groups of a node's pods composed again if their state differs from
-// the one before; f.mu is held.
-func (f *State) moved(n *nodeState, before Node) {
+// the one before; st.mu is held.
+func (st *State) moved(n *nodeState, before Node) {
 	if n.Type == before.Type && n.Departing == before.Departing {
 		return
 	}
 	for _, p := range n.pods {
-		ns := f.namespaces[p.Namespace]
+		ns := st.namespaces[p.Namespace]
 		switch {
 		case ns == nil:
 		case p.Owner == nil:
@@ -116,9 +116,9 @@ func (f *State) moved(n *nodeState, before Node) {
 
 // Groups returns the groups of a namespace that a mix governs, sorted by
 // workload and revision.
-func (f *State) Groups(namespace string) []Group {
+func (st *State) Groups(namespace string) []Group {
 	var groups []Group
-	for _, g := range f.Current(namespace) {
+	for _, g := range st.Current(namespace) {
 		groups = append(groups, *g)
 	}
 	return groups
@@ -126,35 +126,35 @@ func (f *State) Groups(namespace string) []Group {
 
 // Current is Groups without copies: the groups are shared and must not be
 // changed. A group that is the same as before has the same version.
-func (f *State) Current(namespace string) []*Group {
-	f.mu.RLock()
-	ns := f.namespaces[namespace]
+func (st *State) Current(namespace string) []*Group {
+	st.mu.RLock()
+	ns := st.namespaces[namespace]
 	if ns == nil {
-		f.mu.RUnlock()
+		st.mu.RUnlock()
 		return nil
 	}
-	if sorted := ns.sorted; sorted != nil && ns.mixes == f.Mixes.Version(namespace) {
-		f.mu.RUnlock()
+	if sorted := ns.sorted; sorted != nil && ns.mixes == st.Mixes.Version(namespace) {
+		st.mu.RUnlock()
 		return sorted
 	}
-	f.mu.RUnlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.compose(namespace)
+	st.mu.RUnlock()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.compose(namespace)
 }
 
 // Group returns a group as Current does, nil if there is none.
-func (f *State) Group(key policy.GroupKey) *Group {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ns := f.fresh(key.Namespace)
+func (st *State) Group(key governing.GroupKey) *Group {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	ns := st.fresh(key.Namespace)
 	if ns == nil {
 		return nil
 	}
 	if m := ns.owned[types.UID(key.ID)]; m != nil {
-		return f.groupOf(key.Namespace, types.UID(key.ID), m)
+		return st.groupOf(key.Namespace, types.UID(key.ID), m)
 	}
-	for _, g := range f.bareOf(key.Namespace, ns) {
+	for _, g := range st.bareOf(key.Namespace, ns) {
 		if g.Key == key {
 			return g
 		}
@@ -162,32 +162,32 @@ func (f *State) Group(key policy.GroupKey) *Group {
 	return nil
 }
 
-// compose composes what is not known of a namespace; f.mu is held.
-func (f *State) compose(namespace string) []*Group {
-	ns := f.fresh(namespace)
+// compose composes what is not known of a namespace; st.mu is held.
+func (st *State) compose(namespace string) []*Group {
+	ns := st.fresh(namespace)
 	if ns == nil {
 		return nil
 	}
 	if ns.sorted == nil {
 		ns.sorted = make([]*Group, 0, len(ns.owned))
 		for uid, m := range ns.owned {
-			if g := f.groupOf(namespace, uid, m); g != nil {
+			if g := st.groupOf(namespace, uid, m); g != nil {
 				ns.sorted = append(ns.sorted, g)
 			}
 		}
-		ns.sorted = append(ns.sorted, f.bareOf(namespace, ns)...)
+		ns.sorted = append(ns.sorted, st.bareOf(namespace, ns)...)
 		slices.SortFunc(ns.sorted, ByWorkload)
 	}
 	return ns.sorted
 }
 
 // fresh returns a namespace without what was composed with other mixes.
-func (f *State) fresh(namespace string) *namespace {
-	ns := f.namespaces[namespace]
+func (st *State) fresh(namespace string) *namespace {
+	ns := st.namespaces[namespace]
 	if ns == nil {
 		return nil
 	}
-	if v := f.Mixes.Version(namespace); v != ns.mixes {
+	if v := st.Mixes.Version(namespace); v != ns.mixes {
 		ns.mixes = v
 		ns.stale("")
 		for uid := range ns.owned {
@@ -197,9 +197,9 @@ func (f *State) fresh(namespace string) *namespace {
 	return ns
 }
 
-func (f *State) groupOf(namespace string, uid types.UID, m *members) *Group {
+func (st *State) groupOf(namespace string, uid types.UID, m *members) *Group {
 	if !m.known {
-		if g, ok := f.group(namespace, uid, m.pods); ok {
+		if g, ok := st.group(namespace, uid, m.pods); ok {
 			m.group = &g
 		}
 		m.known = true
@@ -207,9 +207,9 @@ func (f *State) groupOf(namespace string, uid types.UID, m *members) *Group {
 	return m.group
 }
 
-func (f *State) bareOf(namespace string, ns *namespace) []*Group {
+func (st *State) bareOf(namespace string, ns *namespace) []*Group {
 	if !ns.bareKnown {
-		for _, g := range f.bareGroups(namespace, ns.bare) {
+		for _, g := range st.bareGroups(namespace, ns.bare) {
 			ns.bareGroups = append(ns.bareGroups, &g)
 		}
 		ns.bareKnown = true

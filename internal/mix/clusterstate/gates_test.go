@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -65,7 +65,7 @@ func TestTheRemovalOfTheGateIsAChange(t *testing.T) {
 	f.SetPod(podNamed("p", gated))
 	require.Len(t, f.Gated(), 1)
 	changes := 0
-	f.Changed = func(policy.GroupKey) { changes++ }
+	f.Changed = func(governing.GroupKey) { changes++ }
 	f.SetPod(podNamed("p", limitedTo(capacity.Spot)))
 	assert.Equal(t, 1, changes)
 	assert.Empty(t, f.Gated())

@@ -6,43 +6,43 @@ import (
 	"reflect"
 	"slices"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
-// rule distinguishes the policies of an owner's pods.
-type rule struct {
+// mixKey distinguishes the mixes of an owner's pods.
+type mixKey struct {
 	source string
 	mix    split.Mix
 }
 
-// governed returns the policy that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
-// is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of policies with
-// equally many pods, that of the newest pod counts. f.mu is locked to write.
-func (f *State) governed(live []*Pod) ([]*Pod, *policy.Policy) {
+// governed returns the mix that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
+// is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of mixes with
+// equally many pods, that of the newest pod counts. st.mu is locked to write.
+func (st *State) governed(live []*Pod) ([]*Pod, *governing.Mix) {
 	if len(live) == 0 || !alike(live) {
-		return f.governedByMost(live)
+		return st.governedByMost(live)
 	}
-	live[0].Into(&f.scratch)
-	found, _ := f.policyOf(live[0], &f.scratch)
+	live[0].Into(&st.scratch)
+	found, _ := st.mixOf(live[0], &st.scratch)
 	return live, found
 }
 
 // governedByMost is governed for pods that differ.
-func (f *State) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
-	policies := make([]*policy.Policy, len(live))
-	count := map[rule]int{}
-	var best *policy.Policy
+func (st *State) governedByMost(live []*Pod) ([]*Pod, *governing.Mix) {
+	mixes := make([]*governing.Mix, len(live))
+	count := map[mixKey]int{}
+	var best *governing.Mix
 	var most int
 	for i, p := range live {
-		if i > 0 && sameRule(live[i-1], p) {
-			policies[i] = policies[i-1]
+		if i > 0 && sameMix(live[i-1], p) {
+			mixes[i] = mixes[i-1]
 		} else {
-			p.Into(&f.scratch)
-			policies[i], _ = f.policyOf(p, &f.scratch)
+			p.Into(&st.scratch)
+			mixes[i], _ = st.mixOf(p, &st.scratch)
 		}
-		if found := policies[i]; found != nil {
-			key := rule{found.Source, found.Mix}
+		if found := mixes[i]; found != nil {
+			key := mixKey{found.Source, found.Mix}
 			if count[key]++; count[key] >= most {
 				best, most = found, count[key]
 			}
@@ -52,7 +52,7 @@ func (f *State) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
 		return live, best
 	}
 	governed := make([]*Pod, 0, most)
-	for i, found := range policies {
+	for i, found := range mixes {
 		if found != nil && found.Source == best.Source && found.Mix == best.Mix {
 			governed = append(governed, live[i])
 		}
@@ -60,13 +60,13 @@ func (f *State) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
 	return governed, best
 }
 
-// alike reports whether the same policy governs all pods of one owner for certain.
+// alike reports whether the same mix governs all pods of one owner for certain.
 func alike(pods []*Pod) bool {
-	return !slices.ContainsFunc(pods, func(p *Pod) bool { return !sameRule(pods[0], p) })
+	return !slices.ContainsFunc(pods, func(p *Pod) bool { return !sameMix(pods[0], p) })
 }
 
-// sameRule reports whether the same policy governs two pods of one owner for certain: pods share sets that are equal.
-func sameRule(a, b *Pod) bool {
+// sameMix reports whether the same mix governs two pods of one owner for certain: pods share sets that are equal.
+func sameMix(a, b *Pod) bool {
 	return a.SchedulerName == b.SchedulerName && a.SameLabels(b) && sameSet(a.Annotations, b.Annotations)
 }
 

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -61,11 +61,11 @@ type Assignment struct {
 // Group is one revision of a workload with its mix, at one moment. It is a
 // value: nothing in it changes afterwards.
 type Group struct {
-	Key policy.GroupKey
+	Key governing.GroupKey
 	// Version is another one whenever something about the group may have changed. It is never 0.
-	Version  uint64
-	Workload Workload
-	Policy   *policy.Policy
+	Version   uint64
+	Workload  Workload
+	Governing *governing.Mix
 	// Replicas is how many the revision shall have; where its controller
 	// does not report that, how many live pods it has.
 	Replicas int
@@ -138,7 +138,7 @@ func (g *Group) PendingByType() split.Count {
 			c.Add(s.On)
 		}
 	}
-	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Assignments), slots)
+	missing := g.Governing.Mix.Missing(g.Replicas-len(g.Assignments), slots)
 	c.Spot, c.OnDemand = c.Spot+missing.Spot, c.OnDemand+missing.OnDemand
 	return c
 }
@@ -171,13 +171,13 @@ func (g *Group) Ungated() bool {
 
 // SpreadsByType reports whether a hard topology spread holds for each capacity type on its own, and not for the whole group.
 func (g *Group) SpreadsByType() bool {
-	return g.Gated && g.SpreadByType && !g.Ended && g.Policy.Mix.Spot(g.Replicas) > 0 && g.Policy.Mix.OnDemand(g.Replicas) > 0
+	return g.Gated && g.SpreadByType && !g.Ended && g.Governing.Mix.Spot(g.Replicas) > 0 && g.Governing.Mix.OnDemand(g.Replicas) > 0
 }
 
 // Satisfied reports whether the group has exactly its mix, with every replica in place.
 func (g *Group) Satisfied() bool {
 	c := g.Actual()
-	return c.Total() == g.Replicas && g.Policy.Mix.Exact(c)
+	return c.Total() == g.Replicas && g.Governing.Mix.Exact(c)
 }
 
 // WrongSide returns the fewest settled pods that have to move for the group to
@@ -195,7 +195,7 @@ func (g *Group) WrongSide() []Assignment {
 	}
 	// Without the replicas that have no pod yet, the group would be measured by the split of a smaller one.
 	var wrong []Assignment
-	for _, s := range split.WrongSide(g.Policy.Mix, assignments, g.Replicas-len(g.Assignments)) {
+	for _, s := range split.WrongSide(g.Governing.Mix, assignments, g.Replicas-len(g.Assignments)) {
 		if assignment, there := byID[s.ID]; there && assignment.Place == Settled {
 			wrong = append(wrong, assignment)
 		}
@@ -212,7 +212,7 @@ func (g *Group) right() bool {
 	for i := range g.Assignments {
 		c.Add(g.Assignments[i].On)
 	}
-	return g.Policy.Mix.Exact(c)
+	return g.Governing.Mix.Exact(c)
 }
 
 // Going returns the group as it is once some of its pods have gone, by UID, and
@@ -236,7 +236,7 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 		if !g.Identity {
 			s.Slot = taken.Lowest()
 			taken.Take(s.Slot)
-			s.Wants = g.Policy.Mix.TypeOf(s.Slot)
+			s.Wants = g.Governing.Mix.TypeOf(s.Slot)
 		}
 		s.Place, s.On = Pending, s.Wants
 	}
@@ -245,34 +245,34 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	return g
 }
 
-// Resolve returns the policy that governs a pod, nil if none does, with the
+// Resolve returns the mix that governs a pod, nil if none does, with the
 // annotations that could not be read.
-func (f *State) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.policyOf(p, p.Object())
+func (st *State) Resolve(p *Pod) (*governing.Mix, []governing.InvalidAnnotation) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.mixOf(p, p.Object())
 }
 
-// policyOf is Resolve with the lock held, for a pod and what it is as an object.
-func (f *State) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
-	found, invalid := f.resolver.Resolve(o)
-	if found == nil && policy.Governable(o) {
-		found = f.Defaults[p.SchedulerName]
+// mixOf is Resolve with the lock held, for a pod and what it is as an object.
+func (st *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
+	found, invalid := st.resolver.Resolve(o)
+	if found == nil && governing.Governable(o) {
+		found = st.Defaults[p.SchedulerName]
 	}
 	return found, invalid
 }
 
 // Follows reports whether the controller of a group is known and makes pods.
-func (f *State) Follows(key policy.GroupKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	o := f.object(key.Namespace, types.UID(key.ID))
+func (st *State) Follows(key governing.GroupKey) bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	o := st.object(key.Namespace, types.UID(key.ID))
 	return o != nil && !o.ended && o.asked != 0
 }
 
-// group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
-func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
-	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}, Version: f.nextVersion()}
+// group builds the group of the pods of one controller that a mix governs; st.mu is locked to write.
+func (st *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
+	g := Group{Key: governing.GroupKey{Namespace: namespace, ID: string(uid)}, Version: st.nextVersion()}
 	live := make([]*Pod, 0, len(members))
 	for _, p := range members {
 		switch {
@@ -284,20 +284,20 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	}
 	slices.SortFunc(live, older)
 	var governed []*Pod
-	if governed, g.Policy = f.governed(live); g.Policy == nil {
+	if governed, g.Governing = st.governed(live); g.Governing == nil {
 		return g, false
 	}
 	others := len(live) - len(governed)
 	if others > 0 {
-		g.Taken = f.slotsOf(live, governed)
+		g.Taken = st.slotsOf(live, governed)
 	}
 	newest := governed[len(governed)-1]
-	newest.Into(&f.scratch)
-	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
+	newest.Into(&st.scratch)
+	_, g.Identity = governing.IdentitySlot(&st.scratch, controllersOf{st})
 	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
 	g.Replicas = len(governed)
-	owner := f.object(namespace, uid)
-	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
+	owner := st.object(namespace, uid)
+	g.Workload, g.Rollout = st.workload(namespace, newest.Owner, owner)
 	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
 	if owner != nil {
 		g.Ended, g.FixedNode, g.MinReady = owner.ended || owner.asked == 0, owner.node, owner.minReady
@@ -306,58 +306,58 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Assignments = f.assignments(g.Policy.Mix, governed, g.settled())
+	g.Assignments = st.assignments(g.Governing.Mix, governed, g.unchanging())
 	return g, true
 }
 
-// settled is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
+// unchanging is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
 // that has made a pod too many deletes one that is not Ready, not the one with the highest slot: its slot stays free, and the
 // next scale-down would not be exact.
-func (g *Group) settled() int {
+func (g *Group) unchanging() int {
 	if !g.Counted || g.Rollout.Rolling || g.Terminating > 0 || g.Identity || g.CountsFailures || len(g.Taken) > 0 {
 		return 0
 	}
 	return g.Replicas
 }
 
-// nextVersion is the version of a group that is composed now; f.mu is locked to write.
-func (f *State) nextVersion() uint64 {
-	f.versions++
-	return f.versions
+// nextVersion is the version of a group that is composed now; st.mu is locked to write.
+func (st *State) nextVersion() uint64 {
+	st.versions++
+	return st.versions
 }
 
-// bareGroups groups the pods without a controller by their policy.
-func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
-	byKey := map[policy.GroupKey][]*Pod{}
-	policies := map[policy.GroupKey]*policy.Policy{}
-	o := &f.scratch
+// bareGroups groups the pods without a controller by their mix.
+func (st *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
+	byKey := map[governing.GroupKey][]*Pod{}
+	mixes := map[governing.GroupKey]*governing.Mix{}
+	o := &st.scratch
 	for p := range pods {
 		if !p.Live() {
 			continue
 		}
 		p.Into(o)
-		found, _ := f.policyOf(p, o)
-		key, ok := policy.GroupOf(o, found)
+		found, _ := st.mixOf(p, o)
+		key, ok := governing.GroupOf(o, found)
 		if found == nil || !ok {
 			continue
 		}
-		byKey[key], policies[key] = append(byKey[key], p), found
+		byKey[key], mixes[key] = append(byKey[key], p), found
 	}
 	var groups []Group
 	for key, live := range byKey {
 		slices.SortFunc(live, older)
 		groups = append(groups, Group{
-			Key: key, Version: f.nextVersion(), Policy: policies[key], Replicas: len(live),
+			Key: key, Version: st.nextVersion(), Governing: mixes[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Assignments: f.assignments(policies[key].Mix, live, 0),
+			Assignments: st.assignments(mixes[key].Mix, live, 0),
 		})
 	}
 	return groups
 }
 
 // workload names the owner of a controller, and its rollout.
-func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
+func (st *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
 	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 	if owner == nil {
 		return w, Rollout{}
@@ -370,7 +370,7 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 		return w, owner.rollout
 	}
 	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
-	if top := f.object(namespace, above.UID); top != nil {
+	if top := st.object(namespace, above.UID); top != nil {
 		return w, top.rollout
 	}
 	return w, Rollout{}
@@ -378,14 +378,14 @@ func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 
 // Above names the top of a pod's controllers: the Deployment of
 // its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
-func (f *State) Above(p *Pod) Workload {
+func (st *State) Above(p *Pod) Workload {
 	if p.Owner == nil {
 		return Workload{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	st.mu.RLock()
+	defer st.mu.RUnlock()
 	ref := p.Owner
-	if owner := f.object(p.Namespace, ref.UID); owner != nil {
+	if owner := st.object(p.Namespace, ref.UID); owner != nil {
 		if top := metav1.GetControllerOfNoCopy(owner); top != nil {
 			ref = top
 		}

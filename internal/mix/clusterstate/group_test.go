@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -135,9 +135,9 @@ func TestPodsHaveTheSlotsOfSplitAssign(t *testing.T) {
 		for _, s := range g.Assignments {
 			got = append(got, s.Assignment)
 		}
-		require.Equal(t, split.Assign(g.Policy.Mix, pods), got)
+		require.Equal(t, split.Assign(g.Governing.Mix, pods), got)
 		wrong := map[string]bool{}
-		for _, s := range split.WrongSide(g.Policy.Mix, got, 0) {
+		for _, s := range split.WrongSide(g.Governing.Mix, got, 0) {
 			wrong[s.ID] = true
 		}
 		require.Len(t, g.WrongSide(), len(wrong))
@@ -244,7 +244,7 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	}
 	assert.Equal(t, []string{"CloneSet clone", "Deployment web (web-7d)", "Pod default", "ReplicaSet lone"}, names)
 	assert.Equal(t, Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespaceName, Name: "web", Revision: "web-7d", UID: "uid-web"}, groups[1].Workload)
-	assert.Equal(t, policy.GroupKey{Namespace: namespaceName, ID: "uid-web-7d"}, groups[1].Key)
+	assert.Equal(t, governing.GroupKey{Namespace: namespaceName, ID: "uid-web-7d"}, groups[1].Key)
 	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "requested, else how many live")
 	assert.Empty(t, groups[2].Workload.UID, "no controller recreates bare pods")
 	assert.Equal(t, scheduler, groups[1].SchedulerName)
@@ -258,13 +258,13 @@ func TestTheLabelsOfOnePodNeverDecideForTheOthers(t *testing.T) {
 		podNamed("old", owned(rs), annotated(v1alpha1.SpotPercentAnnotation, "10"), unsteered),
 		podNamed("new", owned(rs), made(5), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g := one(t, f)
-	assert.Equal(t, int32(90), g.Policy.Mix.SpotPercent)
+	assert.Equal(t, int32(90), g.Governing.Mix.SpotPercent)
 	assert.Equal(t, scheduler, g.SchedulerName)
 
 	f.SetPod(podNamed("lost", owned(rs), made(9), slot(7), unsteered))
 	f.SetPod(podNamed("third", owned(rs), made(6), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g = one(t, f)
-	assert.Equal(t, int32(90), g.Policy.Mix.SpotPercent)
+	assert.Equal(t, int32(90), g.Governing.Mix.SpotPercent)
 	assert.Equal(t, 2, len(g.Assignments), "pods that the mix does not govern have no assignment, so none of them is evicted")
 	assert.Equal(t, 2, g.Replicas, "4 requested, 2 are other pods")
 	assert.Equal(t, []int{7}, g.Taken)
@@ -381,7 +381,7 @@ func TestRollouts(t *testing.T) {
 func TestOwnersReportWhatChanges(t *testing.T) {
 	f := newClusterState()
 	calls, version := 0, 0
-	f.Changed = func(key policy.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
+	f.Changed = func(key governing.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
 	step := func(want int, why string, change func(*appsv1.Deployment)) {
 		d := deployment("web", 3)
 		version++
@@ -414,10 +414,10 @@ func TestAGroupChangesWithTheOwnerOfItsController(t *testing.T) {
 	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
 	under(d)(rs)
 	f := fill(newClusterState(), d, rs, podNamed("a", owned(rs)))
-	key := policy.GroupKey{Namespace: namespaceName, ID: string(rs.UID)}
+	key := governing.GroupKey{Namespace: namespaceName, ID: string(rs.UID)}
 	require.False(t, f.Group(key).Rollout.Rolling)
-	var told []policy.GroupKey
-	f.Changed = func(key policy.GroupKey) { told = append(told, key) }
+	var told []governing.GroupKey
+	f.Changed = func(key governing.GroupKey) { told = append(told, key) }
 	d.Status.UpdatedReplicas = 0
 	f.SetOwner(d)
 	assert.True(t, f.Group(key).Rollout.Rolling)

@@ -120,30 +120,30 @@ func (o *owners) one(ref *metav1.OwnerReference) *metav1.OwnerReference {
 const minSweep = 4096
 
 // sweep drops what no pod uses any more, when the tables have doubled since the
-// last time. f.mu is held.
-func (f *State) sweep() {
-	if f.tables() < f.sweepAt {
+// last time. st.mu is held.
+func (st *State) sweep() {
+	if st.tables() < st.sweepAt {
 		return
 	}
-	old := f.pods
-	f.texts = texts{}
-	f.sets = newSets(f.texts)
-	f.owners = newOwners(f.texts)
+	old := st.pods
+	st.texts = texts{}
+	st.sets = newSets(st.texts)
+	st.owners = newOwners(st.texts)
 	for _, p := range old {
 		// Readers may hold the record, so its fields stay; only the tables are new.
-		f.sets.keep(p.Labels)
-		f.sets.keep(p.Annotations)
+		st.sets.keep(p.Labels)
+		st.sets.keep(p.Annotations)
 		if p.Filtered != "" {
-			f.texts[p.Filtered] = p.Filtered
+			st.texts[p.Filtered] = p.Filtered
 		}
 		if p.Owner != nil {
-			f.owners.byRef[refOf(p.Owner)] = p.Owner
+			st.owners.byRef[refOf(p.Owner)] = p.Owner
 		}
 	}
-	f.sweepAt = max(minSweep, 2*f.tables())
+	st.sweepAt = max(minSweep, 2*st.tables())
 }
 
-func (f *State) tables() int { return len(f.texts) + len(f.sets.byHash) + len(f.owners.byRef) }
+func (st *State) tables() int { return len(st.texts) + len(st.sets.byHash) + len(st.owners.byRef) }
 
 // keep puts a set that is in use into the table as it is.
 func (s *sets) keep(set map[string]string) {

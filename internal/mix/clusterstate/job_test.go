@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func once(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
@@ -68,7 +68,7 @@ func TestPodsThatRunOnceCountAsFailedWhateverTheirOwner(t *testing.T) {
 }
 
 func TestAnOwnerThatMakesNoMorePodsHasEnded(t *testing.T) {
-	key := policy.GroupKey{Namespace: namespaceName, ID: "uid-j"}
+	key := governing.GroupKey{Namespace: namespaceName, ID: "uid-j"}
 	condition := func(c batchv1.JobConditionType) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: c, Status: corev1.ConditionTrue}}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Owner is what Berth reads of a ReplicaSet, StatefulSet, Job or Deployment: a
@@ -51,7 +51,7 @@ func (o *Owner) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// FirstOrdinal implements policy.Ordinals.
+// FirstOrdinal implements governing.Ordinals.
 func (o *Owner) FirstOrdinal() int { return o.ordinal }
 
 // Strip returns what Berth reads of a ReplicaSet, StatefulSet, Job or
@@ -111,56 +111,56 @@ func stripMeta(o metav1.Object) metav1.ObjectMeta {
 
 // SetOwner adds a ReplicaSet, StatefulSet, Job or Deployment, stripped or not,
 // or takes over what changed.
-func (f *State) SetOwner(o metav1.Object) {
+func (st *State) SetOwner(o metav1.Object) {
 	kept := Strip(o)
 	if kept == nil {
-		f.DeleteOwner(o.GetUID())
+		st.DeleteOwner(o.GetUID())
 		return
 	}
-	f.mu.Lock()
-	kept.Namespace = f.texts.one(kept.Namespace)
+	st.mu.Lock()
+	kept.Namespace = st.texts.one(kept.Namespace)
 	for i := range kept.OwnerReferences {
 		ref := &kept.OwnerReferences[i]
-		ref.APIVersion, ref.Kind = f.texts.one(ref.APIVersion), f.texts.one(ref.Kind)
+		ref.APIVersion, ref.Kind = st.texts.one(ref.APIVersion), st.texts.one(ref.Kind)
 	}
-	old := f.objects[o.GetUID()]
+	old := st.objects[o.GetUID()]
 	same := old != nil && sameState(old, kept)
-	var keys []policy.GroupKey
+	var keys []governing.GroupKey
 	if !same {
-		f.file(old, kept)
-		keys = f.staleBelow(kept)
+		st.file(old, kept)
+		keys = st.staleBelow(kept)
 	}
-	f.objects[o.GetUID()] = kept
-	f.mu.Unlock()
-	f.changed(keys...)
+	st.objects[o.GetUID()] = kept
+	st.mu.Unlock()
+	st.changed(keys...)
 }
 
 // DeleteOwner forgets a workload controller.
-func (f *State) DeleteOwner(uid types.UID) {
-	f.mu.Lock()
-	var keys []policy.GroupKey
-	if old := f.objects[uid]; old != nil {
-		f.file(old, nil)
-		keys = f.staleBelow(old)
-		delete(f.objects, uid)
+func (st *State) DeleteOwner(uid types.UID) {
+	st.mu.Lock()
+	var keys []governing.GroupKey
+	if old := st.objects[uid]; old != nil {
+		st.file(old, nil)
+		keys = st.staleBelow(old)
+		delete(st.objects, uid)
 	}
-	f.mu.Unlock()
-	f.changed(keys...)
+	st.mu.Unlock()
+	st.changed(keys...)
 }
 
-// file keeps the index of who controls whom; f.mu is held.
-func (f *State) file(before, after *Owner) {
+// file keeps the index of who controls whom; st.mu is held.
+func (st *State) file(before, after *Owner) {
 	was, is := above(before), above(after)
 	if was == is {
 		return
 	}
 	if was != "" {
-		if f.below[was] = without(f.below[was], before.GetUID()); len(f.below[was]) == 0 {
-			delete(f.below, was)
+		if st.below[was] = without(st.below[was], before.GetUID()); len(st.below[was]) == 0 {
+			delete(st.below, was)
 		}
 	}
 	if is != "" {
-		f.below[is] = append(f.below[is], after.GetUID())
+		st.below[is] = append(st.below[is], after.GetUID())
 	}
 }
 
@@ -177,10 +177,10 @@ func above(o *Owner) types.UID {
 
 // Owner returns a controller that is known, nil for others. It is shared and
 // must not be changed.
-func (f *State) Owner(uid types.UID) metav1.Object {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if o := f.objects[uid]; o != nil {
+func (st *State) Owner(uid types.UID) metav1.Object {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if o := st.objects[uid]; o != nil {
 		return o
 	}
 	return nil // and no *Owner that is nil
@@ -201,7 +201,7 @@ func sameDemand(a, b *Owner) bool {
 // controllersOf finds the controllers of the cluster state. The lock must be held.
 type controllersOf struct{ *State }
 
-// Controller implements policy.Controllers.
+// Controller implements governing.Controllers.
 func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if o := c.object(namespace, ref.UID); o != nil {
 		return o
@@ -209,12 +209,12 @@ func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) 
 	return nil // and no *Owner that is nil
 }
 
-// PolicyUnder returns the policy that would govern a pod if its controller had the annotations of an object, nil for none.
-func (f *State) PolicyUnder(pod *corev1.Pod, controller metav1.Object) *policy.Policy {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r := *f.resolver
-	r.Controllers = known{controllersOf{f}, controller}
+// MixUnder returns the mix that would govern a pod if its controller had the annotations of an object, nil for none.
+func (st *State) MixUnder(pod *corev1.Pod, controller metav1.Object) *governing.Mix {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	r := *st.resolver
+	r.Controllers = known{controllersOf{st}, controller}
 	p, _ := r.Resolve(pod)
 	return p
 }
@@ -225,7 +225,7 @@ type known struct {
 	controller metav1.Object
 }
 
-// Controller implements policy.Controllers.
+// Controller implements governing.Controllers.
 func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if ref.UID == k.controller.GetUID() && namespace == k.controller.GetNamespace() {
 		return k.controller
@@ -234,9 +234,9 @@ func (k known) Controller(namespace string, ref *metav1.OwnerReference) metav1.O
 }
 
 // object returns a controller of a namespace. One of another namespace controls
-// nothing there, whatever a reference names; f.mu is held.
-func (f *State) object(namespace string, uid types.UID) *Owner {
-	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
+// nothing there, whatever a reference names; st.mu is held.
+func (st *State) object(namespace string, uid types.UID) *Owner {
+	if o := st.objects[uid]; o != nil && o.Namespace == namespace {
 		return o
 	}
 	return nil

@@ -23,11 +23,10 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
-	"berth.dev/berth/internal/kube/disruption"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -95,7 +94,7 @@ func (p *Pod) Annotation(key string) (value string, found bool) {
 	case key == v1alpha1.SlotAnnotation && p.slot > 0:
 		return strconv.Itoa(int(p.slot) - 1), true
 	case key == v1alpha1.PodDeletionCostAnnotation && p.costly:
-		return policy.DeletionCost(int(p.slot) - 1), true
+		return governing.DeletionCost(int(p.slot) - 1), true
 	}
 	value, found = p.Annotations[key]
 	return value, found
@@ -126,7 +125,7 @@ func (p *Pod) claimed(o *corev1.Pod) int {
 	if p.slot > 0 {
 		return int(p.slot) - 1
 	}
-	slot, _ := policy.ClaimedSlot(o)
+	slot, _ := governing.ClaimedSlot(o)
 	return slot
 }
 
@@ -166,7 +165,7 @@ func (p *Pod) ofNode() bool {
 // Bound reports whether the pod has a node.
 func (p *Pod) Bound() bool { return p.Node != "" }
 
-// Object returns a pod object with what internal/mix/policy reads.
+// Object returns a pod object with what internal/mix/governing reads.
 func (p *Pod) Object() *corev1.Pod {
 	o := &corev1.Pod{}
 	p.Into(o)
@@ -187,7 +186,7 @@ func (p *Pod) Into(o *corev1.Pod) {
 // keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
 func keepAnnotation(key string) bool {
 	switch key {
-	case disruption.DoNotDisrupt, disruption.SafeToEvict, disruption.SafeToEvictVolumes, disruption.PreferNoEviction,
+	case pods.DoNotDisrupt, pods.SafeToEvict, pods.SafeToEvictVolumes, pods.PreferNoEviction,
 		v1alpha1.PodDeletionCostAnnotation, corev1.MirrorPodAnnotationKey, batchv1.JobCompletionIndexAnnotation:
 		return true
 	}
@@ -222,45 +221,45 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 
 // podOf is the record of a pod. What is as in the record that there was of it,
 // if there was one, is shared with that.
-func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
+func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	if old == nil {
 		names := strings.Clone(o.Name + string(o.UID)) // one piece of memory for both
-		old = &Pod{Namespace: f.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
+		old = &Pod{Namespace: st.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
 	} else if old.UID != o.UID {
-		return f.podOf(o, nil)
+		return st.podOf(o, nil)
 	}
 	p := &Pod{
 		Namespace:     old.Namespace,
 		Name:          old.Name,
 		UID:           old.UID,
 		Created:       o.CreationTimestamp.UnixNano(),
-		Node:          f.texts.one(o.Spec.NodeName),
-		Labels:        f.sets.same(old.Labels, o.Labels),
-		SchedulerName: f.texts.one(o.Spec.SchedulerName),
+		Node:          st.texts.one(o.Spec.NodeName),
+		Labels:        st.sets.same(old.Labels, o.Labels),
+		SchedulerName: st.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
-		Finished:      podphase.Finished(o),
+		Finished:      pods.Finished(o),
 		Gated:         gate.Has(o),
 		OtherGates:    gate.Has(o) && !gate.Last(o),
 		UsesGate:      gate.Made(o),
 		Grouped:       o.Spec.SchedulingGroup != nil,
-		LocalData:     f.texts.one(localData(o)),
+		LocalData:     st.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		slotByOthers:  slotByOthers(o),
 	}
 	p.CostOrigin, _ = CostWriter(o)
 	kept := sharedAnnotations(o)
 	p.takeSlot(kept)
-	p.Annotations = f.sets.same(old.Annotations, kept)
+	p.Annotations = st.sets.same(old.Annotations, kept)
 	if !p.Gated {
 		p.LimitedTo, _ = gate.LimitedTo(o)
 	}
 	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
 		p.Running = o.Status.Phase == corev1.PodRunning
 	}
-	p.Pinned = p.LimitedTo == capacity.Unknown && f.Classifier.Pins(&o.Spec)
+	p.Pinned = p.LimitedTo == capacity.Unknown && st.Classifier.Pins(&o.Spec)
 	p.SpreadByType = !p.Pinned && spreadByType(&o.Spec)
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		p.Owner = f.owners.one(ref)
+		p.Owner = st.owners.one(ref)
 	}
 	for i := range o.Status.Conditions {
 		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
@@ -268,9 +267,9 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		}
 	}
 	p.CPU, p.Memory = requests(o)
-	if f.Filtered != nil && p.countsForFilters(o.Status.NominatedNodeName) {
-		if kept := f.Filtered(o); len(kept) <= maxFiltered {
-			p.Filtered = f.texts.of(kept)
+	if st.Filtered != nil && p.countsForFilters(o.Status.NominatedNodeName) {
+		if kept := st.Filtered(o); len(kept) <= maxFiltered {
+			p.Filtered = st.texts.of(kept)
 		} else {
 			p.Filtered = TooLarge
 		}
@@ -325,10 +324,10 @@ func spreadByType(s *corev1.PodSpec) bool {
 // a directory of the node, or an emptyDir that is not in memory. Generic and
 // CSI ephemeral volumes are recreated with the pod by design.
 func localData(o *corev1.Pod) string {
-	if o.Annotations[disruption.SafeToEvict] == "true" {
+	if o.Annotations[pods.SafeToEvict] == "true" {
 		return ""
 	}
-	safe := strings.Split(o.Annotations[disruption.SafeToEvictVolumes], ",")
+	safe := strings.Split(o.Annotations[pods.SafeToEvictVolumes], ",")
 	for i := range o.Spec.Volumes {
 		v := &o.Spec.Volumes[i]
 		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
@@ -367,18 +366,18 @@ func requests(o *corev1.Pod) (cpu, memory int64) {
 // long as it is there. A duration of Karpenter's annotation counts from the creation of the pod. What time does not end comes
 // first.
 func (p *Pod) Keeps(now time.Time) (annotation string, until time.Time) {
-	v := p.Annotations[disruption.DoNotDisrupt]
+	v := p.Annotations[pods.DoNotDisrupt]
 	if v == "true" {
-		return disruption.DoNotDisrupt, time.Time{}
+		return pods.DoNotDisrupt, time.Time{}
 	}
-	if p.Annotations[disruption.SafeToEvict] == "false" {
-		return disruption.SafeToEvict, time.Time{}
+	if p.Annotations[pods.SafeToEvict] == "false" {
+		return pods.SafeToEvict, time.Time{}
 	}
-	if _, set := p.Annotations[disruption.PreferNoEviction]; set {
-		return disruption.PreferNoEviction, time.Time{}
+	if _, set := p.Annotations[pods.PreferNoEviction]; set {
+		return pods.PreferNoEviction, time.Time{}
 	}
 	if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
-		return disruption.DoNotDisrupt, time.Unix(0, p.Created).Add(d)
+		return pods.DoNotDisrupt, time.Unix(0, p.Created).Add(d)
 	}
 	return "", time.Time{}
 }
@@ -401,9 +400,11 @@ type Node struct {
 	CPU, Memory, Pods int64
 }
 
-func (f *State) nodeOf(o *corev1.Node) Node {
-	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
-	n.Type, n.Rule = f.Classifier.Classify(o)
+func (st *State) nodeOf(o *corev1.Node) Node {
+	n := Node{
+		Name: st.texts.one(o.Name), Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o),
+	}
+	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
 	n.Cause = capacity.CauseOf(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),

@@ -12,7 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 func volume(name string, source corev1.VolumeSource) a[*corev1.Pod] {
@@ -39,11 +39,11 @@ func TestLocalData(t *testing.T) {
 			volume("generic", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
 			volume("csi", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}),
 		}, ""},
-		"the pod is safe to evict":               {[]a[*corev1.Pod]{empty, host, annotated(disruption.SafeToEvict, "true")}, ""},
-		"the pod is not safe to evict":           {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvict, "false")}, "tmp"},
-		"the volume holds nothing of value":      {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvictVolumes, "other, tmp")}, ""},
-		"another volume holds nothing of value":  {[]a[*corev1.Pod]{empty, host, annotated(disruption.SafeToEvictVolumes, "tmp")}, "host"},
-		"a name that only begins like the other": {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvictVolumes, "tmp2")}, "tmp"},
+		"the pod is safe to evict":               {[]a[*corev1.Pod]{empty, host, annotated(pods.SafeToEvict, "true")}, ""},
+		"the pod is not safe to evict":           {[]a[*corev1.Pod]{empty, annotated(pods.SafeToEvict, "false")}, "tmp"},
+		"the volume holds nothing of value":      {[]a[*corev1.Pod]{empty, annotated(pods.SafeToEvictVolumes, "other, tmp")}, ""},
+		"another volume holds nothing of value":  {[]a[*corev1.Pod]{empty, host, annotated(pods.SafeToEvictVolumes, "tmp")}, "host"},
+		"a name that only begins like the other": {[]a[*corev1.Pod]{empty, annotated(pods.SafeToEvictVolumes, "tmp2")}, "tmp"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,16 +67,16 @@ func TestKeeps(t *testing.T) {
 		until       time.Duration // after the creation, 0 for as long as the annotation is there
 	}{
 		"nothing":                                     {nil, 0, "", 0},
-		"do-not-disrupt true":                         {map[string]string{disruption.DoNotDisrupt: "true"}, 1000 * time.Hour, disruption.DoNotDisrupt, 0},
-		"do-not-disrupt false":                        {map[string]string{disruption.DoNotDisrupt: "false"}, 0, "", 0},
-		"do-not-disrupt for a time, within it":        {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, disruption.DoNotDisrupt, 90 * time.Minute},
-		"do-not-disrupt for a time, after it":         {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90 * time.Minute, "", 0},
-		"do-not-disrupt that is no time":              {map[string]string{disruption.DoNotDisrupt: "soon"}, 0, "", 0},
-		"safe-to-evict false":                         {map[string]string{disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict, 0},
-		"safe-to-evict true":                          {map[string]string{disruption.SafeToEvict: "true"}, 0, "", 0},
-		"prefer-no-eviction counts by being there":    {map[string]string{disruption.PreferNoEviction: ""}, 0, disruption.PreferNoEviction, 0},
-		"what time does not end comes first":          {map[string]string{disruption.DoNotDisrupt: "1h", disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict, 0},
-		"a time that is over leaves it to the others": {map[string]string{disruption.DoNotDisrupt: "1s", disruption.SafeToEvict: "false"}, time.Minute, disruption.SafeToEvict, 0},
+		"do-not-disrupt true":                         {map[string]string{pods.DoNotDisrupt: "true"}, 1000 * time.Hour, pods.DoNotDisrupt, 0},
+		"do-not-disrupt false":                        {map[string]string{pods.DoNotDisrupt: "false"}, 0, "", 0},
+		"do-not-disrupt for a time, within it":        {map[string]string{pods.DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, pods.DoNotDisrupt, 90 * time.Minute},
+		"do-not-disrupt for a time, after it":         {map[string]string{pods.DoNotDisrupt: "1h30m"}, 90 * time.Minute, "", 0},
+		"do-not-disrupt that is no time":              {map[string]string{pods.DoNotDisrupt: "soon"}, 0, "", 0},
+		"safe-to-evict false":                         {map[string]string{pods.SafeToEvict: "false"}, 0, pods.SafeToEvict, 0},
+		"safe-to-evict true":                          {map[string]string{pods.SafeToEvict: "true"}, 0, "", 0},
+		"prefer-no-eviction counts by being there":    {map[string]string{pods.PreferNoEviction: ""}, 0, pods.PreferNoEviction, 0},
+		"what time does not end comes first":          {map[string]string{pods.DoNotDisrupt: "1h", pods.SafeToEvict: "false"}, 0, pods.SafeToEvict, 0},
+		"a time that is over leaves it to the others": {map[string]string{pods.DoNotDisrupt: "1s", pods.SafeToEvict: "false"}, time.Minute, pods.SafeToEvict, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

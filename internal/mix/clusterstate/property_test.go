@@ -22,10 +22,10 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // surviving are the objects that a recount has to start from.
@@ -107,10 +107,10 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		{v1alpha1.PodDeletionCostAnnotation, "-0", "-1", "7"},
 		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
 		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
-		{disruption.SafeToEvict, "true", "false"},
-		{disruption.SafeToEvictVolumes, "tmp", "tmp, host"},
-		{disruption.DoNotDisrupt, "true", "1h"},
-		{disruption.PreferNoEviction, ""},
+		{pods.SafeToEvict, "true", "false"},
+		{pods.SafeToEvictVolumes, "tmp", "tmp, host"},
+		{pods.DoNotDisrupt, "true", "1h"},
+		{pods.PreferNoEviction, ""},
 		{corev1.MirrorPodAnnotationKey, "x"},
 		{"example.com/other", "1", "2"},
 	} {
@@ -272,35 +272,35 @@ func same(t *rapid.T, want, got *State) {
 	}
 }
 
-// byValue has groups compare equal that were composed at different times: policies from annotations are created again with them.
+// byValue has groups compare equal that were composed at different times: mixes from annotations are created again with them.
 func byValue(groups []Group) []Group {
 	out := slices.Clone(groups)
 	for i := range out {
-		p := *out[i].Policy
-		out[i].Policy, out[i].Version = &p, 0
+		p := *out[i].Governing
+		out[i].Governing, out[i].Version = &p, 0
 	}
 	return out
 }
 
 // told is what a cluster state has reported as changed since the last check.
 type told struct {
-	keys map[policy.GroupKey]bool
+	keys map[governing.GroupKey]bool
 	// seen are the groups and capacity that were there then.
-	seen map[policy.GroupKey]Group
+	seen map[governing.GroupKey]Group
 	room map[capacity.Type]uint64
 	fits map[string]bool
 }
 
 // check demands that whatever differs from before was reported.
 func (c *told) check(t *rapid.T, f *State) {
-	now := map[policy.GroupKey]Group{}
+	now := map[governing.GroupKey]Group{}
 	for _, ns := range propertyNamespaces {
 		for _, g := range byValue(f.Groups(ns)) {
 			now[g.Key] = g
 		}
 	}
-	known := func(key policy.GroupKey) bool {
-		return c.keys[key] || c.keys[policy.GroupKey{Namespace: key.Namespace}] || c.keys[policy.GroupKey{}]
+	known := func(key governing.GroupKey) bool {
+		return c.keys[key] || c.keys[governing.GroupKey{Namespace: key.Namespace}] || c.keys[governing.GroupKey{}]
 	}
 	for key, g := range now {
 		if !known(key) {
@@ -308,7 +308,7 @@ func (c *told) check(t *rapid.T, f *State) {
 		}
 	}
 	for key := range c.seen {
-		require.True(t, known(key) || now[key].Policy != nil, "the end of %s was not reported", key)
+		require.True(t, known(key) || now[key].Governing != nil, "the end of %s was not reported", key)
 	}
 	fits, room := map[string]bool{}, map[capacity.Type]uint64{}
 	for _, typ := range []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown} {
@@ -319,7 +319,7 @@ func (c *told) check(t *rapid.T, f *State) {
 			require.True(t, !fits[what] || c.fits[what] || room[typ] != c.room[typ], "the free capacity of %s was not reported", typ)
 		}
 	}
-	*c = told{keys: map[policy.GroupKey]bool{}, seen: now, room: room, fits: fits}
+	*c = told{keys: map[governing.GroupKey]bool{}, seen: now, room: room, fits: fits}
 }
 
 func drawMix(t *rapid.T) *v1alpha1.CapacityMix {
@@ -333,8 +333,8 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
 		f := New(o)
-		news := &told{keys: map[policy.GroupKey]bool{}}
-		f.Changed = func(key policy.GroupKey) { news.keys[key] = true }
+		news := &told{keys: map[governing.GroupKey]bool{}}
+		f.Changed = func(key governing.GroupKey) { news.keys[key] = true }
 		f.sweepAt = 3 // so that it sweeps all the time
 		s := surviving{pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{}}
 		pod := func(t *rapid.T) {
@@ -396,12 +396,12 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 			"a mix is added or changed": func(t *rapid.T) {
 				cm := drawMix(t)
 				require.NoError(t, o.Mixes.Set(cm))
-				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true // whoever fills the store reports it
+				news.keys[governing.GroupKey{Namespace: cm.Namespace}] = true // whoever fills the store reports it
 			},
 			"a mix is deleted": func(t *rapid.T) {
 				cm := drawMix(t)
 				o.Mixes.Delete(cm.Namespace, cm.Name)
-				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true
+				news.keys[governing.GroupKey{Namespace: cm.Namespace}] = true
 			},
 			"": func(t *rapid.T) {
 				same(t, s.recount(o), f)
@@ -426,12 +426,12 @@ func TestAStrippedControllerIsTheSameToThePolicy(t *testing.T) {
 		p.Namespace = o.GetNamespace()
 		resolver := *f.resolver
 		want, invalid := resolver.Resolve(p)
-		slot, identity := policy.IdentitySlot(p, resolver.Controllers)
+		slot, identity := governing.IdentitySlot(p, resolver.Controllers)
 		resolver.Controllers = informers{o.GetUID(): o} // as the API server has it
 		plain, plainInvalid := resolver.Resolve(p)
 		require.Equal(t, plain, want)
 		require.Equal(t, plainInvalid, invalid)
-		plainSlot, plainIdentity := policy.IdentitySlot(p, resolver.Controllers)
+		plainSlot, plainIdentity := governing.IdentitySlot(p, resolver.Controllers)
 		require.Equal(t, plainSlot, slot)
 		require.Equal(t, plainIdentity, identity)
 	})
@@ -462,7 +462,7 @@ func TestOnlyEqualSetsShareARecord(t *testing.T) {
 func TestReadersMayReadWhileTheClusterStateChanges(t *testing.T) {
 	f := newClusterState()
 	f.sweepAt = 5
-	f.Changed = func(key policy.GroupKey) { f.Group(key); f.Groups(key.Namespace) } // called without locks held
+	f.Changed = func(key governing.GroupKey) { f.Group(key); f.Groups(key.Namespace) } // called without locks held
 	f.NodeLeft = func(d Departure) { f.Node(d.Name) }
 	rs := replicaSet("rs", 20)
 	var work sync.WaitGroup
@@ -518,8 +518,8 @@ func (i informers) Controller(namespace string, ref *metav1.OwnerReference) meta
 	return nil
 }
 
-func drawMixes(t *rapid.T) *policy.Store {
-	mixes := policy.NewStore()
+func drawMixes(t *rapid.T) *governing.Registry {
+	mixes := governing.NewRegistry()
 	for _, name := range []string{"first", "second"} {
 		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 		cm.Spec.SpotPercent = rapid.SampledFrom([]int32{0, 30, 100}).Draw(t, "percent")
@@ -531,7 +531,7 @@ func drawMixes(t *rapid.T) *policy.Store {
 	return mixes
 }
 
-// Pods have assignments under the policy that the scheduler places them by, and no others have one, whatever the labels and
+// Pods have assignments under the mix that the scheduler places them by, and no others have one, whatever the labels and
 // annotations of their siblings.
 func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -553,17 +553,17 @@ func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 				f.SetPod(p)
 			}
 		}
-		scheduler := policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: owners}
+		scheduler := governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: owners}
 		for _, namespace := range propertyNamespaces {
 			for _, g := range f.Groups(namespace) {
 				for _, s := range g.Assignments {
 					want, _ := scheduler.Resolve(pods[s.Pod.UID])
-					if want == nil && policy.Governable(pods[s.Pod.UID]) {
+					if want == nil && governing.Governable(pods[s.Pod.UID]) {
 						want = o.Defaults[s.Pod.SchedulerName]
 					}
 					require.NotNil(t, want, "pod %s has an assignment, and no mix", s.Pod.Name)
-					require.Equal(t, want.Source, g.Policy.Source, "pod %s", s.Pod.Name)
-					require.Equal(t, want.Mix, g.Policy.Mix, "pod %s", s.Pod.Name)
+					require.Equal(t, want.Source, g.Governing.Source, "pod %s", s.Pod.Name)
+					require.Equal(t, want.Mix, g.Governing.Mix, "pod %s", s.Pod.Name)
 				}
 			}
 		}

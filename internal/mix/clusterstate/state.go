@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Options configure a State. They must be those of the scheduler, or the two
@@ -21,11 +21,11 @@ type Options struct {
 	// SpreadSpotOver are the labels that name an interruption domain.
 	SpreadSpotOver []string
 	// Annotations are those that are read for mixes.
-	Annotations policy.Annotations
+	Annotations governing.Annotations
 	// Mixes are the CapacityMixes; whoever fills the cluster state keeps them up to date.
-	Mixes *policy.Store
+	Mixes *governing.Registry
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
-	Defaults map[string]*policy.Policy
+	Defaults map[string]*governing.Mix
 
 	// Filtered returns what the filters of a scheduler read of a pod, apart from its labels, in an encoding that is the same for replicas
 	// of one template; nil keeps nothing.
@@ -34,7 +34,7 @@ type Options struct {
 	// Changed is called, without locks held, when pods, owners or nodes changed in
 	// a way that counts. It names the group that they belong to. An ID of "" means
 	// whatever is in the namespace, a namespace of "" means everything.
-	Changed func(policy.GroupKey)
+	Changed func(governing.GroupKey)
 	// NodeLeft is called, without locks held, when a node began to depart or vanished.
 	NodeLeft func(Departure)
 }
@@ -54,7 +54,7 @@ type Departure struct {
 // Safe for concurrent use.
 type State struct {
 	Options
-	resolver *policy.Resolver
+	resolver *governing.Resolver
 
 	mu      sync.RWMutex
 	scratch corev1.Pod // for one pod after the other, while mu is locked to write
@@ -90,7 +90,7 @@ type nodeState struct {
 
 // New returns an empty state.
 func New(o Options) *State {
-	f := &State{
+	st := &State{
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
@@ -99,126 +99,126 @@ func New(o Options) *State {
 		freedCount: map[capacity.Type]uint64{},
 		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
-	f.sets = newSets(f.texts)
-	f.owners = newOwners(f.texts)
-	f.resolver = &policy.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{f}}
-	return f
+	st.sets = newSets(st.texts)
+	st.owners = newOwners(st.texts)
+	st.resolver = &governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{st}}
+	return st
 }
 
-func (f *State) changed(keys ...policy.GroupKey) {
-	if f.Changed == nil {
+func (st *State) changed(keys ...governing.GroupKey) {
+	if st.Changed == nil {
 		return
 	}
 	for _, k := range keys {
-		f.Changed(k)
+		st.Changed(k)
 	}
 }
 
 // keyOf names what changes with a pod: its group, or where that is unknown
 // without a look at the others, the namespace.
-func keyOf(p *Pod) policy.GroupKey {
+func keyOf(p *Pod) governing.GroupKey {
 	if p.Owner == nil || p.holdsRoom() {
-		return policy.GroupKey{Namespace: p.Namespace}
+		return governing.GroupKey{Namespace: p.Namespace}
 	}
-	return policy.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
+	return governing.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
 }
 
 // SetPod adds a pod or takes over what changed.
-func (f *State) SetPod(o *corev1.Pod) {
-	f.mu.Lock()
-	old := f.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
-	p := f.podOf(o, old)
+func (st *State) SetPod(o *corev1.Pod) {
+	st.mu.Lock()
+	old := st.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+	p := st.podOf(o, old)
 	if old != nil && old.equal(p) {
-		f.mu.Unlock()
+		st.mu.Unlock()
 		return
 	}
-	f.remove(old)
-	f.add(p)
-	f.freed(old, p)
-	f.sweep()
-	f.mu.Unlock()
+	st.remove(old)
+	st.add(p)
+	st.freed(old, p)
+	st.sweep()
+	st.mu.Unlock()
 	key := keyOf(p)
-	f.changed(key)
+	st.changed(key)
 	if old != nil && keyOf(old) != key {
-		f.changed(keyOf(old))
+		st.changed(keyOf(old))
 	}
 }
 
 // DeletePod forgets a pod. A UID that is not "" must be that of the pod.
-func (f *State) DeletePod(name types.NamespacedName, uid types.UID) {
-	f.mu.Lock()
-	old := f.pods[name]
+func (st *State) DeletePod(name types.NamespacedName, uid types.UID) {
+	st.mu.Lock()
+	old := st.pods[name]
 	if old == nil || uid != "" && old.UID != uid {
-		f.mu.Unlock()
+		st.mu.Unlock()
 		return
 	}
-	f.remove(old)
-	f.freed(old, nil)
-	f.mu.Unlock()
-	f.changed(keyOf(old))
+	st.remove(old)
+	st.freed(old, nil)
+	st.mu.Unlock()
+	st.changed(keyOf(old))
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
-func (f *State) ReplacePods(all []*corev1.Pod) {
+func (st *State) ReplacePods(all []*corev1.Pod) {
 	names := make(map[types.NamespacedName]struct{}, len(all))
 	for _, o := range all {
 		names[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = struct{}{}
-		f.SetPod(o)
+		st.SetPod(o)
 	}
-	f.RetainPods(func(name types.NamespacedName) bool {
+	st.RetainPods(func(name types.NamespacedName) bool {
 		_, there := names[name]
 		return there
 	})
 }
 
 // RetainPods forgets the pods that are not to be kept.
-func (f *State) RetainPods(keep func(types.NamespacedName) bool) {
-	f.mu.RLock()
+func (st *State) RetainPods(keep func(types.NamespacedName) bool) {
+	st.mu.RLock()
 	var gone []types.NamespacedName
-	for name := range f.pods {
+	for name := range st.pods {
 		if !keep(name) {
 			gone = append(gone, name)
 		}
 	}
-	f.mu.RUnlock()
+	st.mu.RUnlock()
 	for _, name := range gone {
-		f.DeletePod(name, "")
+		st.DeletePod(name, "")
 	}
 }
 
-// add and remove keep the indexes; f.mu is held.
-func (f *State) add(p *Pod) {
-	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
-	f.use(p, 1)
+// add and remove keep the indexes; st.mu is held.
+func (st *State) add(p *Pod) {
+	st.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	st.use(p, 1)
 	if p.Gated {
-		f.gated[p] = struct{}{}
+		st.gated[p] = struct{}{}
 	}
-	if p.Into(&f.scratch); !policy.Governable(&f.scratch) {
-		into(f.ungoverned, p)
+	if p.Into(&st.scratch); !governing.Governable(&st.scratch) {
+		into(st.ungoverned, p)
 		if p.holdsRoom() {
-			into(f.placeholders, p)
+			into(st.placeholders, p)
 		}
 		return
 	}
-	ns := f.namespaces[p.Namespace]
+	ns := st.namespaces[p.Namespace]
 	if ns == nil {
 		ns = newNamespace()
-		f.namespaces[p.Namespace] = ns
+		st.namespaces[p.Namespace] = ns
 	}
 	ns.add(p)
 }
 
-func (f *State) remove(p *Pod) {
+func (st *State) remove(p *Pod) {
 	if p == nil {
 		return
 	}
-	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	f.use(p, -1)
-	delete(f.gated, p)
-	outOf(f.ungoverned, p)
-	outOf(f.placeholders, p)
-	if ns := f.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
-		delete(f.namespaces, p.Namespace)
+	delete(st.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	st.use(p, -1)
+	delete(st.gated, p)
+	outOf(st.ungoverned, p)
+	outOf(st.placeholders, p)
+	if ns := st.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
+		delete(st.namespaces, p.Namespace)
 	}
 }
 
@@ -238,14 +238,14 @@ func outOf(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
 }
 
 // use counts what a pod takes of its node.
-func (f *State) use(p *Pod, sign int64) {
+func (st *State) use(p *Pod, sign int64) {
 	if !p.takesRoom() {
 		return
 	}
-	n := f.nodes[p.Node]
+	n := st.nodes[p.Node]
 	if n == nil {
 		n = &nodeState{Node: Node{Name: p.Node}}
-		f.nodes[p.Node] = n
+		st.nodes[p.Node] = n
 	}
 	n.cpu += sign * p.CPU
 	n.memory += sign * p.Memory
@@ -255,127 +255,127 @@ func (f *State) use(p *Pod, sign int64) {
 		n.pods = without(n.pods, p)
 	}
 	if !n.known && len(n.pods) == 0 {
-		delete(f.nodes, p.Node)
+		delete(st.nodes, p.Node)
 	}
 }
 
 // freed notes that a node has more free capacity once a pod has changed, or gone.
-func (f *State) freed(before, after *Pod) {
+func (st *State) freed(before, after *Pod) {
 	if before == nil || !before.takesRoom() {
 		return
 	}
 	if after != nil && after.takesRoom() && after.Node == before.Node && after.CPU >= before.CPU && after.Memory >= before.Memory {
 		return
 	}
-	f.freedCount[f.typeOf(before.Node)]++
+	st.freedCount[st.typeOf(before.Node)]++
 }
 
 // CapacityVersion changes whenever MayFit may have become true for a type.
-func (f *State) CapacityVersion(t capacity.Type) uint64 {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.freedCount[t]
+func (st *State) CapacityVersion(t capacity.Type) uint64 {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.freedCount[t]
 }
 
 // SetNode adds a node or takes over what changed.
-func (f *State) SetNode(o *corev1.Node) {
-	f.mu.Lock()
-	n := f.nodes[o.Name]
+func (st *State) SetNode(o *corev1.Node) {
+	st.mu.Lock()
+	n := st.nodes[o.Name]
 	if n == nil {
 		n = &nodeState{}
-		f.nodes[f.texts.one(o.Name)] = n
+		st.nodes[st.texts.one(o.Name)] = n
 	}
 	before, known := n.Node, n.known
-	f.stay(n, -1)
-	n.Node, n.known = f.nodeOf(o), true
+	st.stay(n, -1)
+	n.Node, n.known = st.nodeOf(o), true
 	if before.Departing != "" && n.Departing != "" {
 		n.Cause = before.Cause // what began the departure
 	}
 	same := known && before == n.Node
 	left := known && before.Departing == "" && n.Departing != ""
-	f.stay(n, 1)
-	departure := f.departure(n)
-	f.moved(n, before)
+	st.stay(n, 1)
+	departure := st.departure(n)
+	st.moved(n, before)
 	if !same {
-		f.freedCount[n.Type]++
+		st.freedCount[n.Type]++
 	}
-	f.mu.Unlock()
-	if left && f.NodeLeft != nil {
-		f.NodeLeft(departure)
+	st.mu.Unlock()
+	if left && st.NodeLeft != nil {
+		st.NodeLeft(departure)
 	}
 	if !same {
-		f.changed(policy.GroupKey{})
+		st.changed(governing.GroupKey{})
 	}
 }
 
-// stay counts a node if it is known and does not depart; f.mu is held.
-func (f *State) stay(n *nodeState, sign int) {
+// stay counts a node if it is known and does not depart; st.mu is held.
+func (st *State) stay(n *nodeState, sign int) {
 	if n.known && n.Departing == "" {
-		f.staying[n.Type] += sign
+		st.staying[n.Type] += sign
 	}
 }
 
-// departure describes a node that no longer stays; f.mu is held.
-func (f *State) departure(n *nodeState) Departure {
+// departure describes a node that no longer stays; st.mu is held.
+func (st *State) departure(n *nodeState) Departure {
 	return Departure{
-		Name: n.Name, Type: n.Type, Cause: n.Cause, Staying: f.staying[n.Type],
+		Name: n.Name, Type: n.Type, Cause: n.Cause, Staying: st.staying[n.Type],
 		Empty: !slices.ContainsFunc(n.pods, func(p *Pod) bool { return p.Live() && !p.ofNode() }),
 	}
 }
 
 // DeleteNode forgets a node. Pods that are still bound to it are on a node of unknown type.
-func (f *State) DeleteNode(name string) {
-	f.mu.Lock()
-	n := f.nodes[name]
+func (st *State) DeleteNode(name string) {
+	st.mu.Lock()
+	n := st.nodes[name]
 	if n == nil || !n.known {
-		f.mu.Unlock()
+		st.mu.Unlock()
 		return
 	}
 	before := n.Node
-	f.stay(n, -1)
-	left, departure := n.Departing == "", f.departure(n)
+	st.stay(n, -1)
+	left, departure := n.Departing == "", st.departure(n)
 	n.Node, n.known = Node{Name: n.Name}, false
-	f.moved(n, before)
+	st.moved(n, before)
 	if len(n.pods) == 0 {
-		delete(f.nodes, name)
+		delete(st.nodes, name)
 	}
-	f.mu.Unlock()
-	if left && f.NodeLeft != nil {
-		f.NodeLeft(departure)
+	st.mu.Unlock()
+	if left && st.NodeLeft != nil {
+		st.NodeLeft(departure)
 	}
-	f.changed(policy.GroupKey{})
+	st.changed(governing.GroupKey{})
 }
 
 // ReplaceNodes makes the nodes exactly those.
-func (f *State) ReplaceNodes(all []*corev1.Node) {
+func (st *State) ReplaceNodes(all []*corev1.Node) {
 	names := make(map[string]struct{}, len(all))
 	for _, o := range all {
 		names[o.Name] = struct{}{}
-		f.SetNode(o)
+		st.SetNode(o)
 	}
-	for _, n := range f.Nodes() {
+	for _, n := range st.Nodes() {
 		if _, there := names[n.Name]; !there {
-			f.DeleteNode(n.Name)
+			st.DeleteNode(n.Name)
 		}
 	}
 }
 
 // Node returns a node; of one that is not known only the name is set.
-func (f *State) Node(name string) Node {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if n := f.nodes[name]; n != nil {
+func (st *State) Node(name string) Node {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if n := st.nodes[name]; n != nil {
 		return n.Node
 	}
 	return Node{Name: name}
 }
 
 // Nodes returns the known nodes, in no order.
-func (f *State) Nodes() []Node {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make([]Node, 0, len(f.nodes))
-	for _, n := range f.nodes {
+func (st *State) Nodes() []Node {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	all := make([]Node, 0, len(st.nodes))
+	for _, n := range st.nodes {
 		if n.known {
 			all = append(all, n.Node)
 		}
@@ -384,19 +384,19 @@ func (f *State) Nodes() []Node {
 }
 
 // Count returns how many nodes of a type there are that are not departing.
-func (f *State) Count(t capacity.Type) (nodes int) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.staying[t]
+func (st *State) Count(t capacity.Type) (nodes int) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.staying[t]
 }
 
 // MayFit reports whether some node of a type that takes pods has as much CPU,
 // memory and pod slots left as the pod requests. False is certain; true is for
 // the scheduler's filters to confirm.
-func (f *State) MayFit(t capacity.Type, p *Pod) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, n := range f.nodes {
+func (st *State) MayFit(t capacity.Type, p *Pod) bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	for _, n := range st.nodes {
 		if n.known && n.Type == t && n.Accepting && int64(len(n.pods)) < n.Pods && fits(p.CPU, n.CPU-n.cpu) &&
 			fits(p.Memory, n.Memory-n.memory) {
 			return true
@@ -409,18 +409,18 @@ func (f *State) MayFit(t capacity.Type, p *Pod) bool {
 func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.
-func (f *State) Pod(namespace, name string) *Pod {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+func (st *State) Pod(namespace, name string) *Pod {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.pods[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // Scheduled returns the pods that filters count, in no order.
-func (f *State) Scheduled() []*Pod {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make([]*Pod, 0, len(f.pods))
-	for _, p := range f.pods {
+func (st *State) Scheduled() []*Pod {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	all := make([]*Pod, 0, len(st.pods))
+	for _, p := range st.pods {
 		if p.Filtered != "" {
 			all = append(all, p)
 		}
@@ -430,21 +430,21 @@ func (f *State) Scheduled() []*Pod {
 
 // Gated returns the pods of all namespaces that have the scheduling gate, the
 // oldest first, those that belong to a node included.
-func (f *State) Gated() []*Pod {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(f.gated), older)
+func (st *State) Gated() []*Pod {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(st.gated), older)
 }
 
 // Placeholders returns the pods that hold capacity for replicas of a namespace that
 // are to move, "" for all namespaces; oldest first.
-func (f *State) Placeholders(namespace string) (list []*Pod) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+func (st *State) Placeholders(namespace string) (list []*Pod) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
 	if namespace != "" {
-		list = slices.AppendSeq(list, maps.Keys(f.placeholders[namespace]))
+		list = slices.AppendSeq(list, maps.Keys(st.placeholders[namespace]))
 	} else {
-		for _, pods := range f.placeholders {
+		for _, pods := range st.placeholders {
 			list = slices.AppendSeq(list, maps.Keys(pods))
 		}
 	}
@@ -454,10 +454,10 @@ func (f *State) Placeholders(namespace string) (list []*Pod) {
 
 // Pods returns the pods of a namespace, in no order, without those that belong
 // to a node.
-func (f *State) Pods(namespace string) []*Pod {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	ns := f.namespaces[namespace]
+func (st *State) Pods(namespace string) []*Pod {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	ns := st.namespaces[namespace]
 	if ns == nil {
 		return nil
 	}
@@ -470,20 +470,20 @@ func (f *State) Pods(namespace string) []*Pod {
 
 // AllPods returns the pods of a namespace, those that belong to a node included,
 // in no order.
-func (f *State) AllPods(namespace string) []*Pod {
-	all := f.Pods(namespace)
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.AppendSeq(all, maps.Keys(f.ungoverned[namespace]))
+func (st *State) AllPods(namespace string) []*Pod {
+	all := st.Pods(namespace)
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return slices.AppendSeq(all, maps.Keys(st.ungoverned[namespace]))
 }
 
 // AllNamespaces returns the namespaces that have pods of any kind, in no order.
-func (f *State) AllNamespaces() []string {
-	all := f.Namespaces()
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for name := range f.ungoverned {
-		if f.namespaces[name] == nil {
+func (st *State) AllNamespaces() []string {
+	all := st.Namespaces()
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	for name := range st.ungoverned {
+		if st.namespaces[name] == nil {
 			all = append(all, name)
 		}
 	}
@@ -491,8 +491,8 @@ func (f *State) AllNamespaces() []string {
 }
 
 // Namespaces returns the namespaces that have pods, in no order.
-func (f *State) Namespaces() []string {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.Collect(maps.Keys(f.namespaces))
+func (st *State) Namespaces() []string {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return slices.Collect(maps.Keys(st.namespaces))
 }

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func nameOf(o metav1.Object) types.NamespacedName {
@@ -55,22 +55,22 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 		"another pod of the same name takes its place":     func(p *corev1.Pod) { p.UID = "another" },
 		"another pod takes its place and is younger":       func(p *corev1.Pod) { p.UID = "another"; made(5)(p) },
 		"the pod is adopted by a controller":               ownedBy("apps/v1", "ReplicaSet", "rs", "uid-rs"),
-		"its data is declared to be of no value":           annotated(disruption.SafeToEvict, "true"),
+		"its data is declared to be of no value":           annotated(pods.SafeToEvict, "true"),
 		"it becomes a mirror pod, which nothing may move":  annotated(corev1.MirrorPodAnnotationKey, "x"),
 		"an ephemeral change of readiness moves its clock": func(p *corev1.Pod) { ready(p); p.Status.Conditions[0].LastTransitionTime.Time = epoch.Add(9e9) },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := fill(newClusterState(), base())
-			told := map[policy.GroupKey]int{}
-			f.Changed = func(key policy.GroupKey) { told[key]++ }
+			told := map[governing.GroupKey]int{}
+			f.Changed = func(key governing.GroupKey) { told[key]++ }
 			p := base()
 			change(p)
 			f.SetPod(p)
 			assert.Equal(t, newClusterState().podOf(p, nil), f.Pod(namespaceName, "p"))
-			want := map[policy.GroupKey]int{{Namespace: namespaceName}: 1} // the base has no controller
+			want := map[governing.GroupKey]int{{Namespace: namespaceName}: 1} // the base has no controller
 			if len(p.OwnerReferences) > 0 {
-				want[policy.GroupKey{Namespace: namespaceName, ID: "uid-rs"}] = 1
+				want[governing.GroupKey{Namespace: namespaceName, ID: "uid-rs"}] = 1
 			}
 			assert.Equal(t, want, told)
 			f.SetPod(p.DeepCopy())
@@ -79,7 +79,7 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 	}
 	t.Run("an annotation that is not read is no change", func(t *testing.T) {
 		f := fill(newClusterState(), base())
-		f.Changed = func(policy.GroupKey) { t.Error("called") }
+		f.Changed = func(governing.GroupKey) { t.Error("called") }
 		f.SetPod(podNamed("p", asks("100m", "64Mi"), annotated("example.com/x", "y")))
 	})
 }
@@ -99,7 +99,7 @@ func TestNodesReportTheirDeparture(t *testing.T) {
 	var left []string
 	changes := 0
 	f.NodeLeft = func(d Departure) { left = append(left, fmt.Sprint(d.Name, " ", d.Type, ", staying ", d.Staying)) }
-	f.Changed = func(key policy.GroupKey) { assert.Empty(t, key); changes++ }
+	f.Changed = func(key governing.GroupKey) { assert.Empty(t, key); changes++ }
 	f.SetNode(nodeOf("a", capacity.Spot))
 	f.SetNode(nodeOf("a", capacity.Spot))
 	assert.Equal(t, 1, changes, "the same again is no change")

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -36,8 +36,8 @@ func options() Options {
 	}
 	return Options{
 		Classifier: classifier, SpreadSpotOver: []string{"rack"},
-		Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}}, Mixes: policy.NewStore(),
-		Defaults: map[string]*policy.Policy{scheduler: {Source: policy.SourceDefault, Mix: split.New(70, 2), BorrowOnDemand: true}},
+		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(),
+		Defaults: map[string]*governing.Mix{scheduler: {Source: governing.SourceDefault, Mix: split.New(70, 2), BorrowOnDemand: true}},
 	}
 }
 

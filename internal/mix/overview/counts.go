@@ -43,7 +43,7 @@ func Actual(g *clusterstate.Group) Split { return Split(g.Actual()) }
 
 // Desired is where the replicas of a group should run.
 func Desired(g *clusterstate.Group) Split {
-	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
+	return Split{Spot: g.Governing.Mix.Spot(g.Replicas), OnDemand: g.Governing.Mix.OnDemand(g.Replicas)}
 }
 
 // Counts are the replicas of a workload, or of several, by where they should run and do.
@@ -104,7 +104,7 @@ func StandingOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, unread Unread) S
 		s.Satisfied = Known(false)
 	case report != nil:
 		actual := split.Count(SplitOf(report.Actual))
-		s.Satisfied = Known(actual.Total() == g.Replicas && g.Policy.Mix.Exact(actual))
+		s.Satisfied = Known(actual.Total() == g.Replicas && g.Governing.Mix.Exact(actual))
 	}
 	return s
 }

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -193,12 +193,12 @@ func (b *builder) mixesShown() Maybe[int] {
 }
 
 func (b *builder) workload(g *clusterstate.Group) Workload {
-	name, mix := g.Workload, g.Policy.Mix
+	name, mix := g.Workload, g.Governing.Mix
 	m := b.mixOf(g)
 	standing := StandingOf(g, m, b.Unread)
 	w := Workload{
 		Namespace: Inert(name.Namespace, maxName), Kind: Inert(name.Kind, maxName), Name: Inert(name.Name, maxName),
-		Revision: Inert(name.Revision, maxName), Source: Inert(g.Policy.Source, maxName), Rule: mix.String(),
+		Revision: Inert(name.Revision, maxName), Source: Inert(g.Governing.Source, maxName), Rule: mix.String(),
 		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: standing.Satisfied, Bare: name.UID == "", ID: g.Key.ID,
 		Replicas: g.Replicas, Counts: standing.Counts,
 	}
@@ -214,7 +214,7 @@ func (b *builder) workload(g *clusterstate.Group) Workload {
 
 // mixOf returns the CapacityMix that governs a group, nil for other sources.
 func (b *builder) mixOf(g *clusterstate.Group) *v1alpha1.CapacityMix {
-	name, ok := cutSource(g.Policy.Source)
+	name, ok := cutSource(g.Governing.Source)
 	if !ok {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (b *builder) slots(g *clusterstate.Group) ([]Slot, int) {
 	var taken split.Slots
 	for i := range g.Assignments {
 		taken.Take(g.Assignments[i].Slot)
-		slots = append(slots, b.slot(g.Policy, &g.Assignments[i]))
+		slots = append(slots, b.slot(g.Governing, &g.Assignments[i]))
 	}
 	missing := g.Replicas - len(g.Assignments)
 	if missing <= 0 {
@@ -238,12 +238,12 @@ func (b *builder) slots(g *clusterstate.Group) ([]Slot, int) {
 	for range min(missing, maxMissing) {
 		n := taken.Lowest()
 		taken.Take(n)
-		slots = append(slots, emptySlot(g.Policy, n))
+		slots = append(slots, emptySlot(g.Governing, n))
 	}
 	slices.SortStableFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Slot, b.Slot) })
 	return slots, max(0, missing-maxMissing)
 }
 
-func emptySlot(p *policy.Policy, n int) Slot {
+func emptySlot(p *governing.Mix, n int) Slot {
 	return Slot{Slot: n, Type: p.Mix.TypeOf(n).String(), Floor: isFloor(p.Mix, n), State: NoPod}
 }

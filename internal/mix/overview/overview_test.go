@@ -27,8 +27,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 )
 
 var update = flag.Bool("update", false, "write the golden file again")
@@ -89,12 +89,12 @@ func (s *shop) workload(namespace, app string, replicas int32, nodes ...string) 
 func (s *shop) input(t require.TestingT) overview.Input {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	store := policy.NewStore()
+	store := governing.NewRegistry()
 	for _, m := range s.mixes {
 		require.NoError(t, store.Set(m))
 	}
 	state := clusterstate.New(clusterstate.Options{
-		Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: store,
+		Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: store,
 	})
 	state.ReplaceNodes(s.nodes)
 	for _, o := range s.owners {
@@ -260,7 +260,7 @@ func TestSlotsWorkloadsAndTotalsAddUp(t *testing.T) {
 		sum := overview.NoCounts()
 		satisfied, replicas := 0, 0
 		for _, w := range o.Workloads {
-			g := in.State.Group(policy.GroupKey{Namespace: w.Namespace, ID: w.ID})
+			g := in.State.Group(governing.GroupKey{Namespace: w.Namespace, ID: w.ID})
 			require.NotNil(t, g)
 			requireGroup(t, g, &w)
 			requireSlots(t, &w)
@@ -292,7 +292,7 @@ func TestSlotsWorkloadsAndTotalsAddUp(t *testing.T) {
 func requireGroup(t *rapid.T, g *clusterstate.Group, w *overview.Workload) {
 	pending, departing, _ := g.Counts()
 	known := overview.Counts{
-		Desired:  overview.Known(overview.Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Replicas - g.Policy.Mix.Spot(g.Replicas)}),
+		Desired:  overview.Known(overview.Split{Spot: g.Governing.Mix.Spot(g.Replicas), OnDemand: g.Replicas - g.Governing.Mix.Spot(g.Replicas)}),
 		Actual:   overview.Known(overview.Split(g.Actual())),
 		Borrowed: overview.Known(g.Borrowed()), Pending: overview.Known(pending), Departing: overview.Known(departing),
 		PendingByType: overview.Known(overview.Split(g.PendingByType())),

@@ -9,7 +9,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -68,5 +68,5 @@ func missing(g *clusterstate.Group, s *Standing, unread Unread) string {
 
 // cutSource is the name of the CapacityMix that a source names.
 func cutSource(source string) (name string, ok bool) {
-	return strings.CutPrefix(source, policy.SourceCapacityMix)
+	return strings.CutPrefix(source, governing.SourceCapacityMix)
 }

@@ -5,7 +5,7 @@ package overview
 import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -52,7 +52,7 @@ func isFloor(m split.Mix, slot int) bool {
 	return m.TypeOf(slot) == capacity.OnDemand && m.OnDemand(slot+1) <= int(m.MinOnDemand)
 }
 
-func (b *builder) slot(p *policy.Policy, a *clusterstate.Assignment) Slot {
+func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 	s := Slot{
 		Slot: a.Slot, Type: a.Wants.String(), Floor: isFloor(p.Mix, a.Slot), Pod: Inert(a.Pod.Name, maxName),
 		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),

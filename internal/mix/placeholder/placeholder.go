@@ -16,8 +16,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/kube/nodeselector"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
@@ -101,8 +101,8 @@ func Pod(assignment Assignment, image string) *corev1.Pod {
 			Annotations: map[string]string{
 				v1alpha1.CapacityTypeAnnotation: assignment.Type.String(),
 				"linkerd.io/inject":             "disabled",
-				disruption.DoNotDisrupt:         "true",
-				disruption.SafeToEvict:          "false",
+				pods.DoNotDisrupt:               "true",
+				pods.SafeToEvict:                "false",
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: replica.Name, UID: replica.UID}},
 		},
@@ -127,7 +127,7 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	next := assignment.next()
 	own := next.Spec.DeepCopy()
 	assignment.drop(own.Affinity)
-	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
+	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, withoutLabelKeys(own.Affinity), own.Tolerations
 	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
 	if _, ungated := gate.LimitedTo(next); ungated {
 		assignment.Label.Unlimit(spec)
@@ -166,9 +166,9 @@ func (a *Assignment) drop(own *corev1.Affinity) {
 	}
 }
 
-// settled drops the label keys of terms: the API server added the pod's own values to the selectors when the replica
+// withoutLabelKeys drops the label keys of terms: the API server added the pod's own values to the selectors when the replica
 // was created.
-func settled(a *corev1.Affinity) *corev1.Affinity {
+func withoutLabelKeys(a *corev1.Affinity) *corev1.Affinity {
 	if a == nil {
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/test/generators"
 )
 
@@ -108,7 +108,7 @@ func TestPlaceholderRequestsExactlyWhatItsReplicaRequests(t *testing.T) {
 	assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
 	assert.NotContains(t, p.Annotations, v1alpha1.ClaimAnnotation)
 	assert.Equal(t, "on-demand", p.Annotations[v1alpha1.CapacityTypeAnnotation])
-	assert.False(t, policy.Governable(p), "no mix governs it, not even a default one")
+	assert.False(t, governing.Governable(p), "no mix governs it, not even a default one")
 
 	s := p.Spec
 	assert.Equal(t, "berth-scheduler", s.SchedulerName)

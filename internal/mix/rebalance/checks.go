@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -219,7 +219,7 @@ func doNotDisrupt(s *subject) (v Verdict) {
 func localStorage(s *subject) (v Verdict) {
 	if s.Pod.LocalData != "" {
 		v = ReasonLocalStorage.because("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", s.Pod.Name,
-			s.Pod.LocalData, disruption.SafeToEvict)
+			s.Pod.LocalData, pods.SafeToEvict)
 	}
 	return v
 }

@@ -146,7 +146,7 @@ func (in *Input) each(yield func(clusterstate.Assignment, Verdict) (more bool)) 
 
 // decide returns the verdict about one replica.
 func (in *Input) decide(a clusterstate.Assignment) Verdict {
-	s := &subject{Input: in, Assignment: a, target: in.Group.Policy.Mix.TypeOf(replacementSlot(in.Group, a))}
+	s := &subject{Input: in, Assignment: a, target: in.Group.Governing.Mix.TypeOf(replacementSlot(in.Group, a))}
 	v := first(replicaChecks, s)
 	if v.Reason == nil {
 		v = ReasonMove.because("pod %s moves from %s to %s", a.Pod.Name, a.On, s.target)
@@ -221,7 +221,7 @@ func lowestFree(g clusterstate.Group, without types.UID) int {
 
 // floorOf is how many replicas the group has promised to on-demand whatever the percentage.
 func floorOf(g clusterstate.Group) int {
-	return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))
+	return min(int(g.Governing.Mix.MinOnDemand), len(g.Assignments))
 }
 
 func availableOnDemand(g *clusterstate.Group, now time.Time) (n int) {

@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -40,8 +40,8 @@ func replica(m split.Mix, slot int, on capacity.Type) clusterstate.Assignment {
 // groupOn is a group whose replica on slot i runs on the i-th type.
 func groupOn(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	g := clusterstate.Group{
-		Key: policy.GroupKey{Namespace: "shop", ID: "rs"}, Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
-		Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: placing,
+		Key: governing.GroupKey{Namespace: "shop", ID: "rs"}, Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
+		Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: placing,
 	}
 	for i, t := range on {
 		g.Assignments = append(g.Assignments, replica(m, i, t))
@@ -159,7 +159,7 @@ var causes = []cause{
 		name: "the pods are members of a PodGroup", spoil: ofPods(func(p *clusterstate.Pod) { p.Grouped = true }),
 		want: rebalance.ReasonPodGroupMember, message: "pod web-4 is a member of a PodGroup, which may need all of its members",
 	}, {
-		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { annotate(p, disruption.DoNotDisrupt, "true") }),
+		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { annotate(p, pods.DoNotDisrupt, "true") }),
 		want: rebalance.ReasonDoNotDisrupt, message: "pod web-4 has the annotation karpenter.sh/do-not-disrupt",
 	}, {
 		name: "the pods have data on their nodes", spoil: ofPods(func(p *clusterstate.Pod) { p.LocalData = "scratch" }),
@@ -167,7 +167,7 @@ var causes = []cause{
 		message: `pod web-4 has data on its node in volume scratch (annotation cluster-autoscaler.kubernetes.io/safe-to-evict: "true" lets it move)`,
 	}, {
 		name: "the replacement would run on the same type", spoil: func(in *rebalance.Input) {
-			m := in.Group.Policy.Mix // slot 0 is free, and of on-demand
+			m := in.Group.Governing.Mix // slot 0 is free, and of on-demand
 			in.Group.Assignments, in.Group.Replicas = []clusterstate.Assignment{replica(m, 1, od), replica(m, 2, od), replica(m, 3, od)}, 3
 		},
 		want: rebalance.ReasonNoGain, message: "the replacement of pod web-3 would take a free slot of type on-demand again",

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -50,7 +50,7 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
 	for i := range live {
-		if p := &live[i]; p.DeletionTimestamp == nil && !podphase.Finished(p) && !moving[p.UID] {
+		if p := &live[i]; p.DeletionTimestamp == nil && !pods.Finished(p) && !moving[p.UID] {
 			there[p.UID] = p
 		}
 	}

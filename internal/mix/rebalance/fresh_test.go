@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func livePod(name, node string, ready bool) corev1.Pod {
@@ -137,7 +137,7 @@ func TestASelectorFindsEveryPodOfItsGroup(t *testing.T) {
 }
 
 func TestMine(t *testing.T) {
-	g := clusterstate.Group{Key: policy.GroupKey{ID: "rs"}}
+	g := clusterstate.Group{Key: governing.GroupKey{ID: "rs"}}
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: "rs", Controller: new(true)}}}}
 	assert.True(t, Mine(&g, &p))
 	p.OwnerReferences[0].UID = "other"

@@ -37,7 +37,7 @@ func allReady(given clusterstate.Group) clusterstate.Group {
 	for g.Replicas-len(given.Assignments) <= mostMissing && len(g.Assignments) < g.Replicas {
 		slot := taken.Lowest()
 		taken.Take(slot)
-		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
+		t, id := g.Governing.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{
 			Place: clusterstate.Pending, Pod: &clusterstate.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
 			Assignment: split.Assignment{Wants: t, Pod: split.Pod{ID: id, Slot: slot, On: t}},

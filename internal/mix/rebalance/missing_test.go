@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-func pods(n, ready int) clusterstate.Group {
+func podsOf(n, ready int) clusterstate.Group {
 	var g clusterstate.Group
 	for i := range n {
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Ready: i < ready}})
@@ -25,18 +25,18 @@ func pods(n, ready int) clusterstate.Group {
 
 func TestMustBeBack(t *testing.T) {
 	accepts := func(text string) clusterstate.Group {
-		g := pods(7, 7)
+		g := podsOf(7, 7)
 		g.Assignments[3].Pod.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: text}
 		return g
 	}
-	counted, ended := pods(7, 7), pods(7, 7)
+	counted, ended := podsOf(7, 7), podsOf(7, 7)
 	counted.Counted, ended.Ended = true, true
 	for name, tc := range map[string]struct {
 		group     clusterstate.Group
 		had, want int
 	}{
-		"nothing moved":                       {pods(7, 7), 0, 0},
-		"the owner does not tell":             {pods(7, 7), 10, 10},
+		"nothing moved":                       {podsOf(7, 7), 0, 0},
+		"the owner does not tell":             {podsOf(7, 7), 10, 10},
 		"the owner tells that it wants fewer": {counted, 10, 7},
 		"the owner makes no more":             {ended, 10, 0},
 		"a user accepts fewer":                {accepts("7"), 10, 7},
@@ -51,7 +51,7 @@ func TestMustBeBack(t *testing.T) {
 }
 
 func TestReplicasMissing(t *testing.T) {
-	in := Input{Group: pods(7, 7), History: History{Had: 10}}
+	in := Input{Group: podsOf(7, 7), History: History{Had: 10}}
 	v := replicasMissing(&subject{Input: &in})
 	assert.Equal(t, ReasonReplicasMissing, v.Reason)
 	assert.Contains(t, v.Message, "7 of 10 pods that it had before the last move are available")
@@ -67,7 +67,7 @@ func TestNeverMoreThanTheBudgetIsMissing(t *testing.T) {
 		live, moving, had := n, 0, 0
 		t.Repeat(map[string]func(*rapid.T){
 			"a move begins": func(t *rapid.T) {
-				in := Input{Group: pods(live, live), History: History{Had: had, Moving: moving}}
+				in := Input{Group: podsOf(live, live), History: History{Had: had, Moving: moving}}
 				if v := replicasMissing(&subject{Input: &in}); v.Reason != nil || moving >= k || live == 0 {
 					t.Skip("not now")
 				}
@@ -84,7 +84,7 @@ func TestNeverMoreThanTheBudgetIsMissing(t *testing.T) {
 			},
 			"a move times out": func(t *rapid.T) { moving = max(0, moving-1) },
 			"": func(t *rapid.T) {
-				g := pods(live, live)
+				g := podsOf(live, live)
 				if had = MustBeBack(&g, had); live >= had {
 					moving, had = 0, 0 // the moves are over
 				}

@@ -112,7 +112,7 @@ func onItsSide(m *Move, g *clusterstate.Group, s *clusterstate.Assignment) bool 
 	if m.Target == capacity.Unknown {
 		return s.On == s.Wants
 	}
-	return s.On == m.Target || s.On == g.Policy.Mix.TypeOf(m.Slot)
+	return s.On == m.Target || s.On == g.Governing.Mix.TypeOf(m.Slot)
 }
 
 // arrivals are the replicas that may be the replacement of a move: the one with its name, if there is one, else all that were

@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -25,7 +25,7 @@ import (
 func group(on ...capacity.Type) clusterstate.Group {
 	m := split.New(70, 2)
 	g := clusterstate.Group{
-		Key: policy.GroupKey{Namespace: "shop", ID: "rs"}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
+		Key: governing.GroupKey{Namespace: "shop", ID: "rs"}, Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
 		Workload: clusterstate.Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web", Revision: "web-7d", UID: "web"},
 	}
 	for i, t := range on {
@@ -69,7 +69,7 @@ func outcomes(ended []rebalance.Ending) (list []rebalance.Outcome) {
 var testLimits = rebalance.Limits{Backoff: time.Minute, MaxBackoff: 10 * time.Minute, Timeout: 5 * time.Minute}
 
 func withMix(g clusterstate.Group, m split.Mix) clusterstate.Group {
-	g.Policy = &policy.Policy{Source: g.Policy.Source, Mix: m}
+	g.Governing = &governing.Mix{Source: g.Governing.Source, Mix: m}
 	return g
 }
 
@@ -120,7 +120,7 @@ func TestJudge(t *testing.T) {
 		"the replacement is not Ready, past the time":     {moveOf("gone", 5*time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Assignments[4].Pod.Ready = false }), rebalance.TimedOut},
 		"it is complete past the time":                    {moveOf("gone", time.Hour), group(od, od, sp, sp, sp), rebalance.Succeeded},
 		"a surplus pod of a surge does not keep it open":  {moveOf("gone", time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Replicas = 4 }), rebalance.Succeeded},
-		"the workload was scaled to nothing in the midst": {moveOf("gone", time.Minute), clusterstate.Group{Policy: &policy.Policy{Mix: split.New(70, 2)}}, rebalance.Succeeded},
+		"the workload was scaled to nothing in the midst": {moveOf("gone", time.Minute), clusterstate.Group{Governing: &governing.Mix{Mix: split.New(70, 2)}}, rebalance.Succeeded},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -58,9 +58,9 @@ const (
 
 // HandoverOf returns when the placeholder of a group's replica gives its capacity away.
 func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
-	borrows := g.Policy.BorrowSpot
+	borrows := g.Governing.BorrowSpot
 	if target == capacity.Spot {
-		borrows = g.Policy.BorrowOnDemand && g.Policy.SpotWait == 0
+		borrows = g.Governing.BorrowOnDemand && g.Governing.SpotWait == 0
 	}
 	switch {
 	case borrows && !g.Gated:

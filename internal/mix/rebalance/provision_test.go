@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -245,12 +245,12 @@ func TestAPlaceholderMovesOnlyWhatCapacityWouldMove(t *testing.T) {
 }
 
 func TestHandoverOf(t *testing.T) {
-	wait := policy.Policy{Mix: split.New(70, 2)}
-	borrows := policy.Policy{Mix: split.New(70, 2), BorrowSpot: true, BorrowOnDemand: true}
+	wait := governing.Mix{Mix: split.New(70, 2)}
+	borrows := governing.Mix{Mix: split.New(70, 2), BorrowSpot: true, BorrowOnDemand: true}
 	later := borrows
 	later.SpotWait = time.Minute
 	tests := map[string]struct {
-		p               policy.Policy
+		p               governing.Mix
 		target          capacity.Type
 		identity, gated bool
 		want            rebalance.Handover
@@ -270,7 +270,7 @@ func TestHandoverOf(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			g := groupOn(tc.p.Mix, od, od)
-			g.Policy, g.Identity, g.Gated = &tc.p, tc.identity, tc.gated
+			g.Governing, g.Identity, g.Gated = &tc.p, tc.identity, tc.gated
 			assert.Equal(t, tc.want, rebalance.HandoverOf(&g, tc.target))
 		})
 	}

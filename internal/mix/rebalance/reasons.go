@@ -235,7 +235,7 @@ var (
 	ReasonPodGroupMember = define(Reason{
 		Name: "PodGroupMember", DropsPlaceholder: true, Scope: OfRevision,
 		Meaning: "the pod belongs to a PodGroup (`spec.schedulingGroup`), which may need all of its pods",
-		Action:  "a gang may need all of its pods: restart the gang at a suitable time, and it is placed by the mix",
+		Action:  "a pod group may need all of its pods: restart the group at a suitable time, and it is placed by the mix",
 	})
 	ReasonDoNotDisrupt = define(Reason{
 		Name: "DoNotDisrupt", DropsPlaceholder: true,

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // For returns what a mix requests, and the receiver's values for what it does not specify. cm is its CapacityMix, nil for
 // one that is set in annotations. The error names a window that is invalid: nothing may be decided then.
-func (s Settings) For(p *policy.Policy, cm *v1alpha1.CapacityMix) (Settings, error) {
+func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, error) {
 	if p != nil && p.Window != nil {
 		return s.during(p.Window)
 	}
@@ -45,7 +45,7 @@ func (s Settings) For(p *policy.Policy, cm *v1alpha1.CapacityMix) (Settings, err
 }
 
 // during returns the receiver's values with a window in annotations.
-func (s Settings) during(w *policy.Window) (Settings, error) {
+func (s Settings) during(w *governing.Window) (Settings, error) {
 	duration, err := time.ParseDuration(w.Duration)
 	if err != nil {
 		return s, fmt.Errorf("annotations %s: duration: %q is not a duration such as 2h", w.Annotations, w.Duration)

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 func TestSettingsTakeTheWindowOfAnnotations(t *testing.T) {
 	defaults := Settings{Mode: Evict, MaxConcurrent: 1}
-	annotated := func(schedule, duration string) *policy.Policy {
-		return &policy.Policy{Window: &policy.Window{Schedule: schedule, Duration: duration, Annotations: "a and b"}}
+	annotated := func(schedule, duration string) *governing.Mix {
+		return &governing.Mix{Window: &governing.Window{Schedule: schedule, Duration: duration, Annotations: "a and b"}}
 	}
 	s, err := defaults.For(annotated("0 2 * * *", "4h"), nil)
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestSettingsTakeTheWindowOfAnnotations(t *testing.T) {
 		assert.Equal(t, want, open, hour)
 	}
 
-	s, err = defaults.For(&policy.Policy{}, nil)
+	s, err = defaults.For(&governing.Mix{}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, defaults, s)
 

@@ -94,7 +94,7 @@ func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 			require.Contains(t, v.Message, fmt.Sprintf("%d of at most %d replicas try them again", allowed, allowed))
 		}
 		for range min(allowed, 16-next) {
-			in.Group.Assignments[next] = replica(in.Group.Policy.Mix, next, sp)
+			in.Group.Assignments[next] = replica(in.Group.Governing.Mix, next, sp)
 			in.Group.Assignments[next].Pod.Created = noon.Add(-time.Minute).UnixNano()
 			next++
 		}

@@ -51,7 +51,7 @@ func NewStorm(settings StormSettings) *Storm {
 // NodeLeft reports that a spot node began to depart, or that it vanished, at now, and how many spot nodes are there after it.
 // Both may be reported of one node; one that departs is not one of those that are there. It returns whether a storm began.
 func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool) {
-	s.settle(now)
+	s.end(now)
 	s.forget(now)
 	s.note(name, now)
 	if !s.tooMany(spotNodes) {
@@ -82,7 +82,7 @@ func (s *Storm) note(name string, now time.Time) {
 
 // Active returns whether there is a storm at now. Until is when it ends if no more nodes leave, the zero time if there is none.
 func (s *Storm) Active(now time.Time) (active bool, until time.Time) {
-	s.settle(now)
+	s.end(now)
 	s.forget(now)
 	if !s.active {
 		return false, time.Time{}
@@ -100,8 +100,8 @@ func (s *Storm) quiet(now time.Time) bool {
 	return s.latest.IsZero() || now.Sub(s.latest) >= s.settings.Quiet
 }
 
-// settle ends a storm that is over. NodeLeft calls it too: a departure after the end is not part of the storm.
-func (s *Storm) settle(now time.Time) {
+// end ends a storm that is over. NodeLeft calls it too: a departure after the end is not part of the storm.
+func (s *Storm) end(now time.Time) {
 	if s.quiet(now) {
 		s.active = false
 	}

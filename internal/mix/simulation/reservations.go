@@ -26,14 +26,14 @@ func listReservations(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.Reserv
 
 // reserved is the capacity that is held when a snapshot is taken.
 type reserved struct {
-	ledger *reservations.Ledger
-	at     time.Time
+	holdings *reservations.Holdings
+	at       time.Time
 }
 
 func newReserved(all []*v1alpha1.Reservation, at time.Time) reserved {
-	r := reserved{ledger: reservations.NewLedger(), at: at}
+	r := reserved{holdings: reservations.NewHoldings(), at: at}
 	for _, object := range all {
-		r.ledger.Set(object)
+		r.holdings.Set(object)
 	}
 	return r
 }
@@ -43,7 +43,7 @@ func (s *Snapshot) heldForOthers(pod *corev1.Pod) *reservations.Attempt {
 	if !s.profile.replays[pod.Spec.SchedulerName].reserves {
 		return nil
 	}
-	a, _ := s.reserved.ledger.Attempt(pod, s.reserved.at)
+	a, _ := s.reserved.holdings.Attempt(pod, s.reserved.at)
 	return a
 }
 

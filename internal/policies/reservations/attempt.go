@@ -36,7 +36,7 @@ type use struct {
 
 // Attempt returns an Attempt, nil if no capacity is held. freed changes when capacity
 // comes to be held by a Reservation of the namespace, or is released.
-func (l *Ledger) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int64) {
+func (l *Holdings) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
@@ -54,7 +54,7 @@ func (l *Ledger) Attempt(pod *corev1.Pod, now time.Time) (a *Attempt, freed int6
 }
 
 // Serves reports whether capacity is held that a pod may use.
-func (l *Ledger) Serves(pod *corev1.Pod, now time.Time) bool {
+func (l *Holdings) Serves(pod *corev1.Pod, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
@@ -64,7 +64,7 @@ func (l *Ledger) Serves(pod *corev1.Pod, now time.Time) bool {
 }
 
 // own returns the Reservations that hold capacity for a pod, by node, oldest first; nil if there are none. Guarded by mu.
-func (l *Ledger) own(pod *corev1.Pod) (own map[string][]*Reservation) {
+func (l *Holdings) own(pod *corev1.Pod) (own map[string][]*Reservation) {
 	for _, e := range l.active[pod.Namespace] {
 		if !slices.ContainsFunc(e.holds, hold.free) || !e.r.Selects(pod) {
 			continue

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// The result of a dry run of the eviction of some pods is what the Ledger holds when they are gone, whatever their order.
+// The result of a dry run of the eviction of some pods is what the Holdings holds when they are gone, whatever their order.
 func TestADryRunForeseesWhatIsHeldAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := rapid.IntRange(1, 5).Draw(t, "pods")

@@ -83,9 +83,9 @@ func bound(p *corev1.Pod, reservation, node string, when time.Time) *corev1.Pod 
 	return p
 }
 
-// leader is the Ledger of a process that leads, in a cluster with some nodes.
-func leader(all ...*v1alpha1.Reservation) *Ledger {
-	l := NewLedger()
+// leader is the Holdings of a process that leads, in a cluster with some nodes.
+func leader(all ...*v1alpha1.Reservation) *Holdings {
+	l := NewHoldings()
 	for _, n := range []string{"n1", "n2", "n3"} {
 		l.SetNode(roomy(n))
 	}
@@ -111,18 +111,18 @@ func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
 // hold holds capacity on nodes, as the Holder does.
-func (l *Ledger) hold(name string, now time.Time, nodes ...string) {
+func (l *Holdings) hold(name string, now time.Time, nodes ...string) {
 	for _, n := range nodes {
 		l.Hold(l.named(name).r, n, now)
 	}
 }
 
-func (l *Ledger) named(name string) *entry {
+func (l *Holdings) named(name string) *entry {
 	return l.entries[types.NamespacedName{Namespace: "shop", Name: name}]
 }
 
 // write writes all statuses as the API server would, and returns them by name.
-func (l *Ledger) write(now time.Time) map[string]*v1alpha1.Reservation {
+func (l *Holdings) write(now time.Time) map[string]*v1alpha1.Reservation {
 	all := map[string]*v1alpha1.Reservation{}
 	for _, u := range l.Updates(now) {
 		if u.Delete {
@@ -137,7 +137,7 @@ func (l *Ledger) write(now time.Time) map[string]*v1alpha1.Reservation {
 	return all
 }
 
-func (l *Ledger) freeOn(name string) (nodes []string) {
+func (l *Holdings) freeOn(name string) (nodes []string) {
 	for _, h := range l.named(name).holds {
 		if h.PodUID == "" {
 			nodes = append(nodes, h.NodeName)

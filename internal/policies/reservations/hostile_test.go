@@ -61,7 +61,7 @@ func TestTenThousandReservationsOfANamespaceAreBounded(t *testing.T) {
 			assert.Less(t, took, most, what)
 		}
 	}
-	var l *Ledger
+	var l *Holdings
 	before := builders.Heap()
 	within("Set of all", 1500*time.Millisecond, 3, func() {
 		l = leader()

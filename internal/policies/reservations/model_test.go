@@ -84,9 +84,9 @@ type modelPod struct {
 	written bool
 }
 
-// model is a cluster as it should be, with the Ledger that is tested.
+// model is a cluster as it should be, with the Holdings that is tested.
 type model struct {
-	l            *Ledger
+	l            *Holdings
 	now          time.Time
 	reservations map[string]*modelReservation
 	pods         map[string]*modelPod
@@ -94,14 +94,14 @@ type model struct {
 	cordoned     map[string]bool
 	created      int
 
-	// freed is that of the Ledger at the last check. moved is set if capacity was released or came to be held since, and
-	// unsure if the Ledger may count that or not.
+	// freed is that of the Holdings at the last check. moved is set if capacity was released or came to be held since, and
+	// unsure if the Holdings may count that or not.
 	freed         int64
 	moved, unsure bool
 }
 
 func newModel() *model {
-	m := &model{now: began, reservations: map[string]*modelReservation{}, pods: map[string]*modelPod{}, nodes: []string{"n1", "n2"}, cordoned: map[string]bool{}, l: NewLedger()}
+	m := &model{now: began, reservations: map[string]*modelReservation{}, pods: map[string]*modelPod{}, nodes: []string{"n1", "n2"}, cordoned: map[string]bool{}, l: NewHoldings()}
 	m.setNodes()
 	m.l.Lead()
 	return m
@@ -385,7 +385,7 @@ func (m *model) restart(t *rapid.T) {
 	for _, r := range m.reservations {
 		m.drop(r, r.replicas(), all)
 	}
-	m.l = NewLedger()
+	m.l = NewHoldings()
 	// Nor is it told apart which of too many holds no pod can use while the nodes are not there yet.
 	if changed {
 		m.setNodes()

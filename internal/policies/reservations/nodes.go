@@ -27,7 +27,7 @@ const (
 )
 
 // SetNode takes over what a node is now. The node must not be changed afterwards.
-func (l *Ledger) SetNode(node *corev1.Node) {
+func (l *Holdings) SetNode(node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.nodes[node.Name]
@@ -40,7 +40,7 @@ func (l *Ledger) SetNode(node *corev1.Node) {
 }
 
 // DeleteNode takes over that a node is gone.
-func (l *Ledger) DeleteNode(name string) {
+func (l *Holdings) DeleteNode(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.nodes, name)
@@ -101,7 +101,7 @@ func field(resource corev1.ResourceName) string {
 
 // sweep has what Reservations hold follow the pods and the nodes, of which changes may have been missed while no process had
 // them in its cache. Guarded by mu.
-func (l *Ledger) sweep() {
+func (l *Holdings) sweep() {
 	if !l.unswept {
 		return
 	}
@@ -113,7 +113,7 @@ func (l *Ledger) sweep() {
 }
 
 // followNodes releases what is free on nodes where it cannot be held any more. Guarded by mu.
-func (l *Ledger) followNodes(e *entry) {
+func (l *Holdings) followNodes(e *entry) {
 	e.pinned = ""
 	if name := e.r.Object.Spec.NodeName; name != "" && e.r.Group() == "" {
 		e.pinned, _ = e.r.fault(name, l.nodes[name])
@@ -139,7 +139,7 @@ func (l *Ledger) followNodes(e *entry) {
 }
 
 // mark notes where the pods of free capacity cannot run. Guarded by mu.
-func (l *Ledger) mark(e *entry) {
+func (l *Holdings) mark(e *entry) {
 	for i := range e.holds {
 		h := &e.holds[i]
 		if h.cause = ""; h.free() {
@@ -190,7 +190,7 @@ func (e *entry) causes() string {
 
 // Verify releases capacity on nodes whose pods request so much that it is not there any more, the youngest first: a pod was
 // resized in place, or another scheduler has placed it. Node returns a node of the scheduler's snapshot, nil if it is gone.
-func (l *Ledger) Verify(node func(name string) fwk.NodeInfo, now time.Time) {
+func (l *Holdings) Verify(node func(name string) fwk.NodeInfo, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
@@ -220,7 +220,7 @@ func (l *Ledger) Verify(node func(name string) fwk.NodeInfo, now time.Time) {
 }
 
 // holders are the Reservations that users made and that hold free capacity on a node, by node, one for each pod. Guarded by mu.
-func (l *Ledger) holders() map[string][]*entry {
+func (l *Holdings) holders() map[string][]*entry {
 	on := map[string][]*entry{}
 	for _, list := range l.active {
 		for _, e := range list {
@@ -238,7 +238,7 @@ func (l *Ledger) holders() map[string][]*entry {
 }
 
 // release releases what Reservations hold on a node, until the rest is there. Guarded by mu.
-func (l *Ledger) release(name string, entries []*entry, node fwk.NodeInfo) {
+func (l *Holdings) release(name string, entries []*entry, node fwk.NodeInfo) {
 	slices.SortFunc(entries, oldest)
 	kept := &held{}
 	for _, e := range entries {

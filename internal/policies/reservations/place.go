@@ -18,7 +18,7 @@ const (
 )
 
 // Next returns a Reservation that a node is to be found for, the one that has waited longest, nil if there is none now.
-func (l *Ledger) Next(now time.Time) *Reservation {
+func (l *Holdings) Next(now time.Time) *Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep()
@@ -44,7 +44,7 @@ func (e *entry) waits(now time.Time) bool {
 }
 
 // Hold holds capacity for one more pod on a node.
-func (l *Ledger) Hold(r *Reservation, node string, now time.Time) {
+func (l *Holdings) Hold(r *Reservation, node string, now time.Time) {
 	l.placed(r, func(e *entry) {
 		if cause, _ := e.r.fault(node, l.nodes[node]); cause != "" { // it has changed since, or the scheduler cannot count so much
 			e.notHeld(cause, now)
@@ -67,7 +67,7 @@ func (l *Ledger) Hold(r *Reservation, node string, now time.Time) {
 }
 
 // NotHeld notes why no node was found, if that is known. It is tried again later.
-func (l *Ledger) NotHeld(r *Reservation, why string, now time.Time) {
+func (l *Holdings) NotHeld(r *Reservation, why string, now time.Time) {
 	l.placed(r, func(e *entry) { e.notHeld(why, now) })
 }
 
@@ -79,7 +79,7 @@ func (e *entry) notHeld(why string, now time.Time) {
 	e.tries++
 }
 
-func (l *Ledger) placed(r *Reservation, change func(*entry)) {
+func (l *Holdings) placed(r *Reservation, change func(*entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[keyOf(r.Object)]; e != nil && e.r.Object.UID == r.Object.UID {
@@ -91,7 +91,7 @@ func (l *Ledger) placed(r *Reservation, change func(*entry)) {
 }
 
 // freeEnded frees what pods used that have ended unobserved. Guarded by mu.
-func (l *Ledger) freeEnded(e *entry) {
+func (l *Holdings) freeEnded(e *entry) {
 	for _, h := range slices.Clone(e.holds) {
 		uid := types.UID(h.PodUID)
 		if c, runs := l.claims[uid]; !e.r.Once && uid != "" && !h.binding && (!runs || c.of != keyOf(e.r.Object)) {

@@ -27,7 +27,7 @@ type Update struct {
 }
 
 // Updates returns what the leading process has to write.
-func (l *Ledger) Updates(now time.Time) []Update {
+func (l *Holdings) Updates(now time.Time) []Update {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep()
@@ -65,7 +65,7 @@ type Totals struct {
 }
 
 // Totals returns those of all Reservations.
-func (l *Ledger) Totals(now time.Time) Totals {
+func (l *Holdings) Totals(now time.Time) Totals {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := Totals{Reservations: map[string]int{}}
@@ -101,7 +101,7 @@ func finished(c *metav1.Condition) bool {
 }
 
 // Written notes that a status was written, or what the API server has instead.
-func (l *Ledger) Written(object *v1alpha1.Reservation) {
+func (l *Holdings) Written(object *v1alpha1.Reservation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[keyOf(object)]; e != nil && e.r.Object.UID == object.UID && !older(object, e.r.Object) {

@@ -17,8 +17,8 @@ import (
 func TestConditions(t *testing.T) {
 	invalid := reservation("r")
 	invalid.Spec.PodSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: "x"}}}
-	none, held := func(*Ledger) {}, func(l *Ledger) { l.hold("r", began, "n1", "n2") }
-	use := func(l *Ledger, pods ...string) {
+	none, held := func(*Holdings) {}, func(l *Holdings) { l.hold("r", began, "n1", "n2") }
+	use := func(l *Holdings, pods ...string) {
 		for i, p := range pods {
 			node := []string{"n1", "n2"}[i]
 			l.Take(pod(p), l.named("r").r, node, began)
@@ -27,44 +27,44 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		object                  *v1alpha1.Reservation
-		do                      func(*Ledger)
+		do                      func(*Holdings)
 		after                   time.Duration
 		wantReason, wantMessage string
 		wantHeld, wantUsed      int32
 	}{
 		"all is held": {do: held, wantReason: "Reserved", wantMessage: "capacity for all replicas is held or used", wantHeld: 2},
 		"all is held or used": {
-			do:         func(l *Ledger) { held(l); use(l, "a") },
+			do:         func(l *Holdings) { held(l); use(l, "a") },
 			wantReason: "Reserved", wantMessage: "capacity for all replicas is held or used", wantHeld: 1, wantUsed: 1,
 		},
 		"a pod that is not bound yet does not use it": {
-			do:         func(l *Ledger) { held(l); l.Take(pod("a"), l.named("r").r, "n1", began) },
+			do:         func(l *Holdings) { held(l); l.Take(pod("a"), l.named("r").r, "n1", began) },
 			wantReason: "Reserved", wantMessage: "capacity for all replicas is held or used", wantHeld: 2,
 		},
 		"no node was looked for": {do: none, wantReason: "Unschedulable", wantMessage: "capacity for 0 of 2 replicas is held or used"},
 		"no node was found": {
-			do:         func(l *Ledger) { l.hold("r", began, "n1"); l.NotHeld(l.named("r").r, "0/3 nodes", began) },
+			do:         func(l *Holdings) { l.hold("r", began, "n1"); l.NotHeld(l.named("r").r, "0/3 nodes", began) },
 			wantReason: "Unschedulable", wantMessage: "capacity for 1 of 2 replicas is held or used: 0/3 nodes", wantHeld: 1,
 		},
 		"a fault keeps the message": {
-			do: func(l *Ledger) {
+			do: func(l *Holdings) {
 				l.NotHeld(l.named("r").r, "0/3 nodes", began)
 				l.NotHeld(l.named("r").r, "", began)
 			},
 			wantReason: "Unschedulable", wantMessage: "capacity for 0 of 2 replicas is held or used: 0/3 nodes",
 		},
 		"a node was found after all": {
-			do:         func(l *Ledger) { l.NotHeld(l.named("r").r, "0/3 nodes", began); l.hold("r", began, "n1") },
+			do:         func(l *Holdings) { l.NotHeld(l.named("r").r, "0/3 nodes", began); l.hold("r", began, "n1") },
 			wantReason: "Unschedulable", wantMessage: "capacity for 1 of 2 replicas is held or used", wantHeld: 1,
 		},
 		"it is invalid": {object: invalid, do: none, wantReason: "Invalid", wantMessage: `spec.podSelector: "x" is not a valid label selector operator`},
 		"it has expired": {
-			do: func(l *Ledger) { held(l); use(l, "a") }, after: time.Hour,
+			do: func(l *Holdings) { held(l); use(l, "a") }, after: time.Hour,
 			wantReason: "Expired", wantMessage: "the capacity is released", wantUsed: 1,
 		},
-		"all was used": {do: func(l *Ledger) { held(l); use(l, "a", "b") }, wantReason: "Used", wantMessage: "pods have used the capacity", wantUsed: 2},
+		"all was used": {do: func(l *Holdings) { held(l); use(l, "a", "b") }, wantReason: "Used", wantMessage: "pods have used the capacity", wantUsed: 2},
 		"all is used for good after the pods and the expiration": {
-			do: func(l *Ledger) {
+			do: func(l *Holdings) {
 				held(l)
 				use(l, "a", "b")
 				l.DeletePod("a")
@@ -72,7 +72,7 @@ func TestConditions(t *testing.T) {
 			after: 2 * time.Hour, wantReason: "Used", wantMessage: "pods have used the capacity", wantUsed: 2,
 		},
 		"all is in use, and held again later": {
-			object: reservation("r", repeatedly), do: func(l *Ledger) { held(l); use(l, "a", "b") },
+			object: reservation("r", repeatedly), do: func(l *Holdings) { held(l); use(l, "a", "b") },
 			wantReason: "Reserved", wantMessage: "capacity for all replicas is held or used", wantUsed: 2,
 		},
 	} {

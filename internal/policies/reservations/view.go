@@ -26,7 +26,7 @@ type held struct {
 }
 
 // View returns what is held now.
-func (l *Ledger) View(now time.Time) *View {
+func (l *Holdings) View(now time.Time) *View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now)
@@ -36,7 +36,7 @@ func (l *Ledger) View(now time.Time) *View {
 // refresh determines what is held, if that may have changed. A Reservation that has expired, or of which there are too many,
 // loses what it holds: if it holds capacity again later, nodes have to be found for it, as others may have used these. Guarded
 // by mu.
-func (l *Ledger) refresh(now time.Time) {
+func (l *Holdings) refresh(now time.Time) {
 	if l.view != nil && (l.until.IsZero() || now.Before(l.until)) {
 		return
 	}
@@ -60,7 +60,7 @@ func (l *Ledger) refresh(now time.Time) {
 }
 
 // Freed returns how often capacity was released or came to be held until now.
-func (l *Ledger) Freed(now time.Time) int64 {
+func (l *Holdings) Freed(now time.Time) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh(now) // notices what has expired

@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/internal/metrics"
 )
 
@@ -68,12 +68,12 @@ func truncate(text string, most int) string {
 }
 
 // InvalidAnnotations warns on the object that carries an invalid mix annotation.
-func (r *Recorder) InvalidAnnotations(pod *corev1.Pod, invalid []policy.InvalidAnnotation) {
+func (r *Recorder) InvalidAnnotations(pod *corev1.Pod, invalid []governing.InvalidAnnotation) {
 	for _, i := range invalid {
 		if !r.first(problem{i.Object.GetUID(), i.Key, i.Value}) {
 			continue
 		}
-		metrics.InvalidPolicies.WithLabelValues("annotation").Inc()
+		metrics.InvalidMixes.WithLabelValues("annotation").Inc()
 		object, ok := i.Object.(runtime.Object)
 		if !ok {
 			object = pod
@@ -97,7 +97,7 @@ func (r *Recorder) InvalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 	if !r.first(problem{cm.UID, fmt.Sprint(cm.Generation), err.Error()}) {
 		return
 	}
-	metrics.InvalidPolicies.WithLabelValues("capacitymix").Inc()
+	metrics.InvalidMixes.WithLabelValues("capacitymix").Inc()
 	r.emitOnMix(cm, v1alpha1.EventReasonInvalidCapacityMix, "Ignoring this CapacityMix: %v", err)
 }
 

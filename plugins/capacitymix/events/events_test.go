@@ -15,17 +15,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 func TestInvalidAnnotationsOfPodsThatAreGoneHoldNoMemory(t *testing.T) {
 	r := NewRecorder(func() events.EventRecorder { return &events.FakeRecorder{} })
 	before := int64(builders.Heap())
 	for i := range 1000 {
-		pod := mixtest.Pod("web", i)
-		r.InvalidAnnotations(pod, []policy.InvalidAnnotation{{Object: pod, Key: "k", Value: strings.Repeat("v", 250_000) + fmt.Sprint(i)}})
+		pod := plugintest.Pod("web", i)
+		r.InvalidAnnotations(pod, []governing.InvalidAnnotation{{Object: pod, Key: "k", Value: strings.Repeat("v", 250_000) + fmt.Sprint(i)}})
 	}
 	assert.Less(t, int64(builders.Heap())-before, int64(20<<20), "1,000 values of 250 kB")
 	runtime.KeepAlive(r)
@@ -34,9 +34,9 @@ func TestInvalidAnnotationsOfPodsThatAreGoneHoldNoMemory(t *testing.T) {
 func TestEveryNoteOfAnEventIsShort(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := NewRecorder(func() events.EventRecorder { return recorder })
-	pod, long := mixtest.Pod("web", 0), strings.Repeat("ä", 100_000)
-	r.InvalidAnnotations(pod, []policy.InvalidAnnotation{{Object: pod, Key: "k", Value: long, Problem: "wrong"}})
-	r.InvalidCapacityMix(mixtest.CapacityMix("web", 0, 0), errors.New(long))
+	pod, long := plugintest.Pod("web", 0), strings.Repeat("ä", 100_000)
+	r.InvalidAnnotations(pod, []governing.InvalidAnnotation{{Object: pod, Key: "k", Value: long, Problem: "wrong"}})
+	r.InvalidCapacityMix(plugintest.CapacityMix("web", 0, 0), errors.New(long))
 	r.UngateFailed(pod, long)
 	r.SpotUnavailableNotDeleted(pod, 0, long)
 	require.Len(t, recorder.Events, 4)

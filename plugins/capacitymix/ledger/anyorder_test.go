@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
@@ -21,7 +21,7 @@ import (
 // restarts of the scheduler, past changes of the mix, and beside pods that have no slot of their own.
 func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &policy.Policy{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 4).Draw(t, "floor"))}
+		p := &governing.Mix{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 4).Draw(t, "floor"))}
 		l, created := newLedger(t), 0
 		slots := map[string]int{}
 		size := rapid.IntRange(1, 40).Draw(t, "size")
@@ -33,7 +33,7 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 			name := "pod-" + strconv.Itoa(created)
 			created++
 			c := claimOf(name)
-			c.Policy, c.AnyOrder = p, true
+			c.Governing, c.AnyOrder = p, true
 			next := l.Next(c)
 			hold, err := l.Claim(c)
 			require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 					l.Observe(ledger.Bound{UID: types.UID(name), Group: webKey, Node: "node", Slot: slot})
 				}
 			case "change":
-				p = &policy.Policy{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), p.Mix.MinOnDemand)}
+				p = &governing.Mix{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), p.Mix.MinOnDemand)}
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -55,9 +55,9 @@ type Entry struct {
 	Pending bool
 }
 
-// Entries returns the pods of a group that is governed by a policy, sorted by
+// Entries returns the pods of a group that is governed by a mix, sorted by
 // slot, as the ledger has them.
-func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
+func (l *Ledger) Entries(key governing.GroupKey, p *governing.Mix) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[key]
@@ -65,7 +65,7 @@ func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
 		return nil
 	}
 	l.govern(g, p)
-	g.settle()
+	g.reassign()
 	entries := make([]Entry, 0, len(g.members))
 	for uid, r := range g.members {
 		slot := r.pod.Slot
@@ -81,14 +81,14 @@ func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
 }
 
 // Groups returns the keys of all groups, in no order.
-func (l *Ledger) Groups() []policy.GroupKey {
+func (l *Ledger) Groups() []governing.GroupKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.groups))
 }
 
 // Dump returns all that the ledger has of a group: two ledgers with one dump do the same from then on.
-func (l *Ledger) Dump(key policy.GroupKey) string {
+func (l *Ledger) Dump(key governing.GroupKey) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[key]

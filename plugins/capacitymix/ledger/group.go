@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -18,9 +18,9 @@ const noDomain = -1
 
 // group is the pods that one mix is kept for. Guarded by Ledger.mu.
 type group struct {
-	key     policy.GroupKey
+	key     governing.GroupKey
 	members map[types.UID]*record
-	rule    split.Mix
+	mix     split.Mix
 
 	// held are the slots that pods hold as their own, and by whom.
 	held    split.Slots
@@ -30,7 +30,7 @@ type group struct {
 	// that their assignments never depend on the order of events.
 	unassigned map[types.UID]*record
 	taken      split.Slots // held, and the assignments of the unassigned pods
-	unsettled  bool        // taken is out of date
+	outdated   bool        // taken is out of date
 
 	// spot is how many of the slots in use are of type spot, if counted is set; tried are those of each type that are known to be
 	// taken. Both are for pods that are removed in any order.
@@ -49,7 +49,7 @@ type group struct {
 	siblings *siblings
 }
 
-func newGroup(key policy.GroupKey) *group {
+func newGroup(key governing.GroupKey) *group {
 	return &group{
 		key:        key,
 		members:    map[types.UID]*record{},
@@ -65,7 +65,7 @@ func (g *group) inUse() *split.Slots {
 	if len(g.unassigned) == 0 {
 		return &g.held
 	}
-	g.settle()
+	g.reassign()
 	return &g.taken
 }
 
@@ -79,8 +79,8 @@ func (g *group) next(anyOrder bool) int {
 	if !anyOrder || lowest == n { // without a gap both are the same
 		return lowest
 	}
-	t := g.rule.MissingType(n, g.spots())
-	if slot, found := g.rule.LowestOf(t, g.inUse(), &g.tried[t], split.MaxSlot+1); found {
+	t := g.mix.MissingType(n, g.spots())
+	if slot, found := g.mix.LowestOf(t, g.inUse(), &g.tried[t], split.MaxSlot+1); found {
 		return slot
 	}
 	return lowest
@@ -90,7 +90,7 @@ func (g *group) next(anyOrder bool) int {
 func (g *group) spots() int {
 	slots := g.inUse()
 	if !g.counted {
-		g.spot, g.counted = g.rule.SpotSlots(slots), true
+		g.spot, g.counted = g.mix.SpotSlots(slots), true
 	}
 	return g.spot
 }
@@ -101,14 +101,14 @@ func (g *group) keeps(r *record, anyOrder bool) bool {
 	if !anyOrder || r.identity {
 		return g.lowest() >= r.pod.Slot
 	}
-	own, spot := g.rule.TypeOf(r.pod.Slot), g.spots()
+	own, spot := g.mix.TypeOf(r.pod.Slot), g.spots()
 	if own == capacity.Spot {
 		spot--
 	}
-	if g.rule.MissingType(g.inUse().Len()-1, spot) != own {
+	if g.mix.MissingType(g.inUse().Len()-1, spot) != own {
 		return false
 	}
-	_, lower := g.rule.LowestOf(own, g.inUse(), &g.tried[own], r.pod.Slot)
+	_, lower := g.mix.LowestOf(own, g.inUse(), &g.tried[own], r.pod.Slot)
 	return !lower
 }
 
@@ -118,7 +118,7 @@ func (g *group) recount() { g.counted, g.tried = false, [numTypes]int{} }
 // ahead gives a pod the lowest free slot of the type that it does not seek. If
 // there is none, the pod goes on with its own.
 func (g *group) ahead(r *record) bool {
-	slot, found := g.rule.LowestOf(r.seeks.Other(), g.inUse(), new(int), min(r.attempt.Below, split.MaxSlot+1))
+	slot, found := g.mix.LowestOf(r.seeks.Other(), g.inUse(), new(int), min(r.attempt.Below, split.MaxSlot+1))
 	if !found {
 		r.attempt.Stage = StageType
 		return false
@@ -128,12 +128,12 @@ func (g *group) ahead(r *record) bool {
 	return true
 }
 
-// settle assigns slots to the unassigned pods, as mix.Assign does.
-func (g *group) settle() {
-	if !g.unsettled {
+// reassign assigns slots to the unassigned pods, as mix.Assign does.
+func (g *group) reassign() {
+	if !g.outdated {
 		return
 	}
-	g.unsettled = false
+	g.outdated = false
 	g.recount()
 	g.taken.CopyFrom(&g.held)
 	pods := make([]split.Pod, 0, len(g.unassigned))
@@ -141,7 +141,7 @@ func (g *group) settle() {
 		pods = append(pods, r.pod)
 	}
 	slices.SortFunc(pods, split.Older)
-	g.rule.Fill(&g.taken, pods, func(p split.Pod, slot int) {
+	g.mix.Fill(&g.taken, pods, func(p split.Pod, slot int) {
 		g.unassigned[types.UID(p.ID)].assignment = slot
 	})
 }
@@ -149,7 +149,7 @@ func (g *group) settle() {
 // take gives a free slot to a pod.
 func (g *group) take(r *record, slot int) {
 	r.pod.Slot = slot
-	if g.held.Take(slot) && g.rule.TypeOf(slot) == capacity.Spot {
+	if g.held.Take(slot) && g.mix.TypeOf(slot) == capacity.Spot {
 		g.spot++
 	}
 	g.holders[slot] = r
@@ -169,7 +169,7 @@ func (g *group) assign(r *record, slot int) {
 	switch {
 	case holder == nil:
 		g.take(r, slot)
-		g.unsettled = true // an unassigned pod may have sat there
+		g.outdated = true // an unassigned pod may have sat there
 	case holder.state == claimed:
 		holder.pod.Slot = split.NoSlot
 		g.take(r, slot)
@@ -186,7 +186,7 @@ func (g *group) assign(r *record, slot int) {
 func (g *group) float(r *record, brought int) {
 	r.unassigned, r.pod.Slot = true, brought
 	g.unassigned[r.uid] = r
-	g.unsettled = true
+	g.outdated = true
 }
 
 // release takes its slot from a pod.
@@ -196,19 +196,19 @@ func (g *group) release(r *record) {
 	if r.unassigned {
 		r.unassigned = false
 		delete(g.unassigned, r.uid)
-		g.unsettled = true
+		g.outdated = true
 		g.recount()
 		return
 	}
 	if slot == split.NoSlot || r.identity || g.holders[slot] != r {
 		return
 	}
-	if g.held.Release(slot) && g.rule.TypeOf(slot) == capacity.Spot {
+	if g.held.Release(slot) && g.mix.TypeOf(slot) == capacity.Spot {
 		g.spot--
 	}
 	g.tried = [numTypes]int{}
 	delete(g.holders, slot)
-	g.unsettled = true
+	g.outdated = true
 	if successor := g.successor(slot); successor != nil {
 		delete(g.unassigned, successor.uid)
 		successor.unassigned = false

@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/builders"
@@ -39,12 +39,12 @@ var hostileValues = map[string]string{
 type tenant struct {
 	t        require.TestingT
 	ledger   *ledger.Ledger
-	resolver *policy.Resolver
+	resolver *governing.Resolver
 	slowest  time.Duration
 }
 
 func newTenant(tb testing.TB, l *ledger.Ledger) *tenant {
-	return &tenant{t: tb, ledger: l, resolver: &policy.Resolver{Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth, policy.PrefixSpotalis}}, Mixes: policy.NewStore(), Controllers: noControllers{}}}
+	return &tenant{t: tb, ledger: l, resolver: &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(), Controllers: noControllers{}}}
 }
 
 type noControllers struct{}
@@ -63,12 +63,12 @@ func (n *tenant) claim(pod *corev1.Pod) (ledger.Hold, bool) {
 	if p == nil {
 		return ledger.Hold{}, false
 	}
-	group, _ := policy.GroupOf(pod, p)
-	slot, _ := policy.IdentitySlot(pod, noControllers{})
+	group, _ := governing.GroupOf(pod, p)
+	slot, _ := governing.IdentitySlot(pod, noControllers{})
 	var hold ledger.Hold
 	var err error
 	n.timed(func() {
-		hold, err = n.ledger.Claim(ledger.Claim{Pod: pod, Group: group, Policy: p, Slot: slot, Exists: func() bool { return true }})
+		hold, err = n.ledger.Claim(ledger.Claim{Pod: pod, Group: group, Governing: p, Slot: slot, Exists: func() bool { return true }})
 	})
 	require.NoError(n.t, err)
 	return hold, true
@@ -86,18 +86,18 @@ func (n *tenant) ahead(pod *corev1.Pod, hold ledger.Hold, desired string) {
 
 // observe is what the handler of pods does with one that is bound.
 func (n *tenant) observe(pod *corev1.Pod, node string) {
-	var p *policy.Policy
+	var p *governing.Mix
 	if metav1.GetControllerOfNoCopy(pod) == nil {
 		p, _ = n.resolver.Resolve(pod)
 	}
-	group, ok := policy.GroupOf(pod, p)
+	group, ok := governing.GroupOf(pod, p)
 	if !ok {
 		n.ledger.Forget(pod.UID)
 		return
 	}
 	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: node, Pending: pod}
-	if b.Slot, b.Identity = policy.IdentitySlot(pod, noControllers{}); !b.Identity {
-		b.Slot, _ = policy.ClaimedSlot(pod)
+	if b.Slot, b.Identity = governing.IdentitySlot(pod, noControllers{}); !b.Identity {
+		b.Slot, _ = governing.ClaimedSlot(pod)
 	}
 	n.timed(func() { n.ledger.Observe(b) })
 }
@@ -374,7 +374,7 @@ func FuzzLedger(f *testing.F) {
 		}
 		require.Less(t, h.slowest, hostileTime, "the slowest call")
 		for uid := range h.pods {
-			p := &policy.Policy{Mix: split.New(50, 1)}
+			p := &governing.Mix{Mix: split.New(50, 1)}
 			for _, key := range h.ledger.Groups() {
 				for _, e := range h.ledger.Entries(key, p) {
 					require.LessOrEqual(t, e.Slot, split.MaxSlot, "pod %s, with %s", e.UID, uid)
@@ -391,7 +391,7 @@ func BenchmarkHostile(b *testing.B) {
 	b.Run("slot ahead of a floor", func(b *testing.B) {
 		l := newLedger(b)
 		c := claimOf("a")
-		c.Policy = &policy.Policy{Mix: split.New(100, split.MaxBound)}
+		c.Governing = &governing.Mix{Mix: split.New(100, split.MaxBound)}
 		for b.Loop() {
 			hold, err := l.Claim(c)
 			if err != nil {
@@ -412,7 +412,7 @@ func BenchmarkHostile(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			i++
-			c.Policy = &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{strconv.Itoa(i)}}
+			c.Governing = &governing.Mix{Mix: webMix.Mix, SpreadSpotOver: []string{strconv.Itoa(i)}}
 			if _, err := l.Claim(c); err != nil {
 				b.Fatal(err)
 			}
@@ -455,7 +455,7 @@ func TestASlotAheadIsOneThatASetCanHold(t *testing.T) {
 			t.Run(fmt.Sprintf("below %d, floor %d", below, floor), func(t *testing.T) {
 				l := newLedger(t)
 				c := claimOf("a")
-				c.Policy = &policy.Policy{Mix: split.New(100, floor)}
+				c.Governing = &governing.Mix{Mix: split.New(100, floor)}
 				hold := held(t, l, c)
 				l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: below})
 				bounded(t, func() { hold = held(t, l, c) })
@@ -474,7 +474,7 @@ func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
 	l := newLedger(t)
 	bounded(t, func() {
 		for i := range 500 {
-			key := policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}
+			key := governing.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}
 			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Group: key, Slot: split.MaxSlot, Node: "n"})
 			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: split.NoSlot, Node: "n"})
 			c := claimOf(fmt.Sprint("c", i))
@@ -497,7 +497,7 @@ func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
 	c := claimOf("pending")
 	bounded(t, func() {
 		for i := range 2000 {
-			c.Policy = &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{fmt.Sprint("a.example/", i)}}
+			c.Governing = &governing.Mix{Mix: webMix.Mix, SpreadSpotOver: []string{fmt.Sprint("a.example/", i)}}
 			held(t, l, c)
 		}
 	})
@@ -508,7 +508,7 @@ func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
 func TestLabelValuesOfDeletedNodesLeaveNothingBehind(t *testing.T) {
 	l := newLedger(t, corev1.LabelHostname)
 	own := claimOf("pending")
-	own.Group.ID, own.Policy = "own", &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{corev1.LabelHostname, corev1.LabelTopologyZone}}
+	own.Group.ID, own.Governing = "own", &governing.Mix{Mix: webMix.Mix, SpreadSpotOver: []string{corev1.LabelHostname, corev1.LabelTopologyZone}}
 	held(t, l, own)
 	bounded(t, func() {
 		for i := range 10_000 {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -38,7 +38,7 @@ type Ledger struct {
 	// mu guards all that follows, and writes to nodes.
 	mu     sync.Mutex
 	pods   map[types.UID]*record
-	groups map[policy.GroupKey]*group
+	groups map[governing.GroupKey]*group
 	// onNode finds the pods to count again when a node changes its labels.
 	onNode  map[string]map[*record]struct{}
 	domains keyset // the configured labels
@@ -66,7 +66,7 @@ type record struct {
 	identity bool
 	// unassigned: bound, without a slot of its own or beaten to it; see group.settle.
 	unassigned bool
-	assignment int // where an unassigned pod sits, once settled
+	assignment int // where an unassigned pod sits, unless the group is outdated
 	node       string
 	// limited is the type that an ungated pod was limited to; it keeps it to its end.
 	limited capacity.Type
@@ -93,7 +93,7 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 	l := &Ledger{
 		classifier: classifier,
 		pods:       map[types.UID]*record{},
-		groups:     map[policy.GroupKey]*group{},
+		groups:     map[governing.GroupKey]*group{},
 		onNode:     map[string]map[*record]struct{}{},
 		domains:    newKeyset(spreadOver...),
 		zones:      newKeyset(corev1.LabelTopologyZone),
@@ -105,9 +105,9 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 
 // Claim requests the slot of a pod that is about to be scheduled.
 type Claim struct {
-	Pod    *corev1.Pod
-	Group  policy.GroupKey
-	Policy *policy.Policy
+	Pod       *corev1.Pod
+	Group     governing.GroupKey
+	Governing *governing.Mix
 	// Slot is the pod's identity slot, mix.NoSlot if it has none.
 	Slot int
 	// AnyOrder: the pod's owner removes its pods in any order.
@@ -146,7 +146,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		r = l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
 	}
 	g := r.group
-	l.govern(g, c.Policy)
+	l.govern(g, c.Governing)
 	if r.state != claimed {
 		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 	}
@@ -172,7 +172,7 @@ func (r *record) claim(c Claim) {
 		r.identity = false
 		g.take(r, g.next(c.AnyOrder))
 	}
-	if t := g.rule.TypeOf(r.pod.Slot); t != r.seeks {
+	if t := g.mix.TypeOf(r.pod.Slot); t != r.seeks {
 		r.seeks, r.attempt = t, Attempt{TypeChanged: r.seeks != capacity.Unknown}
 	}
 }
@@ -244,7 +244,7 @@ func (l *Ledger) Unreserve(uid types.UID) {
 // before it has a node: its gate was removed.
 type Bound struct {
 	UID     types.UID
-	Group   policy.GroupKey
+	Group   governing.GroupKey
 	Created int64 // Unix time in nanoseconds
 	// Node is empty for an ungated pod; Limited is the type that it was limited to,
 	// Pending the pod, to wake it.
@@ -340,7 +340,7 @@ func (l *Ledger) Pending(namespace string) []*corev1.Pod {
 }
 
 // PendingOf returns the pods of a group that hold a claim and are not bound.
-func (l *Ledger) PendingOf(key policy.GroupKey) []*corev1.Pod {
+func (l *Ledger) PendingOf(key governing.GroupKey) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if g := l.groups[key]; g != nil {
@@ -376,7 +376,7 @@ func (l *Ledger) Size() (groups, pods int) {
 	return len(l.groups), len(l.pods)
 }
 
-func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record {
+func (l *Ledger) add(uid types.UID, key governing.GroupKey, created int64) *record {
 	g := l.groups[key]
 	if g == nil {
 		g = newGroup(key)
@@ -402,12 +402,12 @@ func (l *Ledger) remove(r *record) {
 	}
 }
 
-// govern notes the policy under which a group was last seen. Slots keep their
-// numbers whatever the policy is; only pods without a slot of their own, and
+// govern notes the mix under which a group was last seen. Slots keep their
+// numbers whatever the mix is; only pods without a slot of their own, and
 // the interruption domains, depend on it.
-func (l *Ledger) govern(g *group, p *policy.Policy) {
-	if g.rule != p.Mix {
-		g.rule, g.unsettled = p.Mix, true
+func (l *Ledger) govern(g *group, p *governing.Mix) {
+	if g.mix != p.Mix {
+		g.mix, g.outdated = p.Mix, true
 		g.recount()
 	}
 	l.spread(g, p.SpreadSpotOver)
@@ -426,7 +426,7 @@ func (l *Ledger) place(r *record, node string) {
 	}
 	if r.pod.On != on {
 		r.pod.On = on
-		r.group.unsettled = r.group.unsettled || r.unassigned
+		r.group.outdated = r.group.outdated || r.unassigned
 	}
 	r.count(n)
 }

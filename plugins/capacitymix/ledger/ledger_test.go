@@ -17,15 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/builders"
 )
 
 var (
-	webKey    = policy.GroupKey{Namespace: "shop", ID: "web"}
-	webPolicy = &policy.Policy{Mix: split.New(70, 2)}
+	webKey = governing.GroupKey{Namespace: "shop", ID: "web"}
+	webMix = &governing.Mix{Mix: split.New(70, 2)}
 )
 
 // newLedger is a ledger that spreads over zones and types of machines, or over other labels.
@@ -43,7 +43,7 @@ func podNamed(name string) *corev1.Pod {
 }
 
 func claimOf(name string) ledger.Claim {
-	return ledger.Claim{Pod: podNamed(name), Group: webKey, Policy: webPolicy, Slot: split.NoSlot, Exists: func() bool { return true }}
+	return ledger.Claim{Pod: podNamed(name), Group: webKey, Governing: webMix, Slot: split.NoSlot, Exists: func() bool { return true }}
 }
 
 // held makes a claim that succeeds.
@@ -325,10 +325,10 @@ func BenchmarkLedger(b *testing.B) {
 		l.SetNode(node(fmt.Sprintf("node-%d", i), []string{"spot", "on-demand"}[i%2], fmt.Sprint("zone-", i%3)))
 	}
 	const groups = 1000
-	keys := make([]policy.GroupKey, groups)
+	keys := make([]governing.GroupKey, groups)
 	pods := make([]*corev1.Pod, groups)
 	for g := range keys {
-		keys[g] = policy.GroupKey{Namespace: "shop", ID: fmt.Sprint("group-", g)}
+		keys[g] = governing.GroupKey{Namespace: "shop", ID: fmt.Sprint("group-", g)}
 		pods[g] = podNamed(fmt.Sprint("pending-", g))
 		for i := range 20 {
 			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprintf("g%d-p%d", g, i)), Group: keys[g], Slot: i, Node: fmt.Sprintf("node-%d", (g*20+i)%5000)})
@@ -339,7 +339,7 @@ func BenchmarkLedger(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
 			g := i % groups
-			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Policy: webPolicy, Slot: split.NoSlot, Exists: exists})
+			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Governing: webMix, Slot: split.NoSlot, Exists: exists})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -388,9 +388,9 @@ func BenchmarkSpreadOf(b *testing.B) {
 					names[i] = n.Name
 					l.SetNode(n)
 				}
-				p := &policy.Policy{Mix: split.New(100, 0), SpreadSpotOver: over}
+				p := &governing.Mix{Mix: split.New(100, 0), SpreadSpotOver: over}
 				c := claimOf("pending")
-				c.Policy = p
+				c.Governing = p
 				if _, err := l.Claim(c); err != nil {
 					b.Fatal(err)
 				}
@@ -426,7 +426,7 @@ func BenchmarkMemory(b *testing.B) {
 				for i := range pods {
 					l.Observe(ledger.Bound{
 						UID: types.UID(fmt.Sprintf("%032d", i)), Slot: i % 20, Node: fmt.Sprintf("node-%d", i%5_000),
-						Group: policy.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)},
+						Group: governing.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)},
 					})
 				}
 				b.ReportMetric(float64(builders.Heap()-before)/float64(pods), "B/pod")
@@ -439,7 +439,7 @@ func BenchmarkMemory(b *testing.B) {
 // The answer to a Binding is lost together with the watches on the connection: until the pod is seen, it may be bound with its slot, which
 // it must not exchange for a lower one.
 func TestAPodInDoubtKeepsItsSlot(t *testing.T) {
-	group, mix := policy.GroupKey{Namespace: "shop", ID: "web"}, &policy.Policy{Mix: split.New(50, 0)}
+	group, mix := governing.GroupKey{Namespace: "shop", ID: "web"}, &governing.Mix{Mix: split.New(50, 0)}
 	for name, c := range map[string]struct {
 		doubt  bool
 		a2, a3 int // the slots of the second and the third pod
@@ -448,7 +448,7 @@ func TestAPodInDoubtKeepsItsSlot(t *testing.T) {
 			l := newLedger(t)
 			claim := func(pod string) int {
 				hold, err := l.Claim(ledger.Claim{
-					Pod: podNamed(pod), Group: group, Policy: mix, Slot: split.NoSlot, Exists: func() bool { return true },
+					Pod: podNamed(pod), Group: group, Governing: mix, Slot: split.NoSlot, Exists: func() bool { return true },
 				})
 				require.NoError(t, err)
 				return hold.Slot

@@ -20,7 +20,7 @@ func (l *Ledger) Next(c Claim) int {
 	if g == nil {
 		return 0
 	}
-	l.govern(g, c.Policy)
+	l.govern(g, c.Governing)
 	return g.next(c.AnyOrder)
 }
 
@@ -35,7 +35,7 @@ func (l *Ledger) Take(c Claim, slot int, node string) error {
 		return ErrNoClaim
 	}
 	r := l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
-	l.govern(r.group, c.Policy)
+	l.govern(r.group, c.Governing)
 	if c.Slot != split.NoSlot {
 		r.identity, r.pod.Slot = true, slot
 	} else {

@@ -27,12 +27,12 @@ func TestMembersOfAGroupTakeSlotsOneAfterTheOtherAndReturnAll(t *testing.T) {
 		for _, name := range []string{"b", "a", "a"} {
 			l.Return(claimOf(name).Pod.UID)
 		}
-		assert.Equal(t, []ledger.Entry{{UID: "single", Slot: 0, Pending: true}}, l.Entries(webKey, webPolicy))
+		assert.Equal(t, []ledger.Entry{{UID: "single", Slot: 0, Pending: true}}, l.Entries(webKey, webMix))
 	}
 	place(1, "a")
 	l.Observe(ledger.Bound{UID: "a", Group: webKey, Node: "n", Slot: 1})
 	l.Return("a")
-	assert.Len(t, l.Entries(webKey, webPolicy), 2, "a pod that is bound keeps its slot")
+	assert.Len(t, l.Entries(webKey, webMix), 2, "a pod that is bound keeps its slot")
 }
 
 func TestASlotIsTakenOnlyWhileItIsFree(t *testing.T) {
@@ -49,7 +49,7 @@ func TestASlotIsTakenOnlyWhileItIsFree(t *testing.T) {
 	fixed.Slot = 1
 	assert.Equal(t, 1, l.Next(fixed))
 	require.NoError(t, l.Take(fixed, 1, "n"), "the slot of an identity is not exclusive")
-	assert.Len(t, l.Entries(webKey, webPolicy), 3)
+	assert.Len(t, l.Entries(webKey, webMix), 3)
 	l.Return("a")
 	assert.Equal(t, 1, l.Next(claimOf("b")))
 }

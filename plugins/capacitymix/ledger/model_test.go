@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
@@ -69,8 +69,8 @@ type model struct {
 }
 
 var (
-	modelGroup  = policy.GroupKey{Namespace: "ns", ID: "web"}
-	modelPolicy = &policy.Policy{Mix: split.New(50, 1)}
+	modelGroup = governing.GroupKey{Namespace: "ns", ID: "web"}
+	modelMix   = &governing.Mix{Mix: split.New(50, 1)}
 )
 
 func newModel(types *capacity.Classifier, b bounds) *model {
@@ -163,7 +163,7 @@ func (m *model) observe(i int) {
 func (m *model) claim(i int) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: string(uidOf(i)), UID: uidOf(i)}}
 	hold, err := m.ledger.Claim(ledger.Claim{
-		Pod: pod, Group: modelGroup, Policy: modelPolicy, Slot: split.NoSlot, Exists: func() bool { return true },
+		Pod: pod, Group: modelGroup, Governing: modelMix, Slot: split.NoSlot, Exists: func() bool { return true },
 	})
 	if err == nil {
 		m.pods[i].claimed, m.pods[i].phase = hold.Slot, inCycle

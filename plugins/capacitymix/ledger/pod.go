@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Active reports whether a pod holds its slot: terminating and finished pods do not.
 func Active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && !podphase.Finished(pod)
+	return pod.DeletionTimestamp == nil && !pods.Finished(pod)
 }
 
 // Unschedulable returns the condition of a pod for which a scheduler found no node, nil for others.
@@ -30,7 +30,7 @@ func Unschedulable(pod *corev1.Pod) *corev1.PodCondition {
 }
 
 // Annotations record the claim of a pod on the pod. The ledger is rebuilt from them.
-func Annotations(pod *corev1.Pod, slot int, t capacity.Type, p *policy.Policy) map[string]string {
+func Annotations(pod *corev1.Pod, slot int, t capacity.Type, p *governing.Mix) map[string]string {
 	a := map[string]string{
 		v1alpha1.SlotAnnotation:         strconv.Itoa(slot),
 		v1alpha1.CapacityTypeAnnotation: t.String(),
@@ -39,7 +39,7 @@ func Annotations(pod *corev1.Pod, slot int, t capacity.Type, p *policy.Policy) m
 	// The ReplicaSet controller removes the lowest cost first, so the highest
 	// slot. A cost that the user set has precedence over ours.
 	if _, set := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; !set {
-		a[v1alpha1.PodDeletionCostAnnotation] = policy.DeletionCost(slot)
+		a[v1alpha1.PodDeletionCostAnnotation] = governing.DeletionCost(slot)
 	}
 	return a
 }

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
@@ -29,7 +29,7 @@ const typeLabel = "karpenter.sh/capacity-type"
 // apiPod is a pod as the API server has it, and the claim of the scheduler on it.
 type apiPod struct {
 	pod   *corev1.Pod
-	group policy.GroupKey
+	group governing.GroupKey
 	node  string // "" while not bound
 	// slot is the annotation of a bound pod, the claim of a pending one.
 	slot     int
@@ -44,7 +44,7 @@ type machine struct {
 	ledger *ledger.Ledger
 	pods   []*apiPod
 	nodes  map[string]*corev1.Node
-	mixes  map[policy.GroupKey]*policy.Policy
+	mixes  map[governing.GroupKey]*governing.Mix
 	serial int
 	// failureDomains is the label by which siblings are counted, "" while they are not.
 	failureDomains string
@@ -57,10 +57,10 @@ var spreadLists = [][]string{nil, {corev1.LabelHostname}, {corev1.LabelTopologyZ
 
 func newMachine(t require.TestingT, pick func(int) int) *machine {
 	m := &machine{
-		t: t, pick: pick, ledger: newLedger(t, spreadOver...), nodes: map[string]*corev1.Node{}, mixes: map[policy.GroupKey]*policy.Policy{},
+		t: t, pick: pick, ledger: newLedger(t, spreadOver...), nodes: map[string]*corev1.Node{}, mixes: map[governing.GroupKey]*governing.Mix{},
 	}
 	for i := range 3 {
-		m.mixes[policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}] = &policy.Policy{Mix: split.New(int32(30*i+20), int32(i))}
+		m.mixes[governing.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}] = &governing.Mix{Mix: split.New(int32(30*i+20), int32(i))}
 	}
 	for i := range 6 {
 		m.setNode(fmt.Sprintf("node-%d", i))
@@ -68,8 +68,8 @@ func newMachine(t require.TestingT, pick func(int) int) *machine {
 	return m
 }
 
-func (m *machine) groups() []policy.GroupKey {
-	return slices.SortedFunc(maps.Keys(m.mixes), func(a, b policy.GroupKey) int { return strings.Compare(a.ID, b.ID) })
+func (m *machine) groups() []governing.GroupKey {
+	return slices.SortedFunc(maps.Keys(m.mixes), func(a, b governing.GroupKey) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func (m *machine) setNode(name string) {
@@ -127,7 +127,7 @@ func (m *machine) add() *apiPod {
 
 func (m *machine) claim(p *apiPod) {
 	hold, err := m.ledger.Claim(ledger.Claim{
-		Pod: p.pod, Group: p.group, Policy: m.mixes[p.group], Slot: split.NoSlot, Exists: func() bool { return true },
+		Pod: p.pod, Group: p.group, Governing: m.mixes[p.group], Slot: split.NoSlot, Exists: func() bool { return true },
 	})
 	require.NoError(m.t, err)
 	// A pod keeps its claim unless a lower slot is free, and then takes the
@@ -204,7 +204,7 @@ func (m *machine) actions() []func() {
 		func() { n := m.someNode(); m.ledger.DeleteNode(n); delete(m.nodes, n) },
 		func() {
 			keys := m.groups()
-			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: split.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
+			m.mixes[keys[m.pick(len(keys))]] = &governing.Mix{Mix: split.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
 		},
 		func() {
 			m.failureDomains = []string{corev1.LabelHostname, corev1.LabelTopologyZone, typeLabel, "not.there"}[m.pick(4)]
@@ -237,7 +237,7 @@ func (m *machine) restart() {
 }
 
 // recount assigns the slots of a group again from the API's pods and the claims.
-func (m *machine) recount(key policy.GroupKey, include func(*apiPod) bool) map[int]string {
+func (m *machine) recount(key governing.GroupKey, include func(*apiPod) bool) map[int]string {
 	var pods []split.Pod
 	for _, p := range m.pods {
 		if p.group != key || !include(p) || p.node == "" && p.slot == split.NoSlot {
@@ -268,7 +268,7 @@ func (m *machine) check() {
 }
 
 // checkSiblings recounts all pods of a group per node, zone and failure domain, on nodes that are there.
-func (m *machine) checkSiblings(key policy.GroupKey) {
+func (m *machine) checkSiblings(key governing.GroupKey) {
 	hosts, zones, domains, most := map[string]int{}, map[string]int{}, map[string]int{}, ledger.Around{}
 	for _, pod := range m.pods {
 		node := m.nodes[pod.node+pod.reserved]
@@ -298,7 +298,7 @@ func (m *machine) checkSiblings(key policy.GroupKey) {
 }
 
 // checkSpread recounts the spot pods of a group per interruption domain, and all its pods per zone and node.
-func (m *machine) checkSpread(key policy.GroupKey, p *policy.Policy) {
+func (m *machine) checkSpread(key governing.GroupKey, p *governing.Mix) {
 	keys := p.SpreadSpotOver
 	if keys == nil {
 		keys = spreadOver

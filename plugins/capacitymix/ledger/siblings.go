@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // siblings counts the pods of a group on known nodes, of both capacity types. A group has them once Siblings was called for it:
-// groups that no policy spreads pay nothing for them. Guarded by Ledger.mu.
+// groups that no mix spreads pay nothing for them. Guarded by Ledger.mu.
 type siblings struct {
 	// key is the node label that names failure domains. Nodes without a label are in one domain, that of the empty value.
 	key                   string
@@ -86,7 +86,7 @@ type Around struct{ OnNode, InZone, InDomain int }
 // Siblings returns how many pods of a group are around each of some nodes, in their order, and the most on any node, in any zone
 // and in any failure domain of the cluster. key is the node label that names failure domains. The first call for a group and a
 // key counts the pods of the group; later ones cost the same however many pods and nodes there are.
-func (l *Ledger) Siblings(group policy.GroupKey, key string, nodes []fwk.NodeInfo) (around []Around, most Around) {
+func (l *Ledger) Siblings(group governing.GroupKey, key string, nodes []fwk.NodeInfo) (around []Around, most Around) {
 	around = make([]Around, len(nodes))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *Ledger) Siblings(group policy.GroupKey, key string, nodes []fwk.NodeInf
 }
 
 // siblingsOf returns the counts of a group, which begin with the first call for a key.
-func (l *Ledger) siblingsOf(group policy.GroupKey, key string) *siblings {
+func (l *Ledger) siblingsOf(group governing.GroupKey, key string) *siblings {
 	g := l.groups[group]
 	if g == nil {
 		return &siblings{}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // keyset is a list of node labels whose values together name a domain. The
@@ -154,7 +154,7 @@ func at(counts []int32, i int32) int32 {
 
 // SpreadOf returns how the pods of a group are spread over domains, zones and
 // the nodes of the given names.
-func (l *Ledger) SpreadOf(key policy.GroupKey, names iter.Seq[string]) Spread {
+func (l *Ledger) SpreadOf(key governing.GroupKey, names iter.Seq[string]) Spread {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[key]

@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
 	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
@@ -53,7 +53,7 @@ type Options struct {
 	Owners     *Owners
 	Classifier *capacity.Classifier
 	// Resolver resolves the mixes of pods, whatever their profile.
-	Resolver *policy.Resolver
+	Resolver *governing.Resolver
 	// ReadOwner reads an owner from the API server.
 	ReadOwner func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error)
 	// ListMixes lists the mixes of a namespace; nil where there is no API server, in unit tests.

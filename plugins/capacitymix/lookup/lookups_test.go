@@ -26,10 +26,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/mix/arguments"
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/plugintest"
 )
 
 // live are look-ups whose requests the test answers, with caches that have nothing.
@@ -46,12 +45,12 @@ func newLive(t *testing.T) *live {
 	t.Helper()
 	q := &live{asked: make(chan string, 100), answers: make(chan []Mix, 100), activated: make(plugintest.Activations, 100)}
 	owners := newOwners()
-	classifier, err := arguments.Classifier(mixtest.Args())
+	classifier, err := arguments.Classifier(plugintest.Args())
 	require.NoError(t, err)
 	q.Lookups = New(t.Context(), Options{
 		Owners:     owners,
 		Classifier: classifier,
-		Resolver:   &policy.Resolver{Mixes: policy.NewStore(), Controllers: owners},
+		Resolver:   &governing.Resolver{Mixes: governing.NewRegistry(), Controllers: owners},
 		ReadOwner: func(context.Context, string, *metav1.OwnerReference) (metav1.Object, error) {
 			q.reads.Add(1)
 			return nil, nil //nolint:nilnil // there is none
@@ -76,12 +75,12 @@ func newOwners(prefixes ...string) *Owners {
 
 func TestPodsOfANamespaceShareALookupThatBeganAfterThem(t *testing.T) {
 	q := newLive(t)
-	q.Enqueue(mixtest.OwnedPod("a", "first"))
+	q.Enqueue(plugintest.OwnedPod("a", "first"))
 	<-q.asked
 	// The question is out: it may have been answered before these pods were created.
 	for n := range 20 {
-		q.Enqueue(mixtest.OwnedPod(fmt.Sprintf("b%d", n), "second"))
-		q.Enqueue(mixtest.OwnedPod(fmt.Sprintf("b%d", n), "second")) // the queue tries a held pod again on events
+		q.Enqueue(plugintest.OwnedPod(fmt.Sprintf("b%d", n), "second"))
+		q.Enqueue(plugintest.OwnedPod(fmt.Sprintf("b%d", n), "second")) // the queue tries a held pod again on events
 	}
 	q.answers <- nil
 	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
@@ -101,7 +100,7 @@ func TestPodsAreHeldUntilTheWatchDeliversTheMixes(t *testing.T) {
 	old := cm
 	old.Generation = 1
 	q.MixUpdated(&old)
-	q.Enqueue(mixtest.OwnedPod("a", "first"))
+	q.Enqueue(plugintest.OwnedPod("a", "first"))
 	q.answers <- list
 	<-q.asked
 	assert.False(t, q.delivered("shop", list))
@@ -117,7 +116,7 @@ func TestPodsAreHeldUntilTheWatchDeliversTheMixes(t *testing.T) {
 func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
 	q := newLive(t)
 	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 1}}
-	q.Enqueue(mixtest.OwnedPod("a", "first"))
+	q.Enqueue(plugintest.OwnedPod("a", "first"))
 	<-q.asked
 	q.MixUpdated(&cm)
 	q.MixDeleted(&cm)
@@ -130,7 +129,7 @@ func TestPodsAreActivatedWhenTheAPIServerDoesNotAnswer(t *testing.T) {
 	q := newLive(t)
 	q.fail = errors.New("the server is away")
 	q.answers <- nil
-	q.Enqueue(mixtest.OwnedPod("a", "first"))
+	q.Enqueue(plugintest.OwnedPod("a", "first"))
 	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
 	assert.True(t, q.completed("shop", "first"))
 }
@@ -140,7 +139,7 @@ func TestARoundReadsAFewOwnersAndTheOthersWaitForTheNext(t *testing.T) {
 	q.o.ListMixes = nil
 	const pods = 3*ownersPerRound - 5
 	for i := range pods {
-		pod := mixtest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))
+		pod := plugintest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))
 		require.True(t, q.Required(pod))
 		q.Enqueue(pod)
 	}
@@ -154,13 +153,13 @@ func TestARoundReadsAFewOwnersAndTheOthersWaitForTheNext(t *testing.T) {
 	assert.GreaterOrEqual(t, rounds, 3)
 	assert.EqualValues(t, pods, q.reads.Load())
 	for i := range pods {
-		assert.False(t, q.Required(mixtest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))))
+		assert.False(t, q.Required(plugintest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))))
 	}
 }
 
 func TestOwnersOfDeploymentsThatOwnOneAnotherAreLookedUpOnce(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	owners := NewOwners(factory, []string{"berth.dev", policy.PrefixSpotalis})
+	owners := NewOwners(factory, []string{"berth.dev", governing.PrefixSpotalis})
 	indexer := factory.Apps().V1().Deployments().Informer().GetIndexer()
 	for a, b := range map[string]string{"one": "two", "two": "one"} {
 		require.NoError(t, indexer.Add(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
@@ -168,7 +167,7 @@ func TestOwnersOfDeploymentsThatOwnOneAnotherAreLookedUpOnce(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: b, UID: types.UID(b), Controller: new(true)}},
 		}}))
 	}
-	pod := mixtest.OwnedPod("a", "one")
+	pod := plugintest.OwnedPod("a", "one")
 	pod.OwnerReferences[0].Kind = "Deployment"
 	assert.Nil(t, owners.unknown(pod))
 	pod.OwnerReferences[0].UID = types.UID(strings.Repeat("u", 1<<20))

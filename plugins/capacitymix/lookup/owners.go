@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/controllerref"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Owners finds the ReplicaSet, StatefulSet or Job that owns a pod, and the
@@ -58,7 +58,7 @@ func NewOwners(factory informers.SharedInformerFactory, prefixes []string) *Owne
 		jobs:         factory.Batch().V1().Jobs().Lister(),
 		live:         newOwnerCache(maxLiveOwners),
 	}
-	if slices.Contains(prefixes, policy.PrefixSpotalis) {
+	if slices.Contains(prefixes, governing.PrefixSpotalis) {
 		deployments := factory.Apps().V1().Deployments()
 		if err := deployments.Informer().SetTransform(budget.BoundObject); err != nil { // it was started before
 			klog.Background().Error(err, "Annotations of Deployments are kept whole")
@@ -68,7 +68,7 @@ func NewOwners(factory informers.SharedInformerFactory, prefixes []string) *Owne
 	return o
 }
 
-// Controller implements policy.Controllers. It reads caches only: it is called
+// Controller implements governing.Controllers. It reads caches only: it is called
 // in scheduling cycles and under locks.
 func (o *Owners) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	owner, known := o.get(namespace, ref)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -15,21 +15,21 @@ import (
 // is not in the caches, or no known mix governs it and its workload is new.
 func (l *Lookups) Required(pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || len(ref.UID) > maxUID || l.completed(pod.Namespace, ref.UID) || !policy.Governable(pod) || ungated(pod) {
+	if ref == nil || len(ref.UID) > maxUID || l.completed(pod.Namespace, ref.UID) || !governing.Governable(pod) || ungated(pod) {
 		return false
 	}
 	p, _, known := l.Resolve(l.o.Resolver, pod)
-	return !known || (p == nil || p.Source == policy.SourceDefault) && l.listRequired(pod)
+	return !known || (p == nil || p.Source == governing.SourceDefault) && l.listRequired(pod)
 }
 
-// Resolve returns the policy of a pod and its invalid annotations from the caches
-// alone. known is false if the policy is not certain, since the pod's owner has to
+// Resolve returns the mix of a pod and its invalid annotations from the caches
+// alone. known is false if the mix is not certain, since the pod's owner has to
 // be read.
 //
 // The count of misses makes that cheap: no owner is looked up twice for a pod
 // whose owner is known. A miss of another goroutine meanwhile costs a second
 // look-up and nothing else.
-func (l *Lookups) Resolve(r *policy.Resolver, pod *corev1.Pod) (p *policy.Policy, invalid []policy.InvalidAnnotation, known bool) {
+func (l *Lookups) Resolve(r *governing.Resolver, pod *corev1.Pod) (p *governing.Mix, invalid []governing.InvalidAnnotation, known bool) {
 	misses := l.o.Owners.misses.Load()
 	p, invalid = r.Resolve(pod)
 	return p, invalid, l.o.Owners.misses.Load() == misses || !l.readRequired(pod)

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -69,7 +69,7 @@ type Sample struct {
 
 // Sample returns a sample of the nodes of a type that seem to have free capacity for a pod
 // of a group. ok is false if the pod is to be tried on all nodes of the type.
-func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, group policy.GroupKey, t capacity.Type) (sample Sample, ok bool) {
+func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, group governing.GroupKey, t capacity.Type) (sample Sample, ok bool) {
 	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
 		return Sample{}, false
 	}

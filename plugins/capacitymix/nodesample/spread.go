@@ -8,7 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -29,7 +29,7 @@ type Spread struct {
 }
 
 // SpreadOf returns the spread of a group over nodes. Those of a type are to be scored.
-func SpreadOf(l *ledger.Ledger, group policy.GroupKey, t capacity.Type, nodes []fwk.NodeInfo) Spread {
+func SpreadOf(l *ledger.Ledger, group governing.GroupKey, t capacity.Type, nodes []fwk.NodeInfo) Spread {
 	s := Spread{least: mostCrowded}
 	s.pods = l.SpreadOf(group, func(yield func(string) bool) {
 		for _, info := range nodes {

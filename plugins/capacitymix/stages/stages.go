@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -46,7 +46,7 @@ const victimsTerminateWithin = 5 * time.Second
 const maxRetry = 10 * time.Second
 
 // After decides what follows a failure.
-func After(f Failure, p *policy.Policy) Next {
+func After(f Failure, p *governing.Mix) Next {
 	t := f.SlotType
 	switch f.Attempt.Stage {
 	case ledger.StageSample:
@@ -80,7 +80,7 @@ func After(f Failure, p *policy.Policy) Next {
 
 // preempt gives preemption its turn. A scheduler that starts reads the time back
 // from the pod's condition, if it matters: if the pod has to wait.
-func preempt(f Failure, p *policy.Policy) Next {
+func preempt(f Failure, p *governing.Mix) Next {
 	n := Next{Attempt: ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: f.NoCapacitySince, PreemptedAt: f.Now}, Preempt: true}
 	if borrowsAfterWait(f, p) {
 		n.Message = NoCapacity(f.SlotType, f.NoCapacitySince)
@@ -90,7 +90,7 @@ func preempt(f Failure, p *policy.Policy) Next {
 
 // borrowsAfterWait reports whether a pod may borrow after a wait, so that the time
 // since which it waits has to be found again.
-func borrowsAfterWait(f Failure, p *policy.Policy) bool {
+func borrowsAfterWait(f Failure, p *governing.Mix) bool {
 	wait, allowed := p.MayBorrow(f.SlotType)
 	return allowed && wait > 0
 }
@@ -104,7 +104,7 @@ func tryAll(a ledger.Attempt, t capacity.Type) Next {
 // pod terminates for it. Preemption has no second turn while its first can still
 // be in progress: it could choose other pods. After that the nomination came to
 // nothing, or is not of preemption, and the pod is tried like every other one.
-func withoutVictims(f Failure, p *policy.Policy) Next {
+func withoutVictims(f Failure, p *governing.Mix) Next {
 	attempt := ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: f.NoCapacitySince}
 	until := f.Attempt.PreemptedAt.Add(victimsTerminateWithin)
 	if !f.Now.Before(until) {
@@ -127,7 +127,7 @@ func retryDelay(waited time.Duration) time.Duration {
 }
 
 // afterType decides whether a pod that found no node of its type may borrow.
-func afterType(f Failure, p *policy.Policy) Next {
+func afterType(f Failure, p *governing.Mix) Next {
 	t := f.SlotType
 	wait, allowed := p.MayBorrow(t)
 	if !allowed {

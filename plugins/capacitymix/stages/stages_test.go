@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -22,10 +22,10 @@ func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
 		noSpotSince    = "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"
 	)
 	now := time.Unix(1000, 0)
-	mayBorrow := &policy.Policy{BorrowOnDemand: true}
-	wait := &policy.Policy{BorrowOnDemand: true, SpotWait: 10 * time.Second}
-	mayBorrowSpot := &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}
-	never := &policy.Policy{}
+	mayBorrow := &governing.Mix{BorrowOnDemand: true}
+	wait := &governing.Mix{BorrowOnDemand: true, SpotWait: 10 * time.Second}
+	mayBorrowSpot := &governing.Mix{BorrowSpot: true, SpotWait: time.Hour}
+	never := &governing.Mix{}
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
 	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoCapacitySince: now} }
 	preemptedAfter := func(after time.Duration) ledger.Attempt {
@@ -42,12 +42,12 @@ func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
 	nominated := func(f *Failure) { f.Nominated = true }
 	terminating := func(f *Failure) { f.Nominated, f.Terminating = true, true }
 	tests := map[string]struct {
-		attempt ledger.Attempt
-		wants   capacity.Type
-		policy  *policy.Policy
-		after   time.Duration // how long spot has had no capacity
-		more    func(*Failure)
-		want    Next
+		attempt   ledger.Attempt
+		wants     capacity.Type
+		governing *governing.Mix
+		after     time.Duration // how long spot has had no capacity
+		more      func(*Failure)
+		want      Next
 	}{
 		"a sample without room is followed by all nodes": {
 			at(ledger.StageSample), spot, mayBorrow, 0, nil, try(at(ledger.StageType), "trying all spot nodes next"),
@@ -108,7 +108,7 @@ func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
 			if tc.more != nil {
 				tc.more(&f)
 			}
-			assert.Equal(t, tc.want, After(f, tc.policy))
+			assert.Equal(t, tc.want, After(f, tc.governing))
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -143,22 +143,22 @@ func (s *State) updateLedger(pod *corev1.Pod) {
 }
 
 func (s *State) observe(pod *corev1.Pod) {
-	if !policy.Governable(pod) {
+	if !governing.Governable(pod) {
 		return
 	}
-	var p *policy.Policy
+	var p *governing.Mix
 	if metav1.GetControllerOfNoCopy(pod) == nil {
 		p, _ = s.resolver.Resolve(pod)
 	}
-	group, ok := policy.GroupOf(pod, p)
+	group, ok := governing.GroupOf(pod, p)
 	if !ok {
 		s.forget(pod)
 		return
 	}
 	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
 	b.Limited, _ = gate.LimitedTo(pod)
-	if b.Slot, b.Identity = policy.IdentitySlot(pod, s.Owners); !b.Identity {
-		b.Slot, _ = policy.ClaimedSlot(pod)
+	if b.Slot, b.Identity = governing.IdentitySlot(pod, s.Owners); !b.Identity {
+		b.Slot, _ = governing.ClaimedSlot(pod)
 	}
 	if s.Ledger.Observe(b) && b.Slot == split.NoSlot {
 		metrics.PodsWithoutSlot.Inc()
@@ -169,7 +169,7 @@ func (s *State) observe(pod *corev1.Pod) {
 
 func (s *State) forget(pod *corev1.Pod) {
 	s.Timers.Stop(pod.UID)
-	s.Gangs.Forget(pod)
+	s.Searches.Forget(pod)
 	if next := s.Ledger.Forget(pod.UID); next != nil {
 		s.Activate(s.logger, perscheduler.Pods(next))
 	}
@@ -191,7 +191,7 @@ func (s *State) ownerHandler() cache.ResourceEventHandler {
 			}
 			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
 				s.changes.Add(1)
-				s.throttle.Changed(owner.GetNamespace(), policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+				s.throttle.Changed(owner.GetNamespace(), governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 			}
 		},
 		Delete: s.Owners.Forget,
@@ -268,7 +268,7 @@ func (s *State) mixesChanged(namespace string) {
 }
 
 // activateChanged activates the pending pods that changes in a namespace concern.
-func (s *State) activateChanged(namespace string, c budget.Changes[policy.GroupKey]) int {
+func (s *State) activateChanged(namespace string, c budget.Changes[governing.GroupKey]) int {
 	var pods []*corev1.Pod
 	if c.All {
 		pods = s.Ledger.Pending(namespace)

@@ -28,12 +28,12 @@ import (
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/events"
-	"berth.dev/berth/plugins/capacitymix/gangs"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/lookup"
+	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
 	"berth.dev/berth/plugins/internal/crdinformer"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -53,25 +53,25 @@ type State struct {
 	Args       *config.CapacityMixArgs
 	Classifier *capacity.Classifier
 	Ledger     *ledger.Ledger
-	Mixes      *policy.Store
+	Mixes      *governing.Registry
 	Owners     *lookup.Owners
 	Lookups    *lookup.Lookups
 	Pods       corelisters.PodLister
 	Nodes      corelisters.NodeLister
 	Events     *events.Recorder
 	Timers     *wakeup.Timers
-	Gangs      *gangs.Searches
+	Searches   *stages.Searches
 	Bindings   *Bindings
 	// Progress is that of the pods in the ledger.
 	Progress Progress
 	// Startup opens once the ledger has the first list of everything that it is
 	// built from, and the watch of mixes has begun.
-	Startup perscheduler.Gate
+	Startup perscheduler.Startup
 
 	// resolver resolves the mixes of pods of any profile, with the default of the first one.
-	resolver *policy.Resolver
+	resolver *governing.Resolver
 	ungater  Ungater
-	throttle *budget.Throttle[policy.GroupKey]
+	throttle *budget.Throttle[governing.GroupKey]
 	queue    wakeup.Activate // of the scheduler
 	changes  atomic.Uint64
 	fenced   func() bool // nil where nothing is fenced
@@ -101,14 +101,14 @@ func New(
 		Args:       args,
 		Classifier: classifier,
 		Ledger:     ledger.New(classifier, args.SpreadSpotOver),
-		Mixes:      policy.NewStore(),
+		Mixes:      governing.NewRegistry(),
 		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Nodes:      factory.Core().V1().Nodes().Lister(),
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
-		Gangs:      gangs.New(),
+		Searches:   stages.NewSearches(),
 		Bindings:   NewBindings(firstBound, bindingTimeout),
-		Startup: perscheduler.Gate{
+		Startup: perscheduler.Startup{
 			Reason: ErrReasonNotSynced,
 			Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes",
 		},
@@ -117,7 +117,7 @@ func New(
 		logger: klog.FromContext(ctx),
 	}
 	s.Mixes.Comparison = taints.Compared()
-	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
+	s.resolver = s.Resolver(arguments.DefaultMix(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
 	options := lookup.Options{
@@ -174,8 +174,8 @@ func (s *State) Agree(args *config.CapacityMixArgs) error {
 }
 
 // Resolver returns a resolver with a default mix, nil for none.
-func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
-	return &policy.Resolver{
+func (s *State) Resolver(defaultMix *governing.Mix) *governing.Resolver {
+	return &governing.Resolver{
 		Annotations: arguments.Annotations(s.Args),
 		Mixes:       s.Mixes,
 		Controllers: s.Owners,
@@ -187,20 +187,20 @@ func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
 func (s *State) Changes() uint64 { return s.changes.Load() }
 
 // Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
-func (s *State) Claim(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy, keep bool) (ledger.Hold, error) {
+func (s *State) Claim(pod *corev1.Pod, group governing.GroupKey, p *governing.Mix, keep bool) (ledger.Hold, error) {
 	c := s.ClaimOf(pod, group, p)
 	c.Keep = keep
 	return s.Ledger.Claim(c)
 }
 
 // ClaimOf is what a pod requests of the ledger.
-func (s *State) ClaimOf(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy) ledger.Claim {
-	slot, ok := policy.IdentitySlot(pod, s.Owners)
+func (s *State) ClaimOf(pod *corev1.Pod, group governing.GroupKey, p *governing.Mix) ledger.Claim {
+	slot, ok := governing.IdentitySlot(pod, s.Owners)
 	if !ok {
 		slot = split.NoSlot
 	}
 	return ledger.Claim{
-		Pod: pod, Group: group, Policy: p, Slot: slot, AnyOrder: policy.RemovedInAnyOrder(pod),
+		Pod: pod, Group: group, Governing: p, Slot: slot, AnyOrder: governing.RemovedInAnyOrder(pod),
 		Exists: func() bool { return s.exists(pod) },
 	}
 }

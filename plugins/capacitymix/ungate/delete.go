@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
@@ -49,7 +49,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 	if err != nil || !waitsForSpot(pod) {
 		return
 	}
-	p := f.policyOf(pod)
+	p := f.mixOf(pod)
 	if p == nil || !p.BorrowOnDemand {
 		return // a change of its mix adds it again
 	}
@@ -74,7 +74,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 
 // recordWait records that a pod waits, and returns when its wait is over; zero
 // if that depends on an event to come.
-func (f *spotFallback) recordWait(pod *corev1.Pod, p *policy.Policy) (deadline time.Time, w *waitingPod) {
+func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline time.Time, w *waitingPod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, since := f.clock.Now(), unschedulableSince(pod)
@@ -93,8 +93,8 @@ func (f *spotFallback) recordWait(pod *corev1.Pod, p *policy.Policy) (deadline t
 }
 
 // adopt begins to track a pod that this process did not ungate, with the lock held.
-func (f *spotFallback) adopt(pod *corev1.Pod, p *policy.Policy, since *metav1.Time, now time.Time) *waitingPod {
-	group, _ := policy.GroupOf(pod, p)
+func (f *spotFallback) adopt(pod *corev1.Pod, p *governing.Mix, since *metav1.Time, now time.Time) *waitingPod {
+	group, _ := governing.GroupOf(pod, p)
 	w := f.newWaitingPod(pod, group, p)
 	w.verdict = fallback.Verdict{Type: capacity.Spot}
 	w.notBefore = f.leadsSince.Add(min(leaderGracePeriod, p.GatedSpotWait))
@@ -127,7 +127,7 @@ func (w *waitingPod) deadline(nominated bool) time.Time {
 // delete deletes a pod, unless it has changed since it was evaluated: it may have
 // been bound. A lost response changes nothing: the watch reports whether the pod
 // is gone.
-func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, p *policy.Policy) {
+func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, p *governing.Mix) {
 	if f.WaitIfFenced(ctx) != nil {
 		return
 	}
@@ -156,7 +156,7 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 }
 
 // keepWaiting lets a pod wait for spot indefinitely, and records it like one that was deleted: the others need not wait as long.
-func (f *spotFallback) keepWaiting(pod *corev1.Pod, p *policy.Policy, why string) {
+func (f *spotFallback) keepWaiting(pod *corev1.Pod, p *governing.Mix, why string) {
 	f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, false) })
 	f.Events.SpotUnavailableNotDeleted(pod, p.GatedSpotWait, why)
 }

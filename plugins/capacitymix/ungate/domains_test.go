@@ -20,7 +20,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/test/plugintest"
 )
 
 func inZone(zone string) func(*corev1.Pod) {
@@ -41,7 +41,7 @@ func (f *fallbackFixture) failsIn(from int, changes ...func(*corev1.Pod)) {
 	for i := range fallback.Threshold {
 		pod, limited := f.ungated(from+i, changes...)
 		require.Equal(f.t, capacity.Spot, limited)
-		pod = mixtest.Unschedulable(pod, f.clock.Now())
+		pod = plugintest.Unschedulable(pod, f.clock.Now())
 		f.tell(pod)
 		f.reconcile(pod)
 		pods = append(pods, pod)
@@ -62,7 +62,7 @@ func (f *fallbackFixture) failsIn(from int, changes ...func(*corev1.Pod)) {
 // spotNode has the watch deliver a spot node with room for some pods in a zone.
 func (f *fallbackFixture) spotNode(zone string, pods int) {
 	f.t.Helper()
-	node := mixtest.Node(zone, "spot")
+	node := plugintest.Node(zone, "spot")
 	node.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
 	require.NoError(f.t, f.cluster.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(node))
 }
@@ -204,14 +204,14 @@ func TestTheSearchesForPlacesTakeATenthOfTheTime(t *testing.T) {
 func TestWhatAPodRequestsIsSummedOnce(t *testing.T) {
 	f := newFallbackFixture(t)
 	f.spotNode("a", 2)
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	pod.Spec.NodeName = "a"
 	store := f.cluster.Informers.Core().V1().Pods().Informer().GetIndexer()
 	require.NoError(t, store.Add(pod))
 	pl := &f.fallback().places
 	view := func() fwk.PodInfo {
 		f.clock.SetTime(f.clock.Now().Add(placesAge))
-		pl.find(mixtest.GatedPod("web", 1), "web", false)
+		pl.find(plugintest.GatedPod("web", 1), "web", false)
 		require.Contains(t, pl.known, pod.UID)
 		return pl.known[pod.UID]
 	}
@@ -222,7 +222,7 @@ func TestWhatAPodRequestsIsSummedOnce(t *testing.T) {
 	assert.Same(t, changed, view().GetPod(), "it may have been resized")
 	require.NoError(t, store.Delete(changed))
 	f.clock.SetTime(f.clock.Now().Add(placesAge))
-	pl.find(mixtest.GatedPod("web", 1), "web", false)
+	pl.find(plugintest.GatedPod("web", 1), "web", false)
 	assert.Empty(t, pl.known)
 }
 
@@ -233,7 +233,7 @@ func TestAPlaceIsForOnePod(t *testing.T) {
 	f.spotNode("a", 1)
 	pl := &f.fallback().places
 	place := func(name string) bool {
-		pod := mixtest.GatedPod("web", 0)
+		pod := plugintest.GatedPod("web", 0)
 		pod.Name, pod.UID = name, types.UID(name)
 		return pl.find(pod, name, true)
 	}
@@ -256,7 +256,7 @@ func TestTheSearchesForPlacesAreBoundedForANamespace(t *testing.T) {
 	f.spotNode("a", 0)
 	pl := &f.fallback().places
 	find := func(namespace, kind string) {
-		pod := mixtest.GatedPod("web", 0)
+		pod := plugintest.GatedPod("web", 0)
 		pod.Namespace = namespace
 		pl.find(pod, kind, true)
 	}
@@ -280,7 +280,7 @@ func TestTheCircuitBreakersOfAMixAreBounded(t *testing.T) {
 func TestTheScopeOfAPodIsThatOfItsNextRevision(t *testing.T) {
 	f := newFallbackFixture(t)
 	revision := func(hash string) *corev1.Pod {
-		pod := mixtest.GatedPod("web", 0)
+		pod := plugintest.GatedPod("web", 0)
 		spread(pod)
 		pod.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels["pod-template-hash"] = hash
 		return pod
@@ -289,7 +289,7 @@ func TestTheScopeOfAPodIsThatOfItsNextRevision(t *testing.T) {
 	assert.Equal(t, one.key, two.key)
 	assert.True(t, one.siblings)
 	ungated, _ := f.ungated(1, inZone("a"))
-	gated := mixtest.GatedPod("web", 1)
+	gated := plugintest.GatedPod("web", 1)
 	inZone("a")(gated)
 	assert.Equal(t, scopeOf(gated, f.ungater.label).key, scopeOf(ungated, f.ungater.label).key, "before and after its gate is removed")
 }

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/internal/admission"
@@ -55,13 +55,13 @@ const (
 // back: from these a new leader restores that spot was not available.
 type spotFallback struct {
 	*state.State
-	client   clientset.Interface
-	policyOf func(*corev1.Pod) *policy.Policy
-	clock    clock.PassiveClock
-	label    *gate.Label
-	nodes    corelisters.NodeLister
-	limiter  *rate.Limiter
-	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	client  clientset.Interface
+	mixOf   func(*corev1.Pod) *governing.Mix
+	clock   clock.PassiveClock
+	label   *gate.Label
+	nodes   corelisters.NodeLister
+	limiter *rate.Limiter
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	// placesMu guards places, of which a search may take some milliseconds. It is never taken with mu held.
 	placesMu sync.Mutex
@@ -118,7 +118,7 @@ func (w *waitingPod) pod(uid types.UID) fallback.Pod {
 }
 
 func newSpotFallback(
-	s *state.State, client clientset.Interface, label *gate.Label, check admission.Check, policyOf func(*corev1.Pod) *policy.Policy,
+	s *state.State, client clientset.Interface, label *gate.Label, check admission.Check, mixOf func(*corev1.Pod) *governing.Mix,
 ) *spotFallback {
 	return &spotFallback{
 		State: s,
@@ -128,13 +128,13 @@ func newSpotFallback(
 			clock: clock.RealClock{}, pods: s.Pods, nodes: s.Nodes, classifier: s.Classifier, admission: check,
 			held: map[types.UID]place{},
 		},
-		client:   client,
-		policyOf: policyOf,
-		clock:    clock.RealClock{},
-		limiter:  rate.NewLimiter(deletesPerSecond, deletesPerSecond),
-		queue:    newQueue(minDeleteRetry, maxDeleteRetry),
-		pools:    map[mixKey]map[string]*pool{},
-		waiting:  map[types.UID]*waitingPod{},
+		client:  client,
+		mixOf:   mixOf,
+		clock:   clock.RealClock{},
+		limiter: rate.NewLimiter(deletesPerSecond, deletesPerSecond),
+		queue:   newQueue(minDeleteRetry, maxDeleteRetry),
+		pools:   map[mixKey]map[string]*pool{},
+		waiting: map[types.UID]*waitingPod{},
 	}
 }
 
@@ -171,10 +171,10 @@ func (f *spotFallback) restore(pod *corev1.Pod) {
 	if !ok {
 		return
 	}
-	if p := f.policyOf(pod); p != nil {
+	if p := f.mixOf(pod); p != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		of := f.poolOf(f.newWaitingPod(pod, policy.GroupKey{}, p))
+		of := f.poolOf(f.newWaitingPod(pod, governing.GroupKey{}, p))
 		of.Restore(f.clock.Now(), p.GatedSpotWait, mark)
 		of.needs = larger(of.needs, requestsOf(pod))
 	}
@@ -212,7 +212,7 @@ func (f *spotFallback) poolOf(w *waitingPod) *pool {
 }
 
 // newWaitingPod returns a pod that is not known yet, with the lock held.
-func (f *spotFallback) newWaitingPod(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy) *waitingPod {
+func (f *spotFallback) newWaitingPod(pod *corev1.Pod, group governing.GroupKey, p *governing.Mix) *waitingPod {
 	w := &waitingPod{
 		name:     types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
 		mix:      mixKey{pod.Namespace, p.Source},
@@ -250,7 +250,7 @@ func (f *spotFallback) doubted(w *waitingPod) bool {
 
 // chooseType decides which type a pod is limited to that is about to be ungated. onSpot returns the pod as it is if that is spot.
 func (f *spotFallback) chooseType(
-	pod *corev1.Pod, group policy.GroupKey, slotType capacity.Type, p *policy.Policy, onSpot func() *corev1.Pod,
+	pod *corev1.Pod, group governing.GroupKey, slotType capacity.Type, p *governing.Mix, onSpot func() *corev1.Pod,
 ) fallback.Verdict {
 	if slotType != capacity.Spot || !p.BorrowOnDemand {
 		f.mu.Lock()

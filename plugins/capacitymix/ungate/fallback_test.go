@@ -24,14 +24,14 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/internal/metrics"
+	"berth.dev/berth/test/plugintest"
 )
 
 // spotWait is the wait of the mixes here.
 const spotWait = 10 * time.Minute
 
-// fallbackFixture is a process that leads since mixtest.Noon, with a clock that the test
+// fallbackFixture is a process that leads since plugintest.Noon, with a clock that the test
 // sets. It deletes pods by a fake, whose answer the test sets.
 type fallbackFixture struct {
 	*fixture
@@ -43,12 +43,12 @@ type fallbackFixture struct {
 
 func newFallbackFixture(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *fallbackFixture {
 	t.Helper()
-	f := &fallbackFixture{fixture: newFixture(t), t: t, clock: testingclock.NewFakePassiveClock(mixtest.Noon)}
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, append([]func(*v1alpha1.CapacityMix){func(cm *v1alpha1.CapacityMix) {
+	f := &fallbackFixture{fixture: newFixture(t), t: t, clock: testingclock.NewFakePassiveClock(plugintest.Noon)}
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, append([]func(*v1alpha1.CapacityMix){func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.SpotWaitSeconds = new(int32(spotWait / time.Second))
 	}}, changes...)...))
 	fb := f.fallback()
-	fb.clock, fb.places.clock, fb.leadsSince = f.clock, f.clock, mixtest.Noon
+	fb.clock, fb.places.clock, fb.leadsSince = f.clock, f.clock, plugintest.Noon
 	f.cluster.Client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		f.deleted = append(f.deleted, a.(clienttesting.DeleteActionImpl).DeleteOptions)
 		return true, nil, f.answer
@@ -61,7 +61,7 @@ func (f *fallbackFixture) fallback() *spotFallback { return f.ungater.spotFallba
 // ungated is a pod whose gate was removed, and what the type is.
 func (f *fallbackFixture) ungated(i int, changes ...func(*corev1.Pod)) (*corev1.Pod, capacity.Type) {
 	f.t.Helper()
-	pod := mixtest.GatedPod("web", i)
+	pod := plugintest.GatedPod("web", i)
 	for _, change := range changes {
 		change(pod)
 	}
@@ -90,7 +90,7 @@ func (f *fallbackFixture) gone(pod *corev1.Pod) {
 // markOf is the state of the circuit breaker for pods like these.
 func (f *fallbackFixture) markOf(changes ...func(*corev1.Pod)) fallback.Mark {
 	f.t.Helper()
-	pod := mixtest.GatedPod("web", 0)
+	pod := plugintest.GatedPod("web", 0)
 	for _, change := range changes {
 		change(pod)
 	}
@@ -106,7 +106,7 @@ func (f *fallbackFixture) reconcile(pod *corev1.Pod) {
 // waits makes a pod wait without success, from now on, until just before its wait is over.
 func (f *fallbackFixture) waits(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
-	pod = mixtest.Unschedulable(pod, f.clock.Now().Add(-time.Hour)) // it was gated for an hour
+	pod = plugintest.Unschedulable(pod, f.clock.Now().Add(-time.Hour)) // it was gated for an hour
 	f.tell(pod)
 	f.reconcile(pod)
 	f.clock.SetTime(f.clock.Now().Add(spotWait - time.Second))
@@ -166,16 +166,16 @@ func count(t *testing.T) float64 {
 func TestAMixThatChangesHoldsForThePodsThatWaitAlready(t *testing.T) {
 	f := newFallbackFixture(t, patient)
 	pod := f.ungatedAndWaits(0)
-	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
+	f.clock.SetTime(plugintest.Noon.Add(time.Hour))
 	drain(f.fallback())
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
-	f.ungater.MixHandler().OnAdd(mixtest.CapacityMix("web", 100, 0), false)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
+	f.ungater.MixHandler().OnAdd(plugintest.CapacityMix("web", 100, 0), false)
 	require.Equal(t, []string{"web-0"}, drain(f.fallback()))
 	f.reconcile(pod)
 	require.Len(t, f.deleted, 1, "it has waited for longer than the default")
 	f.gone(pod)
 
-	f.mix(t, mixtest.CapacityMix("web", 100, 0, patient))
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, patient))
 	_, limited := f.ungated(1)
 	assert.Equal(t, capacity.Spot, limited, "now it says Wait, also for a successor")
 }
@@ -200,7 +200,7 @@ func TestSomePodsAreKeptHoweverLongTheyWait(t *testing.T) {
 		"it has a node":                    func(p *corev1.Pod) { p.Spec.NodeName = "node" },
 		"another gate keeps it":            func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated },
 		"no scheduler looked at it yet":    func(p *corev1.Pod) { p.Status.Conditions = nil },
-		"it is deleted already":            func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon)) },
+		"it is deleted already":            func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon)) },
 		"it has no controller":             func(p *corev1.Pod) { p.OwnerReferences = nil },
 		"its Job would count it as failed": func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" },
 		"it is a step that runs once": func(p *corev1.Pod) {
@@ -241,7 +241,7 @@ func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 	pod := f.ungatedAndWaits(0)
 	pod.Status.NominatedNodeName = "node"
 	f.tell(pod)
-	f.clock.SetTime(mixtest.Noon.Add(spotWait + max(spotWait, nominatedWait) - time.Second))
+	f.clock.SetTime(plugintest.Noon.Add(spotWait + max(spotWait, nominatedWait) - time.Second))
 	f.reconcile(pod)
 	assert.Empty(t, f.deleted)
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
@@ -312,7 +312,7 @@ func (f *fallbackFixture) fails(from, n int) {
 	for i := range pods {
 		pod, limited := f.ungated(from + i)
 		require.Equal(f.t, capacity.Spot, limited)
-		pods[i] = mixtest.Unschedulable(pod, f.clock.Now())
+		pods[i] = plugintest.Unschedulable(pod, f.clock.Now())
 		f.tell(pods[i])
 		f.reconcile(pods[i])
 	}
@@ -326,12 +326,12 @@ func (f *fallbackFixture) fails(from, n int) {
 // The wait of a pod begins when its gate is removed, however old the pod is, also in a process that leads later.
 func TestAPodWaitsSinceItsGateWasRemoved(t *testing.T) {
 	f := newFallbackFixture(t)
-	f.clock.SetTime(mixtest.Noon.Add(time.Hour))
+	f.clock.SetTime(plugintest.Noon.Add(time.Hour))
 	pod, _ := f.ungated(0)
-	pod = mixtest.Unschedulable(pod, mixtest.Noon) // it was gated for an hour
+	pod = plugintest.Unschedulable(pod, plugintest.Noon) // it was gated for an hour
 	next := f.again(pod)
 	for _, after := range []time.Duration{leaderGracePeriod, spotWait - time.Second, spotWait} {
-		next.clock.SetTime(mixtest.Noon.Add(time.Hour + after))
+		next.clock.SetTime(plugintest.Noon.Add(time.Hour + after))
 		next.reconcile(pod)
 		assert.Len(t, next.deleted, map[bool]int{true: 1}[after == spotWait], "after %s", after)
 	}
@@ -360,7 +360,7 @@ func TestAnOpenCircuitBreakerOutlivesTheProcess(t *testing.T) {
 		assert.Equal(t, capacity.OnDemand, limited)
 		assert.Equal(t, fell.Annotations[v1alpha1.FallbackAnnotation], pod.Annotations[v1alpha1.FallbackAnnotation])
 	}
-	next.clock.SetTime(mixtest.Noon.Add(2 * spotWait))
+	next.clock.SetTime(plugintest.Noon.Add(2 * spotWait))
 	_, limited = next.ungated(30)
 	assert.Equal(t, capacity.Spot, limited, "it is tried again")
 	_, limited = next.ungated(31)
@@ -369,19 +369,19 @@ func TestAnOpenCircuitBreakerOutlivesTheProcess(t *testing.T) {
 
 func TestWhatAnotherProcessOpenedIsNotDeletedAsSoonAsThisOneLeads(t *testing.T) {
 	f := newFallbackFixture(t)
-	f.clock.SetTime(mixtest.Noon.Add(-time.Hour))
+	f.clock.SetTime(plugintest.Noon.Add(-time.Hour))
 	old, _ := f.ungated(0)
 	young, _ := f.ungated(1)
-	old, young = mixtest.Unschedulable(old, mixtest.Noon.Add(-time.Hour)), mixtest.Unschedulable(young, mixtest.Noon.Add(-spotWait+time.Minute))
+	old, young = plugintest.Unschedulable(old, plugintest.Noon.Add(-time.Hour)), plugintest.Unschedulable(young, plugintest.Noon.Add(-spotWait+time.Minute))
 	for at, want := range map[time.Duration][2]int{0: {0, 0}, leaderGracePeriod - 1: {0, 0}, leaderGracePeriod: {1, 0}, time.Minute: {1, 1}} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			next := newFallbackFixture(t)
 			next.cluster.SetPods(t, old, young)
 			for i, pod := range []*corev1.Pod{old, young} {
 				next.deleted = nil
-				next.clock.SetTime(mixtest.Noon)
+				next.clock.SetTime(plugintest.Noon)
 				next.reconcile(pod)
-				next.clock.SetTime(mixtest.Noon.Add(at))
+				next.clock.SetTime(plugintest.Noon.Add(at))
 				next.reconcile(pod)
 				assert.Len(t, next.deleted, want[i], pod.Name)
 			}
@@ -395,7 +395,7 @@ func TestAProcessThatDoesNotLeadNotesNothing(t *testing.T) {
 	standby := newFallbackFixture(t)
 	standby.fallback().leadsSince = time.Time{}
 	standby.cluster.SetPods(t, pod)
-	standby.tell(mixtest.Unschedulable(pod, mixtest.Noon))
+	standby.tell(plugintest.Unschedulable(pod, plugintest.Noon))
 	assert.Zero(t, standby.fallback().queue.Len())
 	assert.Empty(t, standby.fallback().waiting)
 }
@@ -411,7 +411,7 @@ func TestWhatTheWatchMissedIsMadeUpFor(t *testing.T) {
 	indexer := f.cluster.Informers.Core().V1().Pods().Informer().GetIndexer()
 	require.NoError(t, indexer.Update(bound))
 	require.NoError(t, indexer.Delete(deleted))
-	ends.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+	ends.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon))
 	require.NoError(t, indexer.Update(ends))
 	drain(f.fallback())
 	f.fallback().resync()

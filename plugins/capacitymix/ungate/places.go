@@ -12,7 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"berth.dev/berth/internal/kube/podphase"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/internal/admission"
 	"berth.dev/berth/plugins/internal/taints"
@@ -119,9 +119,9 @@ func (p *places) read(now time.Time) {
 		p.held = map[types.UID]place{}
 		return
 	}
-	pods, _ := p.pods.List(labels.Everything())
-	for _, pod := range pods {
-		if info := byName[pod.Spec.NodeName]; info != nil && !podphase.Finished(pod) {
+	all, _ := p.pods.List(labels.Everything())
+	for _, pod := range all {
+		if info := byName[pod.Spec.NodeName]; info != nil && !pods.Finished(pod) {
 			info.AddPodInfo(p.keep(pod, before[pod.UID]))
 		}
 	}

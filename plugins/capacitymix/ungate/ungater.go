@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/events"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
@@ -49,8 +49,8 @@ type Ungater struct {
 	client clientset.Interface
 	label  *gate.Label // nil: no node label limits pods to a capacity type
 
-	resolvers map[string]*policy.Resolver // by profile; written before the start only
-	foreign   *policy.Resolver            // for the pods of other schedulers
+	resolvers map[string]*governing.Resolver // by profile; written before the start only
+	foreign   *governing.Resolver            // for the pods of other schedulers
 
 	// spotFallback decides which pods with a spot slot are limited to on-demand.
 	spotFallback *spotFallback
@@ -66,11 +66,11 @@ func New(ctx context.Context, s *state.State, client clientset.Interface, label 
 		State:     s,
 		client:    client,
 		label:     label,
-		resolvers: map[string]*policy.Resolver{},
+		resolvers: map[string]*governing.Resolver{},
 		foreign:   s.Resolver(nil),
 		queue:     newQueue(minRetry, maxRetry),
 	}
-	u.spotFallback = newSpotFallback(s, client, label, check, func(pod *corev1.Pod) *policy.Policy {
+	u.spotFallback = newSpotFallback(s, client, label, check, func(pod *corev1.Pod) *governing.Mix {
 		p, _ := u.resolver(pod).Resolve(pod)
 		return p
 	})
@@ -88,7 +88,7 @@ func newQueue(minRetry, maxRetry time.Duration) workqueue.TypedRateLimitingInter
 }
 
 // AddProfile sets the resolver for the pods of a profile. It must be called before Run.
-func (u *Ungater) AddProfile(name string, r *policy.Resolver) { u.resolvers[name] = r }
+func (u *Ungater) AddProfile(name string, r *governing.Resolver) { u.resolvers[name] = r }
 
 // Add requests that a pod is ungated. It does nothing in a process that does not lead.
 func (u *Ungater) Add(pod *corev1.Pod) {
@@ -194,7 +194,7 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 }
 
 // resolver is that of the pod's profile.
-func (u *Ungater) resolver(pod *corev1.Pod) *policy.Resolver {
+func (u *Ungater) resolver(pod *corev1.Pod) *governing.Resolver {
 	if r := u.resolvers[pod.Spec.SchedulerName]; r != nil {
 		return r
 	}
@@ -230,7 +230,7 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		u.Ledger.Drop(pod.UID)
 		return withoutSlot(v1alpha1.UngateReasonPinned), "none", nil
 	}
-	group, _ := policy.GroupOf(pod, p)
+	group, _ := governing.GroupOf(pod, p)
 	hold, err := u.Claim(pod, group, p, true)
 	if err != nil {
 		return nil, "", err

@@ -17,11 +17,10 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/state"
-	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/scheduler/upstream"
+	"berth.dev/berth/test/plugintest"
 )
 
 // fixture is an Ungater with the state of a scheduler.
@@ -37,7 +36,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	c := plugintest.NewCluster(tb, nil, objects...)
 	f := &fixture{ctx: c.Ctx, cluster: c}
 	handle := c.Handle(tb)
-	args := mixtest.Args()
+	args := plugintest.Args()
 	classifier, err := arguments.Classifier(args)
 	require.NoError(tb, err)
 	s, err := state.New(c.Ctx, handle, args, classifier, func() bool { return f.fenced })
@@ -66,7 +65,7 @@ func (f *fixture) ungate(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
 	tb.Helper()
 	patch, _, err := f.ungater.Patch(pod)
 	require.NoError(tb, err)
-	after := mixtest.Patched(tb, pod, patch)
+	after := plugintest.Patched(tb, pod, patch)
 	f.addPod(after)
 	return after
 }
@@ -79,8 +78,8 @@ func TestTheQueuesOfAProcessThatNeverLedEndWithIt(t *testing.T) {
 
 func TestThePatchRemovesTheGateAndNamesThePod(t *testing.T) {
 	f := newFixture(t)
-	f.mix(t, mixtest.CapacityMix("web", 0, 0))
-	pod := mixtest.GatedPod("web", 0)
+	f.mix(t, plugintest.CapacityMix("web", 0, 0))
+	pod := plugintest.GatedPod("web", 0)
 	f.cluster.SetPods(t, pod)
 	patch, limitedTo, err := f.ungater.Patch(pod)
 	require.NoError(t, err)
@@ -103,11 +102,11 @@ func TestThePatchRemovesTheGateAndNamesThePod(t *testing.T) {
 // The scheduling queue may try a pod again before the ledger has the registered node.
 func TestANodeThatIsRegisteredWakesThePodsThatWereUngated(t *testing.T) {
 	f := newFixture(t)
-	f.mix(t, mixtest.CapacityMix("web", 0, 0))
-	pod := mixtest.GatedPod("web", 0)
+	f.mix(t, plugintest.CapacityMix("web", 0, 0))
+	pod := plugintest.GatedPod("web", 0)
 	f.cluster.SetPods(t, pod)
 	f.ungate(t, pod)
-	node := mixtest.Node("new", "on-demand")
+	node := plugintest.Node("new", "on-demand")
 	before := node.DeepCopy()
 	before.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
 	nodes := f.ungater.NodeHandler()
@@ -119,11 +118,11 @@ func TestANodeThatIsRegisteredWakesThePodsThatWereUngated(t *testing.T) {
 
 func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 	f := newFixture(t)
-	f.mix(t, mixtest.CapacityMix("web", 0, 0))
+	f.mix(t, plugintest.CapacityMix("web", 0, 0))
 	for reason, pod := range map[string]*corev1.Pod{
-		v1alpha1.UngateReasonNoMix: mixtest.GatedPod("other", 0),
+		v1alpha1.UngateReasonNoMix: plugintest.GatedPod("other", 0),
 		v1alpha1.UngateReasonPinned: func() *corev1.Pod {
-			p := mixtest.GatedPod("web", 0)
+			p := plugintest.GatedPod("web", 0)
 			p.Spec.NodeSelector = map[string]string{capacity.KarpenterCapacityType: "spot"}
 			return p
 		}(),
@@ -135,7 +134,7 @@ func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 		assert.Empty(t, after.Spec.SchedulingGates)
 	}
 	f.ungater.label = nil
-	pod := mixtest.GatedPod("web", 1)
+	pod := plugintest.GatedPod("web", 1)
 	f.cluster.SetPods(t, pod)
 	assert.Equal(t, v1alpha1.UngateReasonNoLabel, f.ungate(t, pod).Annotations[v1alpha1.UngateReasonAnnotation])
 }
@@ -143,9 +142,9 @@ func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 // The pods that a queue admits first have the first slots.
 func TestAPodThatAnotherGateHoldsHasNoSlot(t *testing.T) {
 	f := newFixture(t)
-	f.mix(t, mixtest.CapacityMix("web", 50, 2))
+	f.mix(t, plugintest.CapacityMix("web", 50, 2))
 	limited := func(i int, other bool) string {
-		pod := mixtest.GatedPod("web", i)
+		pod := plugintest.GatedPod("web", i)
 		if other {
 			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/queue"})
 		}
@@ -155,7 +154,7 @@ func TestAPodThatAnotherGateHoldsHasNoSlot(t *testing.T) {
 		if next == nil {
 			return ""
 		}
-		f.addPod(mixtest.Patched(t, pod, next.patch))
+		f.addPod(plugintest.Patched(t, pod, next.patch))
 		return next.capacityType
 	}
 	for i := range 10 {
@@ -168,10 +167,10 @@ func TestAPodThatAnotherGateHoldsHasNoSlot(t *testing.T) {
 
 func TestTheCopyOfAClaimIsNone(t *testing.T) {
 	f := newFixture(t)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
-	pod := mixtest.GatedPod("web", 0)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0))
+	pod := plugintest.GatedPod("web", 0)
 	f.cluster.SetPods(t, pod)
-	copied := mixtest.Pod("web", 1)
+	copied := plugintest.Pod("web", 1)
 	copied.Annotations = f.ungate(t, pod).Annotations
 	f.addPod(copied)
 	groups, pods := f.ungater.Ledger.Size()
@@ -180,7 +179,7 @@ func TestTheCopyOfAClaimIsNone(t *testing.T) {
 
 // A process that may not lead any more ungates no pod and deletes none. Bind is tested with the plugin.
 func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
+	pod := plugintest.Pod("web", 0)
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	f := newFixture(t, pod)
 	written := func() (verbs []string) {
@@ -193,7 +192,7 @@ func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
 	}
 	writes := []func(context.Context){
 		func(ctx context.Context) { f.ungater.send(ctx, key, &ungating{pod: pod, patch: []byte("{}")}) },
-		func(ctx context.Context) { f.ungater.spotFallback.delete(ctx, key, pod, &policy.Policy{}) },
+		func(ctx context.Context) { f.ungater.spotFallback.delete(ctx, key, pod, &governing.Mix{}) },
 	}
 	for _, write := range writes {
 		ctx, end := context.WithCancel(f.ctx)

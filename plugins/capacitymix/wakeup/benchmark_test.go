@@ -17,8 +17,8 @@ import (
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"berth.dev/berth/internal/budget"
-	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/internal/perscheduler"
+	"berth.dev/berth/test/plugintest"
 )
 
 // How long the pods of a namespace wait for their attempt while a tenant of
@@ -46,7 +46,7 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 	q := queue.NewTestQueue(ctx, less.(fwk.QueueSortPlugin).Less)
 	pods := make([]*corev1.Pod, 5000)
 	for i := range pods {
-		pods[i] = mixtest.Pod("stuck", i)
+		pods[i] = plugintest.Pod("stuck", i)
 		q.Add(ctx, pods[i])
 	}
 	seen := make(chan struct{})
@@ -81,7 +81,7 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 		} else {
 			q.Activate(logger, perscheduler.Pods(pods...))
 		}
-		neighbour := mixtest.Pod("neighbour", i)
+		neighbour := plugintest.Pod("neighbour", i)
 		neighbour.Annotations = map[string]string{"added": time.Now().Format(time.RFC3339Nano)}
 		q.Add(ctx, neighbour)
 		time.Sleep(100 * time.Millisecond)

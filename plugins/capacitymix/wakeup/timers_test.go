@@ -15,8 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"berth.dev/berth/plugins/capacitymix/mixtest"
-	"berth.dev/berth/plugins/internal/plugintest"
+	"berth.dev/berth/test/plugintest"
 )
 
 func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
@@ -25,7 +24,7 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 		var woken plugintest.Activated
 		w := NewTimers(corelisters.NewPodLister(pods), woken.Activate, klog.Background())
 		set := func(pod *corev1.Pod, in time.Duration) { w.Set(pod, time.Now().Add(in), in) }
-		stays, leaves, another, unknown := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("web", 2), mixtest.Pod("web", 3)
+		stays, leaves, another, unknown := plugintest.Pod("web", 0), plugintest.Pod("web", 1), plugintest.Pod("web", 2), plugintest.Pod("web", 3)
 		for _, pod := range []*corev1.Pod{stays, leaves, another} {
 			require.NoError(t, pods.Add(pod))
 		}
@@ -38,7 +37,7 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 		set(unknown, time.Hour)
 		assert.Len(t, w.timers, 3, "a pod that is gone has none")
 		w.Stop(leaves.UID)
-		replaced := mixtest.Pod("web", 2)
+		replaced := plugintest.Pod("web", 2)
 		replaced.UID = "another"
 		require.NoError(t, pods.Update(replaced))
 

@@ -43,9 +43,9 @@ func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
 // Watch adds an event handler to the informer of a resource, which the
 // scheduler's own factory starts and waits for: one watch for all profiles, no
 // pod placed before the objects are known, and not ready until then. If they
-// cannot be listed within the timeout, the scheduler ends with the reason. The
-// gate waits for the handler, and until the watch has begun.
-func (r Resource) Watch(ctx context.Context, handle fwk.Handle, startup *perscheduler.Gate, timeoutSeconds int32,
+// cannot be listed within the timeout, the scheduler ends with the reason. Its
+// startup waits for the handler, and until the watch has begun.
+func (r Resource) Watch(ctx context.Context, handle fwk.Handle, startup *perscheduler.Startup, timeoutSeconds int32,
 	handler cache.ResourceEventHandler,
 ) error {
 	kubeConfig := handle.KubeConfig()

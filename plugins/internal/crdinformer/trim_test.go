@@ -92,7 +92,7 @@ func TestAnInformerKeepsTheGroupOfAReservation(t *testing.T) {
 	}).(*v1alpha1.Reservation)
 	assert.Equal(t, map[string]string{v1alpha1.BindGroupLabel: "g"}, r.Labels)
 	assert.Equal(t, "g", reservations.Compile(r).Group())
-	ledger := reservations.NewLedger()
+	ledger := reservations.NewHoldings()
 	ledger.Set(r)
 	assert.Equal(t, []string{"train-0"}, ledger.Prepared("n", "g", r.CreationTimestamp.Time))
 }

@@ -36,8 +36,8 @@ var (
 		Subsystem: subsystem, Name: "mix_live_lists_total", StabilityLevel: metrics.ALPHA,
 		Help: "Live lists of a namespace's CapacityMixes for new workloads that none of the known ones governs.",
 	})
-	InvalidPolicies = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: "invalid_policies_total", StabilityLevel: metrics.ALPHA,
+	InvalidMixes = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "invalid_mixes_total", StabilityLevel: metrics.ALPHA,
 		Help: "Mixes that could not be read and were ignored, by kind: annotation or capacitymix.",
 	}, []string{"kind"})
 	UngatedPods = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -88,6 +88,6 @@ var (
 
 // Register registers all metrics, once.
 var Register = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
+	legacyregistry.MustRegister(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidMixes,
 		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, Reservations, ReservationReplicas)
 })

@@ -78,10 +78,10 @@ func TestAPartThatCouldNotBeMadeIsNotKept(t *testing.T) {
 }
 
 func TestTheGateOpensWhenAllIsSeen(t *testing.T) {
-	var empty Gate
+	var empty Startup
 	require.NoError(t, empty.Wait(t.Context()))
 
-	g := Gate{Unseen: "pods are not read"}
+	g := Startup{Unseen: "pods are not read"}
 	var nodes, pods atomic.Bool
 	nodes.Store(true)
 	g.Add(nodes.Load)
@@ -99,7 +99,7 @@ func TestTheGateOpensWhenAllIsSeen(t *testing.T) {
 }
 
 func TestHeldPodsAreActivatedOnceAllIsSeen(t *testing.T) {
-	var g Gate
+	var g Startup
 	var seen atomic.Bool
 	g.Add(seen.Load)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
@@ -113,7 +113,7 @@ func TestHeldPodsAreActivatedOnceAllIsSeen(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	unsynced := Gate{Unseen: "pods are not read"}
+	unsynced := Startup{Unseen: "pods are not read"}
 	unsynced.Add(func() bool { return false })
 	unsynced.Release(ended, nil) // returns, and activates none
 }

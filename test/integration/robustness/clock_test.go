@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/history"
 	"berth.dev/berth/test/testenv"
 )
@@ -59,10 +59,10 @@ func (r *runner) withClock(program history.Program) string {
 	root, err := exec.CommandContext(r.Ctx, "go", "env", "GOROOT").Output()
 	require.NoError(r.T, err)
 	file := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(program),
-		cluster.Replacement{File: file, Old: "\t\"math/bits\"\n", New: "\t\"math/bits\"\n\t\"sync/atomic\"\n\t\"syscall\"\n"},
-		cluster.Replacement{File: file, Old: "\n// Now returns", New: wrongClock},
-		cluster.Replacement{File: file, Old: "\tmono -= startNano\n\tsec += unixToInternal - minWall\n", New: "\tmono -= startNano\n\tsec += wrongBy.Load() + unixToInternal - minWall\n"},
+	binary, err := builds.Mutant(r.Ctx, testenv.Path("."), os.Stderr, string(program),
+		builds.Replacement{File: file, Old: "\t\"math/bits\"\n", New: "\t\"math/bits\"\n\t\"sync/atomic\"\n\t\"syscall\"\n"},
+		builds.Replacement{File: file, Old: "\n// Now returns", New: wrongClock},
+		builds.Replacement{File: file, Old: "\tmono -= startNano\n\tsec += unixToInternal - minWall\n", New: "\tmono -= startNano\n\tsec += wrongBy.Load() + unixToInternal - minWall\n"},
 	)
 	require.NoError(r.T, err)
 	return binary

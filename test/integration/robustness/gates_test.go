@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/faultgate"
 	"berth.dev/berth/test/robustness/gates"
 	"berth.dev/berth/test/robustness/history"
@@ -48,7 +49,7 @@ type gated struct {
 }
 
 // newGated starts both programs with all gates, which are open, and with changes.
-func newGated(t *testing.T, changes map[history.Program][]cluster.Replacement) *gated {
+func newGated(t *testing.T, changes map[history.Program][]builds.Replacement) *gated {
 	t.Helper()
 	r := &gated{dir: faultgate.Dir(t.TempDir())}
 	t.Setenv(faultgate.Env, string(r.dir))
@@ -58,7 +59,7 @@ func newGated(t *testing.T, changes map[history.Program][]cluster.Replacement) *
 	r.runner = newRunner(testenv.New(t, append(spot, onDemand...)...), 0)
 	for _, p := range []history.Program{history.Scheduler, history.Controller} {
 		built := append(gates.Replacements(p), changes[p]...)
-		binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(p), built...)
+		binary, err := builds.Mutant(r.Ctx, testenv.Path("."), os.Stderr, string(p), built...)
 		require.NoError(t, err)
 		r.binaries[p] = binary
 	}
@@ -248,12 +249,12 @@ func TestFaultsBetweenAnyTwoSteps(t *testing.T) {
 var gateMutants = []struct {
 	what, gate string
 	action     faultgate.Action
-	change     cluster.Replacement
+	change     builds.Replacement
 	verdict    string
 }{
 	{
 		"the slots of bound pods are forgotten", "after the Binding", faultgate.Kill,
-		cluster.Replacement{
+		builds.Replacement{
 			File: "plugins/capacitymix/ledger/ledger.go",
 			Old:  "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n",
 		},
@@ -261,7 +262,7 @@ var gateMutants = []struct {
 	},
 	{
 		"the journal is not read again after its answer was lost", "after the journal is written", faultgate.Lose,
-		cluster.Replacement{
+		builds.Replacement{
 			File: "controllers/mix/rebalance/journal.go",
 			Old:  "if j.loaded || j.Journal.Name", New: "if j.restored || j.Journal.Name",
 		},
@@ -276,7 +277,7 @@ func TestMutantsFailAtTheirGates(t *testing.T) {
 		t.Run(m.what, func(t *testing.T) {
 			cells := slices.DeleteFunc(gates.Cells(), func(c gates.Cell) bool { return c.Gate.Name != m.gate || c.Action != m.action })
 			require.Len(t, cells, 1)
-			r := newGated(t, map[history.Program][]cluster.Replacement{cells[0].Program: {m.change}})
+			r := newGated(t, map[history.Program][]builds.Replacement{cells[0].Program: {m.change}})
 			r.start(cells)
 			r.pass(&cells[0])
 			// Three times as long as a program takes that keeps its promises.

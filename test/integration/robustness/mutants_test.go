@@ -19,9 +19,10 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/history"
 	"berth.dev/berth/test/robustness/judge"
 	"berth.dev/berth/test/robustness/network"
@@ -124,7 +125,7 @@ var (
 		r.create(split.New(0, 2), 4)
 		r.Eventually("all are Ready", func() (bool, string) { return len(testenv.Where(r.Live(app), testenv.Ready)) == 4, "" })
 		for _, p := range r.Live(app) {
-			if slot, ok := policy.ClaimedSlot(&p); ok && slot < 2 { // the others move first
+			if slot, ok := governing.ClaimedSlot(&p); ok && slot < 2 { // the others move first
 				r.unready(&p)
 			}
 		}
@@ -214,7 +215,7 @@ type mutant struct {
 	what     string
 	program  history.Program
 	scenario scenario
-	changes  []cluster.Replacement
+	changes  []builds.Replacement
 }
 
 const (
@@ -223,65 +224,65 @@ const (
 	evictions  = "controllers/mix/rebalance/evict.go"
 	calls      = "controllers/mix/rebalance/calls.go"
 	rebalancer = "controllers/mix/rebalance/controller.go"
-	policies   = "internal/mix/policy/store.go"
+	registry   = "internal/mix/governing/registry.go"
 	objects    = "internal/kube/applyset/plan.go"
 	prefilter  = "plugins/capacitymix/prefilter.go"
-	firstOf    = "\tvar p *Policy\n\tfor _, e := range s.mixes.In(namespace) {\n\t\tp = e.Object\n\t\tbreak\n\t}\n"
+	firstOf    = "\tvar m *Mix\n\tfor _, e := range r.mixes.In(namespace) {\n\t\tm = e.Object\n\t\tbreak\n\t}\n"
 	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
 )
 
 var (
-	noFloor   = cluster.Replacement{File: decisions, Old: "return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
-	noReady   = cluster.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
-	noGain    = cluster.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
-	noBudget  = cluster.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
-	mayFit    = cluster.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
-	anySlot   = cluster.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
-	firstMix  = cluster.Replacement{File: policies, Old: "\tp, _ := s.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
-	moveAny   = cluster.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
-	noMinimum = cluster.Replacement{File: "internal/mix/split/mix.go", Old: "max(0, n-int(m.MinOnDemand))", New: "n"}
+	noFloor   = builds.Replacement{File: decisions, Old: "return min(int(g.Governing.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
+	noReady   = builds.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
+	noGain    = builds.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
+	noBudget  = builds.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
+	mayFit    = builds.Replacement{File: "controllers/mix/rebalance/decide.go", Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
+	anySlot   = builds.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
+	firstMix  = builds.Replacement{File: registry, Old: "\tm, _ := r.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
+	moveAny   = builds.Replacement{File: decisions, Old: "wrong := in.Group.WrongSide()\n", New: "wrong := in.Group.Assignments\n"}
+	noMinimum = builds.Replacement{File: "internal/mix/split/mix.go", Old: "max(0, n-int(m.MinOnDemand))", New: "n"}
 )
 
 var mutants = []mutant{
-	{judge.NoOvercommit, "all pods are bound to one node", history.Scheduler, scenario{"", 1, func(r *runner) { r.create(split.New(50, 0), 6) }}, []cluster.Replacement{
+	{judge.NoOvercommit, "all pods are bound to one node", history.Scheduler, scenario{"", 1, func(r *runner) { r.create(split.New(50, 0), 6) }}, []builds.Replacement{
 		{File: "plugins/capacitymix/bind.go", Old: "b := binding.Of(pod, nodeName, ", New: "b := binding.Of(pod, \"spot-0\", "},
 	}},
-	{judge.OneSlotOnePod, "every pod takes slot 0", history.Scheduler, placing, []cluster.Replacement{
+	{judge.OneSlotOnePod, "every pod takes slot 0", history.Scheduler, placing, []builds.Replacement{
 		{File: "plugins/capacitymix/ledger/group.go", Old: "return g.inUse().Lowest()", New: "return 0"},
 	}},
-	{judge.OneSlotOnePod, "the slots of bound pods are forgotten", history.Scheduler, replacing, []cluster.Replacement{
+	{judge.OneSlotOnePod, "the slots of bound pods are forgotten", history.Scheduler, replacing, []builds.Replacement{
 		{File: "plugins/capacitymix/ledger/ledger.go", Old: "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n"},
 	}},
-	{judge.PlacedByItsSlot, "any node takes any slot", history.Scheduler, waiting, []cluster.Replacement{
+	{judge.PlacedByItsSlot, "any node takes any slot", history.Scheduler, waiting, []builds.Replacement{
 		anySlot,
 		{File: "plugins/capacitymix/filter.go", Old: "case n.Departing:", New: "case n.Type != s.slotType:\n\t\treturn nil\n\tcase n.Departing:"},
 	}},
-	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []cluster.Replacement{
+	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []builds.Replacement{
 		{File: prefilter, Old: "p.Mix.TypeOf(hold.Slot), hold.Attempt", New: "p.Mix.TypeOf(hold.Slot).Other(), hold.Attempt"},
 		{File: "plugins/capacitymix/reserve.go", Old: "p != nil && p.Mix.TypeOf(s.slot) == s.slotType", New: "p != nil"},
 	}},
-	{judge.NoCapture, "the scheduler gives every pod the first mix", history.Scheduler, moving, []cluster.Replacement{firstMix}},
-	{judge.NoCapture, "the controller moves every pod by the first mix", history.Controller, moving, []cluster.Replacement{firstMix}},
-	{judge.FloorKept, "minOnDemand counts neither for slots nor for moves", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
-	{judge.FloorKept, "replicas that are not Ready count for the floor", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
-	{judge.OneMoveAtATime, "a mix has no limit of moves", history.Controller, moving, []cluster.Replacement{
+	{judge.NoCapture, "the scheduler gives every pod the first mix", history.Scheduler, moving, []builds.Replacement{firstMix}},
+	{judge.NoCapture, "the controller moves every pod by the first mix", history.Controller, moving, []builds.Replacement{firstMix}},
+	{judge.FloorKept, "minOnDemand counts neither for slots nor for moves", history.Controller, floor, []builds.Replacement{noFloor, noMinimum}},
+	{judge.FloorKept, "replicas that are not Ready count for the floor", history.Controller, unready, []builds.Replacement{noReady, noFloor}},
+	{judge.OneMoveAtATime, "a mix has no limit of moves", history.Controller, moving, []builds.Replacement{
 		{File: checks, Old: "case s.History.InFlight >= s.Settings.MaxConcurrent:", New: "case false:"},
 	}},
-	{judge.OneMoveAtATime, "replicas that are not Ready are no reason to wait", history.Controller, unready, []cluster.Replacement{noReady, noFloor}},
-	{judge.BudgetsKept, "pods are deleted, not evicted", history.Controller, moving, []cluster.Replacement{
+	{judge.OneMoveAtATime, "replicas that are not Ready are no reason to wait", history.Controller, unready, []builds.Replacement{noReady, noFloor}},
+	{judge.BudgetsKept, "pods are deleted, not evicted", history.Controller, moving, []builds.Replacement{
 		{File: evictions, Old: evictCall, New: "return c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *(&policyv1.Eviction{"},
 		{File: evictions, Old: "\t\t\t}},\n\t\t})\n", New: "\t\t\t}},\n\t\t}).DeleteOptions)\n"},
 	}},
-	{judge.BudgetsKept, "a pod is deleted where its budget refuses the eviction", history.Controller, refused, []cluster.Replacement{
+	{judge.BudgetsKept, "a pod is deleted where its budget refuses the eviction", history.Controller, refused, []builds.Replacement{
 		noBudget,
 		{File: evictions, Old: evictCall, New: "_ = c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})\n\t\t" + evictCall},
 	}},
-	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
-	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []cluster.Replacement{noFloor, noMinimum}},
-	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []cluster.Replacement{
+	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []builds.Replacement{moveAny, noGain}},
+	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []builds.Replacement{noFloor, noMinimum}},
+	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []builds.Replacement{
 		{File: evictions, Old: "return pod, c.api.checkMix(ctx, w, v, pod)", New: "return pod, nil"},
 	}},
-	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []cluster.Replacement{
+	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []builds.Replacement{
 		mayFit, {File: evictions, Old: "if !answer.Fits {", New: "if false {"},
 	}},
 	{judge.BetterPlace, "a node of any type is a better place", history.Controller, scenario{"", 1, func(r *runner) {
@@ -290,49 +291,49 @@ var mutants = []mutant{
 		r.wait(seen)
 		r.mix(split.New(0, 0))
 		r.untilMoved(1)
-	}}, []cluster.Replacement{
+	}}, []builds.Replacement{
 		mayFit, {File: evictions, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
 	}},
-	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []cluster.Replacement{
+	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []builds.Replacement{
 		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nextPod", New: "if true {\n\t\treturn nextPod"},
 		{File: "controllers/mix/rebalance/successor.go", Old: "if p.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
 	}},
-	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []cluster.Replacement{
+	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []builds.Replacement{
 		{File: evictions, Old: "Pod: pod, Next: next.admitted, Gone:", New: "Pod: pod, Gone:"},
 	}},
-	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []cluster.Replacement{
+	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []builds.Replacement{
 		{File: checks, Old: "\t\tstartupGrace,\n", New: ""},
 	}},
-	{judge.NothingInTheGrace, "an outage is not noticed", history.Controller, afterOutage, []cluster.Replacement{
+	{judge.NothingInTheGrace, "an outage is not noticed", history.Controller, afterOutage, []builds.Replacement{
 		{File: rebalancer, Old: "if end := at.Add(c.Grace); end.After(c.graceEnd) {", New: "if end := at.Add(c.Grace); c.graceEnd.IsZero() {"},
 	}},
-	{judge.QuietAtRest, "the journal is written even if it is the same", history.Controller, resting, []cluster.Replacement{
+	{judge.QuietAtRest, "the journal is written even if it is the same", history.Controller, resting, []builds.Replacement{
 		{File: "controllers/mix/rebalance/journal.go", Old: "case j.Journal.Name == \"\" || j.loaded && !j.dirty:", New: "case j.Journal.Name == \"\":"},
 	}},
-	{judge.QuietAtRest, "every replica is wrong at rest", history.Controller, resting, []cluster.Replacement{moveAny, noGain}},
-	{judge.NothingWaits, "a pod without a mix waits for one", history.Scheduler, ungoverned, []cluster.Replacement{
+	{judge.QuietAtRest, "every replica is wrong at rest", history.Controller, resting, []builds.Replacement{moveAny, noGain}},
+	{judge.NothingWaits, "a pod without a mix waits for one", history.Scheduler, ungoverned, []builds.Replacement{
 		{File: prefilter, Old: "if p == nil || !ungated && pl.", New: "if p == nil {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n\t}\n\tif !ungated && pl."},
 	}},
-	{judge.NothingWaits, "a pod whose annotations are invalid waits", history.Scheduler, ungoverned, []cluster.Replacement{
+	{judge.NothingWaits, "a pod whose annotations are invalid waits", history.Scheduler, ungoverned, []builds.Replacement{
 		{File: prefilter, Old: "\tif len(invalid) > 0 {\n", New: "\tif len(invalid) > 0 {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n"},
 	}},
-	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []cluster.Replacement{
-		{File: policies, Old: "{ s.mixes.Delete(namespace, name) }", New: "{}"},
+	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []builds.Replacement{
+		{File: registry, Old: "{ r.mixes.Delete(namespace, name) }", New: "{}"},
 	}},
-	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []cluster.Replacement{
+	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []builds.Replacement{
 		{File: objects, Old: "\t\tfate = func(*Child) Fate { return Prune }\n", New: "\t\tfate = func(*Child) Fate { return Retain }\n"},
 	}},
-	{judge.RecordsKept, "an object that exists is not changed", history.Controller, declaring, []cluster.Replacement{
+	{judge.RecordsKept, "an object that exists is not changed", history.Controller, declaring, []builds.Replacement{
 		{File: objects, Old: "apply := child == nil || !Covered(child.Object, next.Unstructured)", New: "apply := child == nil"},
 	}},
-	{judge.RecordsKept, "functions do not keep their names", history.Controller, declaring, []cluster.Replacement{
+	{judge.RecordsKept, "functions do not keep their names", history.Controller, declaring, []builds.Replacement{
 		{File: "internal/records/render/name.go", Old: "if before.FunctionKey == functions[i].FunctionKey && ", New: "if false && "},
 	}},
-	{judge.RecordsKept, "an environment goes without its objects", history.Controller, declaring, []cluster.Replacement{
+	{judge.RecordsKept, "an environment goes without its objects", history.Controller, declaring, []builds.Replacement{
 		{File: "controllers/environments/remove.go", Old: "return left, retained, applyset.DeleteAll(ctx, c.Client, remove)", New: "return \"\", nil, nil"},
 		{File: "controllers/environments/observe.go", Old: "\treturn ownerReference(v.env)\n", New: "\treturn nil\n"},
 	}},
-	{judge.OneLeaderWrites, "there is no election", history.Controller, moving, []cluster.Replacement{
+	{judge.OneLeaderWrites, "there is no election", history.Controller, moving, []builds.Replacement{
 		{File: "cmd/berth-controller/run.go", Old: "LeaderElection:                c.LeaderElection.Enabled,", New: "LeaderElection: false,"},
 	}},
 	{judge.OneLeaderWrites, "the standby moves replicas, too", history.Controller, scenario{"", 4, func(r *runner) {
@@ -341,15 +342,15 @@ var mutants = []mutant{
 			r.mix(split.New([]int32{0, 50, 0}[i], 0))
 			r.untilMoved(4 * (i + 1))
 		}
-	}}, []cluster.Replacement{
+	}}, []builds.Replacement{
 		{File: rebalancer, Old: "{MaxConcurrentReconciles: 1, NewQueue", New: "{NeedLeaderElection: new(false), MaxConcurrentReconciles: 1, NewQueue"},
 		// A controller whose journal another one has written moves nothing.
 		{File: "controllers/mix.go", Old: "Name: p.cfg.LeaseName() + \"-moves\"", New: "Name: \"\""},
 	}},
-	{judge.NothingForbidden, "the journal has another name", history.Controller, moving, []cluster.Replacement{
+	{judge.NothingForbidden, "the journal has another name", history.Controller, moving, []builds.Replacement{
 		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
 	}},
-	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []cluster.Replacement{
+	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []builds.Replacement{
 		{File: calls, Old: "\t\tfor range maxPages {\n", New: "\t\t_, _ = a.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\t\tfor range maxPages {\n"},
 	}},
 }
@@ -359,7 +360,7 @@ func (s *scenario) act(t *testing.T, m *mutant) *history.History {
 	t.Helper()
 	r := newRunner(testenv.New(t, nodes(s.nodes)...), 0)
 	if m != nil {
-		binary, err := cluster.BuildMutant(r.Ctx, testenv.Path("."), os.Stderr, string(m.program), m.changes...)
+		binary, err := builds.Mutant(r.Ctx, testenv.Path("."), os.Stderr, string(m.program), m.changes...)
 		require.NoError(t, err)
 		r.binaries[m.program] = binary
 	}
@@ -408,8 +409,8 @@ func TestMutantsOfTheProgramsAreCaught(t *testing.T) {
 
 // The suite that runs the mutants is slow: a change of the programs that no mutant survives is found here.
 func TestMutantsCompile(t *testing.T) {
-	compile := func(what string, changes ...cluster.Replacement) {
-		assert.NoError(t, cluster.CompileMutant(t.Context(), testenv.Path("."), io.Discard, what, changes...), what)
+	compile := func(what string, changes ...builds.Replacement) {
+		assert.NoError(t, builds.CompileMutant(t.Context(), testenv.Path("."), io.Discard, what, changes...), what)
 	}
 	for i := range mutants {
 		compile(mutants[i].what, mutants[i].changes...)

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/history"
 	"berth.dev/berth/test/robustness/plan"
 	"berth.dev/berth/test/testenv"
@@ -25,7 +26,7 @@ const previous = "4627d2f9fc01867462b6d9fad7cd0ae407bfdb66"
 func TestAnUpgradeAndADowngradeUnderLoad(t *testing.T) {
 	slow(t)
 	r := newRunner(testenv.New(t, nodes(plan.NodesOfType)...), 7)
-	files, err := cluster.Files(r.Ctx, testenv.Path("."), previous)
+	files, err := builds.Files(r.Ctx, testenv.Path("."), previous)
 	require.NoError(t, err)
 	earlier := map[history.Program]string{}
 	earlier[history.Scheduler], err = cluster.BuildScheduler(r.Ctx, files, os.Stderr, false)

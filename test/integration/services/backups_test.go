@@ -12,7 +12,7 @@ import (
 	backupv1 "berth.dev/berth/apis/proto/berth/backup/v1"
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/test/servicetest"
 )
 
@@ -22,7 +22,7 @@ const operator = "operator"
 // backups are the methods about the database of one environment. A backup names its request as the Secret of its key, and a restore as
 // its backup.
 func (s *scene) backups() []method {
-	id := internal.ID(s.Namespace, name)
+	id := render.ID(s.Namespace, name)
 	conn := s.Dial(nil)
 	c, token := backupv1.NewBackupServiceClient(conn), s.Token(operator)
 	environment := func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
@@ -81,7 +81,7 @@ func specification(name, request string) *schedulerv1.EnvironmentSpecification {
 }
 
 func (s *scene) environments() []method {
-	id := internal.ID(s.Namespace, name)
+	id := render.ID(s.Namespace, name)
 	conn := s.Dial(nil)
 	c := schedulerv1.NewSchedulerServiceClient(conn)
 	create := func(request string) error {

@@ -24,14 +24,14 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
-	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/fakes"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -41,11 +41,11 @@ type cluster struct {
 	clock        *clocktesting.FakeClock
 	clusterState *clusterstate.State
 	entries      *workloads.Store
-	cache        *mixtest.Cache
-	store        *policy.Store
+	cache        *fakes.Cache
+	store        *governing.Registry
 	status       *status.Controller
 	rebalancer   *rebalance.Controller
-	queue        *mixtest.Queue
+	queue        *fakes.Queue
 	requests     *fake.Clientset
 	// decisions counts the workloads that were decided, composed the statuses, which took composing.
 	decisions, composed int
@@ -60,12 +60,12 @@ func newCluster(tb testing.TB, s size) *cluster {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(tb, err)
 	c := &cluster{
-		size: s, entries: workloads.NewStore(), cache: mixtest.NewCache(), store: policy.NewStore(),
+		size: s, entries: workloads.NewStore(), cache: fakes.NewCache(), store: governing.NewRegistry(),
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
 	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Mixes: c.store, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
-	o := clusterstate.Options{Classifier: classifier, Annotations: policy.Annotations{Prefixes: []string{policy.PrefixBerth}}, Mixes: c.store}
-	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
+	o := clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: c.store}
+	o.Changed = func(key governing.GroupKey) { c.rebalancer.Changed(key) }
 	o.NodeLeft = func(d clusterstate.Departure) { c.rebalancer.NodeLeft(d) }
 	c.clusterState = clusterstate.New(o)
 	c.rebalancer, err = rebalance.New(rebalance.Options{
@@ -79,7 +79,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		},
 	})
 	require.NoError(tb, err)
-	c.queue = mixtest.NewQueue(c.rebalancer.Order(), c.clock)
+	c.queue = fakes.NewQueue(c.rebalancer.Order(), c.clock)
 	for i := range s.nodes {
 		c.clusterState.SetNode(node(i))
 	}
@@ -127,7 +127,7 @@ func (c *cluster) drain(tb testing.TB) { c.queue.Drain(tb.Context(), c.rebalance
 // resync reconciles everything.
 func (c *cluster) resync(tb testing.TB) {
 	tb.Helper()
-	c.rebalancer.Changed(policy.GroupKey{})
+	c.rebalancer.Changed(governing.GroupKey{})
 	c.drain(tb)
 }
 

@@ -23,7 +23,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
@@ -160,7 +160,7 @@ func (p *plane) judge(ctx context.Context, s size, v bench.Values) {
 		version, err := strconv.ParseInt(o.ResourceVersion, 10, 64)
 		require.True(p.t, err == nil && o.Spec.NodeName != "", "pod %s on node %q has version %q: %v",
 			o.Name, o.Spec.NodeName, o.ResourceVersion, err)
-		slot, claimed := policy.ClaimedSlot(o)
+		slot, claimed := governing.ClaimedSlot(o)
 		if !claimed {
 			slot = split.NoSlot
 		}

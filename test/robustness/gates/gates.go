@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/faultgate"
 	"berth.dev/berth/test/robustness/history"
 )
@@ -69,7 +69,7 @@ func (g *Gate) statement() string {
 }
 
 // Replacements build all gates into a program.
-func Replacements(p history.Program) (list []cluster.Replacement) {
+func Replacements(p history.Program) (list []builds.Replacement) {
 	var files []string
 	for i := range All {
 		g := &All[i]
@@ -78,11 +78,11 @@ func Replacements(p history.Program) (list []cluster.Replacement) {
 		}
 		if !slices.Contains(files, g.File) {
 			files = append(files, g.File)
-			list = append(list, cluster.Replacement{
+			list = append(list, builds.Replacement{
 				File: g.File, Old: "import (\n", New: "import (\n\t\"berth.dev/berth/test/robustness/faultgate\"\n",
 			})
 		}
-		list = append(list, cluster.Replacement{File: g.File, Old: g.Next, New: "\t" + g.statement() + "\n" + g.Next})
+		list = append(list, builds.Replacement{File: g.File, Old: g.Next, New: "\t" + g.statement() + "\n" + g.Next})
 	}
 	return list
 }

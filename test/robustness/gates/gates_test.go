@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/robustness/faultgate"
 	"berth.dev/berth/test/robustness/history"
 )
@@ -39,7 +40,7 @@ func TestProgramsWithGatesCompile(t *testing.T) {
 	root, err := cluster.RepoRoot()
 	require.NoError(t, err)
 	for _, p := range []history.Program{history.Scheduler, history.Controller} {
-		require.NoError(t, cluster.CompileMutant(t.Context(), root, os.Stderr, string(p), Replacements(p)...))
+		require.NoError(t, builds.CompileMutant(t.Context(), root, os.Stderr, string(p), Replacements(p)...))
 	}
 }
 

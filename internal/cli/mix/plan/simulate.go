@@ -195,7 +195,7 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
 	assignment := clusterstate.Assignment{Pod: &p, Assignment: split.Assignment{
-		Wants: g.Policy.Mix.TypeOf(slot),
+		Wants: g.Governing.Mix.TypeOf(slot),
 		Pod:   split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target},
 	}}
 	at, _ := slices.BinarySearchFunc(assignments, slot, func(s clusterstate.Assignment, slot int) int { return s.Slot - slot })

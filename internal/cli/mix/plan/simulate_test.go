@@ -17,10 +17,10 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/cli/mix/plan"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -32,8 +32,8 @@ const scheduler = "berth-scheduler"
 // group makes a group of Ready pods; on[k] is where the pod of slot k runs.
 func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	g := clusterstate.Group{
-		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
-		Policy:   &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
+		Workload:  clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
+		Governing: &governing.Mix{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
 	}
 	for slot, t := range on {
 		id := fmt.Sprintf("web-%d", slot)
@@ -188,12 +188,12 @@ func TestThePlanReportsWhatBlocksEachReplica(t *testing.T) {
 		moves   int
 		reasons []*rebalance.Reason
 	}{
-		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, disruption.DoNotDisrupt, "true") }, 4, nil},
+		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, pods.DoNotDisrupt, "true") }, 4, nil},
 		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
 		"two budgets":               {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("a"), budget("b")} }, 0, repeat(rebalance.ReasonOverlappingPDBs, 4)},
 		"two pods that must stay, and one goes instead": {func(in *rebalance.Input) {
-			annotate(in, 7, disruption.DoNotDisrupt, "true")
-			annotate(in, 8, disruption.DoNotDisrupt, "true")
+			annotate(in, 7, pods.DoNotDisrupt, "true")
+			annotate(in, 8, pods.DoNotDisrupt, "true")
 		}, 3, repeat(rebalance.ReasonDoNotDisrupt, 1)},
 		"two pods with local data": {func(in *rebalance.Input) {
 			in.Group.Assignments[8].Pod.LocalData, in.Group.Assignments[7].Pod.LocalData = "cache", "cache"
@@ -254,7 +254,7 @@ func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
 // would look at first.
 func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	annotate(in, 8, disruption.SafeToEvict, "false")
+	annotate(in, 8, pods.SafeToEvict, "false")
 	for _, assignment := range in.Group.WrongSide() {
 		v := plan.About(in, assignment)
 		require.NotNil(t, v.Pod)

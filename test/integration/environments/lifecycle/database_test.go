@@ -21,7 +21,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -50,7 +50,7 @@ func (s *scene) created(args ...string) string {
 // endJobs ends the pods of the Jobs of backups in a namespace whose names end so, as containers do that print a message.
 func (s *scene) endJobs(namespace, suffix, message string) {
 	s.T.Helper()
-	for _, p := range s.Pods(client.InNamespace(namespace), client.HasLabels{internal.BackupOfLabel}) {
+	for _, p := range s.Pods(client.InNamespace(namespace), client.HasLabels{render.BackupOfLabel}) {
 		if p.Status.Phase == corev1.PodSucceeded || !strings.HasSuffix(p.Labels[batchv1.JobNameLabel], suffix) {
 			continue
 		}
@@ -129,9 +129,9 @@ func TestADatabaseIsDumpedRestoredAndDeleted(t *testing.T) {
 	}}
 	job = testenv.WaitForIn(s.World, shop.Status.Namespace, r.Name, "is created", func(*batchv1.Job) bool { return true })
 	secret := s.secretOf(job)
-	assert.Equal(t, s.password(twin), string(secret.Data[internal.TargetPasswordKey]))
+	assert.Equal(t, s.password(twin), string(secret.Data[render.TargetPasswordKey]))
 	assert.Equal(t, "0123456789abcdef", string(secret.Data["key"]))
-	assert.Equal(t, "twin", job.Spec.Template.Labels[internal.BackupOfLabel])
+	assert.Equal(t, "twin", job.Spec.Template.Labels[render.BackupOfLabel])
 	s.ends(shop.Status.Namespace, r, &r.Status.DatabaseOperationStatus)
 	s.WaitDeleted(secret)
 	s.Eventually("a restore that has ended can be deleted by anyone", func() (bool, string) {
@@ -268,9 +268,9 @@ func TestABackupReportsWhatItWaitsFor(t *testing.T) {
 func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 	s := start(t)
 	s.csiVolume()
-	s.serveKinds("snapshots.yaml", "volumesnapshots."+internal.SnapshotKind.Group, "volumesnapshotclasses."+internal.SnapshotKind.Group)
+	s.serveKinds("snapshots.yaml", "volumesnapshots."+render.SnapshotKind.Group, "volumesnapshotclasses."+render.SnapshotKind.Group)
 	class := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
-	class.SetGroupVersionKind(internal.SnapshotClassKind)
+	class.SetGroupVersionKind(render.SnapshotClassKind)
 	class.SetName("fast")
 	s.Succeeds("snapshots are served", func() error { return s.Client.Create(s.Ctx, class.DeepCopy()) })
 	e := s.runs(stored("shop"))
@@ -278,7 +278,7 @@ func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 
 	name := s.created("env", "backup-database", "shop")
 	snapshot := &unstructured.Unstructured{}
-	snapshot.SetGroupVersionKind(internal.SnapshotKind)
+	snapshot.SetGroupVersionKind(render.SnapshotKind)
 	s.Succeeds("the snapshot is created", func() error {
 		return s.Client.Get(s.Ctx, client.ObjectKey{Namespace: e.Status.Namespace, Name: name}, snapshot)
 	})

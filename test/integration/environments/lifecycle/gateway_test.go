@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/kinds"
 	"berth.dev/berth/test/testenv"
 )
@@ -33,10 +33,10 @@ func TestDomainsByAGateway(t *testing.T) {
 	assert.Contains(t, condition(e, v1alpha1.ConditionDegraded).Message, "the CRD httproutes.gateway.networking.k8s.io is missing")
 	e = s.until("shop", "all else runs", func(e *v1alpha1.Environment) bool { return e.Status.Ready == "4/4" })
 
-	s.serveKinds("httproutes.yaml", "httproutes."+internal.RouteKind.Group)
+	s.serveKinds("httproutes.yaml", "httproutes."+render.RouteKind.Group)
 	s.evaluateAgain("shop")
 	route := &unstructured.Unstructured{}
-	route.SetGroupVersionKind(internal.RouteKind)
+	route.SetGroupVersionKind(render.RouteKind)
 	s.Succeeds("there is an HTTPRoute", func() error {
 		return s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: "frontend"}, route)
 	})
@@ -71,7 +71,7 @@ func TestDomainsByAGateway(t *testing.T) {
 	s.run()
 	s.evaluateAgain("shop")
 	s.Eventually("an Ingress has taken its place", func() (bool, string) {
-		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, kinds.ListOf(internal.RouteKind))
+		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, kinds.ListOf(render.RouteKind))
 		return len(have) == 1 && len(left) == 0, fmt.Sprint(have, left)
 	})
 	s.release()

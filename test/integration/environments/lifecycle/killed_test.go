@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/test/testenv"
 )
@@ -126,13 +126,13 @@ func (s *scene) life(name string) []step {
 // everything is what there is of an environment in all namespaces, its pods by their components: their names are random.
 func (s *scene) everything(e *v1alpha1.Environment) (all []string) {
 	s.T.Helper()
-	return s.labelled(internal.Labels(e))
+	return s.labelled(render.Labels(e))
 }
 
 // labelled is what there is with some labels in all namespaces, as everything has it.
 func (s *scene) labelled(labels client.MatchingLabels) (all []string) {
 	s.T.Helper()
-	kinds := append(internal.Kinds(), &corev1.Namespace{}, &corev1.Pod{}, &appsv1.ControllerRevision{})
+	kinds := append(render.Kinds(), &corev1.Namespace{}, &corev1.Pod{}, &appsv1.ControllerRevision{})
 	for _, kind := range kinds {
 		list, err := applyset.ListOf(kind.(client.Object), s.Client.Scheme())
 		require.NoError(s.T, err)

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -37,7 +37,7 @@ func TestTheWebhookGatesEveryPodThatAMixGoverns(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Webhook(withGates)
 	annotated := builders.Deployment("annotated", 10)
-	annotated.Annotations = map[string]string{policy.PrefixBerth + "/spot-percent": "70", policy.PrefixBerth + "/min-on-demand": "2"}
+	annotated.Annotations = map[string]string{governing.PrefixBerth + "/spot-percent": "70", governing.PrefixBerth + "/min-on-demand": "2"}
 	w.Create(tolerant("web"), builders.Deployment("web", 20), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement), annotated, builders.CapacityMix("db", 50, 1))
 	for app, m := range map[string]split.Mix{"web": split.New(70, 2), "annotated": split.New(70, 2)} {
 		n := map[string]int{"web": 20, "annotated": 10}[app]

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -171,7 +171,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	w.Cordon(false, spotNodes...) // now replicas can move, and the third ungates their replacements
 	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were ungated have their slots", func() (bool, string) {
 		pods := w.Live("web")
-		good := len(testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := policy.ClaimedSlot(p); return ok && testenv.Ready(p) }))
+		good := len(testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := governing.ClaimedSlot(p); return ok && testenv.Ready(p) }))
 		s := w.SplitOf(pods)
 		return s == testenv.SplitBy(m, 20) && good == 20, fmt.Sprintf("%s, %d with a slot and Ready", s, good)
 	})

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -146,11 +146,11 @@ func TestOnlyABorrowedPodReportsThatItBorrowed(t *testing.T) {
 			bound := seen.WaitBound(wants, pods, testenv.SettleTimeout)
 			slots, borrowed := map[int]bool{}, 0
 			for _, s := range bound {
-				slot, ok := policy.ClaimedSlot(s.Pod)
+				slot, ok := governing.ClaimedSlot(s.Pod)
 				require.True(t, ok, "%s has a slot in the event that shows its node", s.Pod.Name)
 				slots[slot] = true
 				assert.Equal(t, wants, s.Pod.Annotations[v1alpha1.CapacityTypeAnnotation], "the type of the slot, not of the node")
-				assert.Equal(t, policy.SourceCapacityMix+wants, s.Pod.Annotations[v1alpha1.MixAnnotation])
+				assert.Equal(t, governing.SourceCapacityMix+wants, s.Pod.Annotations[v1alpha1.MixAnnotation])
 				assert.Equal(t, fmt.Sprintf("-%d", slot), s.Pod.Annotations[v1alpha1.PodDeletionCostAnnotation])
 				if s.Pod.Spec.NodeName == testenv.Lane(wants).Name("foreign") {
 					borrowed++

@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -54,7 +54,7 @@ func TestOnlyAPodThatNamesNoTypeItselfIsSteered(t *testing.T) {
 			pods := w.WaitBound(app(i), replicas)
 			assert.Subset(t, c.want, slices.Collect(maps.Keys(testenv.NodesOf(pods))))
 			for _, p := range pods {
-				_, steered := policy.ClaimedSlot(&p)
+				_, steered := governing.ClaimedSlot(&p)
 				assert.Equal(t, c.wantSteered, steered, "has a slot: %v", p.Annotations)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -91,7 +91,7 @@ func TestPodsThatAreNotBoundFollowAMixThatComesLater(t *testing.T) {
 	pods := w.WaitBound("web", replicas)
 	require.Equal(t, testenv.SplitBy(m, replicas), w.SplitOf(pods))
 	for i := range pods {
-		_, has := policy.ClaimedSlot(&pods[i])
+		_, has := governing.ClaimedSlot(&pods[i])
 		assert.Equal(t, !bound[pods[i].Name], has, "pod %s has a slot", pods[i].Name)
 	}
 }

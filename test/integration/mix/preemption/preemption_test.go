@@ -20,7 +20,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -154,7 +154,7 @@ func TestASiblingBurstDoesNotTakeTheSlotOfANominatedPod(t *testing.T) {
 	// The burst is placed while the victim still terminates.
 	spotSiblings := seen.WaitBound("web", 3, victimsTerminateFor)
 	for _, s := range spotSiblings {
-		slot, _ := policy.ClaimedSlot(s.Pod)
+		slot, _ := governing.ClaimedSlot(s.Pod)
 		assert.Contains(t, []int{1, 3, 5}, slot, "slots of the siblings on spot")
 		assert.Equal(t, "spot-0", s.Pod.Spec.NodeName)
 	}
@@ -163,7 +163,7 @@ func TestASiblingBurstDoesNotTakeTheSlotOfANominatedPod(t *testing.T) {
 
 	bound := seen.WaitBound("web", 4, testenv.SettleTimeout)
 	require.Contains(t, slices.Collect(maps.Keys(bound)), nominated, "the room that was made is for the nominated pod, not for its siblings on slots 2 and 4")
-	slot, _ := policy.ClaimedSlot(bound[nominated].Pod)
+	slot, _ := governing.ClaimedSlot(bound[nominated].Pod)
 	assert.Equal(t, 0, slot, "the slot of the nominated pod")
 	assert.Equal(t, "on-demand-0", bound[nominated].Pod.Spec.NodeName)
 	w.StaysSplit(stays, "web", "the other on-demand slots wait", testenv.Split{Spot: 3, OnDemand: 1, Pending: 2})
@@ -192,7 +192,7 @@ func TestANominatedPodKeepsItsSlotWhenALowerOneBecomesFree(t *testing.T) {
 	}
 
 	bound := seen.WaitBound("web", 4, testenv.SettleTimeout) // the replacement and the nominated pod
-	slot, _ := policy.ClaimedSlot(bound[nominated].Pod)
+	slot, _ := governing.ClaimedSlot(bound[nominated].Pod)
 	assert.Equal(t, 2, slot, "the slot of the nominated pod")
 	assert.Equal(t, "on-demand-1", bound[nominated].Pod.Spec.NodeName)
 	live := w.WaitBound("web", 3)

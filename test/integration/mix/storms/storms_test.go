@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -173,7 +173,7 @@ func (f *field) requireEachSlotOnce(recording *testenv.Recording) {
 	slots := map[string]int{}
 	for _, e := range recording.Events() {
 		p := e.Pod
-		if slot, ok := policy.ClaimedSlot(p); ok {
+		if slot, ok := governing.ClaimedSlot(p); ok {
 			slots[p.Name] = slot
 		}
 	}

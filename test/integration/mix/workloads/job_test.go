@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -99,7 +99,7 @@ func TestSucceededPodsFreeTheirSlotsForTheNextPodsOfTheJob(t *testing.T) {
 		holders := map[int]string{}
 		spot := 0
 		for uid, p := range running {
-			slot, _ := policy.ClaimedSlot(p)
+			slot, _ := governing.ClaimedSlot(p)
 			require.Less(t, slot, parallel, "the slot of pod %s: no more than %d run at once", p.Name, parallel)
 			require.Empty(t, holders[slot], "the other holder of slot %d, beside %s", slot, p.Name)
 			holders[slot] = p.Name

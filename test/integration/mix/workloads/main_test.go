@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/testenv"
 )
@@ -26,7 +26,7 @@ func requireAssignments(w *testenv.World, pods []corev1.Pod, m split.Mix, want f
 	types := w.Types()
 	for i := range pods {
 		p := &pods[i]
-		slot, ok := policy.ClaimedSlot(p)
+		slot, ok := governing.ClaimedSlot(p)
 		require.True(w.T, ok, "pod %s has a slot: %v", p.Name, p.Annotations)
 		require.Equal(w.T, want(p), slot, "the slot of pod %s", p.Name)
 		require.Equal(w.T, m.TypeOf(slot), types[p.Spec.NodeName], "the type that pod %s of slot %d runs on", p.Name, slot)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -52,7 +52,7 @@ func requireRefill(w *testenv.World, app string, m split.Mix, template ...func(*
 	w.WaitBound(app, 8)
 	for i := range 2 {
 		p := byName(w.Live(app))[name(app, 10+i)]
-		slot, _ := policy.ClaimedSlot(&p)
+		slot, _ := governing.ClaimedSlot(&p)
 		require.Contains(w.T, []int{0, 3}, slot, "the slot of pod %s: the two lowest free ones are 0 and 3", p.Name)
 	}
 	createPods(w, app, 12, 4, template...)
@@ -192,7 +192,7 @@ func requireBerthsOnTheirTypes(w *testenv.World, pods []corev1.Pod, m split.Mix)
 	require.NotEmpty(w.T, ours)
 	w.Slots(ours)
 	requireAssignments(w, ours, m, func(p *corev1.Pod) int {
-		slot, _ := policy.ClaimedSlot(p)
+		slot, _ := governing.ClaimedSlot(p)
 		return slot
 	})
 }

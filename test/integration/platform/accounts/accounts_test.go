@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -52,7 +52,7 @@ func waitMarked(w *testenv.World, app string, n int) []corev1.Pod {
 		pods = w.Live(app)
 		held := map[int]bool{}
 		for i := range pods {
-			slot, ok := policy.ClaimedSlot(&pods[i])
+			slot, ok := governing.ClaimedSlot(&pods[i])
 			if !ok || held[slot] || slot >= n || costOf(&pods[i]) != fmt.Sprintf("-%d", slot) {
 				return false, fmt.Sprint(pods[i].Name, pods[i].Annotations)
 			}

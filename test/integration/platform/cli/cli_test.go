@@ -16,9 +16,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/mix"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -118,7 +118,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 		}
 		require.True(t, e.Governed, p.Name)
 		require.NotNil(t, e.Slot, p.Name)
-		if slot, ok := policy.ClaimedSlot(&p); ok {
+		if slot, ok := governing.ClaimedSlot(&p); ok {
 			assert.Equal(t, slot, e.Slot.Number, p.Name)
 			assert.Equal(t, p.Annotations[v1alpha1.CapacityTypeAnnotation], e.Slot.Type, p.Name)
 			assert.Equal(t, p.Annotations[v1alpha1.MixAnnotation], e.Mix.Source, p.Name)
@@ -278,7 +278,7 @@ func TestThePlanPredictsTheController(t *testing.T) {
 	w.WaitReady("web", 20)
 	slots := w.Slots(w.Live("web"))
 	kept := slots[18]
-	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[disruption.SafeToEvict] = "false" })
+	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[pods.SafeToEvict] = "false" })
 
 	me := user(w, "applier", editor)
 	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))

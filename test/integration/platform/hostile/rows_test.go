@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -82,7 +82,7 @@ func rows(victim *appsv1.ReplicaSet) []row {
 		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.CapacityTypeAnnotation,
 		v1alpha1.MixAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.UngateReasonAnnotation, v1alpha1.FallbackAnnotation,
 		v1alpha1.AcceptedReplicasAnnotation, v1alpha1.ResolvedLimitAnnotation, v1alpha1.ForceDeleteAnnotation,
-		disruption.DoNotDisrupt, disruption.SafeToEvictVolumes, batchv1.JobCompletionIndexAnnotation,
+		pods.DoNotDisrupt, pods.SafeToEvictVolumes, batchv1.JobCompletionIndexAnnotation,
 	} {
 		all = append(all, podsWith(key))
 	}

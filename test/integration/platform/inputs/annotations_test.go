@@ -60,7 +60,7 @@ func TestAnInvalidAnnotationIsReportedAndPodsAreScheduled(t *testing.T) {
 		})
 		wantInvalid += 4 // three pods and one ReplicaSet
 	}
-	assert.Equal(t, wantInvalid, w.Metric(s, "berth_scheduler_invalid_policies_total", map[string]string{"kind": "annotation"}))
+	assert.Equal(t, wantInvalid, w.Metric(s, "berth_scheduler_invalid_mixes_total", map[string]string{"kind": "annotation"}))
 }
 
 func TestAnInvalidAnnotationIsReportedOncePerValue(t *testing.T) {

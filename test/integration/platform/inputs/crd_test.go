@@ -24,7 +24,7 @@ func TestAMixOlderThanItsValidationRuleGovernsNothing(t *testing.T) {
 	w.Create(builders.Deployment("web", 5))
 	assert.Equal(t, map[string]int{"": 5}, mixSources(w.WaitBound("web", 5)), "it governs nothing")
 	assertWarned(w, "stored", v1alpha1.EventReasonInvalidCapacityMix, "spotPercent", "150")
-	assert.Equal(t, 1, w.Metric(s, "berth_scheduler_invalid_policies_total", map[string]string{"kind": "capacitymix"}))
+	assert.Equal(t, 1, w.Metric(s, "berth_scheduler_invalid_mixes_total", map[string]string{"kind": "capacitymix"}))
 	// A valid one governs, although it is younger.
 	w.Create(builders.CapacityMix("other", 60, 1, everything), builders.Deployment("other", 5))
 	w.RequireExact("other", split.New(60, 1), 5)

@@ -21,8 +21,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/clitest"
 	"berth.dev/berth/test/testenv"
 )
 

@@ -31,7 +31,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/gate"
-	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/test/builders"
@@ -55,14 +55,14 @@ type sample struct {
 }
 
 var samples = map[string]sample{
-	"web.yaml":              {app: "web", mix: split.New(70, 2), replicas: 20, wantSpot: 14, wantSource: policy.SourceCapacityMix + "web"},
-	"db.yaml":               {app: "db", mix: split.New(50, 2), replicas: 4, wantSpot: 2, wantSource: policy.SourceController},
-	"annotations-only.yaml": {app: "api", mix: split.New(60, 1), replicas: 10, wantSpot: 6, wantSource: policy.SourceController},
-	"wait-for-spot.yaml":    {app: "thumbnails", mix: split.New(100, 0), replicas: 8, wantSpot: 8, wantSource: policy.SourceCapacityMix + "thumbnails"},
-	"borrow-both-ways.yaml": {app: "search", mix: split.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "search"},
-	"gated.yaml":            {app: "orders", mix: split.New(70, 2), replicas: 10, wantSpot: 7, wantSource: policy.SourceCapacityMix + "orders", gated: true},
-	byWebhook:               {app: "mail", mix: split.New(60, 0), replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "mail", gated: true},
-	"job.yaml":              {app: "training", mix: split.New(100, 2), replicas: 8, wantSpot: 6, wantSource: policy.SourceCapacityMix + "training"},
+	"web.yaml":              {app: "web", mix: split.New(70, 2), replicas: 20, wantSpot: 14, wantSource: governing.SourceCapacityMix + "web"},
+	"db.yaml":               {app: "db", mix: split.New(50, 2), replicas: 4, wantSpot: 2, wantSource: governing.SourceController},
+	"annotations-only.yaml": {app: "api", mix: split.New(60, 1), replicas: 10, wantSpot: 6, wantSource: governing.SourceController},
+	"wait-for-spot.yaml":    {app: "thumbnails", mix: split.New(100, 0), replicas: 8, wantSpot: 8, wantSource: governing.SourceCapacityMix + "thumbnails"},
+	"borrow-both-ways.yaml": {app: "search", mix: split.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: governing.SourceCapacityMix + "search"},
+	"gated.yaml":            {app: "orders", mix: split.New(70, 2), replicas: 10, wantSpot: 7, wantSource: governing.SourceCapacityMix + "orders", gated: true},
+	byWebhook:               {app: "mail", mix: split.New(60, 0), replicas: 10, wantSpot: 6, wantSource: governing.SourceCapacityMix + "mail", gated: true},
+	"job.yaml":              {app: "training", mix: split.New(100, 2), replicas: 8, wantSpot: 6, wantSource: governing.SourceCapacityMix + "training"},
 }
 
 // byWebhook is the one sample that needs the webhook.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package governing
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// maxSpreadKeys is the maximum number of node labels that identify an interruption domain.
+const maxSpreadKeys = 4
+
+// FromCapacityMix converts a CapacityMix. The API server rejects invalid objects too, but objects that were stored
+// under older rules can be invalid.
+func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
+	if err != nil {
+		return Mix{}, nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	m := split.Mix{SpotPercent: cm.Spec.SpotPercent, MinOnDemand: cm.Spec.MinOnDemand, MaxSpot: MaxSpot(cm.Spec.MaxSpot)}
+	if err := m.Validate(); err != nil {
+		return Mix{}, nil, fmt.Errorf("spec.%w", err)
+	}
+	if s := cm.Spec.SpotWaitSeconds; s != nil && *s < 0 {
+		return Mix{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
+	}
+	if n := len(cm.Spec.SpreadSpotOver); n > maxSpreadKeys {
+		return Mix{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
+	}
+	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
+	var byType map[capacity.Type][]corev1.Toleration
+	if t := cm.Spec.Tolerations; t != nil {
+		byType = map[capacity.Type][]corev1.Toleration{capacity.Spot: tolerations(t.Spot), capacity.OnDemand: tolerations(t.OnDemand)}
+	}
+	return Mix{
+		Source:         SourceCapacityMix + cm.Name,
+		Mix:            m,
+		BorrowOnDemand: cm.Spec.WhenSpotUnavailable != v1alpha1.WhenSpotUnavailableWait,
+		SpotWait:       wait,
+		GatedSpotWait:  gated,
+		Tolerations:    byType,
+		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
+		SpreadSpotOver: cm.Spec.SpreadSpotOver,
+	}, selector, nil
+}
+
+func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, t := range all {
+		out = append(out, corev1.Toleration(t))
+	}
+	return out
+}
+
+// compares reports whether a toleration compares numbers.
+func compares(t corev1.Toleration) bool {
+	return t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt
+}
+
+// Ignored returns the taints of a mix's tolerations that a store drops, as key and operator.
+func (s *Registry) Ignored(cm *v1alpha1.CapacityMix) (taints []string) {
+	if s.Comparison || cm.Spec.Tolerations == nil {
+		return nil
+	}
+	for _, t := range slices.Concat(cm.Spec.Tolerations.Spot, cm.Spec.Tolerations.OnDemand) {
+		if compares(corev1.Toleration(t)) {
+			taints = append(taints, t.Key+" "+string(t.Operator)+" "+t.Value)
+		}
+	}
+	return taints
+}
+
+// MaxSpot converts an optional upper bound to Mix.MaxSpot.
+func MaxSpot(bound *int32) int32 {
+	if bound == nil {
+		return split.NoMax
+	}
+	return *bound
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package governing
+
+import (
+	"slices"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
+)
+
+// MaxPerNamespace is the number of CapacityMixes of a namespace that govern pods, the oldest ones.
+const MaxPerNamespace = 1000
+
+// Registry has the CapacityMixes of a cluster, ready for matching. It is safe for concurrent use.
+type Registry struct {
+	// Comparison keeps tolerations with the operators Gt and Lt: the feature gate TaintTolerationComparisonOperators of
+	// Kubernetes is on. Otherwise they are dropped, because the API server refuses pods that have them. Set before use.
+	Comparison bool
+
+	mixes *budget.Selectors[*Mix]
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{mixes: budget.NewSelectors[*Mix](MaxPerNamespace)}
+}
+
+// Empty returns an empty registry that converts mixes as this one does.
+func (r *Registry) Empty() *Registry {
+	empty := NewRegistry()
+	empty.Comparison = r.Comparison
+	return empty
+}
+
+// Set adds or replaces a CapacityMix. A mix that cannot be converted is removed from the registry and the error returned:
+// it governs nothing.
+func (r *Registry) Set(cm *v1alpha1.CapacityMix) error {
+	m, selector, err := FromCapacityMix(cm)
+	if err != nil {
+		r.mixes.Delete(cm.Namespace, cm.Name)
+		return err
+	}
+	if !r.Comparison {
+		for t, all := range m.Tolerations {
+			m.Tolerations[t] = slices.DeleteFunc(all, compares)
+		}
+	}
+	r.mixes.Set(cm.Namespace, &budget.Entry[*Mix]{
+		Name: cm.Name, Created: cm.CreationTimestamp.Time, Selector: budget.CompileSelector(selector), Object: &m,
+	})
+	return nil
+}
+
+// Delete removes a CapacityMix.
+func (r *Registry) Delete(namespace, name string) { r.mixes.Delete(namespace, name) }
+
+// Version changes with the mixes of a namespace. It is 0 if there are none.
+func (r *Registry) Version(namespace string) uint64 { return r.mixes.Version(namespace) }
+
+// Match returns the mix of the oldest CapacityMix of the namespace that selects the labels, ties by name, and nil if
+// there is none. The result is shared and must not be changed.
+func (r *Registry) Match(namespace string, podLabels map[string]string) *Mix {
+	m, _ := r.mixes.Oldest(namespace, podLabels)
+	return m
+}
+
+// Exceeds reports whether a CapacityMix governs nothing because the older ones of its namespace reach MaxPerNamespace or, with
+// their selectors, budget.MaxSelectorCost.
+func (r *Registry) Exceeds(namespace, name string) bool { return r.mixes.Exceeds(namespace, name) }
+
+// Selecting appends the names of all CapacityMixes of a namespace that select the labels, including those that govern
+// nothing.
+func (r *Registry) Selecting(to []string, namespace string, podLabels map[string]string) []string {
+	for e := range r.mixes.Selecting(namespace, podLabels) {
+		to = append(to, e.Name)
+	}
+	return to
+}
