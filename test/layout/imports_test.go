@@ -145,6 +145,18 @@ var rules = map[string]rule{
 			{module + "cmd/berth-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler/app"},
 		},
 	},
+	"what places does not import what creates workloads": {
+		from: ours("internal/mix", "internal/limits", "internal/policies", "plugins", "scheduler", "controllers/mix", "controllers/limits",
+			"controllers/policies", "controllers/state", "controllers/podwebhook", "services/limits"),
+		to:      ours(workloads...),
+		why:     "docs/decisions/0035-one-module.md",
+		refuses: []edge{{module + "controllers/mix/rebalance", module + "internal/environments/render"}},
+	},
+	"what creates workloads does not import what places": {
+		from: ours(workloads...), to: ours("internal/mix", "internal/limits", "internal/policies", "plugins", "scheduler", "controllers/mix"),
+		why:     "docs/decisions/0035-one-module.md",
+		refuses: []edge{{module + "internal/records/render", module + "internal/mix/split"}},
+	},
 	"plugins do not import the scheduler": {
 		from: ours("plugins"), to: ours("scheduler"),
 		why:     "they declare the interfaces that they need of it",
@@ -156,6 +168,12 @@ var rules = map[string]rule{
 var kubernetesInPlugins = map[string]string{
 	"plugins/topologyspread":  "it wraps the in-tree plugin PodTopologySpread",
 	"plugins/internal/taints": "the names of feature gates are in no staging module",
+}
+
+// workloads are the folders of what creates workloads, without the console, which shows both halves.
+var workloads = []string{
+	"internal/records", "internal/environments", "controllers/records", "controllers/environments", "controllers/backups",
+	"services/records", "services/environments",
 }
 
 // commandGroups are the folders of the commands of kubectl berth.

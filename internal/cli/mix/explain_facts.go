@@ -343,7 +343,7 @@ func cost(annotations map[string]string) int {
 	return n
 }
 
-// triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix.ErrReasonWrongType).
+// triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix/filter.go).
 var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 
 // slotOf is the slot of an assignment and its origin. A pending pod without a slot of its own has the one that the scheduler tried last:

@@ -10,12 +10,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/uncached"
 )
 
 // Environment applies a change to an environment, again if others change it in between, and returns the result. It does not write a spec
@@ -25,7 +24,11 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 ) (*v1alpha1.Environment, error) {
 	who, known := "", false
 	var out *v1alpha1.Environment
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	fresh := func() (*v1alpha1.Environment, error) {
+		e := &v1alpha1.Environment{}
+		return e, c.Get(ctx, client.ObjectKeyFromObject(env), e)
+	}
+	_, err := uncached.Change(env, fresh, func(env *v1alpha1.Environment) error {
 		after := env.DeepCopy()
 		if err := once(after); err != nil {
 			return err
@@ -40,16 +43,8 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 		render.Sign(after, who)
 		// A patch keeps fields that this version does not have.
 		patch := client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{})
-		err := c.Patch(ctx, after, patch, client.FieldOwner(render.CommandManager))
-		if apierrors.IsConflict(err) {
-			fresh := &v1alpha1.Environment{}
-			if err := c.Get(ctx, client.ObjectKeyFromObject(env), fresh); err != nil {
-				return err
-			}
-			env = fresh
-		}
 		out = after
-		return err
+		return c.Patch(ctx, after, patch, client.FieldOwner(render.CommandManager))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("environment.%s/%s: %w", v1alpha1.GroupName, env.Name, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	local "berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builds"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -30,7 +31,7 @@ func programOf(ctx context.Context, peer string) (program, name string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	files, err := local.Files(ctx, root, reference)
+	files, err := builds.Files(ctx, root, reference)
 	if err != nil {
 		return "", "", err
 	}

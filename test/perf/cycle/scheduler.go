@@ -57,8 +57,8 @@ type runner struct {
 // queue: caches and the plugins' memories are filled. It ends with ctx.
 func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	custom := custom{limits: s.limits()}
-	if peer == BerthPolicy && s.Governing != "" {
-		custom.policies.Items = []v1alpha1.SchedulingPolicy{policy(namespace, &v1alpha1.ScoreRules{Preset: s.Governing}, nil)}
+	if peer == BerthPolicy && s.Policy != "" {
+		custom.policies.Items = []v1alpha1.SchedulingPolicy{policy(namespace, &v1alpha1.ScoreRules{Preset: s.Policy}, nil)}
 	}
 	return runnerIn(ctx, peer, newCluster(s, peer), custom)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"strings"
@@ -9,7 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/config/controller"
 )
+
+// known are the names of all controllers.
+var known, _ = controller.KnownControllers()
 
 func TestControllers(t *testing.T) {
 	for list, want := range map[string]struct{ running, lease string }{
@@ -23,11 +28,11 @@ func TestControllers(t *testing.T) {
 		"environments,records": {"records environments", "berth-records-environments"},
 		"limits,mix":           {"mix limits", "berth-controller"},
 	} {
-		c := Default()
+		c := controller.Default()
 		c.Controllers = strings.Split(list, ",")
 		require.Empty(t, c.Validate(), list)
 		var running []string
-		for _, name := range knownControllers {
+		for _, name := range known {
 			if c.Runs(name) {
 				running = append(running, name)
 			}
@@ -49,7 +54,7 @@ func TestControllersThatCannotRun(t *testing.T) {
 		"-mix,-limits,-policies,*": `controllers: Invalid value: "-mix,-limits,-policies,*": must leave at least one controller`,
 		"-records":                 `controllers: Invalid value: "-records": must leave at least one controller`,
 	} {
-		c := Default()
+		c := controller.Default()
 		c.Controllers = strings.Split(list, ",")
 		errs := c.Validate()
 		require.Len(t, errs, 1, list)
@@ -59,7 +64,7 @@ func TestControllersThatCannotRun(t *testing.T) {
 
 // ResourceLimits and DeploymentRecords can be served without the controllers and their permissions.
 func TestNoControllersServeOnly(t *testing.T) {
-	c := Default()
+	c := controller.Default()
 	c.Controllers = []string{}
 	errs := c.Validate()
 	require.Len(t, errs, 1)
@@ -73,16 +78,16 @@ func TestNoControllersServeOnly(t *testing.T) {
 // Two processes that run different controllers never share a lease by default.
 func TestLeasesOfDifferentControllersDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(label string) *Configuration {
-			c := Default()
-			c.Controllers = rapid.SliceOfNDistinct(rapid.SampledFrom(knownControllers), 1, -1, rapid.ID).Draw(t, label)
+		draw := func(label string) *controller.Configuration {
+			c := controller.Default()
+			c.Controllers = rapid.SliceOfNDistinct(rapid.SampledFrom(known), 1, -1, rapid.ID).Draw(t, label)
 			return c
 		}
 		a, b := draw("a"), draw("b")
-		if a.Runs(ControllerMix) == b.Runs(ControllerMix) && a.Runs(ControllerMix) {
+		if a.Runs(controller.ControllerMix) == b.Runs(controller.ControllerMix) && a.Runs(controller.ControllerMix) {
 			t.Skip("a cluster has one mix controller")
 		}
-		for _, name := range knownControllers {
+		for _, name := range known {
 			if a.Runs(name) != b.Runs(name) {
 				require.NotEqual(t, a.LeaseName(), b.LeaseName())
 			}

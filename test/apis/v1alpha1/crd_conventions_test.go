@@ -22,7 +22,7 @@ import (
 // TestCRDsFollowTheAPIConventions checks the generated CRDs, so that types that are added later must follow the same rules.
 func TestCRDsFollowTheAPIConventions(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../manifests/crds/berth.dev_*.yaml")
+	files, err := filepath.Glob("../../../manifests/crds/berth.dev_*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"io/fs"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -24,14 +25,14 @@ const (
 func TestParse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text    string
-		want    func(*Configuration)
+		want    func(*controller.Configuration)
 		wantErr string
 	}{
 		"a file without fields is the defaults": {text: header},
 		"an unset field keeps its default": {
 			text: header + "dryRun: true\nnamespaces: [shop]\n" +
 				"mix: {rebalance: {mode: Report, storm: {minNodes: 5}}}\nmetrics: {secure: false}\n",
-			want: func(c *Configuration) {
+			want: func(c *controller.Configuration) {
 				c.DryRun, c.Namespaces, c.Metrics.Secure = true, []string{"shop"}, false
 				c.Mix.Rebalance.Mode, c.Mix.Rebalance.Storm.MinNodes = v1alpha1.RebalanceModeReport, 5
 			},
@@ -63,13 +64,13 @@ func TestParse(t *testing.T) {
 		"no YAML":        {text: "a: [\n", wantErr: "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(tc.text))
+			got, err := controller.Parse([]byte(tc.text))
 			if tc.wantErr != "" {
 				require.ErrorContains(t, err, tc.wantErr)
 				return
 			}
 			require.NoError(t, err)
-			want := Default()
+			want := controller.Default()
 			if tc.want != nil {
 				tc.want(want)
 			}
@@ -80,23 +81,23 @@ func TestParse(t *testing.T) {
 
 func TestLoadNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	_, err := Load(path)
+	_, err := controller.Load(path)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	require.NoError(t, os.WriteFile(path, []byte(header+"colour: red\n"), 0o600))
-	_, err = Load(path)
+	_, err = controller.Load(path)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, `unknown field "colour"`)
 }
 
 func TestSampleIsTheDefaultsAndLeavesNoFieldOut(t *testing.T) {
-	got, err := Load(sample)
+	got, err := controller.Load(sample)
 	require.NoError(t, err)
-	require.Equal(t, Default(), got)
+	require.Equal(t, controller.Default(), got)
 
 	text, err := os.ReadFile(sample)
 	require.NoError(t, err)
-	all, err := yaml.Marshal(Default())
+	all, err := yaml.Marshal(controller.Default())
 	require.NoError(t, err)
 	require.Equal(t, fields(t, all), fields(t, text))
 }
@@ -128,7 +129,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(header + "namespaces: [a, a]\nrebalance: {mode: Never, maxBackoffSeconds: -1}\n"))
 	f.Add([]byte(header + "leaderElection: {retryPeriodSeconds: 2147483647, renewDeadlineSeconds: 2147483647}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := Parse(text)
+		c, err := controller.Parse(text)
 		if err != nil {
 			require.Nil(t, c)
 			return
@@ -136,7 +137,7 @@ func FuzzParse(f *testing.F) {
 		_ = c.Validate() // must not panic on any value
 		written, err := yaml.Marshal(c)
 		require.NoError(t, err)
-		again, err := Parse(written)
+		again, err := controller.Parse(written)
 		require.NoError(t, err)
 		require.Equal(t, c, again)
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"encoding/json"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/config/controller"
 )
 
 // published is the schema of `make generate`, for editors and other tools.
@@ -44,7 +46,7 @@ func TestTheSchemaIsThatOfTheDecoder(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, accepts(t, schema, string(text)), path)
 	}
-	const head = "apiVersion: " + APIVersion + "\nkind: " + Kind + "\n"
+	const head = "apiVersion: " + controller.APIVersion + "\nkind: " + controller.Kind + "\n"
 	for file, want := range map[string]bool{
 		"": true,
 		"environments: {namespaceLabels: {a: b}}":     true,
@@ -57,7 +59,7 @@ func TestTheSchemaIsThatOfTheDecoder(t *testing.T) {
 		"namespaces: shop":                            false,
 		"controllers: [environments]":                 true,
 	} {
-		_, err := Parse([]byte(head + file))
+		_, err := controller.Parse([]byte(head + file))
 		assert.Equal(t, want, err == nil, "decoder: %s: %v", file, err)
 		assert.Equal(t, want, accepts(t, schema, head+file), "schema: %s", file)
 	}
@@ -90,5 +92,5 @@ func TestTheSchemaHasEveryField(t *testing.T) {
 			}
 		}
 	}
-	walk("", reflect.TypeFor[Configuration](), published(t))
+	walk("", reflect.TypeFor[controller.Configuration](), published(t))
 }

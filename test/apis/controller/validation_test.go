@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/apis/config/controller"
 )
 
 // change is a part of a file, and the only error that the file has then; empty: none.
@@ -19,7 +21,7 @@ func validates(t *testing.T, cases map[string]change) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, err := Parse([]byte(header + tc.yaml))
+			c, err := controller.Parse([]byte(header + tc.yaml))
 			require.NoError(t, err)
 			errs := c.Validate()
 			if tc.want == "" {
@@ -35,7 +37,7 @@ func validates(t *testing.T, cases map[string]change) {
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	require.Empty(t, Default().Validate())
+	require.Empty(t, controller.Default().Validate())
 }
 
 func TestValidate(t *testing.T) {
@@ -136,7 +138,7 @@ func TestValidate(t *testing.T) {
 
 // A number that is added without bounds fails here.
 func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
-	c := Default()
+	c := controller.Default()
 	checked := 0
 	visit(reflect.ValueOf(c).Elem(), "", func(path string, v reflect.Value) {
 		before := v.Int()

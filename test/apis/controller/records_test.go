@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/config/controller"
 )
 
 func TestOTLPEndpoint(t *testing.T) {
 	for endpoint, ok := range map[string]bool{"": true, "http://collector.mesh:4317": true, "collector:4317": false, "grpc://collector": false} {
-		c := Default()
+		c := controller.Default()
 		c.Records.OTLPEndpoint = endpoint
-		errs := c.Records.validate(field.NewPath("records"))
+		errs := c.Validate()
 		if ok {
 			require.Empty(t, errs, endpoint)
 			continue
@@ -41,7 +42,7 @@ func TestRouter(t *testing.T) {
 		"mesh/router,tcp/evil": refused,
 		" ":                    refused,
 	} {
-		c := Default()
+		c := controller.Default()
 		c.Records.Router = router
 		errs := c.Validate()
 		if address == refused {
@@ -52,5 +53,5 @@ func TestRouter(t *testing.T) {
 		require.Empty(t, errs, router)
 		require.Equal(t, address, c.Records.RouterAddress())
 	}
-	require.Empty(t, Default().Records.RouterAddress(), "none by default")
+	require.Empty(t, controller.Default().Records.RouterAddress(), "none by default")
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package controller_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -76,9 +77,9 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 
 // A file must be able to remove a default.
 func TestLabelsAndAmountsOfAFileReplaceTheDefaults(t *testing.T) {
-	c, err := Parse([]byte(header + `environments: {quota: {pods: "3"}, namespaceLabels: {}}` + "\n"))
+	c, err := controller.Parse([]byte(header + `environments: {quota: {pods: "3"}, namespaceLabels: {}}` + "\n"))
 	require.NoError(t, err)
-	require.Equal(t, Texts{"pods": "3"}, c.Environments.Quota)
+	require.Equal(t, controller.Texts{"pods": "3"}, c.Environments.Quota)
 	require.Empty(t, c.Environments.NamespaceLabels)
 	require.Equal(t, v1alpha1.ExposureNone, c.Environments.Exposure)
 }
