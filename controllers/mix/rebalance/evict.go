@@ -69,6 +69,9 @@ func (p *prover) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
 			[]types.UID{pod.UID}), Nodes: p.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Governing.Tolerations[v.Target],
 	})
 	if err != nil {
+		if unanswered(err) {
+			p.api.noteOutage(ctx, err)
+		}
 		return "", w.hold(v, rebalance.ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	if !answer.Fits {
