@@ -13,8 +13,8 @@ import (
 // madvPageout is MADV_PAGEOUT of Linux 5.4, which package syscall does not have.
 const madvPageout = 21
 
-// releasePages returns the pages of the program's own file that are in memory. The kernel reads those again that are used: two thirds of
-// what the initialization of the Kubernetes packages has used is not. Without it, they count as memory of the container as long as the
+// releasePages returns the pages of the program's own file that are in memory. The kernel reads those again that are used: a third of
+// those that are in memory after the start is not. Without it, they count as memory of the container as long as the
 // program runs. Where it is not possible, nothing changes.
 func releasePages() {
 	program, err := os.Executable()
