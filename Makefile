@@ -12,7 +12,10 @@ export GOFLAGS := -mod=readonly -trimpath -tags=grpcnotrace
 export GOWORK := off
 
 KUBERNETES_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' go.mod)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
+# Before the first line of the go command on a machine that has none of the sources.
+FIRST = [ -d "$$(go env GOMODCACHE)/k8s.io/kubernetes@v$(KUBERNETES_VERSION)" ] || echo "First run on this machine: the go command \
+	downloads the sources of Kubernetes and of the libraries, 190 MB, and compiles them. Later runs use what it keeps."
 # Without these the programs report v0.0.0-master, which clients cannot parse.
 VERSION_PACKAGE := k8s.io/component-base/version
 LDFLAGS := -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) \
@@ -40,11 +43,18 @@ help: ## List the targets
 
 .PHONY: demo
 demo: ## Run the demo: mixes, limits, records and environments on a local control plane (ACTS=mix)
+	@$(FIRST)
 	@go run ./hack/demo --acts="$(ACTS)"
 
 .PHONY: test
-test: verify lint ## Run everything that must pass before a commit
-	@$(MAKE) --no-print-directory -k -j2 test-integration test-unit test-race NICE='nice -n 10'
+test: ## Run what a contributor needs: generated files, unit and property tests, and the core of the suites on a real control plane
+	@$(FIRST)
+	@$(MAKE) --no-print-directory compile
+	@$(MAKE) --no-print-directory -k -j2 test-core test-local NICE='nice -n 10'
+
+.PHONY: test-more
+test-more: lint ## Run all the other tests: every suite on a control plane, the race detector, the linter (40 minutes)
+	@$(MAKE) --no-print-directory -k -j2 test-integration test-modules test-race NICE='nice -n 10'
 
 ##@ Local cluster
 
@@ -115,12 +125,14 @@ clean: ## Remove bin/, out/ and the cached test results
 
 ##@ Test
 
-# Packages with concurrent code: their unit and property tests run under the race detector.
+# Packages with concurrent code: make test-more runs their unit and property tests under the race detector as well.
 RACE := ./internal/... ./plugins/... ./scheduler/... ./controllers/...
-# The other packages, but for the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/scheduler -e /berth/controllers -e /test/integration/ \
-	-e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /hack/cluster -e /hack/demo)
-# make test runs the other tests beside the suites on a control plane, which wait for much of their time, at a lower priority.
+# All packages but the suites that start a control plane.
+UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /test/perf -e /hack/cluster -e /hack/demo)
+# The suites of make test. Of those that take minutes, -short leaves the tests that testenv.Options.Core names.
+CORE := $(addprefix ./test/integration/,mix/moves environments/lifecycle records/lifecycle mix/rollouts policies/scheduling platform/console \
+	policies/reservations mix/placement mix/scaling limits/scheduling)
+# The tests without a control plane run beside the suites, which wait for much of their time, at a lower priority.
 NICE ?=
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are
 # processors, as long as these have free capacity (hack/cluster/admission.go). The vet of go test is left to the linter, which runs all of it.
@@ -133,9 +145,29 @@ POOL := go run ./hack/cluster/cmd/berth-cluster pool
 # The go.mod file of the measurements, which compare with a plugin of scheduler-plugins.
 UPSTREAM := go run ./hack/cluster/cmd/berth-cluster modfile test/perf/upstream
 
+.PHONY: compile
+compile: ## Build the programs of the suites, and compile the tests of make test
+	@# Compile everything first: suites that measure seconds starve beside the compiler, and two builds would compile the same.
+	@go run ./hack/cluster/cmd/berth-cluster build
+	@go list -export -test -deps $(CORE) $(UNIT) > /dev/null
+
+.PHONY: test-core
+test-core: ## Run the core of the suites on a real control plane
+	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size 4 -- go test -short -vet=off -p 4 -timeout 20m $(CORE)
+
 .PHONY: test-unit
-test-unit: ## Run the unit tests that need no race detector
+test-unit: ## Run the unit and property tests
 	$(NICE) go test -vet=off $(UNIT)
+
+# The order of make test.
+.PHONY: test-local
+test-local:
+	$(NICE) hack/verify.sh
+	@$(MAKE) --no-print-directory test-unit
+
+.PHONY: test-modules
+test-modules: ## Run the tests of the measurements and of the images, which are modules of their own or link much
+	$(NICE) go test -vet=off ./test/perf/...
 	cd hack/images && $(NICE) go test .
 	modfile=$$($(UPSTREAM)); cd test/perf/upstream && $(NICE) go test -modfile="$$modfile" -vet=off . # vet would check all of the API server
 
@@ -166,7 +198,7 @@ test-faults: ## Run storms, flapping, kills and outages at their full length, an
 	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/mix/fallback ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
 
 .PHONY: test-scale
-test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments, and the services with 5,000 limits (minutes; not in `make test`)
+test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments, and the services with 5,000 limits (minutes; not in `make test`); with BERTH_SCALE_PODS=100000, the controller with 100,000 pods
 	go test -timeout 60m -count=1 -v ./test/scale/...
 	BERTH_TEST_LIMITS=1 go test -timeout 20m -count=1 -v -run FiveThousandLimits ./test/integration/limits/wire
 

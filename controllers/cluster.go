@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
 	"berth.dev/berth/controllers/mix/rebalance"
@@ -78,7 +79,12 @@ func (p *parts) addState() error {
 			defaults[name] = d
 		}
 	}
+	filtered := simulation.Filtered
+	if !p.cfg.Runs(controller.ControllerMix) {
+		filtered = nil // nothing moves
+	}
 	p.clusterState = clusterstate.New(clusterstate.Options{
+		Filtered:   filtered,
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver,
 		Annotations: arguments.Annotations(p.profile.Args),
 		Mixes:       p.store, Defaults: defaults,

@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-targets=(${TARGETS:-lint verify test-unit test-race test-integration test-race-integration test-faults test-scale test-karpenter test-upgrade test-servers test-robustness test-web test-ui fuzz bench})
+targets=(${TARGETS:-lint verify test-unit test-modules test-race test-integration test-race-integration test-faults test-scale test-karpenter test-upgrade test-servers test-robustness test-web test-ui fuzz bench})
 out=out/test-all
 mkdir -p "$out"
 report=()
@@ -26,7 +26,7 @@ for target in "${targets[@]}"; do
 	report+=("$(printf '%-24s %-7s %6d s %5d packages, %d kept' "$target" "$result" $((SECONDS - start)) "$packages" "$kept")")
 	while read -r line; do report+=("    $line"); done < <(grep -E '^[[:space:]]*--- FAIL|^FAIL[[:space:]]+[a-z]' "$out/$target.log")
 done
-printf '\n%s on %s, %s processors\n' "$(git describe --always --dirty)" "$(go version | cut -d' ' -f3-4)" "$(nproc)"
+printf '\n%s on %s, %s processors\n' "$(git describe --match 'v*' --always --dirty)" "$(go version | cut -d' ' -f3-4)" "$(nproc)"
 printf '%s\n' "${report[@]}"
 echo "not run: test-kind (Docker), bench-full and its parts (hours, docs/performance.md), bench-plugins, bench-limits, bench-webhook"
 exit $status

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Fails if a generated file is not what its generator writes, if a text that users
-# read has a word that docs/glossary.md replaces, or if go.mod is not what
-# `go mod tidy` makes of it. Leaves the tree as it was.
+# read has a word that docs/glossary.md replaces, or if a go.mod file
+# is not what `go mod tidy` makes of it. Leaves the tree as it was.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -32,8 +32,10 @@ fi
 if ! go run ./hack/words; then
 	status=1
 fi
-if ! go mod tidy -diff; then
-	echo "go.mod is not tidy: run 'go mod tidy'" >&2
-	status=1
-fi
+for module in . apis apis/proto; do
+	if ! go -C "$module" mod tidy -diff; then
+		echo "$module/go.mod is not tidy: run 'go mod tidy' there" >&2
+		status=1
+	fi
+done
 exit $status

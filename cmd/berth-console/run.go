@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/config/program"
 	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/services/console"
 )
 
@@ -82,7 +83,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 }
 
 // settingsOf are the settings of the scheduler, as berth-controller has them.
-func settingsOf(c *controller.Configuration) (*live.Settings, error) {
+func settingsOf(c *controller.Configuration) (*overview.Settings, error) {
 	if c.SchedulerConfig == "" {
 		return live.Defaults()
 	}

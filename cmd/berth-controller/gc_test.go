@@ -11,7 +11,7 @@ import (
 )
 
 func TestGrowthOfTheHeap(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 1: 100, 12 << 20: 100, 24 << 20: 50, 40 << 20: 30, 48 << 20: 25, 1 << 40: 25} {
+	for live, want := range map[uint64]int{0: 100, 1: 100, 12 << 20: 100, 24 << 20: 50, 40 << 20: 30, 48 << 20: 25, 120 << 20: 10, 1 << 40: 10} {
 		assert.Equal(t, want, growth(live), "%d MiB", live>>20)
 	}
 }

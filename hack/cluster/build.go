@@ -39,11 +39,10 @@ const (
 	Kind           = "kind"
 )
 
-// source is where a command comes from: a package, built in one of the nested modules beside this file, with build tags
-// and edits.
+// source is where a command comes from: a package, built in one of the nested modules beside this file, with edits.
 type source struct {
-	module, pkg, tags string
-	edits             []edit
+	module, pkg string
+	edits       []edit
 	// version of Kubernetes that the command reports as its own; default kubeVersion.
 	version string
 }
@@ -69,27 +68,30 @@ var sources = map[string]source{
 	Etcd:              {module: "controlplane", pkg: "go.etcd.io/etcd/server/v3"},
 	APIServer:         {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
 	ControllerManager: {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	// The tags of Berth's programs: memory is compared, and a larger program has more of it resident.
-	StockScheduler:   {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", tags: BuildTags},
-	Kubectl:          {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kubectl"},
-	Helm:             {module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
-	Kind:             {module: "kind", pkg: "sigs.k8s.io/kind"},
-	KWOK:             {module: "kwok", pkg: kwokModule + "/cmd/kwok", edits: kwokEdits},
-	KarpenterBinary:  {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
-	PrometheusBinary: {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
+	StockScheduler:    {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler"},
+	Kubectl:           {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	Helm:              {module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
+	Kind:              {module: "kind", pkg: "sigs.k8s.io/kind"},
+	KWOK:              {module: "controlplane", pkg: kwokModule + "/cmd/kwok", edits: kwokEdits},
+	KarpenterBinary:   {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
+	PrometheusBinary:  {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
 }
 
 // Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary or
 // PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && exists(filepath.Join(assets, name)) {
-		return filepath.Join(assets, name), nil
+	if path, err := binaryPath(name); err != nil || exists(path) {
+		return path, err
 	}
 	return built(ctx, out, name)
 }
 
 // built returns a command from the cache. A build waits for any other process that builds the same one.
 func built(ctx context.Context, out io.Writer, name string) (string, error) {
+	path, err := builtPath(name)
+	if err != nil || exists(path) {
+		return path, err
+	}
 	src, err := sourceOf(name)
 	if err != nil {
 		return "", err
@@ -97,19 +99,6 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 	here, err := sourceDir()
 	if err != nil {
 		return "", err
-	}
-	module := filepath.Join(here, src.module)
-	key, err := moduleKey(module, src)
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w", name, err)
-	}
-	cache, err := CacheDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(cache, "controlplane", key, name)
-	if exists(path) {
-		return path, nil
 	}
 	lock, err := lockFile(ctx, path+".lock")
 	if err != nil {
@@ -120,9 +109,10 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return path, nil
 	}
 	partial := path + ".partial"
-	found, err := unpackPrebuilt(out, filepath.Join(here, "..", ".."), filepath.Join("controlplane", key, name), partial)
+	packed := filepath.Join("controlplane", filepath.Base(filepath.Dir(path)), name)
+	found, err := unpackPrebuilt(out, filepath.Join(here, "..", ".."), packed, partial)
 	if err == nil && !found {
-		err = build(ctx, out, name, module, src, partial)
+		err = build(ctx, out, name, filepath.Join(here, src.module), src, partial)
 	}
 	if err != nil {
 		return "", err
@@ -130,10 +120,35 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 	return path, os.Rename(partial, path)
 }
 
+// binaryPath returns where Binary finds a command or builds it.
+func binaryPath(name string) (string, error) {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && exists(filepath.Join(assets, name)) {
+		return filepath.Join(assets, name), nil
+	}
+	return builtPath(name)
+}
+
+// builtPath returns where a command of the local cluster is in the cache.
+func builtPath(name string) (string, error) {
+	src, err := sourceOf(name)
+	if err != nil {
+		return "", err
+	}
+	here, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	key, err := moduleKey(filepath.Join(here, src.module), src)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	cache, err := CacheDir()
+	return filepath.Join(cache, "controlplane", key, name), err
+}
+
 // build builds a command to a file.
 func build(ctx context.Context, out io.Writer, name, module string, src source, file string) error {
-	// Tags are given even if there are none: those of GOFLAGS are not for these builds.
-	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(src.version), "-o", file}
+	args := append(slices.Clone(BuildArgs), "-ldflags="+ldflags(src.version), "-o", file)
 	if len(src.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
@@ -153,24 +168,28 @@ func build(ctx context.Context, out io.Writer, name, module string, src source, 
 // environment allows. The toolchain line of the module's go.mod file names that version, as Karpenter's does.
 const newerGo = "GOTOOLCHAIN=auto"
 
-// BuildTags are what Berth's programs are built with. grpcnotrace leaves gRPC's trace pages out, and with them
+// BuildTags are what all programs are built with. grpcnotrace leaves gRPC's trace pages out, and with them
 // html/template: a program in which a template can be executed keeps every method of every type.
 const BuildTags = "grpcnotrace"
+
+// BuildArgs are those of each build, of the control plane and of Berth: packages that both have are compiled once, as long as both
+// go.mod files have the same versions (test/layout), and by the tests as well (Makefile).
+var BuildArgs = []string{"build", "-trimpath", "-tags=" + BuildTags}
 
 // BuildScheduler builds ./cmd/berth-scheduler of the repository into the cache and returns its path. It is quick when
 // nothing changed.
 func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
-	return buildCommand(ctx, repoRoot, out, "berth-scheduler", race)
+	return buildCommand(ctx, repoRoot, out, SchedulerProgram, race)
 }
 
 // BuildController builds ./cmd/berth-controller, as BuildScheduler does the scheduler.
 func BuildController(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
-	return buildCommand(ctx, repoRoot, out, "berth-controller", race)
+	return buildCommand(ctx, repoRoot, out, ControllerProgram, race)
 }
 
 // BuildConsole builds ./cmd/berth-console, as BuildScheduler does the scheduler.
 func BuildConsole(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
-	return buildCommand(ctx, repoRoot, out, "berth-console", race)
+	return buildCommand(ctx, repoRoot, out, ConsoleProgram, race)
 }
 
 // inputsEnv has a hash of the sources of the programs (hack/inputs.sh). go test runs a cached test again when a variable that the
@@ -195,15 +214,12 @@ func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name stri
 // buildCommandIn builds a program of the module in a folder. The last of the arguments is its package.
 func buildCommandIn(ctx context.Context, module string, out io.Writer, name string, race bool, last ...string) (string, error) {
 	_ = os.Getenv(inputsEnv)
-	cache, err := CacheDir()
+	path, err := commandPath(module, name, race)
 	if err != nil {
 		return "", err
 	}
-	// Work trees have a binary each.
-	path := filepath.Join(cache, "bin", ShortHash(module), name)
-	args, env := []string{"build", "-tags=" + BuildTags}, []string{"CGO_ENABLED=0"}
+	args, env := slices.Clone(BuildArgs), []string{"CGO_ENABLED=0"}
 	if race {
-		path += "-race"
 		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
 	}
 	if slices.Contains(filepath.SplitList(os.Getenv(BuiltEnv)), path) {
@@ -216,6 +232,15 @@ func buildCommandIn(ctx context.Context, module string, out io.Writer, name stri
 	defer lock.unlock()
 	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
 	return path, GoCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
+}
+
+// commandPath returns where a program of the module in a folder is built. Work trees have a binary each.
+func commandPath(module, name string, race bool) (string, error) {
+	cache, err := CacheDir()
+	if race {
+		name += "-race"
+	}
+	return filepath.Join(cache, "bin", ShortHash(module), name), err
 }
 
 // RepoRoot returns the root of the repository that this package was built from.
@@ -272,10 +297,7 @@ func moduleKey(module string, src source) (string, error) {
 		}
 		h.Write(b)
 	}
-	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags(src.version))
-	if src.tags != "" {
-		fmt.Fprintln(h, src.tags)
-	}
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, BuildArgs, ldflags(src.version))
 	for _, e := range src.edits {
 		fmt.Fprintf(h, "%q\n", e)
 	}
@@ -307,7 +329,7 @@ func GoCommand(ctx context.Context, out io.Writer, what, dir string, env []strin
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
 	// A workspace file or a target platform around us must not reach these builds.
 	cmd.Env = append(os.Environ(), append(env, "GOWORK=off", "GOOS=", "GOARCH=")...)
-	done := reportProgress(out, what)
+	done := reportProgress(out, what, 0)
 	err := cmd.Run()
 	done(err)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const PrebuiltEnv = "BERTH_PREBUILT"
 
 // packed are the programs of a local control plane, and kubectl.
-var packed = []string{Etcd, APIServer, ControllerManager, KWOK, Kubectl}
+var packed = append(ControlPlane(), Kubectl)
 
 // PrebuiltName is the name of an archive for this machine.
 func PrebuiltName() string {

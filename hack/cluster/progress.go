@@ -14,14 +14,21 @@ import (
 const quiet = 2 * time.Second
 
 // reportProgress prints what is being built, for how long, and how it ended; nothing if it is quick. A terminal
-// gets one line that counts seconds, anything else a plain line every 20 s.
-func reportProgress(out io.Writer, what string) (done func(error)) {
-	interval, format := 20*time.Second, "building %s: %d s\n"
+// gets one line that counts seconds, anything else a plain line every 20 s. left is how long it and all that follows
+// probably take; 0 is unknown.
+func reportProgress(out io.Writer, what string, left time.Duration) (done func(error)) {
+	interval, format := 20*time.Second, "building %s: %d s%s\n"
 	if IsTerminal(out) {
-		interval, format = time.Second, "\rbuilding %s: %d s"
+		interval, format = time.Second, "\rbuilding %s: %d s%-32s"
 	}
 	start := time.Now()
 	elapsed := func() int { return int(time.Since(start).Seconds()) }
+	rest := func() string {
+		if rest := left - time.Since(start); rest > 0 {
+			return ", " + roughly(rest) + " left"
+		}
+		return ""
+	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	said := false
@@ -34,7 +41,7 @@ func reportProgress(out io.Writer, what string) (done func(error)) {
 				return
 			case <-next.C:
 				said = true
-				fmt.Fprintf(out, format, what, elapsed())
+				fmt.Fprintf(out, format, what, elapsed(), rest())
 				next.Reset(interval)
 			}
 		}
@@ -46,7 +53,7 @@ func reportProgress(out io.Writer, what string) (done func(error)) {
 			return
 		}
 		if IsTerminal(out) {
-			fmt.Fprint(out, "\r")
+			fmt.Fprintf(out, "\r%*s\r", len(what)+48, "")
 		}
 		if err == nil {
 			fmt.Fprintf(out, "built %s in %d s\n", what, elapsed())

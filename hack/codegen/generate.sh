@@ -10,10 +10,11 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "$root"
 
-# A workspace or flags of the caller must not change what is built.
-export GOWORK=off GOFLAGS=-mod=readonly
+# A workspace or flags of the caller must not change what is built. With the flags of the Makefile, packages that others
+# compiled before are not compiled again.
+export GOWORK=off CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath -tags=grpcnotrace'
 
-header="hack/codegen/header.go.txt"
+header="$root/hack/codegen/header.go.txt"
 tmp="$(mktemp -d)"
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/bin" "$tmp/crds"
@@ -28,14 +29,17 @@ mkdir "$tmp/bin" "$tmp/crds"
 	k8s.io/code-generator/cmd/defaulter-gen \
 	sigs.k8s.io/controller-tools/cmd/controller-gen)
 
+# The generators read the packages of the module that they run in.
+pushd apis >/dev/null
 # Errors only: it warns that LabelValue and NodeLabelValue, both aliases of string, have comments of their own.
 "$tmp/bin/deepcopy-gen" --legacy_stderr_threshold_behavior=false --stderrthreshold=ERROR \
 	--go-header-file "$header" --output-file zz_generated.deepcopy.go \
-	./apis/v1alpha1 ./apis/config ./apis/config/v1
-"$tmp/bin/defaulter-gen" --go-header-file "$header" --output-file zz_generated.defaults.go ./apis/config/v1
-"$tmp/bin/conversion-gen" --go-header-file "$header" --output-file zz_generated.conversion.go ./apis/config/v1
+	./v1alpha1 ./config ./config/v1
+"$tmp/bin/defaulter-gen" --go-header-file "$header" --output-file zz_generated.defaults.go ./config/v1
+"$tmp/bin/conversion-gen" --go-header-file "$header" --output-file zz_generated.conversion.go ./config/v1
+"$tmp/bin/controller-gen" crd paths=./v1alpha1/... output:crd:dir="$tmp/crds"
+popd >/dev/null
 
-"$tmp/bin/controller-gen" crd paths=./apis/v1alpha1/... output:crd:dir="$tmp/crds"
 for crd in "$tmp"/crds/*.yaml; do
 	sed -i '1i # SPDX-License-Identifier: Apache-2.0' "$crd"
 done
@@ -83,7 +87,7 @@ mkdir docs/reference
 		oaas/runtime/runtime.proto oaas/common/common.proto oaas/health/health.proto scheduler/v1/scheduler.proto \
 		berth/backup/v1/backup.proto
 } >docs/reference/services.md
-"$tmp/bin/configschema" -package ./apis/config/controller -title "Configuration of berth-controller" \
+(cd apis && "$tmp/bin/configschema" -package ./config/controller -title "Configuration of berth-controller") \
 	>docs/reference/berth-controller-config.schema.json
 go run ./hack/codegen/reference
 

@@ -97,7 +97,7 @@ func TestAnInterruptedDemoLeavesNothing(t *testing.T) {
 func requireGone(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	require.NoDirExists(t, c.Dir())
-	for _, name := range []string{cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK} {
+	for _, name := range cluster.ControlPlane() {
 		select {
 		case <-c.Component(name).Done():
 		default:

@@ -37,19 +37,13 @@ func (d *demo) build(ctx context.Context) (p programs, err error) {
 		"KWOK). Lines with $ are the commands that you would run; the demo does the same through the API. Every number is counted " +
 		"from the API server and checked. To pause after each act: go run ./hack/demo --pause")
 	d.gap()
-	d.say("Building missing programs (a few minutes the first time) ...")
 	began := time.Now()
-	for _, name := range []string{cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK} {
-		if _, err := cluster.Binary(ctx, d.out, name); err != nil {
-			return p, err
-		}
-	}
-	if p.scheduler, err = cluster.BuildScheduler(ctx, d.root, d.out, false); err != nil {
+	built, err := cluster.Build(ctx, d.root, d.out, false,
+		append(cluster.ControlPlane(), cluster.SchedulerProgram, cluster.ControllerProgram)...)
+	if err != nil {
 		return p, err
 	}
-	if p.controller, err = cluster.BuildController(ctx, d.root, d.out, false); err != nil {
-		return p, err
-	}
+	p.scheduler, p.controller = built[cluster.SchedulerProgram], built[cluster.ControllerProgram]
 	d.step("build", "etcd, kube-apiserver, kube-controller-manager, KWOK, Berth", began)
 	return p, nil
 }

@@ -19,4 +19,11 @@ fi
 cd "$root"
 # A run in another checkout is no reason to fail.
 case "${1:-}" in run) set -- run --allow-parallel-runners "${@:2}" ;; esac
-exec "$bin" "$@"
+# A run has the packages of one module, and apis is a module of its own.
+status=0
+case " $* " in
+*" ./apis/"*) cd apis && set -- "${@/#.\/apis\//./}" ;;
+*" ./... "*) (cd apis && "$bin" "$@") || status=$? ;;
+esac
+"$bin" "$@" || status=$?
+exit $status

@@ -29,8 +29,7 @@ func writeModules(ctx context.Context, o options) error {
 	if len(programs) == 0 {
 		return fmt.Errorf("%s/programs has no programs", o.out)
 	}
-	linked := map[debug.Module]bool{}
-	goVersion := ""
+	linked, goVersion := map[debug.Module]bool{}, ""
 	for _, file := range programs {
 		info, err := buildinfo.ReadFile(file)
 		if err != nil {
@@ -40,7 +39,7 @@ func writeModules(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		modules := modulesOf(info)
+		modules := modulesOf(info, o.version)
 		for _, m := range modules {
 			linked[m] = true
 		}
@@ -57,14 +56,14 @@ func writeModules(ctx context.Context, o options) error {
 	return writeLicences(ctx, o, goVersion, slices.SortedFunc(maps.Keys(linked), compareModules))
 }
 
-// modulesOf returns the modules that a program was linked from, but for those of this repository. A module that was edited in
-// a folder has its own path and version, and no sum.
-func modulesOf(info *debug.BuildInfo) (modules []debug.Module) {
+// modulesOf returns the modules that a program was linked from. Those of this repository have the version of the release: each has
+// a tag of its own (CONTRIBUTING.md). A module that was edited in a folder has its own path and version, and no sum.
+func modulesOf(info *debug.BuildInfo, version string) (modules []debug.Module) {
 	for _, m := range info.Deps {
-		if strings.HasPrefix(m.Path+"/", "berth.dev/berth/") {
-			continue
-		}
-		if r := m.Replace; r != nil && !folder.MatchString(r.Path) {
+		switch r := m.Replace; {
+		case ours(*m):
+			m = &debug.Module{Path: m.Path, Version: version}
+		case r != nil && !folder.MatchString(r.Path):
 			m = r
 		}
 		modules = append(modules, debug.Module{Path: m.Path, Version: m.Version, Sum: m.Sum})
@@ -72,6 +71,9 @@ func modulesOf(info *debug.BuildInfo) (modules []debug.Module) {
 	slices.SortFunc(modules, compareModules)
 	return slices.Compact(modules)
 }
+
+// ours reports whether a module is one of this repository.
+func ours(m debug.Module) bool { return strings.HasPrefix(m.Path+"/", "berth.dev/berth/") }
 
 // folder matches the path of a folder, as a go.mod file has it.
 var folder = regexp.MustCompile(`^(\.|/|[A-Za-z]:)`)
@@ -178,7 +180,7 @@ func writeLicences(ctx context.Context, o options, goVersion string, modules []d
 	}
 	folders := map[string]string{"berth@" + o.version: o.root, "go@" + strings.TrimPrefix(goVersion, "go"): strings.TrimSpace(string(goroot))}
 	args := []string{"mod", "download", "-json"}
-	for _, m := range modules {
+	for _, m := range slices.DeleteFunc(modules, ours) {
 		args = append(args, m.Path+"@"+m.Version)
 	}
 	out, err := command(ctx, o, "go", args...)

@@ -46,7 +46,7 @@ func TestABillListsTheModulesOfAProgram(t *testing.T) {
 		{Path: "berth.dev/berth/apis", Version: "v0.0.0", Replace: &debug.Module{Path: "./apis"}},
 		{Path: "berth.dev/berth", Version: "v0.0.0", Replace: &debug.Module{Path: "../..", Version: "(devel)"}},
 		{Path: "example.org/edited", Version: "v3.0.0", Replace: &debug.Module{Path: "/tmp/edited", Version: "(devel)"}},
-	}})
+	}}, "v1.2.3")
 	d := bill(some(t), "berth-scheduler", "linux_amd64", []byte("binary"), "go1.26.1", modules)
 	var names []string
 	ids := map[string]bool{}
@@ -56,6 +56,7 @@ func TestABillListsTheModulesOfAProgram(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"pkg:golang/berth.dev/berth/cmd/berth-scheduler@v1.2.3", "pkg:golang/stdlib@1.26.1",
+		"pkg:golang/berth.dev/berth/apis@v1.2.3", "pkg:golang/berth.dev/berth@v1.2.3",
 		"pkg:golang/example.org/b@v2.0.0", "pkg:golang/example.org/edited@v3.0.0", "pkg:golang/example.org/fork@v1.0.1%2Bincompatible",
 	}, names)
 	assert.Len(t, ids, len(names), "the ids are unique")
@@ -74,8 +75,8 @@ func TestModulesAreReadFromAProgram(t *testing.T) {
 	info, err := buildinfo.ReadFile(program)
 	require.NoError(t, err)
 	var paths []string
-	for _, m := range modulesOf(info) {
-		assert.NotEmpty(t, m.Sum, m.Path)
+	for _, m := range modulesOf(info, "v1.2.3") {
+		assert.Equal(t, !ours(m), m.Sum != "", m.Path)
 		paths = append(paths, m.Path)
 	}
 	assert.Contains(t, paths, "sigs.k8s.io/yaml")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
 	"berth.dev/berth/internal/cli/environments"
@@ -44,7 +45,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 func reportsOf(o *command.Options) reports.Reports {
 	return reports.Reports{Connect: func(context.Context) (*rest.Config, live.Installation, error) {
 		config, err := o.RestConfig()
-		return config, live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}, err
+		return config, access.Installation(o), err
 	}}
 }
 

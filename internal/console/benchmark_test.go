@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -43,7 +42,7 @@ func BenchmarkReadingFor100Pages(b *testing.B) {
 		pages[i] = newSentParts()
 	}
 	read := func() (bytes int) {
-		s := &state{Reading: &live.Reading{Overview: o}, rows: &sync.Map{}}
+		s := &state{Reading: &overview.Reading{Overview: o}, rows: &sync.Map{}}
 		for _, sent := range pages {
 			bytes += len(c.changes(at, s, sent, ""))
 		}

@@ -14,12 +14,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // Source reads the cluster as the user of the pages may.
 type Source interface {
-	Read(ctx context.Context) (*live.Reading, error)
+	Read(ctx context.Context) (*overview.Reading, error)
 }
 
 // Options configure a Console.

@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -35,11 +34,11 @@ type cluster struct {
 	reads int
 }
 
-func (c *cluster) Read(ctx context.Context) (*live.Reading, error) {
+func (c *cluster) Read(ctx context.Context) (*overview.Reading, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reads++
-	return &live.Reading{Overview: c.o, Problems: []string{"you may not list nodes"}}, errors.Join(c.err, ctx.Err())
+	return &overview.Reading{Overview: c.o, Problems: []string{"you may not list nodes"}}, errors.Join(c.err, ctx.Err())
 }
 
 func (c *cluster) set(o *overview.Overview, err error) {
@@ -234,7 +233,7 @@ func TestTextsOfTenantsAreInert(t *testing.T) {
 		source, c := start(t, o)
 		source.set(o, errors.New(evil))
 		for _, path := range []string{"/", workloadURL(&o.Workloads[0]), "/nodes"} {
-			s := &state{Reading: &live.Reading{Overview: o, Problems: []string{evil}}, failure: evil, rows: &sync.Map{}}
+			s := &state{Reading: &overview.Reading{Overview: o, Problems: []string{evil}}, failure: evil, rows: &sync.Map{}}
 			at, err := url.Parse(path)
 			require.NoError(t, err)
 			p, err := pageOf(at, s)

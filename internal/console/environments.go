@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // environmentVerbs are what a user can do with an environment, in the order of the buttons.
@@ -45,8 +45,8 @@ type componentView struct {
 
 var environmentList = listOf[*v1alpha1.Environment]{
 	id: "environments", title: "Environments", kind: "Environment",
-	noun: "environment", resource: live.EnvironmentsResource,
-	of:   func(r *live.Reading) []*v1alpha1.Environment { return r.Environments },
+	noun: "environment", resource: overview.EnvironmentsResource,
+	of:   func(r *overview.Reading) []*v1alpha1.Environment { return r.Environments },
 	view: func(e *v1alpha1.Environment) any { return environmentOf(e) },
 }
 
@@ -123,7 +123,7 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Environments = append(without(r.Environments, after), after) })
+	c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Environments = append(without(r.Environments, after), after) })
 	if did == "" {
 		http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther) //nolint:gosec // a path of the console
 		return

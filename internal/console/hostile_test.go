@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -80,7 +79,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	w := &o.Workloads[0]
 	w.Namespace, w.Name, w.Kind, w.Revision, w.ID = "team", "web", "Deployment", "", ""
 	w.Source, w.Slots[0].Pod = "capacitymix/web", "web-1"
-	r := &live.Reading{
+	r := &overview.Reading{
 		Overview: o, Mixes: []*v1alpha1.CapacityMix{hostile(&v1alpha1.CapacityMix{})}, Limits: []*v1alpha1.ResourceLimit{hostile(&v1alpha1.ResourceLimit{})},
 		Records: []*v1alpha1.DeploymentRecord{hostile(&v1alpha1.DeploymentRecord{})}, Environments: []*v1alpha1.Environment{hostile(&v1alpha1.Environment{})},
 		Problems: []string{hostileText},
@@ -91,10 +90,10 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	c := running(t, Options{
 		Source: oneReading{r}, Interval: interval, Log: slog.New(slog.DiscardHandler),
 		ClientOf: func(*http.Request) (client.Client, error) { return nil, errors.New(hostileText) },
-		Plan: func(context.Context, Question) (*Plan, error) {
-			p := &Plan{}
+		Plan: func(context.Context, Question) (*overview.Plan, []string, error) {
+			p := &overview.Plan{}
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
-			return p, nil
+			return p, []string{hostileText}, nil
 		},
 		Reports: &fakeReports{text: hostileText, err: errors.New(hostileText)},
 	})
@@ -154,7 +153,7 @@ func requireOwnAttributes(t *testing.T, path string, n *html.Node) {
 
 // oneReading is a Source of one reading.
 type oneReading struct {
-	r *live.Reading
+	r *overview.Reading
 }
 
-func (r oneReading) Read(context.Context) (*live.Reading, error) { return r.r, nil }
+func (r oneReading) Read(context.Context) (*overview.Reading, error) { return r.r, nil }

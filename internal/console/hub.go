@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -24,7 +23,7 @@ const (
 
 // state is the newest reading, and what failed since.
 type state struct {
-	*live.Reading
+	*overview.Reading
 	// at is when the reading began, zero before the first.
 	at time.Time
 	// failure is why there is no newer reading, empty if the last one succeeded.

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // posted are the fields of a form of a page as a browser sends them.
@@ -117,12 +117,12 @@ func drawSpec(t *rapid.T) (s v1alpha1.ResourceLimitSpec) {
 // store is a Source that has what its client has written.
 type store struct{ client.Client }
 
-func (s store) Read(ctx context.Context) (*live.Reading, error) {
+func (s store) Read(ctx context.Context) (*overview.Reading, error) {
 	var limits v1alpha1.ResourceLimitList
 	var mixes v1alpha1.CapacityMixList
 	var environments v1alpha1.EnvironmentList
 	err := errors.Join(s.List(ctx, &limits), s.List(ctx, &mixes), s.List(ctx, &environments))
-	return &live.Reading{
+	return &overview.Reading{
 		Overview: overviewOf(workload("shop", "web")), Limits: pointers(limits.Items), Mixes: pointers(mixes.Items),
 		Environments: pointers(environments.Items),
 	}, err
@@ -311,19 +311,19 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 }
 
 // readings is a Source of one reading after the other.
-type readings func() *live.Reading
+type readings func() *overview.Reading
 
-func (r readings) Read(context.Context) (*live.Reading, error) { return r(), nil }
+func (r readings) Read(context.Context) (*overview.Reading, error) { return r(), nil }
 
 // What is written while the cluster is read may be missing in that reading.
 func TestAWriteOutlivesTheReadingThatBeganBeforeIt(t *testing.T) {
 	var h *hub
 	n := 0
-	h = newHub(readings(func() *live.Reading {
+	h = newHub(readings(func() *overview.Reading {
 		if n++; n == 1 {
-			h.wrote("alice", func(r *live.Reading) { r.Limits = append(r.Limits, limit("shop", "small")) })
+			h.wrote("alice", func(r *overview.Reading) { r.Limits = append(r.Limits, limit("shop", "small")) })
 		}
-		return &live.Reading{Overview: overviewOf()}
+		return &overview.Reading{Overview: overviewOf()}
 	}), interval, time.Now)
 	h.read(t.Context())
 	assert.Len(t, h.peek("alice").Limits, 1)
@@ -337,8 +337,8 @@ func TestAWriteOutlivesTheReadingThatBeganBeforeIt(t *testing.T) {
 func TestWhatASessionWritesIsShownToNoOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stored := map[string]bool{}
-		h := newHub(readings(func() *live.Reading {
-			r := &live.Reading{Overview: overviewOf()}
+		h := newHub(readings(func() *overview.Reading {
+			r := &overview.Reading{Overview: overviewOf()}
 			for name := range stored {
 				r.Limits = append(r.Limits, limit("shop", name))
 			}
@@ -356,7 +356,9 @@ func TestWhatASessionWritesIsShownToNoOther(t *testing.T) {
 				h.read(t.Context())
 			} else {
 				session, name := rapid.SampledFrom(sessions).Draw(t, "session"), fmt.Sprint("limit-", i)
-				h.wrote(session, func(r *live.Reading) { r.Limits = append(without(r.Limits, limit("shop", name)), limit("shop", name)) })
+				h.wrote(session, func(r *overview.Reading) {
+					r.Limits = append(without(r.Limits, limit("shop", name)), limit("shop", name))
+				})
 				wrote[session][name] = true
 			}
 			for _, session := range sessions {

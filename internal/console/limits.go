@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // limitView is a ResourceLimit as it is shown. All texts are inert.
@@ -32,8 +32,8 @@ func (v *limitView) Schedules() bool {
 
 var limitList = listOf[*v1alpha1.ResourceLimit]{
 	id: "limits", title: "Resource limits", kind: "ResourceLimit",
-	noun: "resource limit", resource: live.LimitsResource,
-	of:   func(r *live.Reading) []*v1alpha1.ResourceLimit { return r.Limits },
+	noun: "resource limit", resource: overview.LimitsResource,
+	of:   func(r *overview.Reading) []*v1alpha1.ResourceLimit { return r.Limits },
 	view: func(l *v1alpha1.ResourceLimit) any { return limitOf(l) },
 }
 

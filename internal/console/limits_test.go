@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 func limit(namespace, name string) *v1alpha1.ResourceLimit {
@@ -31,7 +31,7 @@ func show(t *testing.T, path string, limits ...*v1alpha1.ResourceLimit) (status 
 	_, c := start(t, overviewOf())
 	at, err := url.Parse(path)
 	require.NoError(t, err)
-	p, err := pageOf(at, &state{Reading: &live.Reading{Overview: overviewOf(), Limits: limits}, rows: &sync.Map{}})
+	p, err := pageOf(at, &state{Reading: &overview.Reading{Overview: overviewOf(), Limits: limits}, rows: &sync.Map{}})
 	if err != nil {
 		return http.StatusNotFound, err.Error()
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // maxForm bounds what a browser sends.
@@ -126,7 +126,7 @@ func (c *Console) saveLimit(r *http.Request, k client.Client, f *limitForm, exis
 		f.refused(err)
 		return false
 	}
-	c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Limits = append(without(r.Limits, l), l) })
+	c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Limits = append(without(r.Limits, l), l) })
 	return true
 }
 
@@ -176,7 +176,7 @@ func (c *Console) removeLimit(w http.ResponseWriter, r *http.Request) {
 	err := k.Delete(r.Context(), l, uid)
 	if err == nil || apierrors.IsNotFound(err) {
 		// One that is in use is deleted later: the next reading has it again.
-		c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Limits = without(r.Limits, l) })
+		c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Limits = without(r.Limits, l) })
 		http.Redirect(w, r, "/limits", http.StatusSeeOther)
 		return
 	}

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // listOf is a list of objects of a kind, with a page for each object. The templates have its ID: ID-before, ID-row and ID-after.
@@ -22,7 +23,7 @@ type listOf[T client.Object] struct {
 	// noun is one object of the kind in a sentence, and resource what a Reading calls the list.
 	noun, resource string
 	// of are the objects of a reading, and view is what the templates of an object get.
-	of   func(*live.Reading) []T
+	of   func(*overview.Reading) []T
 	view func(T) any
 }
 
@@ -45,14 +46,14 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 }
 
 // count is the number of objects in words. Without all lists, the number is unknown.
-func (l listOf[T]) count(n int, r *live.Reading) string {
+func (l listOf[T]) count(n int, r *overview.Reading) string {
 	switch known := !slices.Contains(r.Unread, l.resource); {
 	case known:
-		return plural(n, l.noun)
+		return display.Count(n, l.noun)
 	case n == 0:
 		return "The number of " + l.noun + "s is unknown: they could not be listed."
 	}
-	return plural(n, l.noun) + " and those that could not be listed"
+	return display.Count(n, l.noun) + " and those that could not be listed"
 }
 
 // shown is an object as the templates get it.

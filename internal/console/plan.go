@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -31,23 +30,10 @@ type Question struct {
 	MaxSpot *int32
 }
 
-// Plan is what a mix would do.
-type Plan struct {
-	Sentences []string
-	Tables    []PlanTable
-	Notes     []string
-}
+// Planner makes plans, with warnings of what they leave out. It writes nothing.
+type Planner func(ctx context.Context, q Question) (plan *overview.Plan, warnings []string, err error)
 
-// PlanTable is a table of a plan.
-type PlanTable struct {
-	Header []string
-	Rows   [][]string
-}
-
-// Planner makes plans. It writes nothing.
-type Planner func(ctx context.Context, q Question) (*Plan, error)
-
-var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *live.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
+var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *overview.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
 
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
@@ -69,7 +55,7 @@ type mixForm struct {
 	// Planned is set if the numbers are those of a plan, which can be applied.
 	Planned, Writable bool
 	Problem           string
-	Plan              *Plan
+	Plan              *planView
 }
 
 // numbers are the names of the numbers in a form.
@@ -166,7 +152,7 @@ func (c *Console) mix(w http.ResponseWriter, r *http.Request) (*state, *v1alpha1
 }
 
 // planOf makes one plan at a time: each takes a snapshot of the cluster.
-func (c *Console) planOf(ctx context.Context, user string, q Question) (*Plan, error) {
+func (c *Console) planOf(ctx context.Context, user string, q Question) (*planView, error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	done, err := c.planning.take(ctx, user, "other plans")
@@ -174,30 +160,41 @@ func (c *Console) planOf(ctx context.Context, user string, q Question) (*Plan, e
 		return nil, err
 	}
 	defer done()
-	p, err := c.planner(ctx, q)
+	p, warnings, err := c.planner(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return p.inert(), nil
+	return planViewOf(p, warnings), nil
 }
 
-// inert makes the texts of a plan inert.
-func (p *Plan) inert() *Plan {
-	all := func(texts []string) (out []string) {
-		for _, t := range texts {
-			out = append(out, inert(t))
+// planView is what the template of a plan gets.
+type planView struct {
+	Sentences, Notes []string
+	Tables           []tableView
+}
+
+func planViewOf(p *overview.Plan, warnings []string) *planView {
+	workloads := newTable("WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN", "TO-MOVE", "MOVES", "BLOCKED",
+		"AFTER")
+	for _, w := range p.Workloads {
+		now := ""
+		if w.DesiredBefore != nil {
+			now = w.DesiredBefore.String()
 		}
-		return out
+		workloads.add(overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
+			w.Moves, w.Blocked, w.After)
 	}
-	out := &Plan{Sentences: all(p.Sentences), Notes: all(p.Notes)}
-	for _, t := range p.Tables {
-		shown := PlanTable{Header: all(t.Header)}
-		for _, row := range t.Rows {
-			shown.Rows = append(shown.Rows, all(row))
-		}
-		out.Tables = append(out.Tables, shown)
+	moves := newTable("MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE")
+	for _, m := range p.Moves {
+		moves.add(m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
 	}
-	return out
+	blocked := newTable("BLOCKED", "WORKLOAD", "ON", "REASON", "MESSAGE")
+	for _, b := range p.Blocked {
+		blocked.add(b.Pod, b.Workload, b.On, b.Reason, b.Message)
+	}
+	return &planView{
+		Sentences: allInert(p.Sentences()), Notes: allInert(append(p.Remarks(), warnings...)), Tables: withRows(workloads, moves, blocked),
+	}
 }
 
 // applyMix writes the numbers of a plan.
@@ -214,7 +211,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	q, err := f.question(m)
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
-			c.hub.wrote(sessionOf(r), func(r *live.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
+			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
 			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther) //nolint:gosec // a path of the console
 			return
 		}

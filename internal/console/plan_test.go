@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // planning serves pages whose plans a function makes.
@@ -30,12 +31,12 @@ func planning(t *testing.T, planner Planner) (client.Client, *Console) {
 
 func TestAMixIsPlannedAndApplied(t *testing.T) {
 	var asked []Question
-	k, c := planning(t, func(_ context.Context, q Question) (*Plan, error) {
+	k, c := planning(t, func(_ context.Context, q Question) (*overview.Plan, []string, error) {
 		asked = append(asked, q)
-		return &Plan{
-			Sentences: []string{"it would change <b>"}, Notes: []string{"1 move\x1b"},
-			Tables: []PlanTable{{Header: []string{"POD", "TO"}, Rows: [][]string{{"web-1", "on-demand"}}}},
-		}, nil
+		return &overview.Plan{
+			Mixes: []overview.PlannedMix{{Namespace: "shop", Name: "web", Action: "unchanged", After: "<b>"}},
+			Moves: []overview.PlannedMove{{Order: 1, Namespace: "shop", Pod: "web-1", To: "on-demand"}}, Notes: []string{"a note\x1b"},
+		}, []string{"Warning: a list is missing"}, nil
 	})
 	_, page := get(t, c, "/workloads/shop/Deployment/web")
 	assert.Contains(t, page, `<a href="/mixes/shop/web">What if?</a>`)
@@ -49,9 +50,9 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Len(t, asked, 1)
 	assert.Equal(t, Question{ObjectKey: client.ObjectKey{Namespace: "shop", Name: "web"}, SpotPercent: 30, MinOnDemand: 3, MaxSpot: new(int32(4))}, asked[0])
-	assert.Contains(t, page, "<p>it would change &lt;b&gt;</p>")
-	assert.Contains(t, page, `<td data-label="POD">web-1</td><td data-label="TO">on-demand</td>`)
-	assert.NotContains(t, page, "\x1b")
+	assert.Contains(t, page, "<p>CapacityMix shop/web would not change: &lt;b&gt;.</p>")
+	assert.Contains(t, page, `<td data-label="POD">web-1</td><td data-label="FROM"></td><td data-label="TO">on-demand</td>`)
+	assert.Contains(t, page, "<p>A note\\x1b.</p><p>1 move, 0 blocked. Nothing was written.</p><p>Warning: a list is missing</p>")
 	sent := posted(t, page)
 
 	w = post(t, c, "/mixes/shop/web", sent)
@@ -68,7 +69,9 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 }
 
 func TestAnInvalidPlanIsNotApplied(t *testing.T) {
-	_, c := planning(t, func(context.Context, Question) (*Plan, error) { return nil, errors.New("spotPercent must be <script>") })
+	_, c := planning(t, func(context.Context, Question) (*overview.Plan, []string, error) {
+		return nil, nil, errors.New("spotPercent must be <script>")
+	})
 	for query, want := range map[string]string{
 		"spotPercent=x&minOnDemand=2":                     "must be a whole number",
 		"spotPercent=99999999999&minOnDemand=2":           "must be a whole number",
@@ -89,7 +92,7 @@ func TestAnInvalidPlanIsNotApplied(t *testing.T) {
 // Plans are made one at a time, and one that is not wanted any more is not made.
 func TestPlansRunOneAtATime(t *testing.T) {
 	var running, most atomic.Int32
-	_, c := planning(t, func(ctx context.Context, _ Question) (*Plan, error) {
+	_, c := planning(t, func(ctx context.Context, _ Question) (*overview.Plan, []string, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -97,7 +100,7 @@ func TestPlansRunOneAtATime(t *testing.T) {
 		another, cancel := context.WithTimeout(ctx, 5*time.Millisecond) // for another one to come
 		defer cancel()
 		<-another.Done()
-		return &Plan{}, nil
+		return &overview.Plan{}, nil, nil
 	})
 	var g sync.WaitGroup
 	for range 4 {

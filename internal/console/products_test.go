@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 func environment() *v1alpha1.Environment {
@@ -66,7 +66,7 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 	t.Helper()
 	at, err := url.Parse(path)
 	require.NoError(t, err)
-	reading := &live.Reading{Overview: overviewOf(), Records: []*v1alpha1.DeploymentRecord{r}, Environments: []*v1alpha1.Environment{e}}
+	reading := &overview.Reading{Overview: overviewOf(), Records: []*v1alpha1.DeploymentRecord{r}, Environments: []*v1alpha1.Environment{e}}
 	p, err := pageOf(at, &state{Reading: reading, rows: &sync.Map{}})
 	require.NoError(t, err)
 	page := ""
@@ -78,12 +78,12 @@ func shownAt(t *testing.T, path string, r *v1alpha1.DeploymentRecord, e *v1alpha
 
 func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 	of := map[string]struct{ noun, resource string }{
-		"/limits": {"resource limit", live.LimitsResource}, "/records": {"deployment record", live.RecordsResource},
-		"/environments": {"environment", live.EnvironmentsResource},
+		"/limits": {"resource limit", overview.LimitsResource}, "/records": {"deployment record", overview.RecordsResource},
+		"/environments": {"environment", overview.EnvironmentsResource},
 	}
 	for path, list := range of {
 		shown := func(unread ...string) string {
-			p, err := pageOf(&url.URL{Path: path}, &state{Reading: &live.Reading{Overview: overviewOf(), Unread: unread}, rows: &sync.Map{}})
+			p, err := pageOf(&url.URL{Path: path}, &state{Reading: &overview.Reading{Overview: overviewOf(), Unread: unread}, rows: &sync.Map{}})
 			require.NoError(t, err)
 			page := ""
 			for _, part := range p.parts {
@@ -98,7 +98,7 @@ func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 		assert.NotContains(t, page, "0 "+list.noun)
 	}
 	// The limits of another namespace could not be listed.
-	assert.Equal(t, "2 resource limits and those that could not be listed", limitList.count(2, &live.Reading{Unread: []string{live.LimitsResource}}))
+	assert.Equal(t, "2 resource limits and those that could not be listed", limitList.count(2, &overview.Reading{Unread: []string{overview.LimitsResource}}))
 }
 
 func TestRecordsAndEnvironmentsAreShown(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // recordView is a DeploymentRecord as it is shown. All texts are inert.
@@ -35,8 +35,8 @@ type recommendationView struct{ Component, Dimension, Target, Basis, Confidence 
 
 var recordList = listOf[*v1alpha1.DeploymentRecord]{
 	id: "records", title: "Records", kind: "DeploymentRecord",
-	noun: "deployment record", resource: live.RecordsResource,
-	of:   func(r *live.Reading) []*v1alpha1.DeploymentRecord { return r.Records },
+	noun: "deployment record", resource: overview.RecordsResource,
+	of:   func(r *overview.Reading) []*v1alpha1.DeploymentRecord { return r.Records },
 	view: func(r *v1alpha1.DeploymentRecord) any { return recordOf(r) },
 }
 

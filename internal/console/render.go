@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -21,7 +22,7 @@ import (
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"plural": plural,
+	"plural": display.Count,
 	"inert":  inert,
 	"title":  func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 	"options": func(now string, all ...string) any {
@@ -48,13 +49,6 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 const maxText = 512
 
 func inert(s string) string { return overview.Inert(s, maxText) }
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
-}
 
 // render executes a template. The templates are part of the program, and a test executes each: an error is a defect.
 func render(name string, v any) template.HTML {

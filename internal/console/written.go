@@ -5,7 +5,7 @@ package console
 import (
 	"net/http"
 
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // maxWritten bounds the changes that are kept for a session until the next reading, which may fail for long. Earlier ones show when they
@@ -21,7 +21,7 @@ type written struct {
 
 // writtenChange is a change of a reading, and the number of readings that had begun before it.
 type writtenChange struct {
-	change func(*live.Reading)
+	change func(*overview.Reading)
 	after  int
 }
 
@@ -43,7 +43,7 @@ func (h *hub) begin() int {
 
 // wrote shows a change to the session that wrote it, until a reading that begins afterwards. Users of other sessions may not list what it
 // wrote, although they share the reading.
-func (h *hub) wrote(session string, change func(*live.Reading)) {
+func (h *hub) wrote(session string, change func(*overview.Reading)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.written[session]

@@ -20,12 +20,13 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/test/clitest"
 )
 
-func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {
+func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*overview.Cluster, error) {
 	t.Helper()
 	c := clitest.Client(t, interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
@@ -106,7 +107,7 @@ func TestAReadingNamesTheForbiddenLists(t *testing.T) {
 	require.NoError(t, err)
 	r, err := live.Read(t.Context(), c, s, "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{live.LimitsResource, live.RecordsResource, live.EnvironmentsResource}, r.Unread)
+	assert.Equal(t, []string{overview.LimitsResource, overview.RecordsResource, overview.EnvironmentsResource}, r.Unread)
 	assert.Equal(t, []string{
 		"not allowed: list resourcelimits.berth.dev", "not allowed: list deploymentrecords.berth.dev", "not allowed: list environments.berth.dev",
 	}, r.Problems)
@@ -151,7 +152,7 @@ profiles:
 }
 
 func TestRebalanceSettings(t *testing.T) {
-	s, err := live.RebalanceSettings(nil, nil)
+	s, err := overview.RebalanceSettings(nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Evict, s.Mode)
 
@@ -160,7 +161,7 @@ func TestRebalanceSettings(t *testing.T) {
 		Mode: v1alpha1.RebalanceModeReport, MaxConcurrent: new(int32(3)), StabilizationSeconds: new(int32(5)),
 		Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 3600}},
 	}
-	s, err = live.RebalanceSettings(nil, m)
+	s, err = overview.RebalanceSettings(nil, m)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Report, s.Mode)
 	assert.Equal(t, 3, s.MaxConcurrent)
@@ -169,6 +170,6 @@ func TestRebalanceSettings(t *testing.T) {
 	assert.True(t, open)
 
 	m.Spec.Rebalance.Windows[0].TimeZone = "Mars"
-	_, err = live.RebalanceSettings(nil, m)
+	_, err = overview.RebalanceSettings(nil, m)
 	require.ErrorContains(t, err, "spec.rebalance.windows[0].timeZone")
 }

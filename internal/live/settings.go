@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,30 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/arguments"
-	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/governing"
-	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Settings are the scheduler's configuration, as far as it decides
-// what a node is and which mix a pod has.
-type Settings struct {
-	// Source describes where they come from, for users.
-	Source  string
-	Profile *simulation.Profile
-	// Rules are the node rules in the order in which they are tried.
-	Rules      []capacity.Rule
-	Classifier *capacity.Classifier
-	// Defaults are the default mixes by scheduler name.
-	Defaults map[string]*governing.Mix
-}
-
 // FromFile reads a KubeSchedulerConfiguration.
-func FromFile(path string) (*Settings, error) {
+func FromFile(path string) (*overview.Settings, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user's own file, named on the command line
 	if err != nil {
 		return nil, fmt.Errorf("read the scheduler's configuration: %w", err)
@@ -48,53 +29,17 @@ func FromFile(path string) (*Settings, error) {
 }
 
 // FromData reads a KubeSchedulerConfiguration that source names.
-func FromData(data []byte, source string) (*Settings, error) {
+func FromData(data []byte, source string) (*overview.Settings, error) {
 	profile, err := simulation.ParseProfile(data)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
 	}
-	return settings(profile, source)
+	return overview.NewSettings(profile, source)
 }
 
 // Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
-func Defaults() (*Settings, error) {
-	return settings(simulation.DefaultProfile(), "the defaults")
-}
-
-func settings(p *simulation.Profile, source string) (*Settings, error) {
-	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*governing.Mix{}}
-	for name, args := range p.ArgsOf {
-		if d := arguments.DefaultMix(args); d != nil {
-			s.Defaults[name] = d
-		}
-	}
-	var err error
-	if s.Classifier, err = arguments.Classifier(p.Args); err != nil {
-		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
-	}
-	return s, nil
-}
-
-// Rule returns the rule of a name.
-func (s *Settings) Rule(name string) (capacity.Rule, bool) {
-	for _, r := range s.Rules {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return capacity.Rule{}, false
-}
-
-// RebalanceSettings are what a mix requests of the rebalancer, with the shipped defaults of the controller for what it does
-// not specify. cm is its CapacityMix, nil for one that is set in annotations.
-func RebalanceSettings(p *governing.Mix, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
-	d := controller.Default().Mix.Rebalance
-	defaults := rebalance.Settings{
-		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
-		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
-		Provisioning:  rebalance.Provisioning(d.Provisioning),
-	}
-	return defaults.For(p, cm)
+func Defaults() (*overview.Settings, error) {
+	return overview.NewSettings(simulation.DefaultProfile(), "the defaults")
 }
 
 // Installation is one of Berth.
@@ -104,7 +49,7 @@ type Installation struct {
 }
 
 // Settings returns the configuration of the scheduler.
-func (i Installation) Settings(ctx context.Context, c client.Reader) (*Settings, error) {
+func (i Installation) Settings(ctx context.Context, c client.Reader) (*overview.Settings, error) {
 	if i.SchedulerConfig != "" {
 		return FromFile(i.SchedulerConfig)
 	}
@@ -112,7 +57,7 @@ func (i Installation) Settings(ctx context.Context, c client.Reader) (*Settings,
 }
 
 // Load reads a namespace, or all with "". The configuration of the scheduler is read each time: it may change.
-func (i Installation) Load(ctx context.Context, c client.Client, namespace string) (*Cluster, error) {
+func (i Installation) Load(ctx context.Context, c client.Client, namespace string) (*overview.Cluster, error) {
 	settings, err := i.Settings(ctx, c)
 	if err != nil {
 		return nil, err
@@ -133,7 +78,7 @@ const (
 // FromInstalled reads the configuration that the scheduler runs with in the namespace where Berth is installed: the
 // ConfigMap that its Deployment mounts, without a Deployment schedulerConfigMap. Where there is none, or neither may be read, it
 // returns Defaults.
-func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*Settings, error) {
+func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*overview.Settings, error) {
 	name, key := schedulerConfigMap, schedulerConfigKey
 	var d appsv1.Deployment
 	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: schedulerDeployment}, &d); {
@@ -152,7 +97,7 @@ func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*Set
 	return FromData([]byte(cm.Data[key]), fmt.Sprintf("ConfigMap %s/%s, key %s", namespace, name, key))
 }
 
-func orDefaults(err error, format string, args ...any) (*Settings, error) {
+func orDefaults(err error, format string, args ...any) (*overview.Settings, error) {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return Defaults()
 	}

@@ -13,10 +13,8 @@ import (
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
-// Reasons in a pod's events and condition. The slot and the types complete them;
-// the scheduler counts equal ones.
+// Reasons in a pod's events and condition. The scheduler counts equal ones.
 const (
-	ErrReasonWrongType   = "node(s) are %s, slot %d needs %s"
 	ErrReasonUnknownType = "node(s) have no known capacity type"
 	ErrReasonDeparting   = "node(s) are departing"
 )
@@ -52,7 +50,7 @@ func (pl *CapacityMix) node(nodeInfo fwk.NodeInfo) ledger.Node {
 	return pl.Ledger.Describe(node)
 }
 
-// wrongTypeReason is ErrReasonWrongType. Filter is called for many nodes at once.
+// wrongTypeReason is the reason for a node of the other type, with the slot and both types. Filter is called for many nodes at once.
 func (s *preFilterState) wrongTypeReason() string {
 	if known := s.wrongType.Load(); known != nil {
 		return *known

@@ -16,7 +16,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -108,11 +107,8 @@ type factory struct {
 }
 
 func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	args, ok := obj.(*config.CapacityMixArgs)
-	if !ok {
-		return nil, fmt.Errorf("want args to be of type CapacityMixArgs, got %T", obj)
-	}
-	if err := validation.ValidateCapacityMixArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
+	args, err := perscheduler.Args(Name, obj, validation.ValidateCapacityMixArgs)
+	if err != nil {
 		return nil, err
 	}
 	s, err := f.schedulers.Join(ctx, handle,

@@ -9,13 +9,10 @@ package resourcelimit
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -50,11 +47,8 @@ func (pl *ResourceLimit) Name() string { return Name }
 func NewFactory() perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		args, ok := obj.(*config.ResourceLimitArgs)
-		if !ok {
-			return nil, fmt.Errorf("want args to be of type ResourceLimitArgs, got %T", obj)
-		}
-		if err := validation.ValidateResourceLimitArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
+		args, err := perscheduler.Args(Name, obj, validation.ValidateResourceLimitArgs)
+		if err != nil {
 			return nil, err
 		}
 		s, err := schedulers.Join(ctx, handle,

@@ -15,11 +15,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/policies/rules"
 	"berth.dev/berth/plugins/capacitymix"
@@ -98,11 +96,8 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 ) perscheduler.Factory {
 	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		args, ok := obj.(*config.SchedulingPolicyArgs)
-		if !ok {
-			return nil, fmt.Errorf("want args to be of type SchedulingPolicyArgs, got %T", obj)
-		}
-		if err := validation.ValidateSchedulingPolicyArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
+		args, err := perscheduler.Args(Name, obj, validation.ValidateSchedulingPolicyArgs)
+		if err != nil {
 			return nil, err
 		}
 		pl := &SchedulingPolicy{handle: handle, admission: check, preparer: func() (preparer, bool) { return preparers.Get(handle) }}
@@ -113,7 +108,6 @@ func NewFactory(recorder *Recorder, classifiers *capacitymix.Classifiers, prepar
 			}
 			pl.governor = newGovernor(compiled, "profile "+handle.ProfileName())
 		}
-		var err error
 		pl.shared, err = schedulers.Join(ctx, handle,
 			func() (*shared, error) { return newShared(ctx, handle, args, recorder, classifiers) },
 			func(*shared) error { return nil })

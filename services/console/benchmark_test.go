@@ -30,6 +30,7 @@ import (
 	pages "berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const (
@@ -139,11 +140,11 @@ func (f *fleet) change(b *testing.B, i int, sameType bool) {
 // reading reads a fleet as a source does, without what it has read before.
 type reading struct {
 	fleet    *fleet
-	settings *live.Settings
+	settings *overview.Settings
 	took     atomic.Int64
 }
 
-func (r *reading) Read(ctx context.Context) (*live.Reading, error) {
+func (r *reading) Read(ctx context.Context) (*overview.Reading, error) {
 	began := time.Now()
 	defer func() { r.took.Add(int64(time.Since(began))) }()
 	return live.Read(ctx, &reader{objects: r.fleet, granted: rights(1<<len(kinds) - 1).of(listingsOf("", nil))}, r.settings, "")
@@ -166,7 +167,7 @@ func BenchmarkReading(b *testing.B) {
 	require.NoError(b, err)
 	r := &reading{fleet: f, settings: settings}
 	b.ReportAllocs()
-	var last *live.Reading
+	var last *overview.Reading
 	for b.Loop() {
 		last, err = r.Read(b.Context())
 		require.NoError(b, err)

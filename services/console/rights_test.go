@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pages "berth.dev/berth/internal/console"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/services/server"
 )
 
@@ -138,7 +138,7 @@ func readings(t *testing.T, most int) (*hubs, *testingclock.FakePassiveClock) {
 
 type nothing struct{}
 
-func (nothing) Read(context.Context) (*live.Reading, error) { return nil, errors.ErrUnsupported }
+func (nothing) Read(context.Context) (*overview.Reading, error) { return nil, errors.ErrUnsupported }
 
 func TestReadingsAreBounded(t *testing.T) {
 	h, clock := readings(t, 2)

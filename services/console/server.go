@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	pages "berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/environments/change"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/services/server"
 )
 
@@ -49,7 +49,7 @@ const (
 // Reports are the texts and the plans of the pages.
 type Reports interface {
 	pages.Reports
-	Plan(context.Context, pages.Question) (*pages.Plan, error)
+	Plan(context.Context, pages.Question) (*overview.Plan, []string, error)
 }
 
 // Options configure a Server.
@@ -62,7 +62,7 @@ type Options struct {
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
 	// Settings are those of the scheduler.
-	Settings *live.Settings
+	Settings *overview.Settings
 	// Reports returns the texts and the plans of the pages. They read with the configuration of the user of a request, which configOf
 	// returns for the context of the request. It is nil if the pages have none.
 	Reports func(configOf func(context.Context) (*rest.Config, error)) Reports
@@ -161,7 +161,7 @@ func (s *Server) Retune(c *controller.Console) {
 }
 
 // defaultNamespaces are those with ResourceLimits for all namespaces.
-func defaultNamespaces(s *live.Settings) (all []string) {
+func defaultNamespaces(s *overview.Settings) (all []string) {
 	seen := map[string]bool{"": true}
 	for _, name := range s.Profile.SchedulerNames {
 		if args, ok := s.Profile.LimitArgs(name); ok && !seen[args.DefaultNamespace] {
@@ -173,7 +173,7 @@ func defaultNamespaces(s *live.Settings) (all []string) {
 }
 
 // pages returns the pages of a key.
-func (s *Server) pages(k key, settings *live.Settings, defaults []string) *pages.Console {
+func (s *Server) pages(k key, settings *overview.Settings, defaults []string) *pages.Console {
 	o := pages.Options{
 		Source: &source{
 			objects: s.objects, settings: settings, namespace: k.namespace,

@@ -10,12 +10,13 @@ import (
 	"github.com/go-logr/logr"
 
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // source reads from informers what users with the same rights may list. One goroutine reads.
 type source struct {
 	objects   *objects
-	settings  *live.Settings
+	settings  *overview.Settings
 	namespace string
 	granted   map[listing]bool
 	log       logr.Logger
@@ -23,11 +24,11 @@ type source struct {
 	// of and version are the informers of last, and what they had.
 	of      *informers
 	version uint64
-	last    *live.Reading
+	last    *overview.Reading
 }
 
 // Read implements console.Source. It returns the last reading while nothing has changed.
-func (s *source) Read(ctx context.Context) (r *live.Reading, err error) {
+func (s *source) Read(ctx context.Context) (r *overview.Reading, err error) {
 	defer func() {
 		// An object that nothing foresaw must end a reading, not the program.
 		if p := recover(); p != nil {

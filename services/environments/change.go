@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
@@ -35,14 +35,7 @@ func (c *service) change(
 		return nil, err
 	}
 	var written *environment
-	stale := false
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
-		if stale {
-			if e, err = c.find(ctx, namespace, id); err != nil {
-				return err
-			}
-		}
-		stale = true
+	e, err = uncached.Change(e, func() (*environment, error) { return c.find(ctx, namespace, id) }, func(e *environment) (err error) {
 		written, err = once(e)
 		return err
 	})

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
@@ -123,16 +123,8 @@ func (c *service) change(ctx context.Context, namespace, name string, write func
 	if err != nil {
 		return err
 	}
-	stale := false
-	return retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
-		if stale {
-			if o, err = c.store.get(ctx, namespace, name); err != nil {
-				return err
-			}
-		}
-		stale = true
-		return write(o)
-	})
+	_, err = uncached.Change(o, func() (*object, error) { return c.store.get(ctx, namespace, name) }, write)
+	return err
 }
 
 // update replaces description, labels and limits of whatever version there is.

@@ -66,7 +66,7 @@ func withMutant(
 		return fmt.Errorf("build a mutant of %s: %w", name, err)
 	}
 	return cluster.GoCommand(ctx, out, "mutant of "+name, root, []string{"CGO_ENABLED=0"},
-		append([]string{"build", "-tags=" + cluster.BuildTags, "-overlay=" + overlay}, args(dir)...)...)
+		slices.Concat(cluster.BuildArgs, []string{"-overlay=" + overlay}, args(dir))...)
 }
 
 // writeOverlay writes the changed files into a directory, and returns the file for go build -overlay.

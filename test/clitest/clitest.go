@@ -33,6 +33,7 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -107,16 +108,16 @@ type Shop struct {
 	Pods    []*corev1.Pod
 	nodes   []*corev1.Node
 	Mixes   []*v1alpha1.CapacityMix
-	owners  []client.Object
+	owners  []metav1.Object
 	budgets []*policyv1.PodDisruptionBudget
 }
 
 // Cluster is what the CLI reads of the shop.
-func (s *Shop) Cluster(t *testing.T) *live.Cluster {
+func (s *Shop) Cluster(t *testing.T) *overview.Cluster {
 	t.Helper()
 	settings, err := live.Defaults()
 	require.NoError(t, err)
-	return live.New(settings, s.Pods, s.nodes, s.Mixes, s.owners, s.budgets)
+	return overview.NewCluster(settings, s.Pods, s.nodes, s.Mixes, s.owners, s.budgets)
 }
 
 // Node adds a node.

@@ -89,13 +89,18 @@ var rules = map[string]rule{
 			group := slices.IndexFunc(commandGroups, func(g string) bool { return in(to, ours(g)...) })
 			return from == module+"internal/cli" || from == module+"internal/cli/reports" || in(from, ours(commandGroups[group])...)
 		},
-		why:     "what two groups share is in command, live or printers; the root and the reports of the console call all",
+		why:     "what two groups share is in command, access, show, printers, live or mix/overview; the root and the reports of the console call all",
 		refuses: []edge{{module + "internal/cli/doctor", module + "internal/cli/environments"}},
 	},
 	"services and pages import no command line": {
 		from: ours("services", "internal/console", "internal/live"), to: ours("internal/cli"),
 		why:     "a server runs no command: it calls functions, which its main provides",
 		refuses: []edge{{module + "services/console", module + "internal/cli"}, {module + "internal/live", module + "internal/cli/printers"}},
+	},
+	"pages read no cluster": {
+		from: ours("internal/console"), to: ours("internal/live", "internal/mix/simulation", "internal/kube/client"),
+		why:     "a page is made of a structure of internal/mix/overview; a Source reads the cluster",
+		refuses: []edge{{module + "internal/console", module + "internal/live"}},
 	},
 	"products do not import tools or tests": {
 		from: ours("apis", "internal", "plugins", "scheduler", "controllers", "services", "cmd"), to: ours("hack", "test"),
@@ -145,6 +150,18 @@ var rules = map[string]rule{
 			{module + "cmd/berth-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler/app"},
 		},
 	},
+	"what places does not import what creates workloads": {
+		from: ours("internal/mix", "internal/limits", "internal/policies", "plugins", "scheduler", "controllers/mix", "controllers/limits",
+			"controllers/policies", "controllers/state", "controllers/podwebhook", "services/limits"),
+		to:      ours(workloads...),
+		why:     "docs/decisions/0035-one-module.md",
+		refuses: []edge{{module + "controllers/mix/rebalance", module + "internal/environments/render"}},
+	},
+	"what creates workloads does not import what places": {
+		from: ours(workloads...), to: ours("internal/mix", "internal/limits", "internal/policies", "plugins", "scheduler", "controllers/mix"),
+		why:     "docs/decisions/0035-one-module.md",
+		refuses: []edge{{module + "internal/records/render", module + "internal/mix/split"}},
+	},
 	"plugins do not import the scheduler": {
 		from: ours("plugins"), to: ours("scheduler"),
 		why:     "they declare the interfaces that they need of it",
@@ -156,6 +173,12 @@ var rules = map[string]rule{
 var kubernetesInPlugins = map[string]string{
 	"plugins/topologyspread":  "it wraps the in-tree plugin PodTopologySpread",
 	"plugins/internal/taints": "the names of feature gates are in no staging module",
+}
+
+// workloads are the folders of what creates workloads, without the console, which shows both halves.
+var workloads = []string{
+	"internal/records", "internal/environments", "controllers/records", "controllers/environments", "controllers/backups",
+	"services/records", "services/environments",
 }
 
 // commandGroups are the folders of the commands of kubectl berth.

@@ -68,9 +68,12 @@ func TestOutputsOfPagesHaveTheColumnsOfThePlugin(t *testing.T) {
 		}
 		return err
 	}))
-	fields := sets.New(matchesIn(t, "../../internal/cli", described, func(path string) bool {
-		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
-	})...)
+	fields := sets.New[string]()
+	for _, root := range []string{"../../internal/cli", "../../internal/mix/overview"} {
+		fields.Insert(matchesIn(t, root, described, func(path string) bool {
+			return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
+		})...)
+	}
 	heads := 0
 	for _, o := range outputs(t, "kubectl berth ") {
 		for _, line := range o.lines {

@@ -83,3 +83,31 @@ func circle(imports map[string][]string) (left []string) {
 	}
 	return left
 }
+
+// Who reads from a page of the console down to a decision opens no more packages than these.
+func TestTheConsoleImportsInShortChains(t *testing.T) {
+	packages, err := importtable.Packages("../..")
+	require.NoError(t, err)
+	imports := map[string][]string{}
+	for _, p := range packages {
+		imports[p.ImportPath] = p.Imports
+	}
+	longest := chain(imports, module+"cmd/berth-console", map[string][]string{})
+	assert.Greater(t, len(longest), 4, "it is found")
+	assert.LessOrEqual(t, len(longest), 9, strings.Join(longest, "\n"))
+}
+
+// chain is the longest chain of imports that begins with a package. found are the chains of packages that are known.
+func chain(imports map[string][]string, pkg string, found map[string][]string) []string {
+	if c, known := found[pkg]; known {
+		return c
+	}
+	var longest []string
+	for _, to := range imports[pkg] {
+		if c := chain(imports, to, found); imports[to] != nil && len(c) > len(longest) {
+			longest = c
+		}
+	}
+	found[pkg] = append([]string{pkg}, longest...)
+	return found[pkg]
+}

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/config"
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
 )
 
 // Noon is the time at which tests with a clock begin.
@@ -36,13 +37,8 @@ func Args() *config.CapacityMixArgs {
 
 // CapacityMix is a mix of the pods of an app in namespace shop.
 func CapacityMix(app string, percent, floor int32, changes ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
-	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, UID: types.UID(app), Generation: 1}}
-	cm.Spec.Selector.MatchLabels = map[string]string{"app": app}
-	cm.Spec.SpotPercent, cm.Spec.MinOnDemand = percent, floor
-	for _, change := range changes {
-		change(cm)
-	}
-	return cm
+	identity := func(cm *v1alpha1.CapacityMix) { cm.Namespace, cm.UID, cm.Generation = "shop", types.UID(app), 1 }
+	return builders.CapacityMix(app, percent, floor, append([]func(*v1alpha1.CapacityMix){identity}, changes...)...)
 }
 
 // Node is a node in a zone of its own.
@@ -65,17 +61,10 @@ func NodeName(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix,
 
 // Pod is a pod of a controller named after its app, of a kind that is not watched.
 func Pod(app string, i int) *corev1.Pod {
-	name := fmt.Sprintf("%s-%d", app, i)
-	pod := OwnedPod(name, app)
-	pod.Labels = map[string]string{"app": app}
-	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "example.com/v1", "Set"
-	pod.Spec = corev1.PodSpec{
-		SchedulerName: "berth-scheduler",
-		Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("100m"),
-			corev1.ResourceMemory: resource.MustParse("64Mi"),
-		}}}},
-	}
+	pod := builders.Pod(app, NodeName(app, i), builders.OwnedBy(metav1.OwnerReference{
+		APIVersion: "example.com/v1", Kind: "Set", Name: app, UID: types.UID(app),
+	}))
+	pod.Namespace, pod.UID = "shop", types.UID(pod.Name)
 	return pod
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
 	"berth.dev/berth/test/testenv"
@@ -31,8 +30,8 @@ const openPages, maxConsoleRSS = 100, 400
 // 100 pages are open that show 1,000 workloads with 10,000 pods on 500 nodes.
 func TestTheConsoleShowsAThousandWorkloadsInLittleMemory(t *testing.T) {
 	s := sizes[""]
-	w := testenv.New(t, append(cluster.Nodes("spot", s.spotNodes), cluster.Nodes("on-demand", s.otherNodes)...)...)
-	names := fill(t, w, s.namespaces)
+	w := testenv.New(t, s.nodes()...)
+	names := fill(t, w, s)
 	c, address := w.Console(func(c *controller.Console) {
 		c.AcceptAuthorizationHeader, c.IntervalSeconds = true, controller.Default().Console.IntervalSeconds
 		c.Limits.Streams, c.Limits.StreamsPerUser, c.Limits.Connections = 2*openPages, 2*openPages, 4*openPages

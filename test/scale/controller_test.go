@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,93 +28,144 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{MeasuresMemory: true, Fills: true}))
+}
 
 const (
 	workloads = 50 // in each namespace
 	replicas  = 10
-	// patience bounds whatever is waited for, of one wave of namespaces.
+	// patience bounds whatever is waited for.
 	patience = 15 * time.Minute
-	// wave is how many namespaces are filled at a time: what piles up makes the API server slower for all.
-	wave = 20
-	// envSize multiplies namespaces: 10 is 100,000 pods, which takes most of an hour.
-	envSize = "BERTH_SCALE"
+	// scrapeEvery is how often the metrics are read, more often than Prometheus does: an answer with ten thousand mixes takes memory.
+	scrapeEvery = 5 * time.Second
+	// envPods is how many pods there are.
+	envPods = "BERTH_SCALE_PODS"
 )
 
-// size is how much there is, and what memory the controller may have resident, in MB: at all times, with a move's snapshot too.
-type size struct{ namespaces, spotNodes, otherNodes, maxRSS int }
-
-var sizes = map[string]size{
-	"": {20, 300, 200, 110},
-	// 100 pods on a node: heartbeats of 5,000 nodes alone keep a small machine's API server busy.
-	"10": {200, 700, 500, 450},
+// size is how much there is, and what the controller may take: resident memory in MB with nothing moved and while replicas move, and the
+// time from its start to its first eviction. docs/performance.md has the goals and what was measured; the bounds are that and a tenth,
+// which is how far two runs of the same programs are apart.
+type size struct {
+	namespaces, spotNodes, otherNodes int
+	maxIdle, maxMoving                int
+	firstMove                         time.Duration
 }
 
-// 1,000 workloads with 10,000 pods on 500 nodes.
-func TestTheControllerReconcilesAThousandWorkloadsInLittleMemory(t *testing.T) {
-	s, known := sizes[os.Getenv(envSize)]
-	require.True(t, known, "%s=%s", envSize, os.Getenv(envSize))
-	namespaces, maxRSS := s.namespaces, s.maxRSS
-	w := testenv.New(t, append(cluster.Nodes("spot", s.spotNodes), cluster.Nodes("on-demand", s.otherNodes)...)...)
-	began := time.Now()
-	names := fill(t, w, namespaces)
-	t.Logf("%d pods placed and Ready after %s", namespaces*workloads*replicas, time.Since(began).Round(time.Second))
+// The nodes of a type are as many in each of three zones, so that pods of a copy are in the zones of the original.
+var sizes = map[string]size{
+	"":       {20, 300, 201, 110, 110, time.Minute},
+	"100000": {200, 699, 501, 450, 450, time.Minute},
+}
 
-	c := w.Controller(func(c *controller.Configuration) {
+// 1,000 workloads with 10,000 pods on 501 nodes, or 10,000 with 100,000 on 1,200.
+func TestTheControllerReconcilesAThousandWorkloadsInLittleMemory(t *testing.T) {
+	s, known := sizes[os.Getenv(envPods)]
+	require.True(t, known, "%s=%s", envPods, os.Getenv(envPods))
+	w := testenv.New(t, s.nodes()...)
+	began := time.Now()
+	names := fill(t, w, s)
+	t.Logf("%d pods placed and Ready after %s", s.namespaces*workloads*replicas, time.Since(began).Round(time.Second))
+
+	eager := func(c *controller.Configuration) {
 		c.Mix.Rebalance.StartupGraceSeconds = 0
 		c.Mix.Rebalance.StabilizationSeconds = 0
-	})
+	}
+	c := w.Controller(eager)
 	began = time.Now()
-	patient := w.UpTo(patience)
-	patient.Reaches("mixes that have their status", namespaces*workloads, func() int {
+	reach(w, "mixes that have their status", s.namespaces*workloads, scrapeEvery, func() int {
 		return w.Metric(c, "berth_mix_status_writes_total", nil)
 	})
 	t.Logf("all statuses written %s after the controller led", time.Since(began).Round(100*time.Millisecond))
 	all, satisfied := count(w, names)
-	require.Equal(t, namespaces*workloads, all)
+	require.Equal(t, s.namespaces*workloads, all)
 	require.Equal(t, all, satisfied, "mixes that are satisfied")
-	rss := peakRSS(t, c.PID())
-	t.Logf("peak RSS without a move: %d MB", rss)
-	assert.Less(t, rss, maxRSS, "peak RSS in MB")
+	assert.Less(t, resident(t, w, c, "with nothing moved"), s.maxIdle, "peak RSS in MB")
 
-	// Moves need a snapshot of all pods.
-	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: names[0], Name: "app-0"}}
-	testenv.Patch(w, cm, builders.SpotPercent(30))
+	// Moves need the capacity of all nodes.
 	began = time.Now()
-	testenv.WaitForIn(patient, cm.Namespace, cm.Name, "the changed mix is satisfied", func(cm *v1alpha1.CapacityMix) bool {
-		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3
-	})
+	waitMoved(w, change(w, names[0]))
 	t.Logf("4 replicas moved in %s", time.Since(began).Round(100*time.Millisecond))
-	patient.Reaches("looks at everything", 2, func() int {
-		return w.Metric(c, "berth_mix_reconcile_duration_seconds_count", map[string]string{"scope": "all"})
-	})
 	t.Log(text(t, w, c, `berth_mix_reconcile_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_mix_simulation_duration_seconds_(sum|count)`))
-	rss = peakRSS(t, c.PID())
-	t.Logf("peak RSS with moves: %d MB", rss)
-	assert.Less(t, rss, maxRSS, "peak RSS in MB")
+	assert.Less(t, resident(t, w, c, "with moves"), s.maxMoving, "peak RSS in MB")
+	testenv.End(c, false)
+
+	cm := change(w, names[1])
+	began = time.Now()
+	c = w.StartController("berth-controller", eager)
+	patient := w.UpTo(patience)
+	patient.Eventually("the first eviction", func() (bool, string) {
+		pods, err := w.Kube.CoreV1().Pods(cm.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app=" + cm.Name, ResourceVersion: "0"})
+		return err == nil && slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.CreationTimestamp.After(began) }), fmt.Sprint(err)
+	})
+	took := time.Since(began)
+	t.Logf("first replica moved %s after the start", took.Round(100*time.Millisecond))
+	assert.Less(t, took, s.firstMove)
+	waitMoved(w, cm)
+	assert.Less(t, resident(t, w, c, "after a restart, with moves"), s.maxMoving, "peak RSS in MB")
 }
 
-// fill makes the workloads, wave by wave, and waits until they are Ready.
-func fill(t *testing.T, w *testenv.World, namespaces int) (names []string) {
+// nodes returns nodes whose names have the same length.
+func (s size) nodes() (all []cluster.NodeSpec) {
+	for capacityType, n := range map[string]int{"spot": s.spotNodes, "on-demand": s.otherNodes} {
+		for i, node := range cluster.Nodes(capacityType, n) {
+			node.Name = nodeName(capacityType, i)
+			all = append(all, node)
+		}
+	}
+	return all
+}
+
+func nodeName(capacityType string, i int) string { return fmt.Sprintf("%s-%04d", capacityType, i) }
+
+// change makes the mix of a workload one that 4 replicas have to move for.
+func change(w *testenv.World, namespace string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: appName(0)}}
+	testenv.Patch(w, cm, builders.SpotPercent(30))
+	return cm
+}
+
+func waitMoved(w *testenv.World, cm *v1alpha1.CapacityMix) {
+	w.T.Helper()
+	testenv.WaitForIn(w.UpTo(patience), cm.Namespace, cm.Name, "the changed mix is satisfied", func(cm *v1alpha1.CapacityMix) bool {
+		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3
+	})
+}
+
+func appName(i int) string { return fmt.Sprintf("app-%02d", i) }
+
+// fill makes the workloads of one namespace, waits until they are Ready, and copies them in etcd: to create and to run that many pods takes
+// a quarter of an hour and more. Nothing that a controller reads distinguishes a copy from an original.
+func fill(t *testing.T, w *testenv.World, s size) (names []string) {
 	t.Helper()
-	for n := range namespaces {
-		names = append(names, fmt.Sprintf("%s-%d", w.Namespace, n))
+	for n := range s.namespaces {
+		names = append(names, fmt.Sprintf("%s-%03d", w.Namespace, n))
 	}
-	for some := range slices.Chunk(names, wave) {
-		var g errgroup.Group
-		g.SetLimit(8)
-		for _, name := range some {
-			require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, name))
-			t.Cleanup(func() { _ = w.Kube.CoreV1().Namespaces().Delete(w.Ctx, name, metav1.DeleteOptions{}) })
-			for i := range workloads {
-				g.Go(func() error { return createWorkload(w, name, fmt.Sprintf("app-%d", i)) })
-			}
-		}
-		require.NoError(t, g.Wait())
-		for _, name := range some {
-			waitReady(w, name)
+	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, names[0]))
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range workloads {
+		g.Go(func() error { return createWorkload(w, names[0], appName(i)) })
+	}
+	require.NoError(t, g.Wait())
+	waitReady(w, names[0])
+	// It would react to what is there in part, as a ReplicaSet without its pods.
+	require.NoError(t, w.Cluster.StopComponent(cluster.ControllerManager))
+	original := readNamespace(t, w, names[0])
+	for n, name := range names {
+		if n > 0 {
+			require.NoError(t, original.copyTo(w, name, n, s), name)
 		}
 	}
+	require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.ControllerManager))
+	reach(w, "pods", s.namespaces*workloads*replicas, scrapeEvery, func() int {
+		list, err := w.Kube.CoreV1().Pods(metav1.NamespaceAll).List(w.Ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || list.RemainingItemCount == nil {
+			return 0
+		}
+		return int(*list.RemainingItemCount) + 1
+	})
 	return names
 }
 
@@ -178,6 +230,18 @@ func text(t *testing.T, w *testenv.World, c *cluster.Controller, name string) st
 		out += "\n" + string(line)
 	}
 	return out
+}
+
+// resident logs and returns the largest resident memory of a controller so far, in MB, and logs what it is made of now.
+func resident(t *testing.T, w *testenv.World, c *cluster.Controller, when string) (peak int) {
+	t.Helper()
+	peak = peakRSS(t, c.PID())
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID()))
+	require.NoError(t, err)
+	now := regexp.MustCompile(`(?m)^(VmRSS|RssAnon|RssFile):.*$`).FindAllString(string(status), -1)
+	heap := text(t, w, c, `go_memstats_(heap_inuse|heap_released|heap_alloc|heap_idle|stack_inuse|sys|next_gc)_bytes`)
+	t.Logf("peak RSS %s: %d MB; now: %s%s", when, peak, now, heap)
+	return peak
 }
 
 // peakRSS returns the largest resident memory of a process so far, in MB.

@@ -66,6 +66,8 @@ type Options struct {
 	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
 	// takes many times that memory, and collect garbage as they do by default, whatever the tests' own environment has.
 	MeasuresMemory bool
+	// Core are the tests that `go test -short` runs, as `make test` does: the suite's subject, in seconds. nil is all of them.
+	Core []string
 	// Fills is set where tests write so much that an API server keeps hundreds of megabytes in its watch caches for as long as it
 	// lives, and collects garbage all the time. The pool does not lend it one: the suites that borrow it next would pay for that.
 	Fills bool
@@ -81,8 +83,7 @@ func Main(m *testing.M, o Options) int {
 		}
 	}()
 	log.SetLogger(logr.Discard()) // of the clients: they complain about none
-	// Tests that run in parallel wait for most of their time: all of them may begin, however few processors there are.
-	if err := flag.Set("test.parallel", "32"); err != nil {
+	if err := setFlags(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -108,6 +109,17 @@ func Main(m *testing.M, o Options) int {
 		return 1
 	}
 	return code
+}
+
+func setFlags(o Options) error {
+	flag.Parse()
+	if testing.Short() && len(o.Core) > 0 && wholePackage() {
+		if err := flag.Set("test.run", "^("+strings.Join(o.Core, "|")+")$"); err != nil {
+			return err
+		}
+	}
+	// Tests that run in parallel wait for most of their time: all of them may begin, however few processors there are.
+	return flag.Set("test.parallel", "32")
 }
 
 // suite returns the directory of the package under test, in which go test runs it, without those above that all suites share.

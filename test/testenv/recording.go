@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
@@ -59,8 +62,13 @@ func (w *World) record(selector string) *Recording {
 	for i := range list.Items {
 		r.add(watch.Event{Type: watch.Added, Object: &list.Items[i]})
 	}
-	options.ResourceVersion = list.ResourceVersion
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(w.Ctx, options)
+	// The API server ends the watch of a test that is too slow on a busy machine: it goes on where it was.
+	pods, err := toolswatch.NewRetryWatcherWithContext(w.Ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return w.Kube.CoreV1().Pods(w.Namespace).Watch(ctx, o)
+		},
+	})
 	require.NoError(w.T, err)
 	w.T.Cleanup(pods.Stop)
 	go func() {

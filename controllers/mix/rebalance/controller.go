@@ -132,7 +132,9 @@ func New(o Options) (*Controller, error) {
 	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
-		take: func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, patient(config), o.Profile) },
+		take: func(ctx context.Context) (snapshot, error) {
+			return simulation.TakeWatched(ctx, patient(config), o.Profile, o.State)
+		},
 	}
 	if scales != nil {
 		c.scales = newScaleReader(scales, o.Clock, c.Changed)

@@ -73,6 +73,9 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.nodesOf(v.Target), Wants: v.Target,
 		Tolerations: a.Of.Group.Governing.Tolerations[v.Target],
 	})
+	if unanswered(err) {
+		p.api.noteOutage(ctx, err)
+	}
 	if err == nil && !answer.Fits {
 		err = rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
 			"no %s node has free capacity for the replacement of pod %s%s: %s", v.Target, v.Pod.Name, origin(&proof), answer.Message())

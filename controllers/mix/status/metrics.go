@@ -83,16 +83,17 @@ type sums struct {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	byMix := map[[2]string]*sums{}
-	for _, e := range c.Workloads.All() {
-		k := [2]string{e.Group.Key.Namespace, e.Mix}
-		if byMix[k] == nil {
-			byMix[k] = &sums{}
+	for _, namespace := range c.Workloads.Namespaces() { // the entries of all, which are copies, would be half of the memory of a scrape
+		byMix := map[string]*sums{}
+		for _, e := range c.Workloads.Namespace(namespace) {
+			if byMix[e.Mix] == nil {
+				byMix[e.Mix] = &sums{}
+			}
+			c.add(byMix[e.Mix], &e)
 		}
-		c.add(byMix[k], &e)
-	}
-	for k, s := range byMix {
-		s.collect(ch, k[0], k[1])
+		for mix, s := range byMix {
+			s.collect(ch, namespace, mix)
+		}
 	}
 	storm := 0.0
 	if c.Workloads.Storm() {

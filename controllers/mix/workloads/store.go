@@ -32,8 +32,8 @@ type Store struct {
 // is composed alone.
 type namespace struct {
 	entries map[governing.GroupKey]*rebalance.Entry
-	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
-	governed, selected map[string]map[governing.GroupKey]struct{}
+	// governed and selected are the workloads that a mix governs, and those of which it selects a pod; mostly one.
+	governed, selected map[string][]*rebalance.Entry
 	// moves counts the replicas being moved by mix, placeholders included.
 	moves map[string]int
 	// standing is the namespace's share of the cluster's budget. waiting counts the entries that wait for that budget.
@@ -114,8 +114,8 @@ func (s *Store) OfMix(namespace, mix string) (list []rebalance.Entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
-		for key := range n.governed[mix] {
-			list = append(list, *n.entries[key])
+		for _, e := range n.governed[mix] {
+			list = append(list, *e)
 		}
 	}
 	return list
@@ -129,8 +129,8 @@ func (s *Store) Others(namespace, mix string) (names []string) {
 	if n == nil {
 		return nil
 	}
-	for key := range n.selected[mix] {
-		if by := n.entries[key].Mix; by != "" && by != mix && !slices.Contains(names, by) {
+	for _, e := range n.selected[mix] {
+		if by := e.Mix; by != "" && by != mix && !slices.Contains(names, by) {
 			names = append(names, by)
 		}
 	}
@@ -175,9 +175,9 @@ func (s *Store) Put(e rebalance.Entry) {
 	kept := new(e) // not &e, which would be allocated in every call
 	n.entries[key] = kept
 	s.count(n, kept, 1)
-	index(n.governed, e.Mix, key)
+	n.governed[e.Mix] = append(n.governed[e.Mix], kept)
 	for _, m := range e.Selecting {
-		index(n.selected, m, key)
+		n.selected[m] = append(n.selected[m], kept)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *Store) namespace(name string) *namespace {
 	if n == nil {
 		n = &namespace{
 			entries: map[governing.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
-			governed: map[string]map[governing.GroupKey]struct{}{}, selected: map[string]map[governing.GroupKey]struct{}{},
+			governed: map[string][]*rebalance.Entry{}, selected: map[string][]*rebalance.Entry{},
 		}
 		s.namespaces[name] = n
 	}
@@ -213,12 +213,11 @@ func (s *Store) remove(n *namespace, e *rebalance.Entry) {
 	if e == nil {
 		return
 	}
-	key := e.Group.Key
 	s.count(n, e, -1)
-	delete(n.entries, key)
-	unindex(n.governed, e.Mix, key)
+	delete(n.entries, e.Group.Key)
+	unindex(n.governed, e.Mix, e)
 	for _, m := range e.Selecting {
-		unindex(n.selected, m, key)
+		unindex(n.selected, m, e)
 	}
 }
 
@@ -239,15 +238,9 @@ func (s *Store) count(n *namespace, e *rebalance.Entry, sign int) {
 	}
 }
 
-func index(by map[string]map[governing.GroupKey]struct{}, mix string, key governing.GroupKey) {
-	if by[mix] == nil {
-		by[mix] = map[governing.GroupKey]struct{}{}
-	}
-	by[mix][key] = struct{}{}
-}
-
-func unindex(by map[string]map[governing.GroupKey]struct{}, mix string, key governing.GroupKey) {
-	if delete(by[mix], key); len(by[mix]) == 0 {
+func unindex(by map[string][]*rebalance.Entry, mix string, e *rebalance.Entry) {
+	by[mix] = slices.DeleteFunc(by[mix], func(other *rebalance.Entry) bool { return other == e })
+	if len(by[mix]) == 0 {
 		delete(by, mix)
 	}
 }

@@ -5,26 +5,39 @@ package command
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/kube/kinds"
 )
 
-// Kind has what the commands about the objects of one kind share.
-type Kind[T client.Object, L client.ObjectList] struct {
-	// Resource is the name of the resource in messages. With is empty, or names the feature that has to be enabled for it.
-	Resource, With string
-	// New and NewList return empty objects.
-	New     func() T
-	NewList func() L
+// Kind has what the commands about the objects of one kind share. S is what they show of an object.
+type Kind[T client.Object, S any] struct {
+	// Kind is the name of the kind, and Resource that of the resource in messages. With is empty, or names the feature that has to be
+	// enabled for it.
+	Kind, Resource, With string
+	// NewList returns an empty list.
+	NewList func() client.ObjectList
+
+	// The rest is for a list command. Key is the name of the list in JSON, and Nouns what a sentence calls the objects.
+	Key, Nouns string
+	// Of returns what is shown of an object.
+	Of func(T) S
+	// Observed is the generation that the status of an object is about, and Unseen what follows where it is not the last one.
+	Observed func(T) int64
+	Unseen   string
+	// Header are the columns between NAME and AGE, and Wide those that -o wide adds. Row returns the cells of both.
+	Header, Wide []string
+	Row          func(o *Options, s *S) []any
 }
 
 // Explain explains an error that means that the API server does not serve the resource. It returns other errors as they are.
-func (k *Kind[T, L]) Explain(err error) error {
+func (k *Kind[T, S]) Explain(err error) error {
 	if !kinds.NotServed(err) {
 		return err
 	}
@@ -32,31 +45,20 @@ func (k *Kind[T, L]) Explain(err error) error {
 }
 
 // Get reads an object by its name, which may be as -o name prints it.
-func (k *Kind[T, L]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
-	object := k.New()
+func (k *Kind[T, S]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
+	object, _ := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) // a pointer to a struct
 	key := client.ObjectKey{Namespace: namespace, Name: name[strings.LastIndex(name, "/")+1:]}
 	return object, k.Explain(c.Get(ctx, key, object))
 }
 
 // Complete completes the first argument with names.
-func (k *Kind[T, L]) Complete(o *Options) cobra.CompletionFunc {
+func (k *Kind[T, S]) Complete(o *Options) cobra.CompletionFunc {
 	return o.CompleteFirst(k.NewList())
 }
 
-// List is a command that shows the objects of a namespace, or of all.
-func (k *Kind[T, L]) List(o *Options, cmd *cobra.Command, show func(list L, namespace string) error) *cobra.Command {
-	cmd.Args = cobra.NoArgs
-	cmd.RunE = o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
-		list := k.NewList()
-		if err := o.List(ctx, c, list, namespace); err != nil {
-			return k.Explain(err)
-		}
-		return show(list, namespace)
-	})
-	o.AllNamespacesFlag(cmd)
-	o.SelectorFlag(cmd)
-	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
-	return cmd
+// Name is how kubectl names an object.
+func (k *Kind[T, S]) Name(name string) string {
+	return printers.Resource(v1alpha1.SchemeGroupVersion.WithKind(k.Kind), name)
 }
 
 // Instead has a command do something else where a flag is given.
@@ -74,7 +76,7 @@ func Instead(cmd *cobra.Command, flag *string, run func(cmd *cobra.Command, args
 type Getter[T client.Object] func(ctx context.Context, c client.Client, namespace, name string) (T, error)
 
 // One is a command about one object, which get reads.
-func (k *Kind[T, L]) One(o *Options, cmd *cobra.Command, get Getter[T],
+func (k *Kind[T, S]) One(o *Options, cmd *cobra.Command, get Getter[T],
 	run func(ctx context.Context, c client.Client, object T) error,
 ) *cobra.Command {
 	cmd.Use += " NAME"

@@ -68,7 +68,7 @@ func (o *Options) AllNamespacesFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Show all namespaces.")
 }
 
-// SelectorFlag adds -l, a label selector for the objects that List reads.
+// SelectorFlag adds -l, a label selector for the objects of a list.
 func (o *Options) SelectorFlag(cmd *cobra.Command) {
 	text := cmd.Flags().StringP("selector", "l", "", "Label selector, such as team=shop,tier!=test.")
 	checkFirst(cmd, func() (err error) {
@@ -77,11 +77,6 @@ func (o *Options) SelectorFlag(cmd *cobra.Command) {
 		}
 		return nil
 	})
-}
-
-// List reads the objects of a namespace that the selector matches.
-func (o *Options) List(ctx context.Context, c client.Client, list client.ObjectList, namespace string) error {
-	return c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: o.selector})
 }
 
 // Namespace returns the namespace of the flags or the kubeconfig, "" for all.

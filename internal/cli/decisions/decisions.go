@@ -9,14 +9,15 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/policies/decision"
 )
 
@@ -76,39 +77,49 @@ func written(ctx context.Context, c client.Client, pod *corev1.Pod) *decision.Re
 	return nil
 }
 
-// Read returns the records of a pod, newest first: those of the scheduler or, without them, the one that was written as an object.
-// A pod without a record is an error that has the likely reason. lease is that of the scheduler, and berths is set for a pod that
-// berth-scheduler schedules.
-func (f *Flags) Read(ctx context.Context, o *command.Options, c client.Client, lease client.ObjectKey, pod *corev1.Pod, berths bool,
-) ([]*decision.Record, error) {
-	records, err := f.fromScheduler(ctx, o, lease, pod)
-	if err == nil {
-		return records[:min(len(records), f.attempts)], nil
+// Access is what records are read with.
+type Access struct {
+	Config *rest.Config
+	Client client.Client
+	// SystemNamespace is that of the schedulers.
+	SystemNamespace string
+	Now             time.Time
+}
+
+// Read reads the records of a pod. lease is that of the scheduler, and berths is set for a pod that berth-scheduler schedules.
+type Read = func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error)
+
+// Reader returns what reads the records of a pod, newest first: those of the scheduler or, without them, the one that was written as an
+// object; nil if they are not requested. A pod without a record is an error that has the likely reason.
+func (f *Flags) Reader(a Access) Read {
+	if !f.Scores {
+		return nil
 	}
-	if r := written(ctx, c, pod); r != nil {
-		return []*decision.Record{r}, nil
+	return func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error) {
+		records, err := f.fromScheduler(ctx, a, lease, pod)
+		if err == nil {
+			return records[:min(len(records), f.attempts)], nil
+		}
+		if r := written(ctx, a.Client, pod); r != nil {
+			return []*decision.Record{r}, nil
+		}
+		if errors.Is(err, errNoRecord) {
+			err = fmt.Errorf("%w: %s", err, unrecorded(ctx, a.Client, pod, berths))
+		}
+		return nil, err
 	}
-	if errors.Is(err, errNoRecord) {
-		err = fmt.Errorf("%w: %s", err, unrecorded(ctx, c, pod, berths))
-	}
-	return nil, err
 }
 
 // fromScheduler returns the records that a scheduler keeps in memory.
-func (f *Flags) fromScheduler(ctx context.Context, o *command.Options, lease client.ObjectKey, pod *corev1.Pod,
-) ([]*decision.Record, error) {
-	config, err := o.RestConfig()
+func (f *Flags) fromScheduler(ctx context.Context, a Access, lease client.ObjectKey, pod *corev1.Pod) ([]*decision.Record, error) {
+	kube, err := kubernetes.NewForConfig(a.Config)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{config: config, at: direct(f.address)}
+	r := &reader{config: a.Config, at: direct(f.address)}
 	if f.address == "" {
-		found := &leaders{kube: kube, lease: lease, namespace: o.SystemNamespace, now: o.Now()}
-		if r.at, err = found.leader(ctx, config); err != nil {
+		found := &leaders{kube: kube, lease: lease, namespace: a.SystemNamespace, now: a.Now}
+		if r.at, err = found.leader(ctx, a.Config); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -94,12 +94,11 @@ func TestReadReturnsTheRecordsOfThePod(t *testing.T) {
 	shop := &clitest.Shop{}
 	pod := shop.Pod("web", "web-0", "s1")
 	pod.Spec.SchedulerName = "berth-scheduler"
-	o, _, _ := clitest.Screen("")
-	o.Flags = genericclioptions.NewConfigFlags(false)
-	o.Flags.APIServer, o.Flags.BearerToken = new("https://127.0.0.1:1"), new("jane")
+	a := Access{Now: clitest.Now, Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "jane"}}
 	read := func(attempts int, objects ...client.Object) ([]*decision.Record, error) {
 		f := &Flags{Scores: true, attempts: attempts, address: s.address}
-		return f.Read(t.Context(), o, clitest.Client(t, interceptor.Funcs{}, objects...), client.ObjectKey{}, pod, true)
+		a.Client = clitest.Client(t, interceptor.Funcs{}, objects...)
+		return f.Reader(a)(t.Context(), client.ObjectKey{}, pod, true)
 	}
 	for attempts, want := range map[int]int{1: 1, 3: 3, 8: 4} {
 		got, err := read(attempts)

@@ -13,9 +13,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // enableGates turns the scheduling gate on.
@@ -58,7 +58,7 @@ func (p *patient) ungated(r *Report) {
 	for _, namespace := range p.cluster.Namespaces() {
 		for _, g := range p.cluster.State.Groups(namespace) {
 			if g.Ungated() {
-				names = append(names, namespace+": "+live.WorkloadText(g.Workload))
+				names = append(names, namespace+": "+overview.WorkloadText(g.Workload))
 			}
 		}
 	}

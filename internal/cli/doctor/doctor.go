@@ -15,9 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
@@ -68,7 +70,7 @@ type patient struct {
 	client    client.Client
 	kube      kubernetes.Interface
 	discovery discovery.DiscoveryInterface
-	settings  *live.Settings
+	settings  *overview.Settings
 	// settingsErr is why the scheduler's configuration cannot be used.
 	settingsErr error
 	namespace   string
@@ -79,7 +81,7 @@ type patient struct {
 	leaderless  bool
 	autoscalers autoscalers
 	// cluster is nil where the CRD is missing or the configuration is broken.
-	cluster *live.Cluster
+	cluster *overview.Cluster
 }
 
 // New returns the command doctor.
@@ -131,8 +133,7 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
-	p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client)
+	p.settings, p.settingsErr = access.Installation(o).Settings(cmd.Context(), p.client)
 	return p, nil
 }
 
@@ -154,10 +155,10 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.LoadLimits(ctx, p.client, p.namespace); err != nil {
+	if err := live.LoadLimits(ctx, p.client, cluster, p.namespace); err != nil {
 		return nil, err
 	}
-	if err := cluster.LoadPolicies(ctx, p.client, p.namespace); err != nil {
+	if err := live.LoadPolicies(ctx, p.client, cluster, p.namespace); err != nil {
 		return nil, err
 	}
 	p.cluster, p.autoscalers = cluster, p.findAutoscalers(ctx)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // maxUnmet is the number of objects of a kind that are reported one by one: a namespace can have hundreds.
@@ -46,7 +46,7 @@ func unmetOf(list []unmet, object client.Object, conditions []metav1.Condition, 
 // policies finds SchedulingPolicies that the controller does not accept.
 func (p *patient) policies(r *Report) {
 	const check = "scheduling policies"
-	if p.cluster.Missing(live.PoliciesResource) {
+	if p.cluster.Missing(overview.PoliciesResource) {
 		return
 	}
 	var bad []unmet
@@ -65,7 +65,7 @@ func (p *patient) policies(r *Report) {
 // reservations finds Reservations that hold too little. One that has expired or is used up is as it should be.
 func (p *patient) reservations(r *Report) {
 	const check = "reservations"
-	if p.cluster.Missing(live.ReservationsResource) {
+	if p.cluster.Missing(overview.ReservationsResource) {
 		return
 	}
 	var bad []unmet

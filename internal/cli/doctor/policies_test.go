@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/clitest"
 )
 
@@ -30,7 +30,7 @@ func reservationWith(name string, status metav1.ConditionStatus, reason, message
 }
 
 func TestDoctorOnPoliciesAndReservations(t *testing.T) {
-	p := &patient{cluster: &live.Cluster{
+	p := &patient{cluster: &overview.Cluster{
 		Policies: []*v1alpha1.SchedulingPolicy{
 			policyWith("late", metav1.ConditionFalse, v1alpha1.ReasonConflict, "pods that spec.podSelector selects are governed by an older SchedulingPolicy: batch"),
 			policyWith("batch", metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the policy governs all pods that it selects"),
@@ -59,7 +59,7 @@ func TestDoctorOnPoliciesAndReservations(t *testing.T) {
 }
 
 func TestDoctorReportsTheFirstPoliciesOnly(t *testing.T) {
-	p := &patient{cluster: &live.Cluster{}}
+	p := &patient{cluster: &overview.Cluster{}}
 	for i := range maxUnmet + 2 {
 		p.cluster.Policies = append(p.cluster.Policies, policyWith(fmt.Sprintf("p%02d", i), metav1.ConditionFalse, v1alpha1.ReasonConflict, "an older one"))
 	}
@@ -76,7 +76,7 @@ func TestDoctorReportsTheFirstPoliciesOnly(t *testing.T) {
 }
 
 func TestDoctorOnPoliciesThatAreFineOrUnread(t *testing.T) {
-	p := &patient{cluster: &live.Cluster{Policies: []*v1alpha1.SchedulingPolicy{policyWith("batch", metav1.ConditionTrue, v1alpha1.ReasonAccepted, "")}}}
+	p := &patient{cluster: &overview.Cluster{Policies: []*v1alpha1.SchedulingPolicy{policyWith("batch", metav1.ConditionTrue, v1alpha1.ReasonAccepted, "")}}}
 	r := &Report{}
 	p.policies(r)
 	p.reservations(r)
@@ -85,7 +85,7 @@ func TestDoctorOnPoliciesThatAreFineOrUnread(t *testing.T) {
 		{Level: OK, Check: "reservations", Message: "Reservations: 0, none Unschedulable, Invalid or TooMany"},
 	}, r.Findings)
 
-	p.cluster.Problems = []live.Problem{{Resource: "schedulingpolicies.berth.dev"}, {Resource: "reservations.berth.dev"}}
+	p.cluster.Problems = []overview.Problem{{Resource: "schedulingpolicies.berth.dev"}, {Resource: "reservations.berth.dev"}}
 	r = &Report{}
 	p.policies(r)
 	p.reservations(r)

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/limits/registry"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -38,9 +38,9 @@ func (p *patient) nodes(r *Report) {
 	case all == 0:
 		r.add(Warn, check, "add nodes", "the cluster has no nodes")
 	case len(unknown) == all:
-		r.add(Fail, check, live.UnknownTypeHint, "all nodes are of unknown type (%s)", printers.Listed(unknown))
+		r.add(Fail, check, overview.UnknownTypeHint, "all nodes are of unknown type (%s)", printers.Listed(unknown))
 	case len(unknown) > 0:
-		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "%d of %d nodes are of unknown type (%s)", len(unknown),
+		r.add(Warn, check, "kubectl berth nodes --unknown: "+overview.UnknownTypeHint, "%d of %d nodes are of unknown type (%s)", len(unknown),
 			all, printers.Listed(unknown))
 	default:
 		f := p.cluster.State
@@ -57,7 +57,7 @@ func (p *patient) mixes(r *Report) {
 		key := client.ObjectKeyFromObject(m)
 		err := p.cluster.Invalid[key]
 		if err == nil {
-			_, err = live.RebalanceSettings(nil, m)
+			_, err = overview.RebalanceSettings(nil, m)
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", key, err))
@@ -141,7 +141,7 @@ func (p *patient) budgets(r *Report) {
 			for _, s := range g.Assignments {
 				budgets := p.cluster.Budgets[namespace]
 				if v := rebalance.Disruptable(budgets, s.Pod.Labels, true); v.Reason == rebalance.ReasonOverlappingPDBs {
-					overlapping["namespace "+namespace+", "+live.WorkloadText(g.Workload)] = v.Message
+					overlapping["namespace "+namespace+", "+overview.WorkloadText(g.Workload)] = v.Message
 				}
 				for _, b := range budgets {
 					if b.Never() && b.Selects(s.Pod.Labels) {
@@ -169,7 +169,7 @@ func (p *patient) reports(r *Report) {
 	const check = "mix status"
 	var without []string
 	for _, m := range p.cluster.Mixes {
-		if command.ReportOf(m) != command.ReportCurrent {
+		if overview.ReportOf(m) != display.ReportCurrent {
 			without = append(without, m.Namespace+"/"+m.Name)
 		}
 	}
@@ -228,7 +228,7 @@ func (p *patient) gates(r *Report) {
 			"a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long),
 				"gated pod"), printers.Listed(g.long))
 	}
-	if len(g.without) > 0 && !p.cluster.Missing(live.MixesResource) {
+	if len(g.without) > 0 && !p.cluster.Missing(overview.MixesResource) {
 		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s",
 			printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
 	}
@@ -240,7 +240,7 @@ func (p *patient) gates(r *Report) {
 // limits finds ResourceLimits that cannot be used, and pods that theirs keeps waiting.
 func (p *patient) limits(r *Report) {
 	const check = "resource limits"
-	if p.cluster.Missing(live.LimitsResource) {
+	if p.cluster.Missing(overview.LimitsResource) {
 		return
 	}
 	var broken, waiting []string

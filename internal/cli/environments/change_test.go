@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/environments/stack"
 	"berth.dev/berth/test/clitest"
@@ -76,7 +77,7 @@ func TestAChangeAppliesToTheCurrentObject(t *testing.T) {
 		return c.Patch(ctx, obj, p, opts...)
 	}}, store())
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &waitFlags{}))
+	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "frontend", Replicas: 1}}, &waitFlags{}))
 	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend already has 1 replica\n", out.String())
 	assert.Equal(t, 2, tries)
 	now := reread(t, c)
@@ -106,22 +107,26 @@ func TestComponentsAreScaled(t *testing.T) {
 		"more than 31bit": {[]string{"backend=4294967299"}, "", `REPLICAS of backend is "4294967299"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := store()
+			c := envCluster(t, interceptor.Funcs{}, store())
 			wanted, err := parseReplicas(tc.words)
-			var did []string
+			var did []change.Scaled
 			if err == nil {
-				did, err = scaled(e, wanted)
+				did, _, err = change.Scale(t.Context(), c, reread(t, c), wanted)
 			}
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, tc.did, strings.Join(did, "\n"))
+			var lines []string
+			for _, s := range did {
+				lines = append(lines, scaledText(s))
+			}
+			assert.Equal(t, tc.did, strings.Join(lines, "\n"))
 			for _, w := range wanted {
-				for _, c := range stack.Components(&e.Spec.Stack) {
-					if c.Name == w.component {
-						assert.Equal(t, w.replicas, c.Replicas)
+				for _, c := range stack.Components(&reread(t, c).Spec.Stack) {
+					if c.Name == w.Component {
+						assert.Equal(t, w.Replicas, c.Replicas)
 					}
 				}
 			}
@@ -133,7 +138,7 @@ func TestComponentsAreScaled(t *testing.T) {
 func TestAllComponentsAreScaledOrNone(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store())
 	o, out, _ := clitest.Screen("table")
-	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"database", 2}}, &waitFlags{})
+	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "database", Replicas: 2}}, &waitFlags{})
 	require.ErrorContains(t, err, "environment.berth.dev/store-1a2b: database cannot be scaled: it has one replica; run a database with more by an operator")
 	assert.Empty(t, out.String())
 	assert.EqualValues(t, 3, *reread(t, c).Spec.Stack.Backend.Replicas)
@@ -154,12 +159,12 @@ func FuzzParseReplicas(f *testing.F) {
 		var again []string
 		seen := map[string]bool{}
 		for _, r := range got {
-			require.NotEmpty(t, r.component)
-			require.NotContains(t, r.component, "=")
-			require.True(t, r.replicas >= 0 && r.replicas <= stack.MaxReplicas)
-			require.False(t, seen[r.component])
-			seen[r.component] = true
-			again = append(again, fmt.Sprintf("%s=%d", r.component, r.replicas))
+			require.NotEmpty(t, r.Component)
+			require.NotContains(t, r.Component, "=")
+			require.True(t, r.Replicas >= 0 && r.Replicas <= stack.MaxReplicas)
+			require.False(t, seen[r.Component])
+			seen[r.Component] = true
+			again = append(again, fmt.Sprintf("%s=%d", r.Component, r.Replicas))
 		}
 		twice, err := parseReplicas(again)
 		require.NoError(t, err)

@@ -155,7 +155,7 @@ func createEnvironment(ctx context.Context, o *command.Options, c client.Client,
 // showCreated prints the name or the object of what was created. What the API server adds is printed if it was requested.
 func showCreated(o *command.Options, env *v1alpha1.Environment, dryRun string) error {
 	if o.Output == printers.Name {
-		fmt.Fprintln(o.Out, environmentName(env.Name))
+		fmt.Fprintln(o.Out, environmentKind.Name(env.Name))
 		return nil
 	}
 	if o.Output == printers.JSON || o.Output == printers.YAML {
@@ -166,6 +166,6 @@ func showCreated(o *command.Options, env *v1alpha1.Environment, dryRun string) e
 		_, err = o.Print(u.Object)
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s created%s\n", environmentName(env.Name), command.DryRunText(dryRun))
+	fmt.Fprintf(o.Out, "%s created%s\n", environmentKind.Name(env.Name), command.DryRunText(dryRun))
 	return nil
 }

@@ -46,10 +46,9 @@ type DatabaseBackup struct {
 	Created   metav1.Time `json:"created"`
 }
 
-var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, *v1alpha1.DatabaseBackupList]{
-	Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
-	New:     func() *v1alpha1.DatabaseBackup { return &v1alpha1.DatabaseBackup{} },
-	NewList: func() *v1alpha1.DatabaseBackupList { return &v1alpha1.DatabaseBackupList{} },
+var databaseBackupKind = command.Kind[*v1alpha1.DatabaseBackup, DatabaseBackup]{
+	Kind: "DatabaseBackup", Resource: "databasebackups." + v1alpha1.GroupName, With: ", with environments",
+	NewList: func() client.ObjectList { return &v1alpha1.DatabaseBackupList{} },
 }
 
 func newDatabaseBackups(o *command.Options) *cobra.Command {
@@ -104,14 +103,11 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 	t := &printers.Table{Header: []string{"NAME", "METHOD", "PHASE", "AGE", "SIZE", "VERIFIED", "ENCRYPTED", "MESSAGE"}}
 	for i := range list.Backups {
 		b := &list.Backups[i]
-		t.Names = append(t.Names, backupName(b.Name))
+		t.Names = append(t.Names, databaseBackupKind.Name(b.Name))
 		t.Add(b.Name, b.Method, b.Phase, o.Age(b.Created), b.Size, b.Verified, b.Encrypted, b.Message)
 	}
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }
-
-// backupName is how kubectl names a DatabaseBackup.
-func backupName(name string) string { return operationName("DatabaseBackup", name) }
 
 func operationName(kind, name string) string {
 	return printers.Resource(v1alpha1.SchemeGroupVersion.WithKind(kind), name)

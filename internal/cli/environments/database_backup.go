@@ -128,7 +128,7 @@ func (f *backupDatabaseFlags) settings() v1alpha1.DatabaseBackupSettings {
 
 func backupDatabase(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *backupDatabaseFlags) error {
 	if env.Spec.Stack.Database == nil {
-		return fmt.Errorf("%s has no database", environmentName(env.Name))
+		return fmt.Errorf("%s has no database", environmentKind.Name(env.Name))
 	}
 	if f.schedule != "" {
 		return scheduleBackups(ctx, o, c, env, f)
@@ -140,7 +140,7 @@ func backupDatabase(ctx context.Context, o *command.Options, c client.Client, en
 	if err := createObject(ctx, o, c, b, "DatabaseBackup", f.dryRun); err != nil || f.dryRun != command.DryRunNone {
 		return err
 	}
-	return f.awaitOperation(ctx, o, backupName(b.Name), func(ctx context.Context) (*v1alpha1.DatabaseOperationStatus, error) {
+	return f.awaitOperation(ctx, o, databaseBackupKind.Name(b.Name), func(ctx context.Context) (*v1alpha1.DatabaseOperationStatus, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(b), b)
 		return &b.Status.DatabaseOperationStatus, err
 	})

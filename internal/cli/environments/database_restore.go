@@ -82,7 +82,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 			what = "the volume with all databases"
 		}
 		return fmt.Errorf("--confirm is required: %s of %s would be replaced by %s of %s, and what was written since then would be lost",
-			what, environmentName(env.Name), b.Name, b.CreationTimestamp.UTC().Format(time.RFC3339))
+			what, environmentKind.Name(env.Name), b.Name, b.CreationTimestamp.UTC().Format(time.RFC3339))
 	}
 	r := &v1alpha1.DatabaseRestore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: render.OperationName(env.Name, o.Now())},
@@ -100,14 +100,14 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 
 // restorable returns an error if a restore could not begin at once.
 func restorable(env *v1alpha1.Environment, b *v1alpha1.DatabaseBackup) error {
-	name := environmentName(env.Name)
+	name := environmentKind.Name(env.Name)
 	switch snapshot := b.Status.Method == v1alpha1.DatabaseBackupSnapshot; {
 	case env.Spec.Stack.Database == nil:
 		return fmt.Errorf("%s has no database", name)
 	case b.Status.Phase != v1alpha1.DatabaseBackupCompleted:
-		return fmt.Errorf("%s is %s, not Completed: %s", backupName(b.Name), summaryOf(b).Phase, b.Status.Message)
+		return fmt.Errorf("%s is %s, not Completed: %s", databaseBackupKind.Name(b.Name), summaryOf(b).Phase, b.Status.Message)
 	case snapshot && b.Spec.Environment != env.Name:
-		return fmt.Errorf("%s is a snapshot of environment %s, and can be restored only there", backupName(b.Name), b.Spec.Environment)
+		return fmt.Errorf("%s is a snapshot of environment %s, and can be restored only there", databaseBackupKind.Name(b.Name), b.Spec.Environment)
 	case snapshot && render.PhaseOf(env) != v1alpha1.EnvironmentStopped:
 		return fmt.Errorf("%s is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", name,
 			render.PhaseOf(env), env.Name)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +17,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
@@ -42,17 +41,19 @@ const aboutList = `Lists the environments of a namespace, as the controller last
 
 -l selects by labels of the object, --spec-label by spec.labels, which the clients of the gRPC service set.`
 
-var environmentKind = command.Kind[*v1alpha1.Environment, *v1alpha1.EnvironmentList]{
-	Resource: "environments." + v1alpha1.GroupName, With: ", with environments",
-	New:     func() *v1alpha1.Environment { return &v1alpha1.Environment{} },
-	NewList: func() *v1alpha1.EnvironmentList { return &v1alpha1.EnvironmentList{} },
-}
-
-// Environments is what `env list` shows.
-type Environments struct {
-	Environments []Summary `json:"environments"`
-	// Notes are for people.
-	Notes []string `json:"notes,omitempty"`
+var environmentKind = command.Kind[*v1alpha1.Environment, Summary]{
+	Kind: "Environment", Resource: overview.EnvironmentsResource, With: ", with environments",
+	NewList: func() client.ObjectList { return &v1alpha1.EnvironmentList{} },
+	Key:     "environments", Nouns: "environments", Of: environmentOf,
+	Observed: func(e *v1alpha1.Environment) int64 { return e.Status.ObservedGeneration },
+	Unseen:   "no controller reconciles environments: run berth-environments (see kubectl berth doctor)",
+	Header:   []string{"STACK", "VERSION", "PHASE", "READY"},
+	Wide:     []string{"DISPLAY-NAME", "RUNS-IN", "REVISION", "LABELS", "CONTROLLER", "MESSAGE"},
+	Row: func(_ *command.Options, s *Summary) []any {
+		return []any{
+			s.Stack, s.Version, s.Phase, s.Ready, s.DisplayName, s.RunsIn, s.Revision, labels.Set(s.Labels), s.Controller, s.Message,
+		}
+	},
 }
 
 // Summary is one Environment.
@@ -71,7 +72,7 @@ type Summary struct {
 	RunsIn     string              `json:"runsIn,omitempty"`
 	Labels     map[string]string   `json:"labels,omitempty"`
 	Revision   int64               `json:"revision,omitempty"`
-	Controller command.ReportState `json:"controller"`
+	Controller display.ReportState `json:"controller"`
 	Created    metav1.Time         `json:"created"`
 }
 
@@ -97,9 +98,7 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 		Short:   "List the environments of a namespace",
 		Long:    aboutList,
 		Example: "  kubectl berth env list -A -l team=shop\n  kubectl berth env list --spec-label environment=staging -o wide",
-	}, func(list *v1alpha1.EnvironmentList, namespace string) error {
-		return showEnvironments(o, environmentsOf(labelled(list.Items, wanted)), namespace)
-	})
+	}, func(e *v1alpha1.Environment) bool { return labelled(e, wanted) })
 	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil,
 		"Show only environments with key=value in spec.labels. Can be given several times; all must match.")
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
@@ -151,27 +150,14 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	return out, nil
 }
 
-// labelled are the environments whose spec.labels have all that is wanted.
-func labelled(list []v1alpha1.Environment, wanted map[string]string) []v1alpha1.Environment {
-	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.Environment) bool {
-		for key, value := range wanted {
-			if have, ok := e.Spec.Labels[key]; !ok || string(have) != value {
-				return true
-			}
+// labelled reports whether the spec.labels of an environment have all that is wanted.
+func labelled(e *v1alpha1.Environment, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if have, ok := e.Spec.Labels[key]; !ok || string(have) != value {
+			return false
 		}
-		return false
-	})
-}
-
-// environmentsOf sums up environments, sorted by namespace and name.
-func environmentsOf(list []v1alpha1.Environment) *Environments {
-	out := &Environments{Environments: make([]Summary, 0, len(list))}
-	live.SortByName(list)
-	for i := range list {
-		out.Environments = append(out.Environments, environmentOf(&list[i]))
 	}
-	out.Notes = environmentNotes(out.Environments)
-	return out
+	return true
 }
 
 func environmentOf(e *v1alpha1.Environment) Summary {
@@ -180,7 +166,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
 			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
-		Controller: command.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+		Controller: display.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
 	for key, value := range e.Spec.Labels {
 		if s.Labels == nil {
@@ -189,32 +175,4 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 		s.Labels[key] = string(value)
 	}
 	return s
-}
-
-// environmentNotes name environments that no controller reconciles.
-func environmentNotes(list []Summary) []string {
-	reports := command.Reports{}
-	for i := range list {
-		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
-	}
-	return reports.Notes("no controller reconciles environments: run berth-environments (see kubectl berth doctor)")
-}
-
-func showEnvironments(o *command.Options, e *Environments, namespace string) error {
-	t := &printers.Table{
-		Header: []string{"NAMESPACE", "NAME", "STACK", "VERSION", "PHASE", "READY", "AGE"},
-		Wide:   []string{"DISPLAY-NAME", "RUNS-IN", "REVISION", "LABELS", "CONTROLLER", "MESSAGE"}, Namespaces: namespace == "",
-	}
-	for i := range e.Environments {
-		s := &e.Environments[i]
-		t.Names = append(t.Names, environmentName(s.Name))
-		t.Add(s.Namespace, s.Name, s.Stack, s.Version, s.Phase, s.Ready, o.Age(s.Created),
-			s.DisplayName, s.RunsIn, s.Revision, labels.Set(s.Labels), s.Controller, s.Message)
-	}
-	return o.PrintList(e, t, "No environments found in "+printers.InNamespace(namespace)+".", e.Notes...)
-}
-
-// environmentName is how kubectl names an environment.
-func environmentName(name string) string {
-	return "environment." + v1alpha1.GroupName + "/" + name
 }

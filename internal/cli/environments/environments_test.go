@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/test/clitest"
 )
@@ -94,18 +95,17 @@ func TestEnvironmentsAreListed(t *testing.T) {
 	fresh := v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: "back", Name: "new", Generation: 1, CreationTimestamp: clitest.Ago(time.Minute)}}
 	old := *store()
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 5, new(clitest.Ago(time.Second))
-	list := environmentsOf([]v1alpha1.Environment{*store(), old, fresh})
+	list := []*v1alpha1.Environment{store(), &old, &fresh}
 	clitest.Goldens(t, "list.stderr", map[string]string{
 		"list.txt": printers.Text, "list-wide.txt": printers.Wide, "list.json": printers.JSON, "list.names": printers.Name,
-	}, func(o *command.Options) error { return showEnvironments(o, list, "") })
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showEnvironments(o, environmentsOf(nil), "shop") })
+	}, func(o *command.Options) error { return environmentKind.Show(o, list, "") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return environmentKind.Show(o, nil, "shop") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No environments found in namespace shop.\n", errOut)
 }
 
 func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
 	plainOne := v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "plain", Labels: map[string]string{"team": "shop"}}}
-	all := []v1alpha1.Environment{*store(), plainOne}
 	for name, tc := range map[string]struct {
 		pairs []string
 		want  int
@@ -128,8 +128,13 @@ func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Len(t, labelled(all, wanted), tc.want)
-			assert.Len(t, all, 2)
+			got := 0
+			for _, e := range []*v1alpha1.Environment{store(), &plainOne} {
+				if labelled(e, wanted) {
+					got++
+				}
+			}
+			assert.Equal(t, tc.want, got)
 		})
 	}
 }
@@ -220,21 +225,21 @@ func revisions(t *testing.T) []client.Object {
 
 func TestTheHistoryOfAnEnvironmentIsShown(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), store())...)
-	h, err := readHistory(t.Context(), c, store())
+	h, err := change.Revisions(t.Context(), c, store())
 	require.NoError(t, err)
 	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history-wide.txt": printers.Wide, "history.json": printers.JSON},
 		func(o *command.Options) error { return showEnvironmentHistory(o, h) })
-	r, err := h.find(1)
+	r, err := h.Find(1)
 	require.NoError(t, err)
 	clitest.Goldens(t, "", map[string]string{"revision.yaml": printers.Text}, func(o *command.Options) error { return showSpec(o, &r.Spec) })
 
-	_, err = h.find(4)
+	_, err = h.Find(4)
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: it has 1, 2, 3")
-	_, err = (&History{Name: "x"}).find(1)
+	_, err = (&change.History{Name: "x"}).Find(1)
 	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has no revisions yet")
 
 	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
-		return showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"})
+		return showEnvironmentHistory(o, &change.History{Namespace: "shop", Name: "x"})
 	})
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "has no revisions yet")

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/stack"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
 )
 
 const aboutGet = `Shows an environment: its components in the order in which they start, stage by stage, the ports that lead to them from outside, and the
@@ -50,7 +50,7 @@ func newGet(o *command.Options) *cobra.Command {
 	cmd := anEnvironment(o, "get", "Show an environment and its components", aboutGet, getExamples,
 		func(_ context.Context, _ client.Client, env *v1alpha1.Environment) error {
 			if o.Output == printers.Name {
-				return showEnvironments(o, environmentsOf([]v1alpha1.Environment{*env}), env.Namespace)
+				return environmentKind.Show(o, []*v1alpha1.Environment{env}, env.Namespace)
 			}
 			return showEnvironment(o, environmentDetailOf(env))
 		})
@@ -66,7 +66,7 @@ func environmentDetailOf(e *v1alpha1.Environment) *Detail {
 	if d.Ports == nil {
 		d.Ports = []v1alpha1.AllocatedPort{}
 	}
-	d.Notes = environmentNotes([]Summary{d.Summary})
+	d.Notes = environmentKind.Notes(e)
 	return d
 }
 
@@ -98,7 +98,7 @@ func environmentComponents(e *v1alpha1.Environment) []Component {
 // as configured.
 func unmetConditions(e *v1alpha1.Environment) []metav1.Condition {
 	stopped := e.Spec.RunPolicy == v1alpha1.RunPolicyStopped && e.Status.Phase == v1alpha1.EnvironmentStopped
-	return slices.DeleteFunc(live.Unmet(e.Status.Conditions), func(c metav1.Condition) bool {
+	return slices.DeleteFunc(display.Unmet(e.Status.Conditions), func(c metav1.Condition) bool {
 		return stopped && c.Type == v1alpha1.ConditionReady
 	})
 }

@@ -3,17 +3,13 @@
 package environments
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -22,7 +18,6 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/backup"
 	"berth.dev/berth/internal/environments/change"
-	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutHistory = `Shows the stored revisions of an environment, the newest last: when each was created, by which client and which user, and what it changed.
@@ -36,41 +31,19 @@ const historyExamples = `  kubectl berth env history shop
 // shownChanges is how many changes of a revision a table has, unless it is wide.
 const shownChanges = 3
 
-// History is what `env history` shows.
-type History struct {
-	Namespace string     `json:"namespace"`
-	Name      string     `json:"name"`
-	Revisions []Revision `json:"revisions"`
-}
-
-// Revision is a spec that an environment had.
-type Revision struct {
-	Revision int64 `json:"revision"`
-	// Current is set for the revision that the environment has.
-	Current bool        `json:"current,omitempty"`
-	Created metav1.Time `json:"created"`
-	// Client is the field manager of the client that requested it: berth-services is the gRPC service.
-	Client string `json:"client,omitempty"`
-	// Actor is the user who requested it, "" if the client does not record users.
-	Actor string `json:"actor,omitempty"`
-	// Changes are those since the one before; none for the first.
-	Changes []string                 `json:"changes,omitempty"`
-	Spec    v1alpha1.EnvironmentSpec `json:"spec"`
-}
-
 func newHistory(o *command.Options) *cobra.Command {
 	var number int64
 	var cmd *cobra.Command
 	cmd = anEnvironment(o, "history", "Show the revisions of an environment", aboutHistory, historyExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			h, err := readHistory(ctx, c, env)
+			h, err := change.Revisions(ctx, c, env)
 			if err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("revision") {
 				return showEnvironmentHistory(o, h)
 			}
-			r, err := h.find(number)
+			r, err := h.Find(number)
 			if err != nil {
 				return err
 			}
@@ -79,54 +52,6 @@ func newHistory(o *command.Options) *cobra.Command {
 	cmd.Flags().Int64Var(&number, "revision", 0, "Print the spec of this revision.")
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML)
 	return cmd
-}
-
-// readHistory reads the revisions of an environment.
-func readHistory(ctx context.Context, c client.Client, env *v1alpha1.Environment) (*History, error) {
-	var list appsv1.ControllerRevisionList
-	if err := c.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
-		return nil, fmt.Errorf("list the revisions of %s: %w", environmentName(env.Name), err)
-	}
-	return environmentHistoryOf(env, list.Items)
-}
-
-// environmentHistoryOf are the revisions of an environment, the newest last. Others may have its labels.
-func environmentHistoryOf(env *v1alpha1.Environment, list []appsv1.ControllerRevision) (*History, error) {
-	h := &History{Namespace: env.Namespace, Name: env.Name, Revisions: []Revision{}}
-	for i := range list {
-		c := &list[i]
-		if !metav1.IsControlledBy(c, env) {
-			continue
-		}
-		r := Revision{
-			Revision: c.Revision, Current: c.Revision == env.Status.Revision, Created: c.CreationTimestamp,
-			Client: c.Annotations[v1alpha1.ClientAnnotation], Actor: c.Annotations[v1alpha1.ActorAnnotation],
-		}
-		if text := c.Annotations[v1alpha1.ChangesAnnotation]; text != "" {
-			r.Changes = strings.Split(text, "\n")
-		}
-		if err := json.Unmarshal(c.Data.Raw, &r.Spec); err != nil {
-			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", c.Namespace, c.Name, err)
-		}
-		h.Revisions = append(h.Revisions, r)
-	}
-	slices.SortFunc(h.Revisions, func(a, b Revision) int { return cmp.Compare(a.Revision, b.Revision) })
-	return h, nil
-}
-
-// find returns a revision, or an error that names those that there are.
-func (h *History) find(revision int64) (*Revision, error) {
-	var known []string
-	for i := range h.Revisions {
-		if h.Revisions[i].Revision == revision {
-			return &h.Revisions[i], nil
-		}
-		known = append(known, fmt.Sprint(h.Revisions[i].Revision))
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("%s has no revision %d: it has no revisions yet", environmentName(h.Name), revision)
-	}
-	return nil, fmt.Errorf("%s has no revision %d: it has %s", environmentName(h.Name), revision, strings.Join(known, ", "))
 }
 
 // showSpec prints a spec, as YAML unless the format is JSON.
@@ -141,7 +66,7 @@ func showSpec(o *command.Options, spec *v1alpha1.EnvironmentSpec) error {
 	return err
 }
 
-func showEnvironmentHistory(o *command.Options, h *History) error {
+func showEnvironmentHistory(o *command.Options, h *change.History) error {
 	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "CLIENT", "ACTOR", "CHANGES"}}
 	for i := range h.Revisions {
 		r := &h.Revisions[i]
@@ -179,32 +104,15 @@ func newRollback(o *command.Options) *cobra.Command {
 }
 
 func runRollback(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, revision int64, dryRun string) error {
-	h, err := readHistory(ctx, c, env)
+	r, changes, err := change.Rollback(ctx, command.Writer(c, dryRun, fieldOwner), env, revision)
 	if err != nil {
-		return err
-	}
-	r, err := h.find(revision)
-	if err != nil {
-		return err
-	}
-	var changes []string
-	once := func(e *v1alpha1.Environment) error {
-		if err := render.May(e, render.VerbUpdate); err != nil {
-			return err
-		}
-		back := rolledBack(e.Name, &e.Spec, &r.Spec)
-		changes = render.Diff(&e.Spec, back)
-		e.Spec = *back
-		return nil
-	}
-	if _, err := change.Environment(ctx, command.Writer(c, dryRun, fieldOwner), env, once); err != nil {
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintf(o.Out, "%s already has the spec of revision %d\n", environmentName(env.Name), revision)
+		fmt.Fprintf(o.Out, "%s already has the spec of revision %d\n", environmentKind.Name(env.Name), revision)
 		return nil
 	}
-	fmt.Fprintf(o.Out, "%s rolled back to revision %d%s\n", environmentName(env.Name), revision, command.DryRunText(dryRun))
+	fmt.Fprintf(o.Out, "%s rolled back to revision %d%s\n", environmentKind.Name(env.Name), revision, command.DryRunText(dryRun))
 	for _, change := range changes {
 		fmt.Fprintf(o.Out, "  %s\n", strings.ReplaceAll(change, "\n", " "))
 	}
@@ -213,25 +121,4 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 			name)
 	}
 	return nil
-}
-
-// rolledBack is the spec of a revision, with runPolicy and restartedAt as they are now. Another restart than the
-// last would replace all pods. Passwords and keys of the gRPC service stay as they are now: it deletes the Secret that an update
-// replaces.
-func rolledBack(id string, now, then *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {
-	out := then.DeepCopy()
-	current := func(now, then *v1alpha1.EnvironmentSecret) *v1alpha1.EnvironmentSecret {
-		if now == nil || then == nil || !render.IsCredentialsName(id, then.Name) || !render.IsCredentialsName(id, now.Name) {
-			return then
-		}
-		return now.DeepCopy()
-	}
-	if d := out.Stack.Database; d != nil && now.Stack.Database != nil {
-		d.SecretRef = current(now.Stack.Database.SecretRef, d.SecretRef)
-	}
-	if b := out.Stack.Backend; b != nil && now.Stack.Backend != nil {
-		b.SecretRef = current(now.Stack.Backend.SecretRef, b.SecretRef)
-	}
-	out.RunPolicy, out.ForceStop, out.RestartedAt = now.RunPolicy, now.ForceStop, now.RestartedAt.DeepCopy()
-	return out
 }

@@ -175,7 +175,7 @@ func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Env
 	}
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(env.Status.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
-		return nil, fmt.Errorf("list the pods of %s in namespace %s: %w", environmentName(env.Name), env.Status.Namespace, err)
+		return nil, fmt.Errorf("list the pods of %s in namespace %s: %w", environmentKind.Name(env.Name), env.Status.Namespace, err)
 	}
 	names := render.ComponentNames(&env.Spec.Stack)
 	place := func(p corev1.Pod) int { return slices.Index(names, p.Labels[v1alpha1.EnvironmentComponentLabel]) }

@@ -77,7 +77,7 @@ func runEnvironment(ctx context.Context, o *command.Options, c client.Client, en
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), done)
+	fmt.Fprintf(o.Out, "%s %s\n", environmentKind.Name(env.Name), done)
 	return f.awaitEnvironment(ctx, o, c, after)
 }
 
@@ -111,7 +111,7 @@ func (f *waitFlags) awaitEnvironment(ctx context.Context, o *command.Options, c 
 		return nil
 	}
 	last := env
-	err := f.await(ctx, environmentName(env.Name), func(ctx context.Context) (bool, error) {
+	err := f.await(ctx, environmentKind.Name(env.Name), func(ctx context.Context) (bool, error) {
 		now := &v1alpha1.Environment{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(env), now); err != nil {
 			return false, err
@@ -125,7 +125,7 @@ func (f *waitFlags) awaitEnvironment(ctx context.Context, o *command.Options, c 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), render.PhaseOf(last))
+	fmt.Fprintf(o.Out, "%s is %s\n", environmentKind.Name(env.Name), render.PhaseOf(last))
 	return nil
 }
 

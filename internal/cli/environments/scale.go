@@ -27,15 +27,9 @@ its replicas when the environment starts.`
 const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
 
-// componentReplicas is how many replicas a component should have.
-type componentReplicas struct {
-	component string
-	replicas  int32
-}
-
 func newScale(o *command.Options) *cobra.Command {
 	f := &waitFlags{poll: pollInterval}
-	var wanted []componentReplicas
+	var wanted []change.Replicas
 	cmd := anEnvironment(o, "scale", "Set the number of replicas of components", aboutScale, scaleExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			return scaleEnvironment(ctx, o, c, env, wanted, f)
@@ -81,8 +75,8 @@ func completeComponents(o *command.Options, name, prefix string) (names []string
 }
 
 // parseReplicas reads COMPONENT=REPLICAS words.
-func parseReplicas(words []string) ([]componentReplicas, error) {
-	var out []componentReplicas
+func parseReplicas(words []string) ([]change.Replicas, error) {
+	var out []change.Replicas
 	for _, word := range words {
 		name, text, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
@@ -92,7 +86,7 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
+		if slices.ContainsFunc(out, func(r change.Replicas) bool { return r.Component == name }) {
 			return nil, fmt.Errorf("component %s is given twice", name)
 		}
 		out = append(out, r)
@@ -101,47 +95,30 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 }
 
 // replicasOf reads the number of replicas of a component.
-func replicasOf(component, text string) (componentReplicas, error) {
+func replicasOf(component, text string) (change.Replicas, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || n > stack.MaxReplicas {
-		return componentReplicas{}, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", component, text, stack.MaxReplicas)
+		return change.Replicas{}, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", component, text, stack.MaxReplicas)
 	}
-	return componentReplicas{component, int32(n)}, nil
+	return change.Replicas{Component: component, Replicas: int32(n)}, nil
 }
 
-// scaled sets the replicas of components. It returns a line for each.
-func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, error) {
-	var did []string
-	for _, w := range wanted {
-		before, err := render.Scale(e, w.component, w.replicas)
-		switch {
-		case err != nil:
-			return nil, err
-		case before == w.replicas:
-			did = append(did, fmt.Sprintf("%s already has %s", w.component, printers.Count(int(w.replicas), "replica")))
-		default:
-			did = append(did, fmt.Sprintf("%s scaled from %d to %d", w.component, before, w.replicas))
-		}
-	}
-	return did, nil
-}
-
-func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas,
+func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []change.Replicas,
 	f *waitFlags,
 ) error {
-	var did []string
-	after, err := change.Environment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
-		if err := render.May(e, render.VerbUpdate); err != nil {
-			return err
-		}
-		did, err = scaled(e, wanted)
-		return err
-	})
+	did, after, err := change.Scale(ctx, c, env, wanted)
 	if err != nil {
 		return err
 	}
-	for _, line := range did {
-		fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), line)
+	for _, s := range did {
+		fmt.Fprintf(o.Out, "%s %s\n", environmentKind.Name(env.Name), scaledText(s))
 	}
 	return f.awaitEnvironment(ctx, o, c, after)
+}
+
+func scaledText(s change.Scaled) string {
+	if s.Before != s.After {
+		return fmt.Sprintf("%s scaled from %d to %d", s.Component, s.Before, s.After)
+	}
+	return fmt.Sprintf("%s already has %s", s.Component, printers.Count(int(s.Before), "replica"))
 }

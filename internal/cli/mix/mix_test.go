@@ -14,9 +14,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/cli/show"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/clitest"
 )
 
@@ -24,10 +24,10 @@ func TestStatus(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	clitest.Goldens(t, "status.stderr", map[string]string{
 		"status.txt": printers.Text, "status-wide.txt": printers.Wide, "status.json": printers.JSON, "status.yaml": printers.YAML,
-	}, func(o *command.Options) error { return showStatus(o, statusOf(c, ""), "shop") })
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, statusOf(c, "web"), "") })
+	}, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, ""), "shop") })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "") })
 	clitest.Golden(t, "status-mix-all-namespaces.txt", out)
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, &Status{}, "empty") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, &overview.Status{}, "empty") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut)
 }
@@ -36,8 +36,8 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 	s := clitest.OneOfEach()
 	s.Pods = nil
 	c := s.Cluster(t)
-	c.Problems = []live.Problem{{Resource: "pods"}}
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, statusOf(c, "web"), "shop") })
+	c.Problems = []overview.Problem{{Resource: "pods"}}
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "shop") })
 	assert.Contains(t, out, "<unknown>")
 	assert.NotContains(t, out, "True")
 }
@@ -45,7 +45,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return nodesOf(c, unknown).Show(o) })
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return show.Nodes(o, overview.NodesOf(c, unknown)) })
 	}
 }
 
@@ -58,38 +58,32 @@ func TestExplain(t *testing.T) {
 	clitest.Golden(t, "explain.txt", explained(t, s.Cluster(t), event))
 }
 
-// planned is the plan of mixes for a shop, with capacity for so many replacements.
-func planned(t *testing.T, s *clitest.Shop, room plan.Room, wanted ...*wantedMix) *Plan {
+// planned is the plan of a mix for a shop, with capacity for all replacements.
+func planned(t *testing.T, s *clitest.Shop, wanted overview.MixChange) *overview.Plan {
 	t.Helper()
-	c := s.Cluster(t)
-	was := before(c, wanted)
-	var mixes []*v1alpha1.CapacityMix
-	for _, w := range wanted {
-		mixes = append(mixes, w.mix)
-	}
-	result, err := change(context.Background(), c, mixes, room, clitest.Now)
+	p, err := overview.PlanOf(context.Background(), s.Cluster(t), []overview.MixChange{wanted}, overview.Ample{}, clitest.Now)
 	require.NoError(t, err)
-	return planOf(was, c, wanted, result)
+	return p
 }
 
 // changed is a mix of the shop with other values.
-func changed(s *clitest.Shop, name string, change func(*v1alpha1.CapacityMix)) *wantedMix {
+func changed(s *clitest.Shop, name string, change func(*v1alpha1.CapacityMix)) overview.MixChange {
 	for _, m := range s.Mixes {
 		if m.Name == name {
 			then := m.DeepCopy()
 			change(then)
-			return &wantedMix{mix: then, old: m}
+			return overview.MixChange{Then: then, Now: m}
 		}
 	}
 	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(clitest.Now)}}
 	change(m)
-	return &wantedMix{mix: m, unvalidated: "capacitymixes.berth.dev is forbidden"}
+	return overview.MixChange{Then: m, Unvalidated: "capacitymixes.berth.dev is forbidden"}
 }
 
 // golden compares the plan of a mix, with capacity for all replacements, with a golden file.
-func golden(t *testing.T, format, file string, s *clitest.Shop, wanted *wantedMix) {
+func golden(t *testing.T, format, file string, s *clitest.Shop, wanted overview.MixChange) {
 	t.Helper()
-	p := planned(t, s, plan.Ample{}, wanted)
+	p := planned(t, s, wanted)
 	clitest.Goldens(t, "", map[string]string{file: format}, func(o *command.Options) error { return showPlan(o, p) })
 }
 

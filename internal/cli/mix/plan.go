@@ -3,24 +3,18 @@
 package mix
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
-	"berth.dev/berth/internal/mix/clusterstate"
-	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -73,115 +67,57 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 	if len(f.files) == 0 == (len(args) == 0) {
 		return errors.New("either --filename or MIX is required, and not both")
 	}
-	namespace, c, err := o.Cluster()
+	namespace, u, err := access.User(o)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	var wanted []*wantedMix
+	var given []*unstructured.Unstructured
 	if len(args) > 0 {
-		wanted, err = whatIf(ctx, c, client.ObjectKey{Namespace: namespace, Name: args[0]}, f, cmd.Flags().Changed)
+		var mix *unstructured.Unstructured
+		mix, err = u.MixWith(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, func(spec *v1alpha1.CapacityMixSpec) {
+			f.edit(spec, cmd.Flags().Changed)
+		})
+		given = append(given, mix)
 	} else {
-		wanted, err = fromFiles(o, f.files, f.recursive, namespace)
+		given, err = fromFiles(o, f.files, f.recursive, namespace)
 	}
 	if err != nil {
 		return err
 	}
-	for _, w := range wanted {
-		if err := w.validate(ctx, c); err != nil {
-			return fmt.Errorf("CapacityMix %s: %w", client.ObjectKeyFromObject(w.given), err)
+	changes := make([]overview.MixChange, len(given))
+	for i, mix := range given {
+		if changes[i], err = u.Validate(ctx, mix); err != nil {
+			return fmt.Errorf("CapacityMix %s: %w", client.ObjectKeyFromObject(mix), err)
 		}
 	}
-	out, err := playPlan(ctx, o, wanted, f.noRoom)
+	out, err := u.Plan(ctx, changes, f.noRoom)
 	if err != nil {
 		return err
 	}
 	return showPlan(o, out)
 }
 
-// playPlan plays the change on what the cluster has now.
-func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRoom bool) (*Plan, error) {
-	namespace := wanted[0].mix.Namespace
-	for _, w := range wanted {
-		if w.mix.Namespace != namespace {
-			namespace = "" // of several namespaces: look at all
-		}
+// edit sets the numbers that are given.
+func (f *planFlags) edit(spec *v1alpha1.CapacityMixSpec, given func(flag string) bool) {
+	if given("spot-percent") {
+		spec.SpotPercent = f.spot
 	}
-	_, cluster, err := load(ctx, o, namespace)
-	if err != nil {
-		return nil, err
+	if given("min-on-demand") {
+		spec.MinOnDemand = f.minOnDemand
 	}
-	for _, needed := range []string{"pods", "nodes"} {
-		if cluster.Missing(needed) {
-			return nil, fmt.Errorf("cannot list %s, which a plan requires", needed)
-		}
+	if given("max-spot") {
+		spec.MaxSpot = new(f.most)
 	}
-	if cluster.Missing("poddisruptionbudgets.policy") {
-		o.Warn("cannot list PodDisruptionBudgets: the plan ignores them")
-	}
-	var room plan.Room = plan.Ample{}
-	if !noRoom {
-		proven, done, err := takeSnapshot(ctx, o, cluster)
-		switch {
-		case apierrors.IsForbidden(err):
-			o.Warn("free capacity is not checked: %v", err)
-		case err != nil:
-			return nil, err
-		default:
-			defer done()
-			room = proven
-		}
-	}
-	mixes := make([]*v1alpha1.CapacityMix, 0, len(wanted))
-	for _, w := range wanted {
-		mixes = append(mixes, w.mix)
-	}
-	now := before(cluster, wanted)
-	result, err := change(ctx, cluster, mixes, room, o.Now())
-	if err != nil {
-		return nil, err
-	}
-	return planOf(now, cluster, wanted, result), nil
-}
-
-// before remembers the workloads of the mixes as they are now, by workload.
-func before(c *live.Cluster, wanted []*wantedMix) map[string]overview.Split {
-	out := map[string]overview.Split{}
-	for _, w := range wanted {
-		for _, g := range c.State.Groups(w.mix.Namespace) {
-			out[groupName(&g)] = overview.Desired(&g)
-		}
-	}
-	return out
-}
-
-// groupName is unique among the groups of all namespaces.
-func groupName(g *clusterstate.Group) string {
-	return g.Key.Namespace + "/" + g.Key.ID
-}
-
-// wantedMix is a CapacityMix as it would be.
-type wantedMix struct {
-	// given is what the user wrote, unknown fields and all.
-	given *unstructured.Unstructured
-	// mix is what the API server would make of it; old what is there, nil if nothing.
-	mix, old *v1alpha1.CapacityMix
-	// unvalidated is why the API server did not judge it.
-	unvalidated string
-}
-
-// without leaves out a field of the spec.
-func (w *wantedMix) without(field string) {
-	unstructured.RemoveNestedField(w.given.Object, "spec", field)
 }
 
 // fromFiles reads CapacityMixes and ignores other objects.
-func fromFiles(o *command.Options, files []string, recursive bool, namespace string) ([]*wantedMix, error) {
+func fromFiles(o *command.Options, files []string, recursive bool, namespace string) ([]*unstructured.Unstructured, error) {
 	objects, err := o.Objects(namespace, recursive, files...)
 	if err != nil {
 		return nil, err
 	}
-	var out []*wantedMix
+	var out []*unstructured.Unstructured
 	for _, u := range objects {
 		if u.GroupVersionKind().Group != v1alpha1.GroupName || u.GetKind() != "CapacityMix" {
 			continue
@@ -190,7 +126,7 @@ func fromFiles(o *command.Options, files []string, recursive bool, namespace str
 			return nil, fmt.Errorf("CapacityMix %s: apiVersion must be %[4]s/%[2]s, not %[4]s/%[3]s", u.GetName(),
 				v1alpha1.SchemeGroupVersion.Version, v, v1alpha1.GroupName)
 		}
-		out = append(out, &wantedMix{given: u})
+		out = append(out, u)
 	}
 	if len(out) == 0 {
 		return nil, errors.New("the files have no CapacityMix")
@@ -198,85 +134,57 @@ func fromFiles(o *command.Options, files []string, recursive bool, namespace str
 	return out, nil
 }
 
-// whatIf is a mix of the cluster with other numbers.
-func whatIf(ctx context.Context, c client.Client, key client.ObjectKey, f *planFlags, given func(flag string) bool) ([]*wantedMix, error) {
-	var m v1alpha1.CapacityMix
-	if err := c.Get(ctx, key, &m); err != nil {
-		return nil, err
-	}
-	if given("spot-percent") {
-		m.Spec.SpotPercent = f.spot
-	}
-	if given("min-on-demand") {
-		m.Spec.MinOnDemand = f.minOnDemand
-	}
-	if given("max-spot") {
-		m.Spec.MaxSpot = new(f.most)
-	}
-	m.Status = v1alpha1.CapacityMixStatus{}
-	m.ManagedFields = nil
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m)
-	if err != nil {
-		return nil, err
-	}
-	u := &unstructured.Unstructured{Object: object}
-	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
-	return []*wantedMix{{given: u}}, nil
-}
-
-// validate lets the API server judge the mix without keeping it: what is there
-// already is replaced, as `kubectl apply` of the whole object would.
-func (w *wantedMix) validate(ctx context.Context, c client.Client) error {
-	var old v1alpha1.CapacityMix
-	err := c.Get(ctx, client.ObjectKeyFromObject(w.given), &old)
-	switch {
-	case err == nil:
-		w.old = &old
-	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+func showPlan(o *command.Options, p *overview.Plan) error {
+	if done, err := o.Print(p); done {
 		return err
 	}
-	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
-	judged := w.given.DeepCopy()
-	unstructured.RemoveNestedField(judged.Object, "status")
-	if w.old != nil {
-		judged.SetResourceVersion(w.old.ResourceVersion)
-		err = strict.Update(ctx, judged, client.DryRunAll)
-	} else {
-		judged.SetResourceVersion("")
-		judged.SetUID("")
-		err = strict.Create(ctx, judged, client.DryRunAll)
+	namespaces := false
+	for i, sentence := range p.Sentences() {
+		namespaces = namespaces || p.Mixes[i].Namespace != p.Mixes[0].Namespace
+		fmt.Fprintln(o.Out, sentence)
 	}
-	switch {
-	case apierrors.IsForbidden(err):
-		w.unvalidated = err.Error()
-		judged = w.given.DeepCopy()
-	case err != nil:
-		return err
+	for _, t := range []*printers.Table{plannedTable(p), moveTable(p), blockedTable(p)} {
+		if t.Namespaces = namespaces; len(t.Rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(o.Out)
+		if err := t.Write(o.Out); err != nil {
+			return err
+		}
 	}
-	return w.decode(judged)
-}
-
-// decode reads what the API server made of it, or, unvalidated, what was given.
-func (w *wantedMix) decode(u *unstructured.Unstructured) error {
-	w.mix = &v1alpha1.CapacityMix{}
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation
-	if err := convert(u.Object, w.mix, w.unvalidated != ""); err != nil {
-		return err
-	}
-	if w.old != nil {
-		w.mix.CreationTimestamp = w.old.CreationTimestamp
-	} else if w.mix.CreationTimestamp.IsZero() {
-		w.mix.CreationTimestamp = metav1.Now() // the youngest: older ones win
-	}
-	_, _, err := governing.FromCapacityMix(w.mix)
+	fmt.Fprintln(o.Out)
+	_, err := fmt.Fprintln(o.Out, strings.Join(p.Remarks(), "\n"))
 	return err
 }
 
-// ruleOf is the rule of a mix as people write it.
-func ruleOf(m *v1alpha1.CapacityMix) string {
-	p, _, err := governing.FromCapacityMix(m)
-	if err != nil {
-		return "invalid (" + err.Error() + ")"
+func plannedTable(p *overview.Plan) *printers.Table {
+	t := &printers.Table{Header: []string{
+		"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN",
+		"TO-MOVE", "MOVES", "BLOCKED", "AFTER",
+	}}
+	for _, w := range p.Workloads {
+		now := ""
+		if w.DesiredBefore != nil {
+			now = w.DesiredBefore.String()
+		}
+		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
+			w.Moves, w.Blocked, w.After)
 	}
-	return p.Mix.String()
+	return t
+}
+
+func moveTable(p *overview.Plan) *printers.Table {
+	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE"}}
+	for _, m := range p.Moves {
+		t.Add(m.Namespace, m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
+	}
+	return t
+}
+
+func blockedTable(p *overview.Plan) *printers.Table {
+	t := &printers.Table{Header: []string{"NAMESPACE", "BLOCKED", "WORKLOAD", "ON", "REASON", "MESSAGE"}}
+	for _, b := range p.Blocked {
+		t.Add(b.Namespace, b.Pod, b.Workload, b.On, b.Reason, b.Message)
+	}
+	return t
 }

@@ -80,7 +80,7 @@ func showPod(o *command.Options, p *PodPolicy) error {
 		d.Add("Record", string(r.Record))
 	}
 	d.Add("Not applied", strings.Join(p.Others, ", "))
-	d.Close(p.sentence())
+	d.Sentences = []string{p.sentence()}
 	return d.Write(o.Out)
 }
 

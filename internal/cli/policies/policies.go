@@ -19,8 +19,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/registry"
 	"berth.dev/berth/internal/policies/rules"
 )
@@ -30,17 +30,15 @@ and ACCEPTED are as the controller last reported them: True, or the reason why t
 
 With --pod, the command shows which policy governs a pod, and which others select it.`
 
-var policyKind = command.Kind[*v1alpha1.SchedulingPolicy, *v1alpha1.SchedulingPolicyList]{
-	Resource: live.PoliciesResource,
-	New:      func() *v1alpha1.SchedulingPolicy { return &v1alpha1.SchedulingPolicy{} },
-	NewList:  func() *v1alpha1.SchedulingPolicyList { return &v1alpha1.SchedulingPolicyList{} },
-}
-
-// Policies is what `policies` shows.
-type Policies struct {
-	Policies []PolicyStatus `json:"policies"`
-	// Notes are for people.
-	Notes []string `json:"notes,omitempty"`
+var policyKind = command.Kind[*v1alpha1.SchedulingPolicy, PolicyStatus]{
+	Kind: "SchedulingPolicy", Resource: overview.PoliciesResource,
+	NewList: func() client.ObjectList { return &v1alpha1.SchedulingPolicyList{} },
+	Key:     "policies", Nouns: "scheduling policies",
+	Of:       func(p *v1alpha1.SchedulingPolicy) PolicyStatus { return policyOf(registry.Compile(p)) },
+	Observed: func(p *v1alpha1.SchedulingPolicy) int64 { return p.Status.ObservedGeneration },
+	Unseen:   "berth-controller does not seem to run its controller policies (see kubectl berth doctor)",
+	Header:   []string{"SCORE", "TIE-BREAKER", "RECORD", "PODS", "ACCEPTED"},
+	Wide:     []string{"SEED", "BIND", "CANDIDATES", "TTL", "EVENTS", "CONTROLLER", "MESSAGE"}, Row: row,
 }
 
 // PolicyStatus is one SchedulingPolicy.
@@ -53,7 +51,7 @@ type PolicyStatus struct {
 	PodCount   int32               `json:"podCount"`
 	Accepted   string              `json:"accepted,omitempty"`
 	Message    string              `json:"message,omitempty"`
-	Controller command.ReportState `json:"controller"`
+	Controller display.ReportState `json:"controller"`
 	Created    metav1.Time         `json:"created"`
 }
 
@@ -78,9 +76,7 @@ func New(o *command.Options) *cobra.Command {
 		Short:   "Show SchedulingPolicies, and which of them governs a pod",
 		Long:    about,
 		Example: "  kubectl berth policies\n  kubectl berth policies -A -o wide\n  kubectl berth policies -n shop --pod web-5d9c7b8f6-x2x7k",
-	}, func(list *v1alpha1.SchedulingPolicyList, namespace string) error {
-		return showPolicies(o, policiesOf(list.Items), namespace)
-	})
+	}, nil)
 	command.Instead(cmd, &pod, o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 		return runPod(ctx, o, c, namespace, pod)
 	}))
@@ -91,24 +87,10 @@ func New(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// policiesOf describes policies, sorted by namespace and name.
-func policiesOf(list []v1alpha1.SchedulingPolicy) *Policies {
-	out := &Policies{Policies: make([]PolicyStatus, 0, len(list))}
-	reports := command.Reports{}
-	live.SortByName(list)
-	for i := range list {
-		s := policyOf(registry.Compile(&list[i]))
-		out.Policies = append(out.Policies, s)
-		reports.Add(s.Namespace+"/"+s.Name, s.Controller)
-	}
-	out.Notes = reports.Notes("berth-controller does not seem to run its controller policies (see kubectl berth doctor)")
-	return out
-}
-
 func policyOf(p *registry.Policy) PolicyStatus {
 	s := PolicyStatus{
 		Namespace: p.Object.Namespace, Name: p.Object.Name, Rules: rulesOf(p), PodCount: p.Object.Status.PodCount,
-		Controller: command.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
+		Controller: display.Reported(p.Object.Status.ObservedGeneration, p.Object.Generation), Created: p.Object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(p.Object.Status.Conditions, v1alpha1.ConditionAccepted); c != nil {
 		s.Accepted, s.Message = c.Reason, c.Message
@@ -154,23 +136,14 @@ func scoreOf(spec *v1alpha1.ScoreRules, functions []rules.Function) string {
 	return strings.Join(list, ",")
 }
 
-func showPolicies(o *command.Options, p *Policies, namespace string) error {
-	t := &printers.Table{
-		Header: []string{"NAMESPACE", "NAME", "SCORE", "TIE-BREAKER", "RECORD", "PODS", "ACCEPTED", "AGE"},
-		Wide:   []string{"SEED", "BIND", "CANDIDATES", "TTL", "EVENTS", "CONTROLLER", "MESSAGE"}, Namespaces: namespace == "",
+// row are the cells of a policy.
+func row(_ *command.Options, s *PolicyStatus) []any {
+	pods, accepted := "<unknown>", "<unknown>"
+	if s.Controller != display.ReportAbsent {
+		pods, accepted = fmt.Sprint(s.PodCount), s.Accepted
 	}
-	for i := range p.Policies {
-		s := &p.Policies[i]
-		t.Names = append(t.Names, "schedulingpolicy."+v1alpha1.GroupName+"/"+s.Name)
-		pods, accepted := "<unknown>", "<unknown>"
-		if s.Controller != command.ReportAbsent {
-			pods, accepted = fmt.Sprint(s.PodCount), s.Accepted
-		}
-		score, tieBreaker, record, more := cells(s.Rules)
-		t.Add(slices.Concat([]any{s.Namespace, s.Name, score, tieBreaker, record, pods, accepted, o.Age(s.Created)}, more,
-			[]any{s.Controller, s.Message})...)
-	}
-	return o.PrintList(p, t, "No scheduling policies found in "+printers.InNamespace(namespace)+".", p.Notes...)
+	score, tieBreaker, record, more := cells(s.Rules)
+	return slices.Concat([]any{score, tieBreaker, record, pods, accepted}, more, []any{s.Controller, s.Message})
 }
 
 // cells are the cells of a table for rules; more are those of the wide table.

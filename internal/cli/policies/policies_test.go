@@ -75,14 +75,22 @@ func shop() []v1alpha1.SchedulingPolicy {
 	}
 }
 
+// pointers are policies as a list command reads them.
+func pointers(list []v1alpha1.SchedulingPolicy) (all []*v1alpha1.SchedulingPolicy) {
+	for i := range list {
+		all = append(all, &list[i])
+	}
+	return all
+}
+
 func TestPolicies(t *testing.T) {
 	clitest.Goldens(t, "policies.stderr", map[string]string{
 		"policies.txt": printers.Text, "policies-wide.txt": printers.Wide, "policies.json": printers.JSON, "policies.yaml": printers.YAML,
 		"policies.names": printers.Name,
-	}, func(o *command.Options) error { return showPolicies(o, policiesOf(shop()), "shop") })
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showPolicies(o, policiesOf(shop()[:2]), "") })
+	}, func(o *command.Options) error { return policyKind.Show(o, pointers(shop()), "shop") })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return policyKind.Show(o, pointers(shop()[:2]), "") })
 	clitest.Golden(t, "policies-all-namespaces.txt", out)
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showPolicies(o, policiesOf(nil), "shop") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return policyKind.Show(o, nil, "shop") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No scheduling policies found in namespace shop.\n", errOut)
 }

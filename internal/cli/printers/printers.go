@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"berth.dev/berth/internal/kube/display"
 )
 
 // Formats of -o.
@@ -66,33 +66,13 @@ func (t *Table) Write(out io.Writer) error {
 	return w.Flush()
 }
 
-// Age is how long ago a time was, as kubectl prints it.
-func Age(now, then time.Time) string {
-	if then.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(now.Sub(then))
-}
-
-// Count is "1 pod", "3 pods".
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// Upper begins a sentence.
-func Upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// Listed names the first few.
-func Listed(names []string) string {
-	const few = 3
-	if len(names) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-	}
-	return strings.Join(names, ", ")
-}
+// Words that the pages of the console have, too.
+var (
+	Age    = display.Age
+	Count  = display.Count
+	Upper  = display.Upper
+	Listed = display.Listed
+)
 
 // Labelled adds a value with its label to a list, unless it is empty.
 func Labelled(list []string, label, value string) []string {
@@ -119,30 +99,20 @@ func Resource(kind schema.GroupVersionKind, name string) string {
 	return resource + "/" + name
 }
 
-// Description prints facts as kubectl describe does, and sentences after them.
-type Description struct {
-	facts, sentences []string
-}
-
-// Add adds a fact, unless it is empty.
-func (d *Description) Add(name, text string) {
-	if text != "" {
-		d.facts = append(d.facts, name+":\t"+strings.ReplaceAll(text, "\n", " "))
-	}
-}
-
-// Close adds a sentence.
-func (d *Description) Close(sentence string) { d.sentences = append(d.sentences, sentence) }
+// Description is printed as kubectl describe does.
+type Description struct{ display.Description }
 
 // Write prints the description.
 func (d *Description) Write(out io.Writer) error {
 	w := printers.GetNewTabWriter(out)
-	if _, err := fmt.Fprintln(w, strings.Join(d.facts, "\n")); err != nil {
+	for _, f := range d.Facts {
+		if _, err := fmt.Fprintln(w, f.Name+":\t"+f.Value); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil || len(d.Sentences) == 0 {
 		return err
 	}
-	if err := w.Flush(); err != nil || len(d.sentences) == 0 {
-		return err
-	}
-	_, err := fmt.Fprintln(out, "\n"+strings.Join(d.sentences, "\n"))
+	_, err := fmt.Fprintln(out, "\n"+strings.Join(d.Sentences, "\n"))
 	return err
 }

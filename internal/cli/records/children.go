@@ -21,10 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/kube/kinds"
-	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/render"
 )
 
@@ -44,7 +45,7 @@ var (
 type recordParts struct {
 	rec *v1alpha1.DeploymentRecord
 	// cluster has the pods and nodes of the record's namespace.
-	cluster *live.Cluster
+	cluster *overview.Cluster
 	// objects are the record's, by kind and name.
 	objects map[objectKey]client.Object
 	// read are the kinds that could be listed: what is not among the objects is not there.
@@ -59,8 +60,7 @@ type objectKey struct {
 
 // readParts reads what there is of a record, and prints to stderr what it could not read.
 func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
-	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
-	cluster, err := i.Load(ctx, c, rec.Namespace)
+	cluster, err := access.Installation(o).Load(ctx, c, rec.Namespace)
 	if err != nil {
 		return nil, err
 	}

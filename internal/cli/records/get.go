@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
 )
 
 const aboutRecordsGet = `Shows a record, the objects that were created for it, the nodes of its pods, and the addresses of its functions. READY is ready/desired
@@ -47,7 +47,7 @@ func newRecordsGet(o *command.Options) *cobra.Command {
 		"  kubectl berth records get cart\n  kubectl berth records get cart -o yaml",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			if o.Output == printers.Name {
-				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)
+				return recordKind.Show(o, []*v1alpha1.DeploymentRecord{rec}, rec.Namespace)
 			}
 			p, err := readParts(ctx, o, c, rec)
 			if err != nil {
@@ -63,7 +63,7 @@ func detailOf(p *recordParts) *RecordDetail {
 	rec := p.rec
 	d := &RecordDetail{
 		RecordStatus: recordOf(rec), DeploymentID: rec.Spec.DeploymentUnit.ID, Compliance: rec.Status.NFRCompliance,
-		Conditions: live.Unmet(rec.Status.Conditions), Tree: treeOf(p), Endpoints: []RecordEndpoint{},
+		Conditions: display.Unmet(rec.Status.Conditions), Tree: treeOf(p), Endpoints: []RecordEndpoint{},
 	}
 	for i := range rec.Status.Functions {
 		if f := &rec.Status.Functions[i]; f.URL != "" {
@@ -73,7 +73,7 @@ func detailOf(p *recordParts) *RecordDetail {
 	if s := rec.Status.ODGM; s != nil && s.Address != "" {
 		d.Endpoints = append(d.Endpoints, RecordEndpoint{URL: s.Address, Ready: s.Ready})
 	}
-	d.Notes = recordNotes([]RecordStatus{d.RecordStatus})
+	d.Notes = recordKind.Notes(rec)
 	return d
 }
 

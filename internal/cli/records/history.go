@@ -4,20 +4,15 @@ package records
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/cli/show"
 )
 
 const aboutHistory = `Shows what happened to a record, the newest last: its events, which the cluster keeps for an hour by default, and the last applied
@@ -25,71 +20,13 @@ recommendations, which the record itself keeps.`
 
 func newHistory(o *command.Options) *cobra.Command {
 	cmd := aRecord(o, "history", "Show the events of a record", aboutHistory, "  kubectl berth records history cart",
-		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
-			return ShowHistory(o, readHistory(ctx, o, c, rec))
+		func(ctx context.Context, _ client.Client, rec *v1alpha1.DeploymentRecord) error {
+			_, u, err := access.User(o)
+			if err != nil {
+				return err
+			}
+			return show.History(o, u.RecordHistory(ctx, rec))
 		})
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
-}
-
-// ReadHistory returns what happened to a record.
-func ReadHistory(ctx context.Context, o *command.Options, record client.ObjectKey) (*history.History, error) {
-	c, err := o.Client()
-	if err != nil {
-		return nil, err
-	}
-	rec, err := recordKind.Get(ctx, c, record.Namespace, record.Name)
-	if err != nil {
-		return nil, err
-	}
-	return readHistory(ctx, o, c, rec), nil
-}
-
-func readHistory(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) *history.History {
-	var events corev1.EventList
-	err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
-		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
-	})
-	if err != nil {
-		o.Warn("cannot read the events of the record: %v", err)
-	}
-	return historyOf(rec, events.Items)
-}
-
-// historyOf merges events with what was applied. What an event reports as well is shown once.
-func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *history.History {
-	h := &history.History{Namespace: rec.Namespace, Name: rec.Name, Entries: []history.Entry{}}
-	for i := range events {
-		h.Entries = append(h.Entries, history.EntryOf(&events[i]))
-	}
-	for i := range rec.Status.LastApplied {
-		a := &rec.Status.LastApplied[i]
-		if told(h.Entries, a) {
-			continue
-		}
-		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, a.Dimension.Format(a.Value),
-			a.Dimension.Format(a.Target))
-		if a.Basis != "" {
-			message += ": " + a.Basis
-		}
-		h.Entries = append(h.Entries, history.Entry{
-			Time: a.Time, From: "Status", Type: corev1.EventTypeNormal,
-			Reason: v1alpha1.EventReasonNFRApplied, Message: message,
-		})
-	}
-	return h
-}
-
-// told reports whether an event is about a recommendation that was applied. The
-// two are written one after the other, and the time of the status is rounded up.
-func told(entries []history.Entry, a *v1alpha1.AppliedRecommendation) bool {
-	return slices.ContainsFunc(entries, func(e history.Entry) bool {
-		return e.Reason == v1alpha1.EventReasonNFRApplied && e.Time.Sub(a.Time.Time).Abs() <= 5*time.Second &&
-			strings.Contains(e.Message, fmt.Sprintf(" %s from ", a.Component))
-	})
-}
-
-// ShowHistory prints the history of a record.
-func ShowHistory(o *command.Options, h *history.History) error {
-	return h.Show(o, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
 }

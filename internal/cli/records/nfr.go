@@ -90,7 +90,7 @@ func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommend
 	sum := recordOf(rec)
 	out := &Recommendations{
 		Namespace: rec.Namespace, Name: rec.Name, Enforcement: sum.Enforcement, Compliance: rec.Status.NFRCompliance,
-		Recommendations: []RecommendationStatus{}, Notes: recordNotes([]RecordStatus{sum}),
+		Recommendations: []RecommendationStatus{}, Notes: recordKind.Notes(p.rec),
 	}
 	if c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionNFRObserved); c != nil && c.Status != metav1.ConditionTrue {
 		out.Problem = c.Reason + ": " + c.Message

@@ -14,24 +14,27 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
 counts objects, replicas and pods in the cluster.`
 
-var recordKind = command.Kind[*v1alpha1.DeploymentRecord, *v1alpha1.DeploymentRecordList]{
-	Resource: "deploymentrecords." + v1alpha1.GroupName,
-	New:      func() *v1alpha1.DeploymentRecord { return &v1alpha1.DeploymentRecord{} },
-	NewList:  func() *v1alpha1.DeploymentRecordList { return &v1alpha1.DeploymentRecordList{} },
-}
-
-// Records is what `records` shows.
-type Records struct {
-	Records []RecordStatus `json:"records"`
-	// Notes are for people.
-	Notes []string `json:"notes,omitempty"`
+var recordKind = command.Kind[*v1alpha1.DeploymentRecord, RecordStatus]{
+	Kind: "DeploymentRecord", Resource: overview.RecordsResource,
+	NewList: func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} },
+	Key:     "records", Nouns: "records", Of: recordOf,
+	Observed: func(r *v1alpha1.DeploymentRecord) int64 { return r.Status.ObservedGeneration },
+	Unseen:   "no controller reconciles records: enable controller records of berth-controller (see kubectl berth doctor)",
+	Header:   []string{"CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR"},
+	Wide:     []string{"ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE"},
+	Row: func(_ *command.Options, s *RecordStatus) []any {
+		return []any{
+			s.Class, s.Template, s.Phase, fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), s.NFR,
+			s.Enforcement, s.Environment, s.Controller, s.Message,
+		}
+	},
 }
 
 // RecordStatus is one DeploymentRecord.
@@ -49,7 +52,7 @@ type RecordStatus struct {
 	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
 	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
 	Environment string                   `json:"environment,omitempty"`
-	Controller  command.ReportState      `json:"controller"`
+	Controller  display.ReportState      `json:"controller"`
 	Created     metav1.Time              `json:"created"`
 }
 
@@ -68,9 +71,7 @@ func listRecords(o *command.Options, use string) *cobra.Command {
 		Short:   "List the records of a namespace",
 		Long:    aboutRecords,
 		Example: "  kubectl berth records\n  kubectl berth records list -A -l team=shop -o wide",
-	}, func(list *v1alpha1.DeploymentRecordList, namespace string) error {
-		return showRecords(o, recordsOf(list.Items), namespace)
-	})
+	}, nil)
 }
 
 // aRecord is a command about one record.
@@ -80,24 +81,13 @@ func aRecord(o *command.Options, use, short, long, example string,
 	return recordKind.One(o, &cobra.Command{Use: use, Short: short, Long: long, Example: example}, recordKind.Get, run)
 }
 
-// recordsOf sums up records, sorted by namespace and name.
-func recordsOf(list []v1alpha1.DeploymentRecord) *Records {
-	out := &Records{Records: make([]RecordStatus, 0, len(list))}
-	live.SortByName(list)
-	for i := range list {
-		out.Records = append(out.Records, recordOf(&list[i]))
-	}
-	out.Notes = recordNotes(out.Records)
-	return out
-}
-
 func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 	s := RecordStatus{
 		Namespace: rec.Namespace, Name: rec.Name, Class: rec.Spec.DeploymentUnit.ClassKey, Template: rec.Status.Template,
 		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message,
 		Functions:   len(rec.Spec.DeploymentUnit.Functions),
 		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
-		Controller: command.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
+		Controller: display.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
 	}
 	asked := map[string]bool{}
 	for i := range rec.Spec.DeploymentUnit.Functions {
@@ -118,27 +108,4 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		s.Phase = v1alpha1.PhaseDeleting
 	}
 	return s
-}
-
-// recordNotes name records that no controller reconciles.
-func recordNotes(records []RecordStatus) []string {
-	reports := command.Reports{}
-	for i := range records {
-		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
-	}
-	return reports.Notes("no controller reconciles records: enable controller records of berth-controller (see kubectl berth doctor)")
-}
-
-func showRecords(o *command.Options, r *Records, namespace string) error {
-	t := &printers.Table{
-		Header: []string{"NAMESPACE", "NAME", "CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR", "AGE"},
-		Wide:   []string{"ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE"}, Namespaces: namespace == "",
-	}
-	for i := range r.Records {
-		s := &r.Records[i]
-		t.Names = append(t.Names, "deploymentrecord."+v1alpha1.GroupName+"/"+s.Name)
-		t.Add(s.Namespace, s.Name, s.Class, s.Template, s.Phase, fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), s.NFR,
-			o.Age(s.Created), s.Enforcement, s.Environment, s.Controller, s.Message)
-	}
-	return o.PrintList(r, t, "No records found in "+printers.InNamespace(namespace)+".", r.Notes...)
 }

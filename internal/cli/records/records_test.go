@@ -18,9 +18,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/cli/show"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/test/clitest"
@@ -150,11 +150,11 @@ func TestRecordsAreListed(t *testing.T) {
 	old := *cart()
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 3, new(clitest.Ago(time.Second))
 	old.Spec.DeploymentUnit.Functions = old.Spec.DeploymentUnit.Functions[1:] // "add" is not requested any more
-	list := recordsOf([]v1alpha1.DeploymentRecord{*cart(), old, fresh})
+	list := []*v1alpha1.DeploymentRecord{cart(), &old, &fresh}
 	clitest.Goldens(t, "records.stderr", map[string]string{
 		"records.txt": printers.Text, "records-wide.txt": printers.Wide, "records.json": printers.JSON, "records.names": printers.Name,
-	}, func(o *command.Options) error { return showRecords(o, list, "") })
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showRecords(o, recordsOf(nil), "shop") })
+	}, func(o *command.Options) error { return recordKind.Show(o, list, "") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return recordKind.Show(o, nil, "shop") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No records found in namespace shop.\n", errOut)
 }
@@ -172,7 +172,7 @@ func TestARecordIsShownWithoutTheRightToReadItsObjects(t *testing.T) {
 	clitest.Goldens(t, "", map[string]string{"record-unread.txt": printers.Text}, show)
 
 	p = cartParts(t)
-	p.cluster.Problems = []live.Problem{{Resource: "pods"}}
+	p.cluster.Problems = []overview.Problem{{Resource: "pods"}}
 	out, _ := clitest.Printed(t, printers.Text, show)
 	assert.Contains(t, out, "<unknown>")
 	assert.NotContains(t, out, "1/2         0", "pods that could not be read are not counted")
@@ -245,9 +245,9 @@ func TestHistoryIsMergedByTime(t *testing.T) {
 		event(v1alpha1.EventReasonNFRApplied, "Normal", "replicas of Deployment cart-fn-0 from 1 to 2, recommended 4: 1600m used by all pods", 2*time.Hour),
 	}
 	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history.json": printers.JSON},
-		func(o *command.Options) error { return ShowHistory(o, historyOf(cart(), events)) })
+		func(o *command.Options) error { return show.History(o, overview.RecordHistory(cart(), events)) })
 	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
-		return ShowHistory(o, &history.History{Namespace: "shop", Name: "cart"})
+		return show.History(o, &overview.History{Namespace: "shop", Name: "cart"})
 	})
 	assert.Empty(t, out)
 	assert.Contains(t, errOut, "No events found for DeploymentRecord")

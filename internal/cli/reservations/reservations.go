@@ -19,7 +19,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/reservations"
 )
 
@@ -30,17 +31,15 @@ With --placeholder, the command prints a Deployment with the replicas, requests 
 pods hold the same capacity, so that every scheduler accounts for it, and each pod with a higher priority can preempt them. The command
 creates nothing.`
 
-var reservationKind = command.Kind[*v1alpha1.Reservation, *v1alpha1.ReservationList]{
-	Resource: live.ReservationsResource,
-	New:      func() *v1alpha1.Reservation { return &v1alpha1.Reservation{} },
-	NewList:  func() *v1alpha1.ReservationList { return &v1alpha1.ReservationList{} },
-}
-
-// Reservations is what `reservations` shows.
-type Reservations struct {
-	Reservations []ReservationStatus `json:"reservations"`
-	// Notes are for people.
-	Notes []string `json:"notes,omitempty"`
+var reservationKind = command.Kind[*v1alpha1.Reservation, ReservationStatus]{
+	Kind: "Reservation", Resource: overview.ReservationsResource,
+	NewList: func() client.ObjectList { return &v1alpha1.ReservationList{} },
+	Key:     "reservations", Nouns: "reservations",
+	Of:       func(r *v1alpha1.Reservation) ReservationStatus { return reservationOf(reservations.Compile(r)) },
+	Observed: func(r *v1alpha1.Reservation) int64 { return r.Status.ObservedGeneration },
+	Unseen:   "no berth-scheduler with the plugin Reservation seems to lead (see kubectl berth doctor)",
+	Header:   []string{"PODS", "REPLICAS", "HELD", "USED", "STATUS", "EXPIRES"},
+	Wide:     []string{"REQUESTS", "NODES", "MESSAGE"}, Row: row,
 }
 
 // ReservationStatus is one Reservation. Defaults are applied.
@@ -61,7 +60,7 @@ type ReservationStatus struct {
 	Message string `json:"message,omitempty"`
 	// Nodes are the nodes on which capacity is or was held, sorted by name.
 	Nodes     []NodeHolds         `json:"nodes,omitempty"`
-	Scheduler command.ReportState `json:"scheduler"`
+	Scheduler display.ReportState `json:"scheduler"`
 	Created   metav1.Time         `json:"created"`
 }
 
@@ -80,9 +79,7 @@ func New(o *command.Options) *cobra.Command {
 		Long:  about,
 		Example: "  kubectl berth reservations\n  kubectl berth reservations -A -o wide\n" +
 			"  kubectl berth reservations -n shop --placeholder release | kubectl apply -f -",
-	}, func(list *v1alpha1.ReservationList, namespace string) error {
-		return showReservations(o, reservationsOf(list.Items), namespace)
-	})
+	}, nil)
 	command.Instead(cmd, &placeholderOf, o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 		return runPlaceholder(ctx, o, c, namespace, placeholderOf)
 	}))
@@ -95,27 +92,13 @@ func New(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// reservationsOf describes Reservations, sorted by namespace and name.
-func reservationsOf(list []v1alpha1.Reservation) *Reservations {
-	out := &Reservations{Reservations: make([]ReservationStatus, 0, len(list))}
-	reports := command.Reports{}
-	live.SortByName(list)
-	for i := range list {
-		s := reservationOf(reservations.Compile(&list[i]))
-		out.Reservations = append(out.Reservations, s)
-		reports.Add(s.Namespace+"/"+s.Name, s.Scheduler)
-	}
-	out.Notes = reports.Notes("no berth-scheduler with the plugin Reservation seems to lead (see kubectl berth doctor)")
-	return out
-}
-
 func reservationOf(r *reservations.Reservation) ReservationStatus {
 	object := r.Object
 	s := ReservationStatus{
 		Namespace: object.Namespace, Name: object.Name, Pods: podsOf(&object.Spec), Replicas: r.Replicas, Requests: r.Requests,
 		SchedulerName: r.SchedulerName(), AllocateOnce: r.Once, Expires: metav1.NewTime(r.Expires),
 		Held: object.Status.HeldCount, Used: object.Status.UsedCount, Nodes: nodesOf(object.Status.Holds),
-		Scheduler: command.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
+		Scheduler: display.Reported(object.Status.ObservedGeneration, object.Generation), Created: object.CreationTimestamp,
 	}
 	if c := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReserved); c != nil {
 		s.Status, s.Message = c.Reason, c.Message
@@ -146,22 +129,15 @@ func nodesOf(holds []v1alpha1.Hold) []NodeHolds {
 	return nodes
 }
 
-func showReservations(o *command.Options, r *Reservations, namespace string) error {
-	t := &printers.Table{
-		Header: []string{"NAMESPACE", "NAME", "PODS", "REPLICAS", "HELD", "USED", "STATUS", "EXPIRES", "AGE"},
-		Wide:   []string{"REQUESTS", "NODES", "MESSAGE"}, Namespaces: namespace == "",
+// row are the cells of a Reservation.
+func row(o *command.Options, s *ReservationStatus) []any {
+	held, used, status := "<unknown>", "<unknown>", "<unknown>"
+	if s.Scheduler != display.ReportAbsent {
+		held, used, status = fmt.Sprint(s.Held), fmt.Sprint(s.Used), s.Status
 	}
-	for i := range r.Reservations {
-		s := &r.Reservations[i]
-		t.Names = append(t.Names, "reservation."+v1alpha1.GroupName+"/"+s.Name)
-		held, used, status := "<unknown>", "<unknown>", "<unknown>"
-		if s.Scheduler != command.ReportAbsent {
-			held, used, status = fmt.Sprint(s.Held), fmt.Sprint(s.Used), s.Status
-		}
-		t.Add(s.Namespace, s.Name, s.Pods, s.Replicas, held, used, status, expires(o, s.Expires), o.Age(s.Created),
-			requestsText(s.Requests), nodesText(s.Nodes), s.Message)
+	return []any{
+		s.Pods, s.Replicas, held, used, status, expires(o, s.Expires), requestsText(s.Requests), nodesText(s.Nodes), s.Message,
 	}
-	return o.PrintList(r, t, "No reservations found in "+printers.InNamespace(namespace)+".", r.Notes...)
 }
 
 // expires is in how long a Reservation expires.

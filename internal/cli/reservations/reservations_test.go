@@ -82,14 +82,22 @@ func shop() []v1alpha1.Reservation {
 	}
 }
 
+// pointers are Reservations as a list command reads them.
+func pointers(list []v1alpha1.Reservation) (all []*v1alpha1.Reservation) {
+	for i := range list {
+		all = append(all, &list[i])
+	}
+	return all
+}
+
 func TestReservations(t *testing.T) {
 	clitest.Goldens(t, "reservations.stderr", map[string]string{
 		"reservations.txt": printers.Text, "reservations-wide.txt": printers.Wide, "reservations.json": printers.JSON,
 		"reservations.yaml": printers.YAML, "reservations.names": printers.Name,
-	}, func(o *command.Options) error { return showReservations(o, reservationsOf(shop()), "shop") })
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showReservations(o, reservationsOf(shop()[:2]), "") })
+	}, func(o *command.Options) error { return reservationKind.Show(o, pointers(shop()), "shop") })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return reservationKind.Show(o, pointers(shop()[:2]), "") })
 	clitest.Golden(t, "reservations-all-namespaces.txt", out)
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showReservations(o, reservationsOf(nil), "shop") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return reservationKind.Show(o, nil, "shop") })
 	assert.Empty(t, out)
 	assert.Equal(t, "No reservations found in namespace shop.\n", errOut)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
@@ -34,7 +35,7 @@ type data struct {
 // reader reads the cluster. It can be used by one goroutine at a time.
 type reader struct {
 	client   live.OverviewClient
-	load     func(ctx context.Context, c client.Client, namespace string) (*live.Cluster, error)
+	load     func(ctx context.Context, c client.Client, namespace string) (*overview.Cluster, error)
 	selector labels.Selector
 	now      func() time.Time
 }
@@ -44,8 +45,7 @@ func newReader(o *command.Options, f *flags) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := live.Installation{SystemNamespace: o.SystemNamespace, SchedulerConfig: o.SchedulerConfig}
-	return &reader{client: live.OverviewClient{Client: c}, load: i.Load, selector: f.labels, now: o.Now}, nil
+	return &reader{client: live.OverviewClient{Client: c}, load: access.Installation(o).Load, selector: f.labels, now: o.Now}, nil
 }
 
 // read reads a namespace, or all with "".

@@ -52,7 +52,7 @@ func fakeReader(t *testing.T, list func(client.ObjectList, *client.ListOptions) 
 	}}, objects...)
 	return &reader{
 		client: live.OverviewClient{Client: c}, now: func() time.Time { return clitest.Now },
-		load: func(ctx context.Context, c client.Client, namespace string) (*live.Cluster, error) {
+		load: func(ctx context.Context, c client.Client, namespace string) (*overview.Cluster, error) {
 			settings, err := live.Defaults()
 			require.NoError(t, err)
 			return live.Load(ctx, c, settings, namespace)

@@ -7,8 +7,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // source reads the cluster as the user of the kubeconfig.
@@ -30,9 +32,8 @@ func newSource(o *command.Options) (*source, error) {
 }
 
 // Read implements console.Source. The configuration of the scheduler is read each time: it may change.
-func (s *source) Read(ctx context.Context) (*live.Reading, error) {
-	i := live.Installation{SystemNamespace: s.options.SystemNamespace, SchedulerConfig: s.options.SchedulerConfig}
-	settings, err := i.Settings(ctx, s.client)
+func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
+	settings, err := access.Installation(s.options).Settings(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/uncached"
 )
 
 // Environment applies a change to an environment, again if others change it in between, and returns the result. It does not write a spec
@@ -25,7 +24,11 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 ) (*v1alpha1.Environment, error) {
 	who, known := "", false
 	var out *v1alpha1.Environment
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	fresh := func() (*v1alpha1.Environment, error) {
+		e := &v1alpha1.Environment{}
+		return e, c.Get(ctx, client.ObjectKeyFromObject(env), e)
+	}
+	_, err := uncached.Change(env, fresh, func(env *v1alpha1.Environment) error {
 		after := env.DeepCopy()
 		if err := once(after); err != nil {
 			return err
@@ -40,22 +43,17 @@ func Environment(ctx context.Context, c client.Client, env *v1alpha1.Environment
 		render.Sign(after, who)
 		// A patch keeps fields that this version does not have.
 		patch := client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{})
-		err := c.Patch(ctx, after, patch, client.FieldOwner(render.CommandManager))
-		if apierrors.IsConflict(err) {
-			fresh := &v1alpha1.Environment{}
-			if err := c.Get(ctx, client.ObjectKeyFromObject(env), fresh); err != nil {
-				return err
-			}
-			env = fresh
-		}
 		out = after
-		return err
+		return c.Patch(ctx, after, patch, client.FieldOwner(render.CommandManager))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("environment.%s/%s: %w", v1alpha1.GroupName, env.Name, err)
+		return nil, fmt.Errorf("%s: %w", nameOf(env.Name), err)
 	}
 	return out, nil
 }
+
+// nameOf is how kubectl names an environment.
+func nameOf(name string) string { return "environment." + v1alpha1.GroupName + "/" + name }
 
 // CallerOf returns the user name that the API server authenticated, "" if it is unknown.
 func CallerOf(ctx context.Context, c client.Client) string {
@@ -77,4 +75,40 @@ func Run(ctx context.Context, c client.Client, env *v1alpha1.Environment, verb s
 		}
 		return render.Restart(e, time.Now())
 	})
+}
+
+// Replicas is how many replicas a component should have.
+type Replicas struct {
+	Component string
+	Replicas  int32
+}
+
+// Scaled is a component whose replicas were set, with the number that it had and the one that it has.
+type Scaled struct {
+	Component     string
+	Before, After int32
+}
+
+// Scale sets the replicas of components, of all or of none, and returns the result.
+func Scale(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []Replicas,
+) (did []Scaled, after *v1alpha1.Environment, err error) {
+	after, err = Environment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
+		if err := render.May(e, render.VerbUpdate); err != nil {
+			return err
+		}
+		did, err = scaled(e, wanted)
+		return err
+	})
+	return did, after, err
+}
+
+func scaled(e *v1alpha1.Environment, wanted []Replicas) (did []Scaled, err error) {
+	for _, w := range wanted {
+		before, err := render.Scale(e, w.Component, w.Replicas)
+		if err != nil {
+			return nil, err
+		}
+		did = append(did, Scaled{w.Component, before, w.Replicas})
+	}
+	return did, nil
 }

@@ -3,9 +3,8 @@
 package clusterstate
 
 import (
+	"hash/maphash"
 	"maps"
-	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,26 +28,51 @@ func (t texts) one(s string) string {
 	return s
 }
 
-// sets keeps label and annotation sets by their canonical text.
+// of is one for a text that is in memory which is used again.
+func (t texts) of(b []byte) string {
+	if known, ok := t[string(b)]; ok {
+		return known
+	}
+	return t.one(string(b))
+}
+
+// sets keeps label and annotation sets by their hash, which tenants cannot foresee.
 type sets struct {
-	texts texts
-	byKey map[string]map[string]string
+	texts  texts
+	seed   maphash.Seed
+	byHash map[uint64]map[string]string
+}
+
+func newSets(t texts) sets {
+	return sets{texts: t, seed: maphash.MakeSeed(), byHash: map[uint64]map[string]string{}}
 }
 
 func (s *sets) one(set map[string]string) map[string]string {
 	if len(set) == 0 {
 		return nil
 	}
-	key := canonical(set)
-	if known, ok := s.byKey[key]; ok {
+	known, hash := s.find(set)
+	if known != nil {
 		return known
 	}
 	kept := make(map[string]string, len(set))
 	for k, v := range set {
 		kept[s.texts.one(k)] = s.texts.one(v)
 	}
-	s.byKey[key] = kept
+	s.byHash[hash] = kept
 	return kept
+}
+
+// find returns the set that is equal, nil if there is none, and the hash that it has, or may have.
+func (s *sets) find(set map[string]string) (known map[string]string, hash uint64) {
+	for k, v := range set { // in any order
+		hash += maphash.Comparable(s.seed, [2]string{k, v})
+	}
+	for ; ; hash++ {
+		if known = s.byHash[hash]; known == nil || maps.Equal(known, set) {
+			return known, hash
+		}
+	}
 }
 
 // same is one for a set that is likely to be the same as before.
@@ -57,23 +81,6 @@ func (s *sets) same(before, set map[string]string) map[string]string {
 		return before
 	}
 	return s.one(set)
-}
-
-// canonical is a text that two sets share exactly when they are equal. Texts
-// come with their lengths: an annotation's value may hold any byte, and must
-// not pass for another pod's annotations.
-func canonical(set map[string]string) string {
-	var b strings.Builder
-	var length [20]byte
-	write := func(s string) {
-		b.Write(append(strconv.AppendInt(length[:0], int64(len(s)), 10), ':'))
-		b.WriteString(s)
-	}
-	for _, k := range slices.Sorted(maps.Keys(set)) {
-		write(k)
-		write(set[k])
-	}
-	return b.String()
 }
 
 // owners are references to controllers. Pods share one only where all of it is equal: a UID alone may be that of a
@@ -120,12 +127,15 @@ func (st *State) sweep() {
 	}
 	old := st.pods
 	st.texts = texts{}
-	st.sets = sets{texts: st.texts, byKey: map[string]map[string]string{}}
+	st.sets = newSets(st.texts)
 	st.owners = newOwners(st.texts)
 	for _, p := range old {
 		// Readers may hold the record, so its fields stay; only the tables are new.
 		st.sets.keep(p.Labels)
 		st.sets.keep(p.Annotations)
+		if p.Filtered != "" {
+			st.texts[p.Filtered] = p.Filtered
+		}
 		if p.Owner != nil {
 			st.owners.byRef[refOf(p.Owner)] = p.Owner
 		}
@@ -133,13 +143,13 @@ func (st *State) sweep() {
 	st.sweepAt = max(minSweep, 2*st.tables())
 }
 
-func (st *State) tables() int { return len(st.texts) + len(st.sets.byKey) + len(st.owners.byRef) }
+func (st *State) tables() int { return len(st.texts) + len(st.sets.byHash) + len(st.owners.byRef) }
 
 // keep puts a set that is in use into the table as it is.
 func (s *sets) keep(set map[string]string) {
 	if len(set) == 0 {
 		return
 	}
-	key := canonical(set)
-	s.byKey[key] = set
+	_, hash := s.find(set)
+	s.byHash[hash] = set
 }

@@ -84,6 +84,8 @@ type Pod struct {
 	// right to a slot.
 	CostOrigin   CostOrigin
 	slotByOthers bool
+	// Filtered is what Options.Filtered returned of a pod that takes capacity, or TooLarge; "" of all others.
+	Filtered string
 }
 
 // Annotation returns the value of an annotation that Berth reads.
@@ -265,7 +267,26 @@ func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		}
 	}
 	p.CPU, p.Memory = requests(o)
+	if st.Filtered != nil && p.countsForFilters(o.Status.NominatedNodeName) {
+		if kept := st.Filtered(o); len(kept) <= maxFiltered {
+			p.Filtered = st.texts.of(kept)
+		} else {
+			p.Filtered = TooLarge
+		}
+	}
 	return p
+}
+
+// maxFiltered bounds what is kept for the filters of a pod, in bytes. Most pods have a few hundred, which all replicas share. A larger
+// pod has to be read again.
+const maxFiltered = 8 << 10
+
+// TooLarge is in the place of what is larger.
+const TooLarge = "\xff"
+
+// countsForFilters reports whether the pod takes capacity of a node: it is bound, or nominated to the node that is named.
+func (p *Pod) countsForFilters(nominated string) bool {
+	return !p.Finished && (p.Node != "" || nominated != "")
 }
 
 // equal reports whether nothing changed that counts.
@@ -284,7 +305,7 @@ func (p *Pod) sameState(q *Pod) bool {
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
 	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.OtherGates == q.OtherGates && p.LimitedTo == q.LimitedTo &&
-		p.UsesGate == q.UsesGate && p.Grouped == q.Grouped && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory &&
+		p.UsesGate == q.UsesGate && p.Grouped == q.Grouped && p.Filtered == q.Filtered && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory &&
 		p.SchedulerName == q.SchedulerName
 }
 

@@ -27,6 +27,10 @@ type Options struct {
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
 	Defaults map[string]*governing.Mix
 
+	// Filtered returns what the filters of a scheduler read of a pod, apart from its labels, in an encoding that is the same for replicas
+	// of one template; nil keeps nothing.
+	Filtered func(*corev1.Pod) []byte
+
 	// Changed is called, without locks held, when pods, owners or nodes changed in
 	// a way that counts. It names the group that they belong to. An ID of "" means
 	// whatever is in the namespace, a namespace of "" means everything.
@@ -95,7 +99,7 @@ func New(o Options) *State {
 		freedCount: map[capacity.Type]uint64{},
 		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
-	st.sets = sets{texts: st.texts, byKey: map[string]map[string]string{}}
+	st.sets = newSets(st.texts)
 	st.owners = newOwners(st.texts)
 	st.resolver = &governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{st}}
 	return st
@@ -409,6 +413,19 @@ func (st *State) Pod(namespace, name string) *Pod {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	return st.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// Scheduled returns the pods that filters count, in no order.
+func (st *State) Scheduled() []*Pod {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	all := make([]*Pod, 0, len(st.pods))
+	for _, p := range st.pods {
+		if p.Filtered != "" {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Gated returns the pods of all namespaces that have the scheduling gate, the

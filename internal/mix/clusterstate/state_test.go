@@ -236,7 +236,7 @@ func TestWhatGonePodsHadInCommonIsForgotten(t *testing.T) {
 		p.Labels = map[string]string{"batch.kubernetes.io/controller-uid": fmt.Sprintf("uid-%d", i)}
 		f.SetPod(p)
 		f.DeletePod(nameOf(p), p.UID)
-		largest = max(largest, len(f.sets.byKey)+len(f.owners.byRef)+len(f.texts))
+		largest = max(largest, len(f.sets.byHash)+len(f.owners.byRef)+len(f.texts))
 	}
 	assert.LessOrEqual(t, largest, 2*minSweep)
 	assert.Len(t, f.pods, 1)

@@ -77,10 +77,18 @@ func (c *Counts) Add(o Counts) {
 // Unread are the lists that were not read. What they would show is unknown.
 type Unread struct{ Pods, Nodes, Mixes bool }
 
-// Standing is the state of a group, as far as it is known.
+// Standing is the state of a group, or of several, as far as it is known.
 type Standing struct {
-	Counts
-	Satisfied Maybe[bool]
+	Counts    `json:",inline"`
+	Satisfied Maybe[bool] `json:"satisfied"`
+}
+
+// add adds the replicas of another group.
+func (s *Standing) add(o *Standing) {
+	s.Add(o.Counts)
+	if o.Satisfied.Is(false) || o.Satisfied.Unknown() && !s.Satisfied.Is(false) {
+		s.Satisfied = o.Satisfied
+	}
 }
 
 // StandingOf counts the replicas of a group. Where the nodes were not read, the report of the controller about the same replicas has

@@ -5,6 +5,8 @@ package overview
 import (
 	"encoding/json"
 	"fmt"
+
+	"berth.dev/berth/internal/kube/display"
 )
 
 // Maybe is a value, or unknown. The zero value is unknown. In JSON, an unknown value is null.
@@ -31,6 +33,14 @@ func (m Maybe[T]) String() string {
 		return "?"
 	}
 	return fmt.Sprint(m.value)
+}
+
+// Text is the value, <unknown> where it is unknown, as kubectl prints it.
+func (m Maybe[T]) Text() string {
+	if !m.known {
+		return display.Unknown
+	}
+	return m.String()
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overview makes an overview of the mixes of a cluster: totals, nodes, and each workload with its slots. It counts with the
-// methods of clusterstate.Group, as the status of a CapacityMix and kubectl berth status do.
+// Package overview makes of a Cluster, which is what was read, the structures that the command line and the console show: Overview has
+// the totals, the nodes and each workload with its slots, Status the mixes and workloads, Nodes each node, Explanation a pod, Plan what a
+// change would do, and History what happened. They encode to JSON. All count with the methods of clusterstate.Group, as the status of a
+// CapacityMix does.
 package overview
 
 import (

@@ -25,8 +25,6 @@ const (
 	maxJoins = 10_000
 
 	daySeconds = 24 * 60 * 60
-	// starBit is how robfig/cron marks a day field that is "*": it does not restrict the other day field.
-	starBit = 1 << 63
 )
 
 // Window is a time in which replicas may be moved. It opens by the wall clock of its zone and stays open for an elapsed
@@ -55,7 +53,7 @@ type Windows struct {
 type window struct {
 	zone     *time.Location
 	duration time.Duration
-	days     *cron.SpecSchedule // only its Dom, Month and Dow
+	days     *cron.SpecSchedule // of the midnights of the days on which it opens
 	openings []int64            // second of the day of each opening, ascending; never empty
 	// runEnds[i] is the last opening of the run that openings[i] belongs to: openings that follow each other within
 	// duration, so that the window does not close between them. It lets Open step over a run instead of through it.
@@ -88,7 +86,9 @@ func parseWindow(w Window) (window, error) {
 	if err != nil {
 		return window{}, fmt.Errorf("timeZone: %q: %w", w.TimeZone, err)
 	}
-	p := window{zone: zone, duration: w.Duration, days: spec}
+	days := *spec
+	days.Second, days.Minute, days.Hour = 1, 1, 1 // 00:00:00
+	p := window{zone: zone, duration: w.Duration, days: &days}
 	for minute := range int64(24 * 60) {
 		if spec.Hour&(1<<(minute/60)) != 0 && spec.Minute&(1<<(minute%60)) != 0 {
 			p.openings = append(p.openings, minute*60)
@@ -102,6 +102,9 @@ func parseWindow(w Window) (window, error) {
 	}
 	return p, nil
 }
+
+// anyDay is where the days of a schedule are looked for.
+var anyDay = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func parseSchedule(s string) (*cron.SpecSchedule, error) {
 	// robfig/cron takes a zone at the start, and panics if nothing follows it.
@@ -123,7 +126,7 @@ func parseSchedule(s string) (*cron.SpecSchedule, error) {
 	if !ok {
 		return nil, errors.New("@every has no wall clock time, write the five fields")
 	}
-	if !everOpens(spec) {
+	if spec.Next(anyDay).IsZero() { // none in five years, one of which is a leap year
 		return nil, errors.New("there is no such day in any year")
 	}
 	return spec, nil
@@ -140,18 +143,6 @@ func checkField(field string) error {
 		}
 	}
 	return nil
-}
-
-// everOpens tries every day of four years, one of them a leap year. That is enough: where the day of the week restricts
-// a date, either is enough for a match.
-func everOpens(spec *cron.SpecSchedule) bool {
-	start := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
-	for day := range int64(4*365 + 1) {
-		if opensOn(spec, start+day*daySeconds) {
-			return true
-		}
-	}
-	return false
 }
 
 func parseZone(name string) (*time.Location, error) {
@@ -257,8 +248,8 @@ func (w *window) periodOf(unix int64) period {
 
 // first returns the earliest opening in [from, to), Unix time.
 //
-// robfig/cron's own Next is not used: it loses days whose midnight is skipped and times after half-hour changes, and
-// never returns where a zone left out a day.
+// robfig/cron's own Next is used for days only, in UTC: in another zone it loses days whose midnight is skipped and times after
+// half-hour changes, and never returns where a zone left out a day.
 func (w *window) first(from, to int64) (int64, bool) {
 	for from < to {
 		p := w.periodOf(from)
@@ -285,18 +276,27 @@ func (w *window) last(from, to int64) (int64, bool) {
 }
 
 func (w *window) firstWall(from, to int64) (int64, bool) {
-	for day := startOfDay(from); day < to; day += daySeconds {
-		if i, _ := slices.BinarySearch(w.openings, from-day); i < len(w.openings) && opensOn(w.days, day) {
+	day := startOfDay(from)
+	for {
+		i, _ := slices.BinarySearch(w.openings, from-day)
+		if i == len(w.openings) {
+			i, day = 0, day+daySeconds
+		}
+		next, ok := w.nextDay(day)
+		if !ok || next >= to {
+			return 0, false
+		}
+		if next == day {
 			opening := day + w.openings[i]
 			return opening, opening < to
 		}
+		day = next
 	}
-	return 0, false
 }
 
 func (w *window) lastWall(from, to int64) (int64, bool) {
 	for day := startOfDay(to - 1); day+daySeconds > from; day -= daySeconds {
-		if i, _ := slices.BinarySearch(w.openings, to-day); i > 0 && opensOn(w.days, day) {
+		if i, _ := slices.BinarySearch(w.openings, to-day); i > 0 && w.opensOn(day) {
 			opening := day + w.openings[i-1]
 			return opening, opening >= from
 		}
@@ -308,14 +308,14 @@ func startOfDay(wall int64) int64 {
 	return wall - ((wall%daySeconds)+daySeconds)%daySeconds
 }
 
-func opensOn(spec *cron.SpecSchedule, day int64) bool {
-	date := time.Unix(day, 0).UTC()
-	if spec.Month&(1<<date.Month()) == 0 {
-		return false
-	}
-	byDate, byWeekday := spec.Dom&(1<<date.Day()) != 0, spec.Dow&(1<<date.Weekday()) != 0
-	if (spec.Dom|spec.Dow)&starBit != 0 {
-		return byDate && byWeekday
-	}
-	return byDate || byWeekday
+// nextDay returns the first day from one on, both by their midnight, on which the window opens. It is false if there is none in five
+// years.
+func (w *window) nextDay(day int64) (int64, bool) {
+	next := w.days.Next(time.Unix(day-1, 0).UTC())
+	return next.Unix(), !next.IsZero()
+}
+
+func (w *window) opensOn(day int64) bool {
+	next, ok := w.nextDay(day)
+	return ok && next == day
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/test/builders"
 )
 
@@ -29,7 +31,7 @@ const (
 	benchPods  = 10000
 	benchNodes = 500
 	// heldBudget is the memory that a snapshot of that size may hold. The whole controller has 100 MB.
-	heldBudget = 10 << 20
+	heldBudget = 5 << 20
 )
 
 // large generates the pods of a cluster as API objects, 20 per workload.
@@ -78,25 +80,32 @@ func largePod(i int, onNode string) *corev1.Pod {
 	return p
 }
 
-func takeLarge(t testing.TB) *Snapshot {
+// watchLarge returns the nodes, and a cluster state with the pods.
+func watchLarge(t testing.TB) ([]*corev1.Node, *clusterstate.State) {
 	t.Helper()
 	nodes, each := large()
-	stripper := newStripper()
-	pods := make([]snapshotPod, 0, benchPods)
-	each(func(p *corev1.Pod) { pods = append(pods, stripper.strip(p)) })
-	s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), nodes, pods)
+	watched := newWatched(t)
+	each(watched.SetPod)
+	return nodes, watched
+}
+
+func takeLarge(t testing.TB, nodes []*corev1.Node, watched *clusterstate.State) *Snapshot {
+	t.Helper()
+	s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), pods{nodes: nodes, all: watched.Scheduled()})
 	require.NoError(t, err)
 	return s
 }
 
 func TestASnapshotOfALargeClusterStaysSmall(t *testing.T) {
-	takeLarge(t).Close() // allocated once per process
+	nodes, watched := watchLarge(t)
+	takeLarge(t, nodes, watched).Close() // allocated once per process
 	before := int64(builders.Heap())
-	s := takeLarge(t)
+	s := takeLarge(t, nodes, watched)
 	held := int64(builders.Heap()) - before
 	t.Logf("a snapshot of %d pods on %d nodes holds %.1f MiB", benchPods, benchNodes, float64(held)/(1<<20))
 	require.Less(t, held, int64(heldBudget))
 	s.Close()
+	runtime.KeepAlive(watched)
 }
 
 // BenchmarkTake includes the requests and the decoding: held-B is the memory of the snapshot, peak-B the peak of
@@ -188,7 +197,8 @@ func largeServer(b *testing.B) http.Handler {
 }
 
 func BenchmarkFits(b *testing.B) {
-	s := takeLarge(b)
+	nodes, watched := watchLarge(b)
+	s := takeLarge(b, nodes, watched)
 	defer s.Close()
 	for name, c := range map[string]struct {
 		nodes func(*corev1.Node) bool

@@ -60,18 +60,21 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := vacancy{next: s.profile.replacement(q), own: own, namespaces: s.namespaceLabels()}
+	if err := s.distinguish(v.next); err != nil {
+		return Domains{Unable: err.Error()}
+	}
 	gone := map[types.UID]bool{own.UID: true}
 	v.now = s.base.without(gone)
 	for _, uid := range q.Gone {
 		gone[uid] = true
-		if p, known := s.base.placed[uid]; known {
+		if p, known := s.base.find(uid); known {
 			v.leaving = append(v.leaving, p.info.GetPod())
 		}
 	}
 	v.after = s.base.without(gone)
 	for _, o := range others {
 		gone[o.Replica] = true
-		if p, known := s.base.placed[o.UID]; known {
+		if p, known := s.base.find(o.UID); known {
 			v.held = append(v.held, p.node)
 		}
 	}
@@ -86,7 +89,7 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 	for i := range v.rules {
 		v.state(&v.rules[i], q.Nodes)
 	}
-	if p, known := s.base.placed[own.UID]; known {
+	if p, known := s.base.find(own.UID); known {
 		node := s.base.nodes[p.node].Node()
 		v.Outside = slices.ContainsFunc(append(v.rules, v.kept...), func(r rule) bool { return !r.admits(node) })
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 const (
@@ -40,18 +41,24 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node
 	})
 }
 
-// listPods lists all pods that are scheduled or nominated, stripped page by page.
-func listPods(ctx context.Context, client kubernetes.Interface) ([]snapshotPod, error) {
-	s := newStripper()
-	options := metav1.ListOptions{FieldSelector: notTerminated}
-	return pages(options, "pods", func(o metav1.ListOptions, add func(snapshotPod)) (string, error) {
+// listPods lists the pods that match fields, and are scheduled or nominated, stripped page by page. Replicas share what the filters
+// read.
+func listPods(ctx context.Context, client kubernetes.Interface, fields string) ([]*clusterstate.Pod, error) {
+	known := map[string]string{}
+	options := metav1.ListOptions{FieldSelector: fields}
+	return pages(options, "pods", func(o metav1.ListOptions, add func(*clusterstate.Pod)) (string, error) {
 		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		if err != nil {
 			return "", err
 		}
 		for i := range page.Items {
 			if p := &page.Items[i]; p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" {
-				add(s.strip(p))
+				kept := scheduled(p)
+				if _, there := known[kept.Filtered]; !there {
+					known[kept.Filtered] = kept.Filtered
+				}
+				kept.Filtered = known[kept.Filtered]
+				add(kept)
 			}
 		}
 		return page.Continue, nil

@@ -107,3 +107,12 @@ func runsAt(p *schedconfig.Plugins, at schedconfig.PluginSet, name string) bool 
 
 // enabled reports whether the replay runs an in-tree plugin.
 func (r replayed) enabled(name string) bool { return enables(r.profile.Plugins, name) }
+
+// spreadsByDefault reports whether the profile has constraints for spreading pods that have none. Which pods they count is
+// determined by the selectors of Services and controllers.
+func (r replayed) spreadsByDefault() bool {
+	return slices.ContainsFunc(r.profile.PluginConfig, func(c schedconfig.PluginConfig) bool {
+		args, is := c.Args.(*schedconfig.PodTopologySpreadArgs)
+		return is && len(args.DefaultConstraints) > 0
+	})
+}

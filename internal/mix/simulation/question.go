@@ -86,10 +86,8 @@ func (a Answer) Message() string {
 	return fmt.Sprintf("0/%d nodes are available: %s.", a.Candidates, strings.Join(reasons, ", "))
 }
 
-// Fits answers a question. It does not change the snapshot.
-func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// fits answers a question by the pods that are known. s.mu is held.
+func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 	if s.frameworks == nil {
 		return Answer{}, errors.New("the snapshot is closed")
 	}
@@ -104,6 +102,9 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 		gone[uid] = true
 	}
 	pod := s.profile.replacement(q)
+	if err := s.distinguish(pod); err != nil {
+		return Answer{}, err
+	}
 	undo := s.replaceClaims(q.Pod, pod, gone)
 	defer undo()
 	s.view.state = s.base.without(gone)

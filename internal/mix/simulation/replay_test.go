@@ -60,18 +60,25 @@ func antiAffinity(key string) *corev1.Affinity {
 	}}
 }
 
-func snapshotPods(pods []*corev1.Pod) []snapshotPod {
-	s := newStripper()
-	out := make([]snapshotPod, len(pods))
-	for i, p := range pods {
-		out[i] = s.strip(p)
+// kept is what a snapshot is made of.
+func kept(nodes []*corev1.Node, all []*corev1.Pod) pods {
+	out := pods{nodes: nodes}
+	for _, p := range all {
+		out.all = append(out.all, scheduled(p))
 	}
 	return out
 }
 
-func snapshot(t testing.TB, p *Profile, nodes []*corev1.Node, pods []*corev1.Pod, objects ...kruntime.Object) *Snapshot {
+// stateOf is the state of pods, with a record for each zone of a workload.
+func stateOf(t require.TestingT, nodes []*corev1.Node, all []*corev1.Pod) *state {
+	s := Snapshot{pods: kept(nodes, all), records: newRecords(true), view: &view{}}
+	require.NoError(t, s.rebuild())
+	return s.base
+}
+
+func snapshot(t testing.TB, p *Profile, nodes []*corev1.Node, all []*corev1.Pod, objects ...kruntime.Object) *Snapshot {
 	t.Helper()
-	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, nodes, snapshotPods(pods))
+	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, kept(nodes, all))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -185,7 +192,7 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 func TestCloseLeavesNothingRunning(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
-		s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), []*corev1.Node{node("n1", "1")}, nil)
+		s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), kept([]*corev1.Node{node("n1", "1")}, nil))
 		require.NoError(t, err)
 		require.True(t, ask(t, s, Question{Pod: pod("a", "")}).Fits)
 		s.Close()
@@ -209,17 +216,17 @@ func TestGonePodsLeaveNoTrace(t *testing.T) {
 				p.Spec.Affinity = antiAffinity(corev1.LabelHostname)
 			}
 			if i >= 6 {
-				owned(p, fmt.Sprint("owner-", i%4))
+				p.Spec.Containers[0].Resources.Requests = resources(fmt.Sprint(i % 4))
 			}
 		}))
 	}
-	s := newState(nodes, snapshotPods(pods))
+	s := stateOf(t, nodes, pods)
 	for cut := range len(pods) {
 		gone := map[types.UID]bool{"unknown": true}
 		for _, p := range pods[:cut] {
 			gone[p.UID] = true
 		}
-		got, want := s.without(gone), newState(nodes, snapshotPods(pods[cut:]))
+		got, want := s.without(gone), stateOf(t, nodes, pods[cut:])
 		assert.Len(t, got.affinity, len(want.affinity))
 		assert.Len(t, got.antiAffinity, len(want.antiAffinity))
 		for i := range want.nodes {

@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // Snapshot is the state of a cluster at one moment. It has the fields of every pod that filters read, and soon becomes
@@ -38,6 +40,8 @@ type Snapshot struct {
 	stop      context.CancelFunc
 
 	mu         sync.Mutex // guards all below, and what the plugins keep of the view
+	pods       pods
+	records    *records
 	base       *state
 	view       *view
 	frameworks map[string]framework.Framework // by scheduler name; nil once closed
@@ -53,11 +57,18 @@ type Snapshot struct {
 // because without its objects there would appear to be more free capacity. A kind that an older API server does not serve
 // has no objects.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
+	return TakeWatched(ctx, cfg, profile, nil)
+}
+
+// TakeWatched is Take with the pods of a cluster state with Filtered, which watches keep; nil lists them. To list those of a large
+// cluster takes half a minute, and most of the memory of a program. A watch may be behind, so before an answer names a node, the
+// pods of that node are listed.
+func TakeWatched(ctx context.Context, cfg *rest.Config, profile *Profile, watched *clusterstate.State) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	s, err := take(ctx, client, profile)
+	s, err := take(ctx, client, profile, watched)
 	if err != nil {
 		return nil, err
 	}
@@ -87,33 +98,35 @@ func (s *Snapshot) listOwn(ctx context.Context, cfg *rest.Config) error {
 	return err
 }
 
-func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*Snapshot, error) {
+func take(ctx context.Context, client kubernetes.Interface, profile *Profile, watched *clusterstate.State) (*Snapshot, error) {
 	// Nodes first: a node that is newer than the list of pods would appear to be empty.
 	nodes, err := listNodes(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := listPods(ctx, client)
+	kept := pods{nodes: nodes}
+	if watched == nil {
+		kept.all, err = listPods(ctx, client, notTerminated)
+	} else {
+		kept, err = watchedPods(ctx, client, nodes, watched)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return newSnapshot(ctx, client, profile, nodes, pods)
+	return newSnapshot(ctx, client, profile, kept)
 }
 
 // newSnapshot creates a snapshot of stripped nodes and pods and lists everything else.
-func newSnapshot(
-	ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []snapshotPod,
-) (*Snapshot, error) {
+func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, kept pods) (*Snapshot, error) {
 	metrics.Register() // the framework requires its metrics
 	// The plugins live as long as the snapshot, not as long as this call.
 	running, stop := context.WithCancel(context.WithoutCancel(quiet(ctx)))
-	base := newState(nodes, pods)
 	s := &Snapshot{
-		profile: profile, informers: newFactory(client, nodes), stop: stop,
-		base: base, view: &view{base}, frameworks: map[string]framework.Framework{},
+		profile: profile, informers: newFactory(client, kept.nodes), stop: stop,
+		pods: kept, records: newRecords(false), view: &view{}, frameworks: map[string]framework.Framework{},
 		limits: registry.NewRegistries(nil), reserved: newReserved(nil, time.Time{}),
 	}
-	if err := s.build(running, client); err != nil {
+	if err := errors.Join(s.rebuild(), s.build(running, client)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -198,10 +211,13 @@ func (s *Snapshot) Close() {
 func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	placed := newStripper().strip(replacement(pod))
-	placed.node = node
-	s.base = s.base.with(placed)
-	s.view.state = s.base
+	p := scheduled(replacement(pod))
+	p.Node = node
+	s.pods.assumed = append(s.pods.assumed, p)
+	if placed, err := s.records.of(p); err == nil { // it was just encoded
+		s.base = s.base.with(placed)
+		s.view.state = s.base
+	}
 }
 
 // quiet discards the log messages of the plugins: they are a scheduler's, and this process schedules no pods.

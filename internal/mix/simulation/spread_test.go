@@ -24,18 +24,19 @@ func spreadOver() *corev1.Pod {
 }
 
 // zones is a state with a node for each zone, of the same name, that has so many pods of app web.
-func zones(webs map[string]int) *state {
+func zones(t *testing.T, webs map[string]int) *state {
+	t.Helper()
 	var nodes []*corev1.Node
-	var pods []snapshotPod
+	var pods []*corev1.Pod
 	for zone, n := range webs {
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 		for i := range n {
 			p := pod(zone+string(rune('0'+i)), zone)
 			p.Labels = map[string]string{"app": "web", "revision": "1"}
-			pods = append(pods, newStripper().strip(p))
+			pods = append(pods, p)
 		}
 	}
-	return newState(nodes, pods)
+	return stateOf(t, nodes, pods)
 }
 
 func TestDomainsThatASpreadConstraintForbidsAreClosed(t *testing.T) {
@@ -64,7 +65,7 @@ func TestDomainsThatASpreadConstraintForbidsAreClosed(t *testing.T) {
 			for _, uid := range c.without {
 				gone[uid] = true
 			}
-			s, next := zones(c.webs).without(gone), spreadOver()
+			s, next := zones(t, c.webs).without(gone), spreadOver()
 			if c.change != nil {
 				c.change(next)
 			}

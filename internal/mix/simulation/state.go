@@ -24,22 +24,33 @@ type state struct {
 	// wideAntiAffinity are those of antiAffinity whose terms concern more than the node itself. It is empty unless the
 	// feature gate InterPodAffinityHostnameFastPath is on.
 	wideAntiAffinity []fwk.NodeInfo
-	position         map[string]int // of a node, by name
-	placed           map[types.UID]placement
+	position         map[string]int           // of a node, by name
+	placed           []placement              // a map would be copied for each pod that is added, and takes more
 	nominated        map[string][]snapshotPod // by node, pods without one
 }
 
 // placement is a pod's node, by position, and its resources there.
 type placement struct {
+	uid  types.UID
 	node int
 	info fwk.PodInfo
+}
+
+// find returns where a pod is.
+func (s *state) find(uid types.UID) (placement, bool) {
+	for i := range s.placed {
+		if s.placed[i].uid == uid {
+			return s.placed[i], true
+		}
+	}
+	return placement{}, false
 }
 
 func newState(nodes []*corev1.Node, pods []snapshotPod) *state {
 	s := &state{
 		nodes:     make([]fwk.NodeInfo, len(nodes)),
 		position:  make(map[string]int, len(nodes)),
-		placed:    make(map[types.UID]placement, len(pods)),
+		placed:    make([]placement, 0, len(pods)),
 		nominated: map[string][]snapshotPod{},
 	}
 	nodes = slices.Clone(nodes)
@@ -55,7 +66,7 @@ func newState(nodes []*corev1.Node, pods []snapshotPod) *state {
 		switch {
 		case known:
 			s.nodes[i].AddPodInfo(p.info)
-			s.placed[p.uid] = placement{i, p.info}
+			s.placed = append(s.placed, placement{p.uid, i, p.info})
 		case p.node == "" && p.nominated != "":
 			s.nominated[p.nominated] = append(s.nominated[p.nominated], p)
 		}
@@ -84,7 +95,7 @@ func (s *state) without(gone map[types.UID]bool) *state {
 	out := *s
 	changed := map[int]fwk.NodeInfo{}
 	for uid := range gone {
-		p, known := s.placed[uid]
+		p, known := s.find(uid)
 		if !known {
 			continue
 		}
@@ -119,8 +130,7 @@ func (s *state) with(p snapshotPod) *state {
 	node := s.nodes[i].Snapshot()
 	node.AddPodInfo(p.info)
 	out.replace(map[int]fwk.NodeInfo{i: node})
-	out.placed = maps.Clone(s.placed)
-	out.placed[p.uid] = placement{i, p.info}
+	out.placed = append(slices.Clip(s.placed), placement{p.uid, i, p.info})
 	return &out
 }
 

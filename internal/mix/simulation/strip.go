@@ -3,7 +3,6 @@
 package simulation
 
 import (
-	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,68 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
-
-	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/gate"
 )
 
-// snapshotPod is what a snapshot has of a pod: its node or nominated node, and its resources there.
-type snapshotPod struct {
-	uid types.UID
-	// node is the pod's node, nominated the one that it is nominated to.
-	node, nominated string
-	// info is shared by pods of one owner that no filter can distinguish. Its pod has the name and the UID of one of
-	// them.
-	info fwk.PodInfo
-}
-
-// stripper keeps only the fields of a scheduled pod that NodeInfo counts and filters read. Pods of one owner share what
-// is equal, which is nearly all of it, and mostly everything.
-type stripper struct {
-	siblings map[family]fwk.PodInfo
-}
-
-// family is an owner, and in what its pods often differ: the type that those with the scheduling gate were limited to, and
-// the zone and region, which the API server copies from the node to the labels of a pod when it is bound, as of Kubernetes
-// 1.35. Pods are listed in any order. References to an owner of another namespace may be forged, so pods share only within
-// their namespace.
-type family struct {
-	namespace    string
-	owner        types.UID
-	limited      capacity.Type
-	zone, region string
-}
-
-func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
-
-func (s *stripper) strip(p *corev1.Pod) snapshotPod {
-	out := snapshotPod{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
-	stripped := stripPod(p)
-	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil {
-		out.info = infoOf(stripped)
-		return out
+// Filtered returns the fields of a scheduled pod that NodeInfo counts and filters read, encoded, without those that a
+// clusterstate.Pod has: its labels, namespace, name and UID. It is the same for replicas of one template. Pods whose claims
+// are named after them also have their name and UID in it.
+func Filtered(p *corev1.Pod) []byte {
+	out := stripPod(p)
+	if p.Spec.NodeName == "" {
+		out.Status.NominatedNodeName = p.Status.NominatedNodeName
 	}
-	key := family{
-		namespace: p.Namespace, owner: owner.UID,
-		zone: p.Labels[corev1.LabelTopologyZone], region: p.Labels[corev1.LabelTopologyRegion],
+	if hasOwnClaims(p) {
+		out.Name, out.UID = p.Name, p.UID
 	}
-	key.limited, _ = gate.LimitedTo(p)
-	if sibling := s.siblings[key]; sibling != nil {
-		if interchangeable(stripped, sibling.GetPod()) {
-			out.info = sibling
-			return out
-		}
-		share(stripped, sibling.GetPod())
+	encoded, err := out.Marshal()
+	if err != nil {
+		return nil // it does not fail for what was decoded
 	}
-	out.info = infoOf(stripped)
-	s.siblings[key] = out.info
-	return out
+	return encoded
 }
 
 // infoOf ignores terms that cannot be parsed: they match nothing, for the scheduler too.
@@ -86,7 +45,6 @@ var terminating = &metav1.Time{}
 
 func stripPod(p *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels},
 		Spec: corev1.PodSpec{
 			SchedulerName: p.Spec.SchedulerName, HostNetwork: p.Spec.HostNetwork,
 			Priority: p.Spec.Priority, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources,
@@ -107,45 +65,6 @@ func stripPod(p *corev1.Pod) *corev1.Pod {
 		out.Status.Resources, out.Status.AllocatedResources = p.Status.Resources, p.Status.AllocatedResources
 	}
 	return out
-}
-
-// interchangeable reports whether two pods of one owner are equal for every filter. A pod with claims that are named
-// after it differs from all others.
-func interchangeable(p, sibling *corev1.Pod) bool {
-	if hasOwnClaims(p) {
-		return false
-	}
-	name, uid := p.Name, p.UID
-	p.Name, p.UID = sibling.Name, sibling.UID
-	// Replicas mostly are equal to the letter, which takes a third of the memory to find out.
-	equal := reflect.DeepEqual(p, sibling) || equality.Semantic.DeepEqual(p, sibling)
-	p.Name, p.UID = name, uid
-	return equal
-}
-
-// share replaces equal fields of a pod by those of its sibling.
-func share(p, sibling *corev1.Pod) {
-	p.Namespace = sibling.Namespace
-	shared(&p.Labels, sibling.Labels)
-	to, from := &p.Spec, &sibling.Spec
-	shared(&to.SchedulerName, from.SchedulerName)
-	shared(&to.Priority, from.Priority)
-	shared(&to.Overhead, from.Overhead)
-	shared(&to.Resources, from.Resources)
-	shared(&to.NodeSelector, from.NodeSelector)
-	shared(&to.Affinity, from.Affinity)
-	shared(&to.Tolerations, from.Tolerations)
-	shared(&to.TopologySpreadConstraints, from.TopologySpreadConstraints)
-	shared(&to.ResourceClaims, from.ResourceClaims)
-	shared(&to.Containers, from.Containers)
-	shared(&to.InitContainers, from.InitContainers)
-	shared(&to.Volumes, from.Volumes)
-}
-
-func shared[T any](to *T, from T) {
-	if equality.Semantic.DeepEqual(*to, from) {
-		*to = from
-	}
 }
 
 func stripContainers(containers []corev1.Container) []corev1.Container {

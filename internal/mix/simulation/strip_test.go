@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,11 +16,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
-
-func owned(p *corev1.Pod, uid string) *corev1.Pod {
-	p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(uid), Name: uid, Controller: new(true)}}
-	return p
-}
 
 func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 	whole := pod("a", "n", func(p *corev1.Pod) {
@@ -82,7 +78,7 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := whole.DeepCopy()
 			change(p)
-			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(newStripper().strip(p).info.GetPod())
+			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(infos(t, p)[0].GetPod())
 			assert.Equal(t, want.Requested, got.Requested)
 			assert.Equal(t, want.NonZeroRequested, got.NonZeroRequested)
 			assert.Equal(t, want.UsedPorts, got.UsedPorts)
@@ -126,82 +122,103 @@ func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
 	assert.Empty(t, rs.(*appsv1.ReplicaSet).Spec.Template.Spec.Containers)
 }
 
-func TestSiblingsShareWhatIsEqual(t *testing.T) {
-	s := newStripper()
-	first := s.strip(owned(pod("a", "n"), "x"))
-	second := s.strip(owned(pod("b", "m"), "x"))
-	assert.Same(t, first.info, second.info, "no filter can tell them apart")
-	assert.Equal(t, []string{"n", "m"}, []string{first.node, second.node})
-	assert.NotEqual(t, first.uid, second.uid)
+// infos are the records of pods, of which no filter reads the zone.
+func infos(t *testing.T, all ...*corev1.Pod) (list []fwk.PodInfo) {
+	t.Helper()
+	r := newRecords(false)
+	for _, p := range all {
+		one, err := r.of(scheduled(p))
+		require.NoError(t, err)
+		assert.Equal(t, p.UID, one.uid)
+		assert.Equal(t, p.Spec.NodeName, one.node)
+		list = append(list, one.info)
+	}
+	return list
+}
 
-	third := s.strip(owned(pod("c", "n", func(p *corev1.Pod) {
+func TestPodsThatNoFilterCanDistinguishShareARecord(t *testing.T) {
+	large := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
-	}), "x"))
-	assert.NotSame(t, first.info, third.info)
-	assert.Equal(t, "2", third.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
-	assert.Equal(t, "1", first.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
-
-	labelled := s.strip(owned(pod("d", "n", func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
-		p.Labels = map[string]string{"ordinal": "3"}
-	}), "x"))
-	assert.NotSame(t, third.info, labelled.info, "selectors can tell them apart")
-	assert.Same(t, &third.info.GetPod().Spec.Containers[0], &labelled.info.GetPod().Spec.Containers[0])
-
-	assert.NotSame(t, first.info, s.strip(owned(pod("e", "n"), "y")).info, "of another owner")
-	assert.NotSame(t, s.strip(pod("f", "n")).info, s.strip(pod("g", "n")).info, "of no owner")
+	}
+	got := infos(t, pod("a", "n"), pod("b", "m"), pod("c", "n", large),
+		pod("d", "n", large, func(p *corev1.Pod) { p.Labels = map[string]string{"ordinal": "3"} }),
+		pod("e", "n", func(p *corev1.Pod) { p.Namespace = "elsewhere" }))
+	assert.Same(t, got[0], got[1])
+	assert.Equal(t, "1", got[0].GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.NotSame(t, got[0], got[2], "it requests more")
+	assert.Equal(t, "2", got[2].GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.NotSame(t, got[2], got[3], "selectors can tell them apart")
+	assert.Same(t, &got[2].GetPod().Spec.Containers[0], &got[3].GetPod().Spec.Containers[0])
+	assert.NotSame(t, got[0], got[4], "of another namespace")
+	assert.Equal(t, "elsewhere", got[4].GetPod().Namespace)
 }
 
-// The API server copies the zone of the node to the labels of a pod that is bound.
-func TestSiblingsShareWithinTheirZone(t *testing.T) {
-	s := newStripper()
-	in := func(name, key, value string) fwk.PodInfo {
-		return s.strip(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{key: value} }), "x")).info
+// The claim of an ephemeral volume is named after the pod.
+func TestPodsWithClaimsOfTheirOwnStayDistinct(t *testing.T) {
+	withClaim := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 	}
-	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
-		a, b := in("a", key, "1"), in("b", key, "2")
-		assert.NotSame(t, a, b, "selectors can tell them apart")
-		assert.Same(t, a, in("c", key, "1"), "after one of another %s", key)
-		assert.Same(t, b, in("d", key, "2"))
-	}
+	got := infos(t, pod("a", "n", withClaim), pod("b", "n", withClaim))
+	assert.NotSame(t, got[0], got[1])
+	assert.Equal(t, "b", got[1].GetPod().Name)
 }
 
-// A pod may have a controller of another namespace, but is evaluated in its own.
-func TestSiblingsAreOfOneNamespace(t *testing.T) {
-	s := newStripper()
-	elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
-	forged := s.strip(owned(pod("a", "n", elsewhere), "x"))
-	for _, name := range []string{"b", "c"} {
-		victim := s.strip(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{"name": name} }), "x"))
-		assert.Equal(t, pod("b", "n").Namespace, victim.info.GetPod().Namespace)
-		assert.NotSame(t, forged.info, victim.info)
-	}
-}
-
-// The claim of an ephemeral volume is named after the pod, so the pod is not interchangeable.
-func TestSiblingsWithTheirOwnClaimsStayDistinct(t *testing.T) {
-	s := newStripper()
-	withClaim := func(name string) *corev1.Pod {
-		return owned(pod(name, "n", func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{
-				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
-			}
-		}), "x")
-	}
-	first, second := s.strip(withClaim("a")), s.strip(withClaim("b"))
-	assert.NotSame(t, first.info, second.info)
-	assert.Equal(t, "b", second.info.GetPod().Name)
-}
-
-func TestATerminatingSiblingStaysDistinct(t *testing.T) {
-	s := newStripper()
-	first := s.strip(owned(pod("a", "n"), "x"))
+func TestATerminatingPodStaysDistinct(t *testing.T) {
 	now := metav1.Now()
-	going := s.strip(owned(pod("b", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &now }), "x"))
-	assert.NotSame(t, first.info, going.info)
-	assert.NotNil(t, going.info.GetPod().DeletionTimestamp)
-	assert.Same(
-		t, going.info,
-		s.strip(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info,
-	)
+	at := func(d time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(d)} }
+	}
+	got := infos(t, pod("a", "n"), pod("b", "n", at(0)), pod("c", "n", at(1)))
+	assert.NotSame(t, got[0], got[1])
+	assert.NotNil(t, got[1].GetPod().DeletionTimestamp)
+	assert.Same(t, got[1], got[2])
+}
+
+// The API server copies the zone of the node to the labels of a pod that is bound. Few selectors name it.
+func TestReplicasInSeveralZonesShareARecordUnlessAFilterReadsTheZone(t *testing.T) {
+	in := func(name, zone string) *corev1.Pod {
+		return pod(name, "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web", corev1.LabelTopologyZone: zone} })
+	}
+	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "8")}, []*corev1.Pod{in("a", "1"), in("b", "2")})
+	distinct := func() bool { return s.base.placed[0].info != s.base.placed[1].info }
+	plain := in("c", "1")
+	plain.Spec.Affinity = antiAffinity(corev1.LabelHostname)
+	assert.False(t, ask(t, s, Question{Pod: plain}).Fits, "it must not run beside pods of app web")
+	assert.False(t, distinct())
+
+	picky := in("d", "1")
+	picky.Spec.Affinity = antiAffinity(corev1.LabelHostname)
+	term := &picky.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+	term.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelTopologyZone: "2"}}
+	assert.False(t, ask(t, s, Question{Pod: picky}).Fits, "one of zone 2 is there")
+	assert.True(t, distinct())
+	assert.True(t, ask(t, s, Question{Pod: picky, Gone: []types.UID{"b"}}).Fits, "none of zone 2 is there")
+}
+
+func TestEveryLabelSelectorOfAFilterIsReadForTheTopology(t *testing.T) {
+	selectors := map[string]*metav1.LabelSelector{
+		"labels":      {MatchLabels: map[string]string{corev1.LabelTopologyRegion: "r"}},
+		"expressions": {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: metav1.LabelSelectorOpDoesNotExist}}},
+	}
+	zone := []string{corev1.LabelTopologyZone}
+	terms := map[string]corev1.PodAffinityTerm{"keys": {MatchLabelKeys: zone}, "keys that differ": {MismatchLabelKeys: zone}}
+	constraints := map[string]corev1.TopologySpreadConstraint{"keys": {MatchLabelKeys: zone}}
+	for name, selector := range selectors {
+		terms[name], constraints[name] = corev1.PodAffinityTerm{LabelSelector: selector}, corev1.TopologySpreadConstraint{LabelSelector: selector}
+	}
+	for name, term := range terms {
+		all := []corev1.PodAffinityTerm{{}, term}
+		assert.True(t, readsTopology(&corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: all},
+		}}}), name)
+		assert.True(t, readsTopology(&corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: all},
+		}}}), name)
+	}
+	for name, c := range constraints {
+		assert.True(t, readsTopology(&corev1.Pod{Spec: corev1.PodSpec{
+			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelTopologyZone}, c},
+		}}), name)
+	}
+	assert.False(t, readsTopology(largePod(0, "n")), "its constraint is for zones of nodes")
 }

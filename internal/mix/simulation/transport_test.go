@@ -82,7 +82,7 @@ func TestOneListPerKindAndNoWatchReachesTheServer(t *testing.T) {
 
 func TestAForbiddenListIsAnErrorThatNamesTheResource(t *testing.T) {
 	_, client := serve(t)
-	_, err := take(t.Context(), client, DefaultProfile())
+	_, err := take(t.Context(), client, DefaultProfile(), nil)
 	require.EqualError(t, err, "list kind CSINode: csinodes.storage.k8s.io is forbidden: no")
 }
 
@@ -162,7 +162,7 @@ func TestPodListsAreRestartedWhenTheirPagesExpire(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(page)
 	}))
-	pods, err := listPods(t.Context(), client)
+	pods, err := listPods(t.Context(), client, notTerminated)
 	require.NoError(t, err)
 	require.Len(t, pods, 2, "of two pages, without the pods that wait")
 	assert.True(t, expired)

@@ -6,15 +6,27 @@ package perscheduler
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Factory creates a plugin for a profile. It is the PluginFactory of kube-scheduler.
 type Factory = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+
+// Args returns the arguments of a plugin, which are valid.
+func Args[T any](name string, obj runtime.Object, validate func(*field.Path, *T) field.ErrorList) (*T, error) {
+	args, ok := any(obj).(*T)
+	if !ok {
+		return nil, fmt.Errorf("want args to be of type %s, got %T", reflect.TypeFor[T]().Name(), obj)
+	}
+	return args, validate(field.NewPath("pluginConfig", name, "args"), args).ToAggregate()
+}
 
 // Parts are the shared parts of a plugin, of kind P, of several schedulers.
 type Parts[P any] struct {

@@ -5,7 +5,6 @@ package upstream
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -130,25 +129,4 @@ func TestRecorderReadsTheTypesOfTheNodes(t *testing.T) {
 	assert.Equal(t, capacity.Spot, typeOf(map[string]string{"karpenter.sh/capacity-type": "spot"}))
 	assert.Equal(t, capacity.OnDemand, typeOf(map[string]string{"karpenter.sh/capacity-type": "on-demand"}))
 	assert.Equal(t, capacity.Unknown, typeOf(nil))
-}
-
-// TestVersionsAreThoseOfTheRepository: otherwise what is measured is not what is shipped.
-func TestVersionsAreThoseOfTheRepository(t *testing.T) {
-	version := regexp.MustCompile(`(?m)^\t([a-z][^ \n]*)(?: => [^ \n]+)? (v[^ \n]+)`)
-	read := func(file string) map[string]string {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		of := map[string]string{}
-		for _, m := range version.FindAllStringSubmatch(string(text), -1) {
-			of[m[1]] = m[2] // a replacement follows what it replaces
-		}
-		return of
-	}
-	ours, shipped := read("go.mod"), read("../../../go.mod")
-	require.Contains(t, ours, "k8s.io/kubernetes")
-	for module, v := range ours {
-		if want, ok := shipped[module]; ok {
-			assert.Equal(t, want, v, module)
-		}
-	}
 }

@@ -91,11 +91,8 @@ func whatIsMissing(dead []string) string {
 
 func (l local) start(ctx context.Context, s size) error {
 	// Built before anything is started: that is what fails in a tree that is being worked on.
-	scheduler, err := cluster.BuildScheduler(ctx, l.root, l.out, false)
-	if err != nil {
-		return err
-	}
-	controller, err := cluster.BuildController(ctx, l.root, l.out, false)
+	built, err := cluster.Build(ctx, l.root, l.out, false,
+		append(cluster.ControlPlane(), cluster.SchedulerProgram, cluster.ControllerProgram)...)
 	if err != nil {
 		return err
 	}
@@ -119,7 +116,7 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	if _, err := c.StartScheduler(ctx, cluster.ProgramOptions{
-		Binary: scheduler, ConfigFile: schedulerConfig, Args: []string{"--decisions-bind-address=" + decisions},
+		Binary: built[cluster.SchedulerProgram], ConfigFile: schedulerConfig, Args: []string{"--decisions-bind-address=" + decisions},
 	}); err != nil {
 		return err
 	}
@@ -129,7 +126,7 @@ func (l local) start(ctx context.Context, s size) error {
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler). It serves its decisions at %s:\n"+
 		"  kubectl berth explain POD --scores --scheduler-address %s", decisions, decisions)
 	if err := c.StartControllers(ctx, cluster.ControllersOptions{
-		Root: l.root, Binary: controller, Config: filepath.Join(l.root, "manifests/controller/config.yaml"),
+		Root: l.root, Binary: built[cluster.ControllerProgram], Config: filepath.Join(l.root, "manifests/controller/config.yaml"),
 		Args: []string{"--scheduler-config=" + schedulerConfig}, Features: s.features, Serve: l.serve,
 	}); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 
 const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N] [--features LIST]
        berth-cluster down
+       berth-cluster build
        berth-cluster path kubectl|helm|kind|berth-scheduler-gangs
        berth-cluster modfile FOLDER
        berth-cluster pack FOLDER
@@ -32,7 +33,9 @@ const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [
 `
 
 // programs are the commands about programs. They start no cluster.
-var programs = map[string]func(ctx context.Context, args []string, out io.Writer) error{"path": path, "modfile": modfile, "pack": pack}
+var programs = map[string]func(ctx context.Context, args []string, out io.Writer) error{
+	"build": build, "path": path, "modfile": modfile, "pack": pack,
+}
 
 func main() {
 	log.SetLogger(klog.Background()) // else controller-runtime prints a stack after 30 seconds
@@ -100,6 +103,19 @@ func modfile(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("modfile needs the folder of a module\n%s", usage)
 	}
 	return printOf(out, func(root string) (string, error) { return cluster.Modfile(ctx, root, args[0]) })
+}
+
+// build builds what nearly all suites start.
+func build(ctx context.Context, args []string, _ io.Writer) error {
+	if len(args) != 0 {
+		return fmt.Errorf("build has no arguments, not %q\n%s", args, usage)
+	}
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		return err
+	}
+	_, err = buildPrograms(ctx, root)
+	return err
 }
 
 // pack writes the programs of a control plane to an archive, which make demo unpacks where it is in the repository.

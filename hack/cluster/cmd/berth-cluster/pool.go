@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -54,13 +55,15 @@ func pool(ctx context.Context, root string, args []string, out io.Writer) error 
 
 // buildPrograms builds what nearly all suites start, and returns the list for cluster.BuiltEnv.
 func buildPrograms(ctx context.Context, root string) (string, error) {
-	race := os.Getenv(cluster.RaceEnv) != ""
-	scheduler, err := cluster.BuildScheduler(ctx, root, os.Stderr, race)
+	programs := []string{cluster.SchedulerProgram, cluster.ControllerProgram, cluster.ConsoleProgram}
+	built, err := cluster.Build(ctx, root, os.Stderr, os.Getenv(cluster.RaceEnv) != "", append(cluster.ControlPlane(), programs...)...)
 	if err != nil {
 		return "", err
 	}
-	controller, err := cluster.BuildController(ctx, root, os.Stderr, race)
-	return scheduler + string(os.PathListSeparator) + controller, err
+	for i, name := range programs {
+		programs[i] = built[name]
+	}
+	return strings.Join(programs, string(os.PathListSeparator)), nil
 }
 
 // runWith runs a command in a process group of its own, which is interrupted when the context ends.

@@ -28,7 +28,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{rights}}))
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestAnEnvironmentRunsAndIsDeleted",
+		"TestAStageWaitsForTheOneBefore",
+		"TestAChangeReplacesWhatItChanges",
+		"TestAnEnvironmentIsIsolatedAndBoundedByDefault",
+		"TestInvalidEnvironmentsAreRefusedAndNotCreated",
+	}, Rights: []testenv.Rights{rights}}))
 }
 
 // scene is a world with a controller that runs environments.

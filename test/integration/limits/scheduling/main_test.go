@@ -19,7 +19,15 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestPodsRunOnlyOnMatchingNodes",
+		"TestAPodWithoutAMatchingNodeNamesItsLimit",
+		"TestAChangedLimitAppliesToNewPodsOnly",
+		"TestAPodAboveItsSizeWaitsAndReportsBothFigures",
+		"TestAMixAndALimitBothHoldAtEverySize",
+	}, NoScheduler: true}))
+}
 
 // wakeBound is what is promised from the moment a pod can be placed to its binding.
 const wakeBound = 2 * time.Second

@@ -27,7 +27,14 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone",
+		"TestTheNextReplicaMovesOnceTheLastOneIsAvailable",
+		"TestAWorkloadThatMissesReplicasLosesNoOther",
+		"TestNothingIsEvictedThatAQuotaWouldNotLetComeBack",
+	}}))
+}
 
 const (
 	spot     = v1alpha1.CapacityTypeSpot

@@ -20,7 +20,14 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestEveryExpectedValueIsExactTheMomentAllPodsAreBound",
+		"TestThreeDeploymentsAtOnceAreExactEach",
+		"TestAMixInAnnotationsNeedsNoOtherObject",
+		"TestACapacityMixHoldsWhenItsPodsAreSeenBeforeIt",
+	}}))
+}
 
 func TestEveryExpectedValueIsExactTheMomentAllPodsAreBound(t *testing.T) {
 	specs.ExpectedValuesHold(testenv.New(t, testenv.Roomy()...))

@@ -22,7 +22,13 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestARolloutIsExactWithOnDemandCapacityForOneRevision",
+		"TestARollbackInTheMiddleOfARolloutIsExact",
+		"TestDrainedSpotReplicasReturnToSpotWhileItHasCapacity",
+	}}))
+}
 
 // capacity is one node of each type that take exactly so many pods.
 func room(spot, onDemand int) []cluster.NodeSpec {

@@ -15,7 +15,6 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
@@ -55,7 +54,7 @@ func TestStatusExplainAndNodesShowTheCluster(t *testing.T) {
 	me := user(w, "reader", viewer)
 
 	t.Run("status", func(t *testing.T) {
-		s := decode[mix.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
+		s := decode[overview.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
 		require.Len(t, s.Mixes, 3)
 		assert.Equal(t, []string{"big", "stuck", "web"}, []string{s.Mixes[0].Name, s.Mixes[1].Name, s.Mixes[2].Name})
 		assert.Equal(t, overview.Known(overview.Split{Spot: 1, OnDemand: 1}), s.Mixes[0].Actual)
@@ -79,7 +78,7 @@ func TestStatusExplainAndNodesShowTheCluster(t *testing.T) {
 	})
 	t.Run("explain", func(t *testing.T) { explainAll(t, w, me) })
 	t.Run("nodes", func(t *testing.T) {
-		n := decode[mix.Nodes](t, kubectl(w, me, "", "nodes", "-o", "json"))
+		n := decode[overview.Nodes](t, kubectl(w, me, "", "nodes", "-o", "json"))
 		types := map[string]string{}
 		for _, s := range n.Nodes {
 			types[s.Name] = s.Type + " " + s.Rule
@@ -104,7 +103,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 	types := w.Types()
 	for _, p := range slices.Concat(w.Live("web"), w.Live("big"), w.Live("stuck"), w.Live("annotated"), w.Live("lonely"), w.Live("agent")) {
 		app := p.Labels["app"]
-		e := decode[mix.Explanation](t, kubectl(w, kubeconfig, "", "explain", p.Name, "-n", w.Namespace, "-o", "json"))
+		e := decode[overview.Explanation](t, kubectl(w, kubeconfig, "", "explain", p.Name, "-n", w.Namespace, "-o", "json"))
 		text := kubectl(w, kubeconfig, "", "explain", "pod/"+p.Name, "-n", w.Namespace).ok(t).out
 		if p.Spec.NodeName != "" {
 			require.NotNil(t, e.Node, p.Name)
@@ -129,7 +128,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 }
 
 // explainOne looks at what is special about a pod.
-func explainOne(t *testing.T, p *corev1.Pod, e *mix.Explanation, text string) {
+func explainOne(t *testing.T, p *corev1.Pod, e *overview.Explanation, text string) {
 	switch {
 	case p.Name == "stray":
 		assert.Contains(t, text, "schedulerName is default-scheduler")
@@ -175,7 +174,7 @@ func TestPlanShowsTheMovesAndWritesNothing(t *testing.T) {
 	// 30 percent of 10 are 3 on spot, so 4 have to move; on-demand has free capacity for
 	// one: 4 CPUs, 3 of them taken.
 	file := testenv.WriteFile(t, "mix.yaml", fmt.Sprintf(allFile, 30))
-	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
+	p := decode[overview.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
 	require.Len(t, p.Workloads, 1)
 	assert.Equal(t, 4, p.Workloads[0].WrongSide)
 	assert.Equal(t, overview.Split{Spot: 3, OnDemand: 7}, p.Workloads[0].Desired)
@@ -190,7 +189,7 @@ func TestPlanShowsTheMovesAndWritesNothing(t *testing.T) {
 	r := kubectl(w, me, fmt.Sprintf(allFile, 30), "plan", "-f", "-", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.out, "1 move, 3 blocked. Nothing was written.")
 	assert.Equal(t, r.out, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace).ok(t).out)
-	all := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-capacity", "-n", w.Namespace, "-o", "json"))
+	all := decode[overview.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-capacity", "-n", w.Namespace, "-o", "json"))
 	assert.Len(t, all.Moves, 7)
 
 	// A new mix governs what no older one does. Of the same second, the name decides.
@@ -256,10 +255,10 @@ func TestAForbiddenReadIsReportedAndTheRestIsShown(t *testing.T) {
 	assert.Contains(t, r.out, "<unknown>")
 	assert.ErrorContains(t, kubectl(w, little, "", "nodes").err, "cannot list nodes")
 	view := user(w, "view-only", append([]rbacv1.PolicyRule{builders.Rule("", []string{"pods"}, "get", "list")}, viewer[1:]...))
-	s := decode[mix.Status](t, kubectl(w, view, "", "status", "-n", w.Namespace, "-o", "json"))
+	s := decode[overview.Status](t, kubectl(w, view, "", "status", "-n", w.Namespace, "-o", "json"))
 	require.Len(t, s.Workloads, 1)
 	assert.Equal(t, overview.ReasonUnknown, s.Workloads[0].State)
-	for _, c := range []mix.Counts{s.Mixes[0].Counts, s.Workloads[0].Counts} {
+	for _, c := range []overview.Standing{s.Mixes[0].Standing, s.Workloads[0].Standing} {
 		assert.True(t, c.Actual.Unknown())
 		assert.True(t, c.Satisfied.Unknown())
 		assert.Equal(t, overview.Known(overview.Split{OnDemand: 1}), c.Desired)
@@ -281,7 +280,7 @@ func TestThePlanPredictsTheController(t *testing.T) {
 	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[pods.SafeToEvict] = "false" })
 
 	me := user(w, "applier", editor)
-	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))
+	p := decode[overview.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))
 	require.Equal(t, 8, p.Workloads[0].WrongSide)
 	require.Len(t, p.Moves, 5)
 	require.Len(t, p.Blocked, 3)

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/doctor"
-	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -46,8 +46,8 @@ func TestExplainShowsTheSizeOfAPodAndItsEffect(t *testing.T) {
 	w.WaitUnschedulable("waits", 3)
 	me := user(w, "viewer", viewer)
 	ns := w.Namespace
-	facts := func(pod string) *mix.LimitFacts {
-		return decode[mix.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
+	facts := func(pod string) *overview.LimitFacts {
+		return decode[overview.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
 	}
 	columns := regexp.MustCompile(`: {2,}`)
 	say := func(pod string) string {
@@ -74,7 +74,7 @@ func TestExplainShowsTheSizeOfAPodAndItsEffect(t *testing.T) {
 
 	got = facts("stuck")
 	assert.Equal(t, "annotation", got.By)
-	assert.Equal(t, &mix.RuleFacts{Matching: 0, All: 3}, got.Nodes)
+	assert.Equal(t, &overview.RuleFacts{Matching: 0, All: 3}, got.Nodes)
 	assert.Contains(t, say("stuck"), "Matching nodes: 0 of 3 nodes (nodeSelector disk=ssd: 2 of 3 nodes, nodeAffinity: 1 of 3 nodes)\n")
 
 	assert.Nil(t, facts("free"))

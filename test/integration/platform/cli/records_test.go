@@ -19,7 +19,6 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli/history"
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
@@ -60,7 +59,7 @@ func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	rec := deployed(w)
 	me, ns := user(w, "viewer", recordViewer), w.Namespace
 
-	list := decode[records.Records](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
+	list := decode[struct{ Records []records.RecordStatus }](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
 	require.Len(t, list.Records, 1)
 	assert.Equal(t, []any{"cart", "shop.Cart", v1alpha1.PhaseAvailable, 2, 2, v1alpha1.EnforcementEnforce},
 		[]any{list.Records[0].Name, list.Records[0].Class, list.Records[0].Phase, list.Records[0].ReadyFunctions, list.Records[0].Functions, list.Records[0].Enforcement})
@@ -73,7 +72,7 @@ func TestRecordsShowWhatIsDeployed(t *testing.T) {
 	t.Run("get", func(t *testing.T) { recordTree(t, w, me) })
 	t.Run("recommendations", func(t *testing.T) { recordRecommendations(t, w, me, rec) })
 	t.Run("history", func(t *testing.T) {
-		h := decode[history.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
+		h := decode[overview.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
 		var reasons []string
 		for i, e := range h.Entries {
 			reasons = append(reasons, e.From+" "+e.Reason)

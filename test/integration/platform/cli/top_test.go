@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/builders"
 )
@@ -29,13 +28,15 @@ type counts struct {
 	satisfied overview.Maybe[bool]
 }
 
-func countsOf(replicas int, c mix.Counts) counts { return counts{replicas, c.Counts, c.Satisfied} }
+func countsOf(replicas int, c overview.Standing) counts {
+	return counts{replicas, c.Counts, c.Satisfied}
+}
 
 func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	w := begin(t)
 	scenario(w)
 	me, reader := user(w, "top", topRights), user(w, "top-reader", viewer)
-	s := decode[mix.Status](t, kubectl(w, reader, "", "status", "-n", w.Namespace, "-o", "json"))
+	s := decode[overview.Status](t, kubectl(w, reader, "", "status", "-n", w.Namespace, "-o", "json"))
 	r := kubectl(w, me, "", "top", "--once", "-n", w.Namespace, "-o", "json")
 	o := decode[overview.Overview](t, r)
 	assert.Empty(t, r.errOut, "the rights are enough")
@@ -43,7 +44,7 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	want, got := map[string]counts{}, map[string]counts{}
 	satisfied := 0
 	for _, g := range s.Workloads {
-		want[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = countsOf(g.Replicas, g.Counts)
+		want[g.Kind+"/"+g.Name+"/"+g.Revision+" "+g.Source+" "+g.Rule] = countsOf(g.Replicas, g.Standing)
 		if g.Satisfied.Is(true) {
 			satisfied++
 		}
@@ -69,9 +70,9 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 				of.Add(g.Counts)
 			}
 		}
-		assert.Equal(t, countsOf(0, m.Counts), of, m.Name)
+		assert.Equal(t, countsOf(0, m.Standing), of, m.Name)
 	}
-	topNodes(t, decode[mix.Nodes](t, kubectl(w, reader, "", "nodes", "-o", "json")), &o)
+	topNodes(t, decode[overview.Nodes](t, kubectl(w, reader, "", "nodes", "-o", "json")), &o)
 
 	t.Run("text", func(t *testing.T) {
 		once := kubectl(w, me, "", "top", "--once", "-n", w.Namespace).ok(t).out
@@ -100,7 +101,7 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 }
 
 // topNodes compares the sums of zones with those of kubectl berth nodes.
-func topNodes(t *testing.T, n mix.Nodes, o *overview.Overview) {
+func topNodes(t *testing.T, n overview.Nodes, o *overview.Overview) {
 	t.Helper()
 	for _, total := range n.Totals {
 		nodes, accepting, departing := 0, 0, 0

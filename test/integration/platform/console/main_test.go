@@ -29,7 +29,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{{
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestPagesShowExactlyWhatTheUserMayList",
+		"TestUsersSignInWithATokenAndOut",
+		"TestUsersWriteWithTheirOwnToken",
+	}, Rights: []testenv.Rights{{
 		User: cluster.BerthConsoleUser, ClusterRoles: []string{"berth-console"}, NoneRefused: true,
 	}}}))
 }

@@ -17,7 +17,14 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestCapacityIsHeldForThePodsThatAReservationSelects",
+		"TestADeletedReservationHoldsNothing",
+		"TestAMixAndAReservationBothHold",
+		"TestAGroupIsBoundTogetherOrNotAtAll",
+	}, NoScheduler: true}))
+}
 
 // start starts the second scheduler as it is shipped.
 func start(w *testenv.World) *cluster.Scheduler {

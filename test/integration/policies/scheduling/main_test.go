@@ -23,7 +23,15 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestEachWorkloadHasItsPolicy",
+		"TestAChangedPolicyAppliesToTheNextPods",
+		"TestAMixAndAPolicyBothHold",
+		"TestADecisionIsRecordedAndServed",
+		"TestAProfileHasRulesForPodsWithoutAPolicy",
+	}, NoScheduler: true}))
+}
 
 // server is where a scheduler serves its records.
 type server struct {

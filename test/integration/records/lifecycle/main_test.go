@@ -21,7 +21,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{rights}}))
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestARecordBecomesAvailable",
+		"TestFunctionsComeAndGo",
+		"TestFieldsThatOthersAddStay",
+		"TestARefusedChangeLeavesWhatWasThere",
+		"TestADeletedRecordTakesItsChildrenAlong",
+		"TestInvalidSpecsAreRefusedByField",
+	}, Rights: []testenv.Rights{rights}}))
 }
 
 const (

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package show prints the structures that several commands and the console share.
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/decisions"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// Explanation prints an explanation in the requested format.
+func Explanation(o *command.Options, e *overview.Explanation) error {
+	if done, err := o.Print(e); done {
+		return err
+	}
+	if err := (&printers.Description{Description: *e.Describe(o.Now())}).Write(o.Out); err != nil {
+		return err
+	}
+	return decisions.Write(o.Out, e.Decisions, o.Now())
+}
+
+// Nodes prints the nodes, and sums by type.
+func Nodes(o *command.Options, n *overview.Nodes) error {
+	if done, err := o.Print(n); done {
+		return err
+	}
+	if len(n.Nodes) == 0 {
+		fmt.Fprintln(o.ErrOut, "No nodes found.")
+		return nil
+	}
+	t := &printers.Table{Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}}
+	for _, s := range n.Nodes {
+		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, s.Accepts, s.Pods)
+	}
+	sums := &printers.Table{Header: []string{"TYPE", "NODES", "ACCEPTING", "DEPARTING", "PODS"}}
+	for _, s := range n.Totals {
+		sums.Add(s.Type, s.Nodes, s.Accepting, s.Departing, s.Pods)
+	}
+	if err := o.WriteTables(nil, t, sums); err != nil {
+		return err
+	}
+	if n.Hint != "" {
+		fmt.Fprintf(o.Out, "\n%s.\n", printers.Upper(n.Hint))
+	}
+	return nil
+}
+
+// History prints the history of a record, or of another kind.
+func History(o *command.Options, h *overview.History) error {
+	h.Sort()
+	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}
+	for i := range h.Entries {
+		e := &h.Entries[i]
+		ago := o.Age(e.Time)
+		if e.Count > 1 {
+			ago += fmt.Sprintf(" (x%d over %s)", e.Count, o.Age(*e.First))
+		}
+		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
+	}
+	return o.PrintList(h, t, fmt.Sprintf("No events found for %s %s/%s. The cluster keeps events for a limited time.",
+		cmp.Or(h.Kind, "DeploymentRecord"), h.Namespace, h.Name))
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package display has the words in which all programs show objects of the API: counts, ages, names, and how recent a status is.
+package display
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Unknown is what kubectl prints for a value that is unknown.
+const Unknown = "<unknown>"
+
+// Age is how long ago a time was, as kubectl prints it.
+func Age(now, then time.Time) string {
+	if then.IsZero() {
+		return Unknown
+	}
+	return duration.HumanDuration(now.Sub(then))
+}
+
+// Count is "1 pod", "3 pods".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Upper begins a sentence.
+func Upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// Listed names the first few.
+func Listed(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Description is an object in words: facts as kubectl describe has them, and sentences after them.
+type Description struct {
+	Facts     []Fact
+	Sentences []string
+}
+
+// Fact is a name with a value.
+type Fact struct{ Name, Value string }
+
+// Add adds a fact, unless it is empty.
+func (d *Description) Add(name, text string) {
+	if text != "" {
+		d.Facts = append(d.Facts, Fact{name, strings.ReplaceAll(text, "\n", " ")})
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// eventPage is the number of events in a response, and maxEvents bounds the events of pods that are read.
+const eventPage, maxEvents = 500, 10_000
+
+// History returns what happened to a workload of a kind, which can be any word that the API server has for the kind.
+func (u *User) History(ctx context.Context, word string, workload client.ObjectKey) (*overview.History, error) {
+	namespace, name := workload.Namespace, workload.Name
+	kind, err := u.Client.RESTMapper().KindFor(schema.GroupVersionResource{Resource: strings.ToLower(word)})
+	if err != nil {
+		return nil, fmt.Errorf("KIND is %q: %w", word, err)
+	}
+	cluster, err := u.Load(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	h := &overview.History{Namespace: namespace, Kind: kind.Kind, Name: name, Entries: []overview.Entry{}}
+	own := fields.Set{"involvedObject.kind": kind.Kind, "involvedObject.name": name}
+	err = eachEvent(ctx, u.Client, namespace, own, func(e *corev1.Event) { h.Entries = append(h.Entries, overview.EntryOf(e)) })
+	if err != nil {
+		return nil, err
+	}
+	if pods := governedPods(cluster, h); len(pods) > 0 {
+		err = eachEvent(ctx, u.Client, namespace, fields.Set{"involvedObject.kind": "Pod"}, func(e *corev1.Event) {
+			if pods[e.InvolvedObject.Name] {
+				entry := overview.EntryOf(e)
+				entry.From = e.InvolvedObject.Name
+				h.Entries = append(h.Entries, entry)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// governedPods are the names of the pods of a workload that a mix governs.
+func governedPods(cluster *overview.Cluster, h *overview.History) map[string]bool {
+	pods := map[string]bool{}
+	all := cluster.Overview(nil).Workloads
+	for i := range all {
+		if all[i].Kind == h.Kind && all[i].Name == h.Name {
+			for _, slot := range all[i].Slots {
+				if slot.Pod != "" {
+					pods[slot.Pod] = true
+				}
+			}
+		}
+	}
+	return pods
+}
+
+// eachEvent reads events of a namespace, a page at a time.
+func eachEvent(ctx context.Context, c client.Client, namespace string, of fields.Set, use func(*corev1.Event)) error {
+	token := ""
+	for read := 0; read < maxEvents; {
+		// A new list for each page: decoding reuses the memory of an old one.
+		var page corev1.EventList
+		err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of.AsSelector()},
+			client.Limit(eventPage), client.Continue(token))
+		if err != nil {
+			return fmt.Errorf("read the events: %w", err)
+		}
+		for i := range page.Items {
+			use(&page.Items[i])
+		}
+		if token = page.Continue; token == "" {
+			break
+		}
+		read += len(page.Items)
+	}
+	return nil
+}
+
+// RecordHistory returns what happened to a record.
+func (u *User) RecordHistory(ctx context.Context, rec *v1alpha1.DeploymentRecord) *overview.History {
+	var events corev1.EventList
+	err := u.Client.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
+		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
+	})
+	if err != nil {
+		u.Warn("cannot read the events of the record: %v", err)
+	}
+	return overview.RecordHistory(rec, events.Items)
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// User reads a cluster with the rights of a user: that of a kubeconfig, or of a request.
+type User struct {
+	Installation
+	Config *rest.Config
+	Client client.Client
+	Now    func() time.Time
+	// Warn gets what could not be read and is not required.
+	Warn func(format string, args ...any)
+}
+
+// Load reads a namespace, or all with "", and warns of the lists that are missing.
+func (u *User) Load(ctx context.Context, namespace string) (*overview.Cluster, error) {
+	cluster, err := u.Installation.Load(ctx, u.Client, namespace)
+	if err != nil {
+		return nil, err
+	}
+	u.warnOf(cluster.Problems)
+	return cluster, nil
+}
+
+func (u *User) warnOf(problems []overview.Problem) {
+	for _, p := range problems {
+		u.Warn("%s", p)
+	}
+}
+
+// Nodes returns the type of each node, or only the nodes of unknown type.
+func (u *User) Nodes(ctx context.Context, unknown bool) (*overview.Nodes, error) {
+	cluster, err := u.Load(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if cluster.Missing("nodes") {
+		return nil, errors.New("cannot list nodes")
+	}
+	return overview.NodesOf(cluster, unknown), nil
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// How problems call the lists.
+const (
+	MixesResource        = "capacitymixes." + v1alpha1.GroupName
+	LimitsResource       = "resourcelimits." + v1alpha1.GroupName
+	PoliciesResource     = "schedulingpolicies." + v1alpha1.GroupName
+	ReservationsResource = "reservations." + v1alpha1.GroupName
+	RecordsResource      = "deploymentrecords." + v1alpha1.GroupName
+	EnvironmentsResource = "environments." + v1alpha1.GroupName
+)
+
+// Problem is something that could not be read.
+type Problem struct {
+	Verb      string `json:"verb"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Message   string `json:"message"`
+}
+
+// String is one line for people.
+func (p Problem) String() string { return p.Message }
+
+// Cluster is what was read.
+type Cluster struct {
+	*Settings
+	State *clusterstate.State
+	Store *governing.Registry
+	// Pods and Nodes are as the API has them.
+	Pods  []*corev1.Pod
+	Nodes []*corev1.Node
+	// Mixes are sorted by namespace and name; Invalid has those that cannot be used.
+	Mixes   []*v1alpha1.CapacityMix
+	Invalid map[types.NamespacedName]error
+	Budgets map[string][]rebalance.DisruptionBudget
+	// The objects of the other products are there if they were read.
+	Limits       []*v1alpha1.ResourceLimit
+	Policies     []*v1alpha1.SchedulingPolicy
+	Reservations []*v1alpha1.Reservation
+	Records      []*v1alpha1.DeploymentRecord
+	Environments []*v1alpha1.Environment
+	// Problems are the lists that are missing.
+	Problems []Problem
+	// above are the owners of ReplicaSets, by their UID.
+	above map[types.UID]*metav1.OwnerReference
+	// sizes are the limits by the default namespace that goes with them.
+	sizes *registry.Registries
+}
+
+// Reading is what the console shows of a namespace, or of all.
+type Reading struct {
+	Overview     *Overview
+	Mixes        []*v1alpha1.CapacityMix
+	Limits       []*v1alpha1.ResourceLimit
+	Records      []*v1alpha1.DeploymentRecord
+	Environments []*v1alpha1.Environment
+	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
+	Problems, Unread []string
+}
+
+// NewCluster makes a cluster of objects that were read before.
+func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []metav1.Object,
+	budgets []*policyv1.PodDisruptionBudget,
+) *Cluster {
+	c := &Cluster{
+		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: governing.NewRegistry(), Invalid: map[types.NamespacedName]error{},
+		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
+	}
+	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range c.Mixes {
+		if err := c.Store.Set(m); err != nil {
+			c.Invalid[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = err
+		}
+	}
+	args := c.Profile.Args
+	c.State = clusterstate.New(clusterstate.Options{
+		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Annotations: arguments.Annotations(args),
+		Mixes: c.Store, Defaults: c.Defaults,
+	})
+	c.State.ReplaceNodes(nodes)
+	for _, o := range owners {
+		c.State.SetOwner(o)
+		if ref := metav1.GetControllerOf(o); ref != nil {
+			c.above[o.GetUID()] = ref
+		}
+	}
+	c.State.ReplacePods(pods)
+	for _, b := range budgets {
+		// The eviction API takes a budget with an invalid selector to select no pod.
+		if budget, err := rebalance.FromPDB(b); err == nil {
+			c.Budgets[b.Namespace] = append(c.Budgets[b.Namespace], budget)
+		}
+	}
+	return c
+}
+
+// Namespaces are those that have pods or mixes, sorted.
+func (c *Cluster) Namespaces() []string {
+	all := c.State.Namespaces()
+	for _, m := range c.Mixes {
+		all = append(all, m.Namespace)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Berths reports whether a scheduler places by the mix.
+func (c *Cluster) Berths(schedulerName string) bool {
+	return slices.Contains(c.Profile.SchedulerNames, schedulerName)
+}
+
+// Mix returns a CapacityMix, nil if there is none.
+func (c *Cluster) Mix(namespace, name string) *v1alpha1.CapacityMix {
+	for _, m := range c.Mixes {
+		if m.Namespace == namespace && m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// MixOf returns the CapacityMix that a policy comes from, nil for other sources.
+func (c *Cluster) MixOf(namespace string, p *governing.Mix) *v1alpha1.CapacityMix {
+	if name, ok := strings.CutPrefix(p.Source, governing.SourceCapacityMix); ok {
+		return c.Mix(namespace, name)
+	}
+	return nil
+}
+
+// Pod returns a pod as the API has it, nil if there is none.
+func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
+	for _, p := range c.Pods {
+		if p.Namespace == namespace && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// LivePods are the pods that are neither terminating nor finished, as the API and as the state has them.
+func (c *Cluster) LivePods() iter.Seq2[*corev1.Pod, *clusterstate.Pod] {
+	return func(yield func(*corev1.Pod, *clusterstate.Pod) bool) {
+		for _, o := range c.Pods {
+			if p := c.State.Pod(o.Namespace, o.Name); p != nil && p.Live() && !yield(o, p) {
+				return
+			}
+		}
+	}
+}
+
+// Tolerations are those that a pod's mix gives to its pods of a type.
+func (c *Cluster) Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration {
+	found, _ := c.State.Resolve(p)
+	if found == nil {
+		return nil
+	}
+	return found.Tolerations[t]
+}
+
+// Missing reports whether a list could not be read.
+func (c *Cluster) Missing(resource string) bool {
+	return slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Resource == resource })
+}
+
+// Overview is that of the workloads whose pods a selector matches; nil matches all.
+func (c *Cluster) Overview(selector labels.Selector) *Overview {
+	return Of(Input{
+		State: c.State, Pods: c.Pods, Nodes: c.Nodes, Mixes: c.Mixes, Unread: c.Unread(), Selector: selector,
+	})
+}
+
+// Unread are the lists without which mixes cannot be judged, and that could not be read.
+func (c *Cluster) Unread() Unread {
+	return Unread{Pods: c.Missing("pods"), Nodes: c.Missing("nodes"), Mixes: c.Missing(MixesResource)}
+}
+
+// LimitOf returns a pod's size as its scheduler sees it, and whether that
+// scheduler enforces it.
+func (c *Cluster) LimitOf(pod *corev1.Pod) (found registry.Resolution, enforced bool) {
+	in := ""
+	args, enforced := c.Profile.LimitArgs(pod.Spec.SchedulerName)
+	if enforced {
+		in = args.DefaultNamespace
+	}
+	if c.sizes == nil {
+		c.sizes = registry.NewRegistries(c.Limits)
+	}
+	return c.sizes.With(in).For(pod), enforced
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
+func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
+	m := split.New(50, 1)
+	g := &clusterstate.Group{Governing: &governing.Mix{Mix: m}}
+	assignment := clusterstate.Assignment{Place: clusterstate.Pending, Assignment: split.Assignment{Wants: m.TypeOf(4), Pod: split.Pod{Slot: 4, On: m.TypeOf(4)}}}
+	counted := SlotFacts{Number: 4, Type: m.TypeOf(4).String(), From: "count"}
+	two := m.TypeOf(2).String()
+	other := m.TypeOf(2).Other().String()
+	for message, want := range map[string]SlotFacts{
+		"0/3 nodes are available: 2 node(s) are " + other + ", slot 2 needs " + two + ", 1 Insufficient cpu.": {Number: 2, Type: two, From: "scheduler"},
+		"0/3 nodes are available: 2 node(s) are " + two + ", slot 2 needs " + other + ".":                     counted,
+		"0/3 nodes are available: 3 Insufficient cpu.":                                                        counted,
+		"slot 99999999 needs spot": counted,
+		"":                         counted,
+	} {
+		pod := &corev1.Pod{}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+		e := &explainer{PodQuestion: PodQuestion{Pod: pod}, record: &clusterstate.Pod{}}
+		got := e.slotOf(g, assignment)
+		assert.Equal(t, want, got, message)
+		assert.Equal(t, want.Type, got.waitsFor(assignment), message)
+	}
+	settled := assignment
+	settled.Place = clusterstate.Settled
+	e := &explainer{PodQuestion: PodQuestion{Pod: &corev1.Pod{}}, record: &clusterstate.Pod{}}
+	assert.Equal(t, counted, e.slotOf(g, settled))
+}

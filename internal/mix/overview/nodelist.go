@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+)
+
+// Nodes is what `nodes` shows.
+type Nodes struct {
+	Nodes  []NodeStatus `json:"nodes"`
+	Totals []NodeTotal  `json:"totals"`
+	Hint   string       `json:"hint,omitempty"`
+}
+
+// NodeStatus is one node.
+type NodeStatus struct {
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	Rule      string   `json:"rule,omitempty"`
+	Domain    string   `json:"domain"`
+	Departing string   `json:"departing,omitempty"`
+	Accepts   bool     `json:"accepts"`
+	Pods      NodePods `json:"pods"`
+}
+
+// NodePods counts the governed pods of a node by the type of their slot.
+type NodePods struct {
+	Spot     int `json:"spot"`
+	OnDemand int `json:"onDemand"`
+	Borrowed int `json:"borrowed"`
+}
+
+// String is "3/0/1".
+func (p NodePods) String() string { return fmt.Sprintf("%d/%d/%d", p.Spot, p.OnDemand, p.Borrowed) }
+
+// NodeTotal sums the nodes of a type.
+type NodeTotal struct {
+	Type      string   `json:"type"`
+	Nodes     int      `json:"nodes"`
+	Accepting int      `json:"accepting"`
+	Departing int      `json:"departing"`
+	Pods      NodePods `json:"pods"`
+}
+
+// NodesOf returns the type of each node.
+func NodesOf(c *Cluster, unknown bool) *Nodes {
+	pods := podsByNode(c)
+	out := &Nodes{Nodes: []NodeStatus{}}
+	all := c.State.Nodes()
+	slices.SortFunc(all, func(a, b clusterstate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	totals := map[capacity.Type]*NodeTotal{}
+	for _, t := range typeNames {
+		totals[t] = &NodeTotal{Type: t.String()}
+	}
+	for _, n := range all {
+		totals[n.Type].count(n, pods[n.Name])
+		if unknown && n.Type != capacity.Unknown {
+			continue
+		}
+		out.Nodes = append(out.Nodes, NodeStatus{
+			Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain,
+			Departing: n.Departing, Accepts: n.Accepting, Pods: pods[n.Name],
+		})
+	}
+	for _, t := range typeNames {
+		if !unknown || t == capacity.Unknown {
+			out.Totals = append(out.Totals, *totals[t])
+		}
+	}
+	if unknown && len(out.Nodes) > 0 {
+		out.Hint = UnknownTypeHint
+	}
+	return out
+}
+
+// podsByNode counts the governed pods of all namespaces.
+func podsByNode(c *Cluster) map[string]NodePods {
+	pods := map[string]NodePods{}
+	for _, namespace := range c.Namespaces() {
+		for _, g := range c.State.Groups(namespace) {
+			for _, s := range g.Assignments {
+				p := pods[s.Pod.Node]
+				p.add(s.Wants, s.Wants != c.State.Node(s.Pod.Node).Type)
+				pods[s.Pod.Node] = p
+			}
+		}
+	}
+	return pods
+}
+
+func (p *NodePods) add(slot capacity.Type, borrowed bool) {
+	if slot == capacity.Spot {
+		p.Spot++
+	} else {
+		p.OnDemand++
+	}
+	if borrowed {
+		p.Borrowed++
+	}
+}
+
+func (t *NodeTotal) count(n clusterstate.Node, p NodePods) {
+	t.Nodes++
+	if n.Accepting {
+		t.Accepting++
+	}
+	if n.Departing != "" {
+		t.Departing++
+	}
+	t.Pods = NodePods{Spot: t.Pods.Spot + p.Spot, OnDemand: t.Pods.OnDemand + p.OnDemand, Borrowed: t.Pods.Borrowed + p.Borrowed}
+}
+
+// typeNames are the types in the order in which they are shown.
+var typeNames = []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown}
