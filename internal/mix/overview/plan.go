@@ -128,7 +128,9 @@ func PlanOf(ctx context.Context, c *Cluster, changes []MixChange, room Room, now
 }
 
 func plannedMix(w MixChange) PlannedMix {
-	out := PlannedMix{Namespace: w.Then.Namespace, Name: w.Then.Name, Action: "created", After: ruleOf(w.Then), Validated: w.Unvalidated == ""}
+	out := PlannedMix{
+		Namespace: w.Then.Namespace, Name: w.Then.Name, Action: "created", After: ruleOf(w.Then), Validated: w.Unvalidated == "",
+	}
 	if w.Now != nil {
 		out.Action, out.Before = "changed", ruleOf(w.Now)
 		if reflect.DeepEqual(w.Now.Spec, w.Then.Spec) {
