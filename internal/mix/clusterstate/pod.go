@@ -305,7 +305,8 @@ func (p *Pod) sameState(q *Pod) bool {
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
 	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.OtherGates == q.OtherGates && p.LimitedTo == q.LimitedTo &&
-		p.UsesGate == q.UsesGate && p.Grouped == q.Grouped && p.Filtered == q.Filtered && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory &&
+		p.UsesGate == q.UsesGate && p.Grouped == q.Grouped && p.Filtered == q.Filtered && p.LocalData == q.LocalData &&
+		p.CPU == q.CPU && p.Memory == q.Memory &&
 		p.SchedulerName == q.SchedulerName
 }
 

@@ -175,7 +175,7 @@ func TestATerminatingPodStaysDistinct(t *testing.T) {
 }
 
 // The API server copies the zone of the node to the labels of a pod that is bound. Few selectors name it.
-func TestReplicasInSeveralZonesShareARecordUnlessAFilterReadsTheZone(t *testing.T) {
+func TestReplicasShareARecordUnlessAFilterReadsTheirZone(t *testing.T) {
 	in := func(name, zone string) *corev1.Pod {
 		return pod(name, "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web", corev1.LabelTopologyZone: zone} })
 	}
