@@ -52,7 +52,7 @@ func Golden(t *testing.T, name, got string) {
 		require.NoError(t, os.MkdirAll("testdata", 0o750))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(file) //nolint:gosec // a golden file of the test
+	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, string(want), got, "%s; run the test with -update if it should be so", name)
 }
@@ -150,7 +150,7 @@ func (s *Shop) Mix(name string, spot, least int32, changes ...func(*v1alpha1.Cap
 
 // Deployment adds a Deployment with its ReplicaSet; slot k runs on nodes[k], "" is pending.
 func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...string) []*corev1.Pod {
-	n := int32(len(nodes)) //nolint:gosec // a few nodes
+	n := int32(len(nodes))
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, UID: types.UID(app), Annotations: annotations},
 		Spec:       appsv1.DeploymentSpec{Replicas: &n},

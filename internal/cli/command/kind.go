@@ -46,7 +46,7 @@ func (k *Kind[T, S]) Explain(err error) error {
 
 // Get reads an object by its name, which may be as -o name prints it.
 func (k *Kind[T, S]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
-	object, _ := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) // a pointer to a struct
+	object, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem())) // a pointer to a struct
 	key := client.ObjectKey{Namespace: namespace, Name: name[strings.LastIndex(name, "/")+1:]}
 	return object, k.Explain(c.Get(ctx, key, object))
 }

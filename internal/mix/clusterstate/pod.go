@@ -267,14 +267,20 @@ func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		}
 	}
 	p.CPU, p.Memory = requests(o)
-	if st.Filtered != nil && p.countsForFilters(o.Status.NominatedNodeName) {
-		if kept := st.Filtered(o); len(kept) <= maxFiltered {
-			p.Filtered = st.texts.of(kept)
-		} else {
-			p.Filtered = TooLarge
-		}
-	}
+	p.Filtered = st.filtered(p, o)
 	return p
+}
+
+// filtered returns what the filters read of a pod, "" for one that takes no capacity.
+func (st *State) filtered(p *Pod, o *corev1.Pod) string {
+	if st.Filtered == nil || !p.countsForFilters(o.Status.NominatedNodeName) {
+		return ""
+	}
+	kept := st.Filtered(o)
+	if len(kept) > maxFiltered {
+		return TooLarge
+	}
+	return st.texts.of(kept)
 }
 
 // maxFiltered bounds what is kept for the filters of a pod, in bytes. Most pods have a few hundred, which all replicas share. A larger

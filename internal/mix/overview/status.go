@@ -118,7 +118,7 @@ func mixStatus(c *Cluster, m *v1alpha1.CapacityMix, workloads []*Standing) MixSt
 	} else {
 		s.Workloads, s.Standing = Known(len(workloads)), Standing{NoCounts(), Known(true)}
 		for _, w := range workloads {
-			s.Standing.add(w)
+			s.add(w)
 		}
 	}
 	if err := c.Invalid[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]; err != nil {
