@@ -50,7 +50,7 @@ demo: ## Run the demo: mixes, limits, records and environments on a local contro
 test: ## Run what a contributor needs: generated files, unit and property tests, and the core of the suites on a real control plane
 	@$(FIRST)
 	@$(MAKE) --no-print-directory compile
-	@$(MAKE) --no-print-directory -k -j2 test-core test-local NICE='nice -n 10'
+	@$(MAKE) --no-print-directory -k -j2 test-core test-local COMPILED=1 NICE='nice -n 10'
 
 .PHONY: test-more
 test-more: lint ## Run all the other tests: every suite on a control plane, the race detector, the linter (40 minutes)
@@ -152,7 +152,7 @@ compile: ## Build the programs of the suites, and compile the tests of make test
 	@go list -export -test -deps $(CORE) $(UNIT) > /dev/null
 
 .PHONY: test-core
-test-core: ## Run the core of the suites on a real control plane
+test-core: $(if $(COMPILED),,compile) ## Run the core of the suites on a real control plane
 	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size 4 -- go test -short -vet=off -p 4 -timeout 20m $(CORE)
 
 .PHONY: test-unit
@@ -162,8 +162,7 @@ test-unit: ## Run the unit and property tests
 # The order of make test.
 .PHONY: test-local
 test-local:
-	$(NICE) hack/verify.sh
-	@$(MAKE) --no-print-directory test-unit
+	@status=0; $(NICE) hack/verify.sh || status=1; $(MAKE) --no-print-directory test-unit || status=1; exit $$status
 
 .PHONY: test-modules
 test-modules: ## Run the tests of the measurements and of the images, which are modules of their own or link much

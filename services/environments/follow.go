@@ -17,7 +17,7 @@ import (
 const (
 	// lookTimeout bounds looking for new containers, in which nothing is sent.
 	lookTimeout = 5 * time.Second
-	// maxFailures is how often in a row that may fail.
+	// maxFailures is how often in a row a look for containers may fail.
 	maxFailures = 5
 )
 

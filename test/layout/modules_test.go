@@ -59,6 +59,7 @@ func main() { fmt.Print(v1alpha1.SchemeGroupVersion.Group, " ", controller.Defau
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
+	run(t, types, "go", "mod", "graph") // the go.mod files that only a module without lazy loading needs
 	t.Setenv("GOPROXY", "off")
 	assert.Equal(t, "berth.dev berth-controller", run(t, dir, "go", "run", "-mod=mod", "."))
 	got := requirements(t, dir)

@@ -144,7 +144,7 @@ func (c *Cluster) Mix(namespace, name string) *v1alpha1.CapacityMix {
 	return nil
 }
 
-// MixOf returns the CapacityMix that a policy comes from, nil for other sources.
+// MixOf returns the CapacityMix that a mix comes from, nil for other sources.
 func (c *Cluster) MixOf(namespace string, p *governing.Mix) *v1alpha1.CapacityMix {
 	if name, ok := strings.CutPrefix(p.Source, governing.SourceCapacityMix); ok {
 		return c.Mix(namespace, name)

@@ -21,7 +21,7 @@ func RecordHistory(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *Histo
 	}
 	for i := range rec.Status.LastApplied {
 		a := &rec.Status.LastApplied[i]
-		if told(h.Entries, a) {
+		if reported(h.Entries, a) {
 			continue
 		}
 		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, a.Dimension.Format(a.Value),
@@ -37,9 +37,9 @@ func RecordHistory(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *Histo
 	return h
 }
 
-// told reports whether an event is about a recommendation that was applied. The
+// reported reports whether an event is about a recommendation that was applied. The
 // two are written one after the other, and the time of the status is rounded up.
-func told(entries []Entry, a *v1alpha1.AppliedRecommendation) bool {
+func reported(entries []Entry, a *v1alpha1.AppliedRecommendation) bool {
 	return slices.ContainsFunc(entries, func(e Entry) bool {
 		return e.Reason == v1alpha1.EventReasonNFRApplied && e.Time.Sub(a.Time.Time).Abs() <= 5*time.Second &&
 			strings.Contains(e.Message, fmt.Sprintf(" %s from ", a.Component))

@@ -30,7 +30,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// envSlow runs what takes longer than make test may: make test-mutants and make test-robustness set it.
+// envSlow runs what takes longer than make test-more may: make test-mutants and make test-robustness set it.
 const envSlow = "BERTH_TEST_ROBUSTNESS"
 
 func slow(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 	envSteps = "BERTH_STEPS"
 	// envHistory is the file of a run whose steps are repeated.
 	envHistory = "BERTH_HISTORY"
-	// steps is their number in make test.
+	// steps is their number in make test-more.
 	steps = 30
 	// A run in which less happened than this is no run.
 	fewestFaults, fewestBindings = 4, 50
@@ -98,7 +98,7 @@ func hold(t *testing.T, p *plan.Plan, seed uint64) {
 	}
 }
 
-// seeds are those of the environment: 1,2,3 or 1..3. In make test there is one.
+// seeds are those of the environment: 1,2,3 or 1..3. In make test-more there is one.
 func seeds(t *testing.T) (list []uint64) {
 	t.Helper()
 	text := os.Getenv(envSeeds)

@@ -45,7 +45,7 @@ const (
 
 var (
 	neighbourMix = split.New(60, 1)
-	// soon is the time in which a neighbour's workload is placed. In `make test` another suite and all of the control plane share
+	// soon is the time in which a neighbour's workload is placed. In `make test-more` another suite and all of the control plane share
 	// two processors with Berth, so that there the times of calm rows exceed five seconds as well.
 	soon = testenv.Length(time.Minute, 5*time.Second)
 )
