@@ -82,7 +82,6 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	if err := addAll(mgr, c, &program.Reloader{Source: src, Running: &asRead, Log: log}); err != nil {
 		return err
 	}
-	releasePages()
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controllers: %w", err)
 	}

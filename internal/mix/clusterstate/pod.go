@@ -267,20 +267,20 @@ func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		}
 	}
 	p.CPU, p.Memory = requests(o)
-	p.Filtered = st.filtered(p, o)
 	return p
 }
 
-// filtered returns what the filters read of a pod, "" for one that takes no capacity.
-func (st *State) filtered(p *Pod, o *corev1.Pod) string {
-	if st.Filtered == nil || !p.countsForFilters(o.Status.NominatedNodeName) {
-		return ""
+// filtered returns what the filters read of a pod, nil for one that takes no capacity of a node: it is neither bound nor nominated. It
+// needs no lock, which a large pod would hold for long.
+func (st *State) filtered(o *corev1.Pod) []byte {
+	if st.Filtered == nil || pods.Finished(o) || o.Spec.NodeName == "" && o.Status.NominatedNodeName == "" {
+		return nil
 	}
 	kept := st.Filtered(o)
 	if len(kept) > maxFiltered {
-		return TooLarge
+		return []byte(TooLarge)
 	}
-	return st.texts.of(kept)
+	return kept
 }
 
 // maxFiltered bounds what is kept for the filters of a pod, in bytes. Most pods have a few hundred, which all replicas share. A larger
@@ -289,11 +289,6 @@ const maxFiltered = 8 << 10
 
 // TooLarge is in the place of what is larger.
 const TooLarge = "\xff"
-
-// countsForFilters reports whether the pod takes capacity of a node: it is bound, or nominated to the node that is named.
-func (p *Pod) countsForFilters(nominated string) bool {
-	return !p.Finished && (p.Node != "" || nominated != "")
-}
 
 // equal reports whether nothing changed that counts.
 func (p *Pod) equal(q *Pod) bool {

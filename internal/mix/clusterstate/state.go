@@ -125,9 +125,11 @@ func keyOf(p *Pod) governing.GroupKey {
 
 // SetPod adds a pod or takes over what changed.
 func (st *State) SetPod(o *corev1.Pod) {
+	filtered := st.filtered(o)
 	st.mu.Lock()
 	old := st.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
 	p := st.podOf(o, old)
+	p.Filtered = st.texts.of(filtered)
 	if old != nil && old.equal(p) {
 		st.mu.Unlock()
 		return

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,7 +45,7 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node
 // listPods lists the pods that match fields, and are scheduled or nominated, stripped page by page. Replicas share what the filters
 // read.
 func listPods(ctx context.Context, client kubernetes.Interface, fields string) ([]*clusterstate.Pod, error) {
-	known := map[string]string{}
+	known, sets := map[string]string{}, map[string]map[string]string{}
 	options := metav1.ListOptions{FieldSelector: fields}
 	return pages(options, "pods", func(o metav1.ListOptions, add func(*clusterstate.Pod)) (string, error) {
 		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
@@ -58,6 +59,11 @@ func listPods(ctx context.Context, client kubernetes.Interface, fields string) (
 					known[kept.Filtered] = kept.Filtered
 				}
 				kept.Filtered = known[kept.Filtered]
+				set := labels.Set(kept.Labels).String()
+				if _, there := sets[set]; !there {
+					sets[set] = kept.Labels
+				}
+				kept.Labels = sets[set]
 				add(kept)
 			}
 		}

@@ -5,6 +5,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,10 +39,10 @@ type records struct {
 // record is what distinguishes pods.
 type record struct{ filtered, namespace, labels string }
 
-// labelSet is the labels of a record, and their canonical text.
+// labelSet is the labels of a record, and their canonical text. of keeps the set that it is made of, by whose address it is found.
 type labelSet struct {
-	labels map[string]string
-	text   string
+	of, labels map[string]string
+	text       string
 }
 
 func newRecords(topology bool) *records {
@@ -89,7 +90,7 @@ func (r *records) labelsOf(p *clusterstate.Pod) *labelSet {
 	if known := r.labels[p.LabelSet()]; known != nil {
 		return known
 	}
-	set := &labelSet{labels: p.Labels}
+	set := &labelSet{of: p.Labels, labels: p.Labels}
 	if _, there := p.Labels[corev1.LabelTopologyZone]; !r.topology && (there || p.Labels[corev1.LabelTopologyRegion] != "") {
 		set.labels = maps.Clone(p.Labels)
 		delete(set.labels, corev1.LabelTopologyZone)
@@ -107,6 +108,27 @@ func scheduled(p *corev1.Pod) *clusterstate.Pod {
 	}
 }
 
+// readsOthers reports whether the filters of a pod count pods on other nodes than the candidate.
+func readsOthers(p *corev1.Pod) bool {
+	if slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule
+	}) {
+		return true
+	}
+	return slices.ContainsFunc(requiredTerms(p), func(t corev1.PodAffinityTerm) bool { return t.TopologyKey != corev1.LabelHostname })
+}
+
+// requiredTerms are the terms of pod affinity and of pod anti-affinity that filters read.
+func requiredTerms(p *corev1.Pod) (terms []corev1.PodAffinityTerm) {
+	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	return terms
+}
+
 // readsTopology reports whether the filters of a pod read the zone or the region in the labels of others.
 func readsTopology(p *corev1.Pod) bool {
 	for i := range p.Spec.TopologySpreadConstraints {
@@ -115,13 +137,7 @@ func readsTopology(p *corev1.Pod) bool {
 			return true
 		}
 	}
-	var terms []corev1.PodAffinityTerm
-	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-	}
+	terms := requiredTerms(p)
 	for i := range terms {
 		if selectsTopology(terms[i].LabelSelector) || isTopology(terms[i].MatchLabelKeys...) || isTopology(terms[i].MismatchLabelKeys...) {
 			return true

@@ -62,7 +62,7 @@ func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, e
 
 // TakeWatched is Take with the pods of a cluster state with Filtered, which watches keep; nil lists them. To list those of a large
 // cluster takes half a minute, and most of the memory of a program. A watch may be behind, so before an answer names a node, the
-// pods of that node are listed.
+// pods of that node are listed, and for a replacement whose filters count pods on other nodes, all are.
 func TakeWatched(ctx context.Context, cfg *rest.Config, profile *Profile, watched *clusterstate.State) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
@@ -105,7 +105,7 @@ func take(ctx context.Context, client kubernetes.Interface, profile *Profile, wa
 		return nil, err
 	}
 	kept := pods{nodes: nodes}
-	if watched == nil {
+	if watched == nil || watched.Filtered == nil {
 		kept.all, err = listPods(ctx, client, notTerminated)
 	} else {
 		kept, err = watchedPods(ctx, client, nodes, watched)

@@ -43,17 +43,20 @@ func infoOf(p *corev1.Pod) fwk.PodInfo {
 // terminating replaces every deletion timestamp: filters only check whether there is one.
 var terminating = &metav1.Time{}
 
+// stripPod keeps what filters read of a pod that has its node. They do not read where it may run (its nodeSelector, node affinity,
+// tolerations and spread constraints): those of a DaemonSet name the node, and no two of its pods would be alike.
 func stripPod(p *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{
 		Spec: corev1.PodSpec{
 			SchedulerName: p.Spec.SchedulerName, HostNetwork: p.Spec.HostNetwork,
 			Priority: p.Spec.Priority, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources,
-			NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity, Tolerations: p.Spec.Tolerations,
-			TopologySpreadConstraints: p.Spec.TopologySpreadConstraints, ResourceClaims: p.Spec.ResourceClaims,
-			Containers: stripContainers(p.Spec.Containers), InitContainers: stripContainers(p.Spec.InitContainers),
+			ResourceClaims: p.Spec.ResourceClaims,
+			Containers:     stripContainers(p.Spec.Containers), InitContainers: stripContainers(p.Spec.InitContainers),
 			Volumes: stripVolumes(p.Spec.Volumes),
 		},
-		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}
+	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		out.Spec.Affinity = &corev1.Affinity{PodAffinity: a.PodAffinity, PodAntiAffinity: a.PodAntiAffinity}
 	}
 	if p.DeletionTimestamp != nil {
 		out.DeletionTimestamp = terminating

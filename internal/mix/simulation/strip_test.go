@@ -153,6 +153,21 @@ func TestPodsThatNoFilterCanDistinguishShareARecord(t *testing.T) {
 	assert.Equal(t, "elsewhere", got[4].GetPod().Namespace)
 }
 
+// The DaemonSet controller writes the node of each pod into its affinity.
+func TestThePodsOfADaemonSetShareARecord(t *testing.T) {
+	on := func(node string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+				}}},
+			}}
+		}
+	}
+	got := infos(t, pod("a", "n", on("n")), pod("b", "m", on("m")))
+	assert.Same(t, got[0], got[1])
+}
+
 // The claim of an ephemeral volume is named after the pod.
 func TestPodsWithClaimsOfTheirOwnStayDistinct(t *testing.T) {
 	withClaim := func(p *corev1.Pod) {

@@ -16,8 +16,12 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// maxBehind bounds the nodes that are read again for a question. A watch that is behind for more of them shows no capacity.
-const maxBehind = 20
+const (
+	// maxBehind bounds the nodes that are read again for a question. A watch that is behind for more of them shows no capacity.
+	maxBehind = 20
+	// maxReads bounds the pods that are read one by one. More of them are read with all others.
+	maxReads = 100
+)
 
 // pods are those of a snapshot, with the nodes that they are on.
 type pods struct {
@@ -25,9 +29,8 @@ type pods struct {
 	all   []*clusterstate.Pod
 	// assumed are the replacements that are not there yet.
 	assumed []*clusterstate.Pod
-	// on lists the pods of a node; nil if none need to be listed, because all are of one moment. current are the nodes whose
-	// pods were listed.
-	on      func(ctx context.Context, node string) ([]*clusterstate.Pod, error)
+	// read lists pods; nil if none need to be listed, because all are of one moment. current are the nodes whose pods were listed.
+	read    func(ctx context.Context, fields string) ([]*clusterstate.Pod, error)
 	current map[string]bool
 }
 
@@ -35,27 +38,34 @@ type pods struct {
 func watchedPods(
 	ctx context.Context, client kubernetes.Interface, nodes []*corev1.Node, watched *clusterstate.State,
 ) (pods, error) {
-	kept := pods{
-		nodes: nodes, all: watched.Scheduled(), current: map[string]bool{},
-		on: func(ctx context.Context, node string) ([]*clusterstate.Pod, error) {
-			return listPods(ctx, client, notTerminated+",spec.nodeName="+node)
-		},
+	kept := pods{nodes: nodes, current: map[string]bool{}}
+	kept.read = func(ctx context.Context, fields string) ([]*clusterstate.Pod, error) {
+		return listPods(ctx, client, notTerminated+fields)
 	}
-	for i, p := range kept.all {
+	large := 0
+	for _, p := range watched.Scheduled() {
 		if p.Filtered != clusterstate.TooLarge {
+			kept.all = append(kept.all, p)
 			continue
 		}
-		named, err := listPods(ctx, client, notTerminated+",metadata.namespace="+p.Namespace+",metadata.name="+p.Name)
+		if large++; large > maxReads {
+			return kept, kept.readAll(ctx)
+		}
+		named, err := kept.read(ctx, ",metadata.namespace="+p.Namespace+",metadata.name="+p.Name)
 		if err != nil {
 			return pods{}, err
 		}
-		kept.all[i] = nil
-		if len(named) > 0 {
-			kept.all[i] = named[0]
-		}
+		kept.all = append(kept.all, named...)
 	}
-	kept.all = slices.DeleteFunc(kept.all, func(p *clusterstate.Pod) bool { return p == nil })
 	return kept, nil
+}
+
+// readAll has the pods be those of one moment.
+func (p *pods) readAll(ctx context.Context) (err error) {
+	if p.all, err = p.read(ctx, ""); err == nil {
+		p.read = nil
+	}
+	return err
 }
 
 // rebuild makes the state of the pods as they are known now.
@@ -84,33 +94,53 @@ func (s *Snapshot) distinguish(next *corev1.Pod) error {
 	return s.rebuild()
 }
 
-// update reads the pods of a node, unless that was done, and reports whether they are others than before.
+// update reads the pods of a node, and those that are nominated to it, unless that was done, and reports whether they are others than
+// before.
 func (s *Snapshot) update(ctx context.Context, node string) (changed bool, err error) {
-	if s.pods.on == nil || s.pods.current[node] {
+	if s.pods.read == nil || s.pods.current[node] {
 		return false, nil
 	}
-	now, err := s.pods.on(ctx, node)
+	now, err := s.pods.read(ctx, ",spec.nodeName="+node)
 	if err != nil {
 		return false, err
 	}
-	s.pods.current[node] = true
-	before := map[types.UID]*clusterstate.Pod{}
+	bound := len(now)
+	nominated, err := s.pods.read(ctx, ",status.nominatedNodeName="+node)
+	if err != nil {
+		return false, err
+	}
+	now = append(now, nominated...)
+	before, there := map[types.UID]*clusterstate.Pod{}, 0
 	for _, p := range s.pods.all {
+		before[p.UID] = p
 		if p.Node == node {
-			before[p.UID] = p
+			there++
 		}
 	}
-	same := len(now) == len(before)
+	same, listed := bound == there, map[types.UID]bool{}
 	for _, p := range now {
 		was := before[p.UID]
-		same = same && was != nil && was.Filtered == p.Filtered && maps.Equal(was.Labels, p.Labels)
+		same = same && was != nil && was.Node == p.Node && was.Filtered == p.Filtered && maps.Equal(was.Labels, p.Labels)
+		listed[p.UID] = true
 	}
-	if same {
-		return false, nil
+	if !same {
+		s.pods.all = slices.DeleteFunc(s.pods.all, func(p *clusterstate.Pod) bool { return p.Node == node || listed[p.UID] })
+		s.pods.all = append(s.pods.all, now...)
+		err = s.rebuild()
 	}
-	s.pods.all = slices.DeleteFunc(s.pods.all, func(p *clusterstate.Pod) bool { return p.Node == node })
-	s.pods.all = append(s.pods.all, now...)
-	return true, s.rebuild()
+	s.pods.current[node] = err == nil
+	return !same, err
+}
+
+// readOthers reads all pods for a replacement whose filters count those on other nodes: the watch may be behind for any of them.
+func (s *Snapshot) readOthers(ctx context.Context, next *corev1.Pod) error {
+	if s.pods.read == nil || !s.profile.replays[next.Spec.SchedulerName].spreadsByDefault() && !readsOthers(next) {
+		return nil
+	}
+	if err := s.pods.readAll(ctx); err != nil {
+		return err
+	}
+	return s.rebuild()
 }
 
 // errBehind means that the watch of the pods shows capacity which is not there.
@@ -120,6 +150,9 @@ var errBehind = errors.New("the watch of the pods is behind")
 func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.readOthers(ctx, q.next()); err != nil {
+		return Answer{}, err
+	}
 	for range maxBehind {
 		a, err := s.fits(ctx, q)
 		if err != nil || !a.Fits {

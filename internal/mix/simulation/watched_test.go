@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,11 +25,17 @@ import (
 func behind(s *Snapshot, now func(node string) ([]*corev1.Pod, error)) (read *[]string) {
 	read = &[]string{}
 	s.pods.current = map[string]bool{}
-	s.pods.on = func(_ context.Context, node string) (list []*clusterstate.Pod, err error) {
-		*read = append(*read, node)
+	s.pods.read = func(_ context.Context, fields string) (list []*clusterstate.Pod, err error) {
+		nominated := strings.HasPrefix(fields, ",status.nominatedNodeName=")
+		_, node, _ := strings.Cut(fields, "=") // "" for all
+		if !nominated {
+			*read = append(*read, node)
+		}
 		all, err := now(node)
 		for _, p := range all {
-			list = append(list, scheduled(p))
+			if nominated == (p.Spec.NodeName == "") {
+				list = append(list, scheduled(p))
+			}
 		}
 		return list, err
 	}
@@ -75,6 +82,45 @@ func TestAPodThatHasChangedIsRemovedAsItIsNow(t *testing.T) {
 	assert.False(t, ask(t, s, Question{Pod: pod("c", "", of("3")), Gone: []types.UID{"b"}}).Fits)
 }
 
+func nominated(name, node string) *corev1.Pod {
+	return pod(name, "", func(p *corev1.Pod) { p.Status.NominatedNodeName = node })
+}
+
+func TestAPodThatWasNominatedMeanwhileCounts(t *testing.T) {
+	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "1")}, nil)
+	behind(s, func(string) ([]*corev1.Pod, error) { return []*corev1.Pod{nominated("late", "n1")}, nil })
+	assert.False(t, ask(t, s, Question{Pod: pod("a", "")}).Fits)
+}
+
+func TestANominatedPodThatIsBoundCountsOnce(t *testing.T) {
+	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "2")}, []*corev1.Pod{nominated("late", "n1")})
+	behind(s, func(string) ([]*corev1.Pod, error) { return []*corev1.Pod{pod("late", "n1")}, nil })
+	assert.True(t, ask(t, s, Question{Pod: pod("a", "")}).Fits)
+}
+
+// The watch has not shown a pod in the zone, on a node that is not the candidate.
+func TestAllPodsAreReadIfThoseOfOtherNodesCount(t *testing.T) {
+	inZone := func(name string) *corev1.Node {
+		n := node(name, "1")
+		n.Labels[corev1.LabelTopologyZone] = "a"
+		return n
+	}
+	nodes := []*corev1.Node{inZone("n1"), inZone("n2")}
+	late := pod("late", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
+	for key, want := range map[string]bool{corev1.LabelTopologyZone: false, corev1.LabelHostname: true} {
+		s := snapshot(t, DefaultProfile(), nodes, nil)
+		read := behind(s, func(node string) ([]*corev1.Pod, error) {
+			if node == "" || node == "n1" {
+				return []*corev1.Pod{late}, nil
+			}
+			return nil, nil
+		})
+		apart := pod("a", "", func(p *corev1.Pod) { p.Spec.Affinity = antiAffinity(key) })
+		assert.Equal(t, want, ask(t, s, Question{Pod: apart}).Fits, key)
+		assert.Equal(t, want, !slices.Contains(*read, ""), key)
+	}
+}
+
 func TestCapacityThatCannotBeReadIsUnproven(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range maxBehind + 1 {
@@ -103,7 +149,7 @@ func newWatched(t testing.TB) *clusterstate.State {
 // The watches keep pods without what filters read if it is large.
 func TestAPodThatIsTooLargeForAWatchIsRead(t *testing.T) {
 	large := func(p *corev1.Pod) {
-		p.Spec.NodeSelector = map[string]string{"a": strings.Repeat("b", 16<<10)}
+		p.Spec.Affinity = antiAffinity(strings.Repeat("b", 16<<10))
 	}
 	watched := newWatched(t)
 	watched.SetPod(pod("small", "n1"))
