@@ -178,6 +178,7 @@ func TestAnAggregatedAPIThatIsAwayHoldsItsTenantOnly(t *testing.T) {
 	testenv.End(c, false)
 	w.DropLease("berth-system", "berth-controller")
 	start() // which discovers the kinds of the cluster without the tenant's
+	w.WaitBlocked("widget", "StartupGrace") // until then, the status is that of the former leader
 	w.WaitStatus("widget", "its grace is over", func(s *v1alpha1.CapacityMixStatus) bool { return testenv.BlockedBy(s, "ReplacementUnknown") })
 	requireMovesAtOnce(w, "web", 100, pods)
 	assert.Empty(t, w.EvictionsOf("widget"), "nothing is evicted of which something is unknown")
