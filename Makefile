@@ -15,7 +15,7 @@ KUBERNETES_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' go.mod)
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
 # Before the first line of the go command on a machine that has none of the sources.
 FIRST = [ -d "$$(go env GOMODCACHE)/k8s.io/kubernetes@v$(KUBERNETES_VERSION)" ] || echo "First run on this machine: the go command \
-	downloads the sources of Kubernetes and of the libraries, 190 MB, and compiles them. Later runs use what it keeps."
+	downloads the sources of Kubernetes and of the libraries, some 200 MB, and compiles them. Later runs use what it keeps."
 # Without these the programs report v0.0.0-master, which clients cannot parse.
 VERSION_PACKAGE := k8s.io/component-base/version
 LDFLAGS := -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) \
