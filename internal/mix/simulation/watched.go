@@ -100,36 +100,46 @@ func (s *Snapshot) update(ctx context.Context, node string) (changed bool, err e
 	if s.pods.read == nil || s.pods.current[node] {
 		return false, nil
 	}
-	now, err := s.pods.read(ctx, ",spec.nodeName="+node)
+	bound, err := s.pods.read(ctx, ",spec.nodeName="+node)
 	if err != nil {
 		return false, err
 	}
-	bound := len(now)
 	nominated, err := s.pods.read(ctx, ",status.nominatedNodeName="+node)
 	if err != nil {
 		return false, err
 	}
-	now = append(now, nominated...)
-	before, there := map[types.UID]*clusterstate.Pod{}, 0
-	for _, p := range s.pods.all {
-		before[p.UID] = p
-		if p.Node == node {
-			there++
-		}
-	}
-	same, listed := bound == there, map[types.UID]bool{}
-	for _, p := range now {
-		was := before[p.UID]
-		same = same && was != nil && was.Node == p.Node && was.Filtered == p.Filtered && maps.Equal(was.Labels, p.Labels)
-		listed[p.UID] = true
-	}
-	if !same {
-		s.pods.all = slices.DeleteFunc(s.pods.all, func(p *clusterstate.Pod) bool { return p.Node == node || listed[p.UID] })
-		s.pods.all = append(s.pods.all, now...)
+	if changed = s.pods.differ(node, bound, nominated); changed {
+		s.pods.replace(node, append(bound, nominated...))
 		err = s.rebuild()
 	}
 	s.pods.current[node] = err == nil
-	return !same, err
+	return changed, err
+}
+
+// differ reports whether the pods of a node, or those that are nominated to it, are others than those that are known.
+func (p *pods) differ(node string, bound, nominated []*clusterstate.Pod) bool {
+	known, there := map[types.UID]*clusterstate.Pod{}, 0
+	for _, k := range p.all {
+		known[k.UID] = k
+		if k.Node == node {
+			there++
+		}
+	}
+	other := func(now *clusterstate.Pod) bool {
+		was := known[now.UID]
+		return was == nil || was.Node != now.Node || was.Filtered != now.Filtered || !maps.Equal(was.Labels, now.Labels)
+	}
+	return len(bound) != there || slices.ContainsFunc(bound, other) || slices.ContainsFunc(nominated, other)
+}
+
+// replace has the pods of a node, and those that are nominated to it, be those.
+func (p *pods) replace(node string, now []*clusterstate.Pod) {
+	listed := map[types.UID]bool{}
+	for _, k := range now {
+		listed[k.UID] = true
+	}
+	p.all = slices.DeleteFunc(p.all, func(k *clusterstate.Pod) bool { return k.Node == node || listed[k.UID] })
+	p.all = append(p.all, now...)
 }
 
 // readOthers reads all pods for a replacement whose filters count those on other nodes: the watch may be behind for any of them.

@@ -177,7 +177,7 @@ func TestAnAggregatedAPIThatIsAwayHoldsItsTenantOnly(t *testing.T) {
 	server.becomes(w, "False")
 	testenv.End(c, false)
 	w.DropLease("berth-system", "berth-controller")
-	start() // which discovers the kinds of the cluster without the tenant's
+	start()                                 // which discovers the kinds of the cluster without the tenant's
 	w.WaitBlocked("widget", "StartupGrace") // until then, the status is that of the former leader
 	w.WaitStatus("widget", "its grace is over", func(s *v1alpha1.CapacityMixStatus) bool { return testenv.BlockedBy(s, "ReplacementUnknown") })
 	requireMovesAtOnce(w, "web", 100, pods)
