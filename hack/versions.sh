@@ -26,7 +26,7 @@ list() {
 		older-servers hack/cluster/server-1.36/go.mod k8s.io/kubernetes
 		older-servers hack/cluster/server-1.35/go.mod k8s.io/kubernetes
 		Helm hack/cluster/helm/go.mod helm.sh/helm/v3
-		KWOK hack/cluster/controlplane/go.mod sigs.k8s.io/kwok
+		KWOK hack/cluster/kwok/go.mod sigs.k8s.io/kwok
 		Karpenter hack/cluster/karpenter/go.mod sigs.k8s.io/karpenter
 		Prometheus hack/cluster/prometheus/go.mod github.com/prometheus/prometheus
 		kind hack/cluster/kind/go.mod sigs.k8s.io/kind

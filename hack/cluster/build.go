@@ -72,7 +72,7 @@ var sources = map[string]source{
 	Kubectl:           {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kubectl"},
 	Helm:              {module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
 	Kind:              {module: "kind", pkg: "sigs.k8s.io/kind"},
-	KWOK:              {module: "controlplane", pkg: kwokModule + "/cmd/kwok", edits: kwokEdits},
+	KWOK:              {module: "kwok", pkg: kwokModule + "/cmd/kwok", edits: kwokEdits},
 	KarpenterBinary:   {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
 	PrometheusBinary:  {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
 }
