@@ -139,6 +139,7 @@ func (in *Input) action(step Step, v Verdict) Action {
 // with the grace, the storms and the budgets of this moment, since the proof of capacity may have taken long.
 func (in *Input) confirm(a Action) Action {
 	a.Of, a.Overlapping = in.For.Entry, len(Selecting(in.Budgets, a.Verdict.Pod.Labels)) > 1
+	a.Move.Started = in.Cluster.Now // the proof does not count as time in which the replacement could have come
 	if a.Pod, a.Obstacle = in.stillMoves(&a); a.Obstacle != nil {
 		a.Step = StepHold
 		return a
