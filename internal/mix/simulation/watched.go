@@ -108,38 +108,35 @@ func (s *Snapshot) update(ctx context.Context, node string) (changed bool, err e
 	if err != nil {
 		return false, err
 	}
-	if changed = s.pods.differ(node, bound, nominated); changed {
-		s.pods.replace(node, append(bound, nominated...))
+	if changed = s.pods.replace(node, len(bound), append(bound, nominated...)); changed {
 		err = s.rebuild()
 	}
 	s.pods.current[node] = err == nil
 	return changed, err
 }
 
-// differ reports whether the pods of a node, or those that are nominated to it, are others than those that are known.
-func (p *pods) differ(node string, bound, nominated []*clusterstate.Pod) bool {
-	known, there := map[types.UID]*clusterstate.Pod{}, 0
-	for _, k := range p.all {
-		known[k.UID] = k
-		if k.Node == node {
+// replace has the pods of a node, of which the first bound ones are there and the others are nominated to it, be those of now. It
+// reports whether they are others than those that were known.
+func (p *pods) replace(node string, bound int, now []*clusterstate.Pod) (changed bool) {
+	listed := make(map[types.UID]*clusterstate.Pod, len(now))
+	for _, is := range now {
+		listed[is.UID] = is
+	}
+	there, same := 0, 0
+	for _, was := range p.all {
+		if was.Node == node {
 			there++
 		}
+		if is := listed[was.UID]; is != nil && was.Node == is.Node && was.Filtered == is.Filtered && maps.Equal(was.Labels, is.Labels) {
+			same++
+		}
 	}
-	other := func(now *clusterstate.Pod) bool {
-		was := known[now.UID]
-		return was == nil || was.Node != now.Node || was.Filtered != now.Filtered || !maps.Equal(was.Labels, now.Labels)
+	if there == bound && same == len(now) {
+		return false
 	}
-	return len(bound) != there || slices.ContainsFunc(bound, other) || slices.ContainsFunc(nominated, other)
-}
-
-// replace has the pods of a node, and those that are nominated to it, be those.
-func (p *pods) replace(node string, now []*clusterstate.Pod) {
-	listed := map[types.UID]bool{}
-	for _, k := range now {
-		listed[k.UID] = true
-	}
-	p.all = slices.DeleteFunc(p.all, func(k *clusterstate.Pod) bool { return k.Node == node || listed[k.UID] })
+	p.all = slices.DeleteFunc(p.all, func(was *clusterstate.Pod) bool { return was.Node == node || listed[was.UID] != nil })
 	p.all = append(p.all, now...)
+	return true
 }
 
 // readOthers reads all pods for a replacement whose filters count those on other nodes: the watch may be behind for any of them.
