@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -157,12 +156,7 @@ func (r *replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Ty
 	}
 	answer, err := r.snapshot.Fits(ctx, simulation.Question{
 		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
-		Nodes: func(n *corev1.Node) bool {
-			of, _ := r.cluster.Classifier.Classify(n)
-			_, departing := capacity.Departing(n)
-			return of == t && !departing
-		},
-		Wants: t, Tolerations: r.cluster.Tolerations(p, t),
+		Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
 	})
 	switch {
 	case errors.Is(err, simulation.ErrUnknownScheduler):

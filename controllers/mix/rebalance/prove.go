@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/placeholder"
@@ -70,7 +69,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 		gone = append(gone, a.Placeholder.UID)
 	}
 	answer, err := p.snapshot.Fits(ctx, simulation.Question{
-		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.nodesOf(v.Target), Wants: v.Target,
+		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.State.Classifier.Staying(v.Target), Wants: v.Target,
 		Tolerations: a.Of.Group.Governing.Tolerations[v.Target],
 	})
 	if unanswered(err) {
@@ -114,15 +113,6 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 	}
 	p.snapshot = snapshot
 	return nil
-}
-
-// nodesOf accepts the nodes of a type that take pods, as the scheduler does.
-func (p *prover) nodesOf(t capacity.Type) func(*corev1.Node) bool {
-	return func(n *corev1.Node) bool {
-		found, _ := p.State.Classifier.Classify(n)
-		_, departing := capacity.Departing(n)
-		return found == t && !departing
-	}
 }
 
 // evicted are the pods that are gone, and that a snapshot may still show.
@@ -288,7 +278,7 @@ func (p *prover) domains(
 	}
 	t := a.Verdict.Target
 	return p.snapshot.Domains(simulation.Question{
-		Pod: next, Gone: append(p.evicted(&a.Of), own.Replica), Nodes: p.nodesOf(t), Wants: t,
+		Pod: next, Gone: append(p.evicted(&a.Of), own.Replica), Nodes: p.State.Classifier.Staying(t), Wants: t,
 		Tolerations: a.Of.Group.Governing.Tolerations[t],
 	}, own, others), nil
 }

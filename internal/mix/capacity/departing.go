@@ -93,6 +93,15 @@ var closedTaints = []string{
 	corev1.TaintNodePIDPressure,
 }
 
+// Staying returns a function that reports whether a node is of a type and not departing: the scheduler places the pods of that type there.
+func (c *Classifier) Staying(t Type) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool {
+		found, _ := c.Classify(n)
+		_, departing := Departing(n)
+		return found == t && !departing
+	}
+}
+
 // Departing reports whether the node is being terminated, drained permanently or deleted, with a short stable reason
 // that identifies the signal. A plain cordon is not departing.
 func Departing(node *corev1.Node) (reason string, departing bool) {

@@ -293,7 +293,7 @@ var mutants = []mutant{
 		r.mix(split.New(0, 0))
 		r.untilMoved(1)
 	}}, []builds.Replacement{
-		mayFit, {File: proofs, Old: "return found == t && !departing", New: "return true || found == t && !departing"},
+		mayFit, {File: "internal/mix/capacity/departing.go", Old: "return found == t && !departing", New: "return true || found == t && !departing"},
 	}},
 	{judge.EvictedIsBack, "the replica that runs stands for its replacement", history.Controller, spoiled, []builds.Replacement{
 		{File: proofs, Old: "if p.owners == nil {\n\t\t_, err = p.api", New: "if true {\n\t\t_, err = p.api"},
