@@ -73,12 +73,6 @@ func (p *parts) addState() error {
 	if err != nil {
 		return err
 	}
-	defaults := map[string]*governing.Mix{}
-	for name, args := range p.profile.ArgsOf {
-		if d := arguments.DefaultMix(args); d != nil {
-			defaults[name] = d
-		}
-	}
 	filtered := simulation.Filtered
 	if !p.cfg.Runs(controller.ControllerMix) {
 		filtered = nil // nothing moves
@@ -87,7 +81,7 @@ func (p *parts) addState() error {
 		Filtered:   filtered,
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver,
 		Annotations: arguments.Annotations(p.profile.Args),
-		Mixes:       p.store, Defaults: defaults,
+		Mixes:       p.store, Defaults: arguments.DefaultMixes(p.profile.ArgsOf),
 		Changed:  p.groupChanged,
 		NodeLeft: p.nodeLeft,
 	})

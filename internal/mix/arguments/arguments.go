@@ -123,6 +123,17 @@ func checkLabel(l gate.Label, args *config.CapacityMixArgs, c *capacity.Classifi
 	return nil
 }
 
+// DefaultMixes returns the default mixes of profiles that have one, by scheduler name.
+func DefaultMixes(of map[string]*config.CapacityMixArgs) map[string]*governing.Mix {
+	mixes := map[string]*governing.Mix{}
+	for name, args := range of {
+		if m := DefaultMix(args); m != nil {
+			mixes[name] = m
+		}
+	}
+	return mixes
+}
+
 // DefaultMix returns the mix of pods of a profile that nothing else governs, nil if the profile has none.
 func DefaultMix(args *config.CapacityMixArgs) *governing.Mix {
 	spec := args.DefaultMix

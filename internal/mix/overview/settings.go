@@ -30,17 +30,13 @@ type Settings struct {
 
 // NewSettings are those of a profile that source names.
 func NewSettings(p *simulation.Profile, source string) (*Settings, error) {
-	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*governing.Mix{}}
-	for name, args := range p.ArgsOf {
-		if d := arguments.DefaultMix(args); d != nil {
-			s.Defaults[name] = d
-		}
-	}
-	var err error
-	if s.Classifier, err = arguments.Classifier(p.Args); err != nil {
+	classifier, err := arguments.Classifier(p.Args)
+	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
 	}
-	return s, nil
+	return &Settings{
+		Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Classifier: classifier, Defaults: arguments.DefaultMixes(p.ArgsOf),
+	}, nil
 }
 
 // Rule returns the rule of a name.
