@@ -24,28 +24,33 @@ func LoadLimits(ctx context.Context, cl client.Client, c *overview.Cluster, name
 		}
 	}
 	slices.Sort(namespaces)
+	return load(ctx, cl, c, func(l *loader) {
+		for _, n := range slices.Compact(namespaces) {
+			c.Limits = append(c.Limits, objects[*v1alpha1.ResourceLimit](l, n, overview.LimitsResource, &v1alpha1.ResourceLimitList{})...)
+		}
+	})
+}
+
+// load reads lists, and adds those that are missing to the problems of the cluster.
+func load(ctx context.Context, cl client.Client, c *overview.Cluster, lists func(l *loader)) error {
 	l := &loader{ctx: ctx, client: cl}
-	for _, n := range slices.Compact(namespaces) {
-		c.Limits = append(c.Limits, objects[*v1alpha1.ResourceLimit](l, n, overview.LimitsResource, &v1alpha1.ResourceLimitList{})...)
-	}
+	lists(l)
 	c.Problems = append(c.Problems, l.problems...)
 	return l.err
 }
 
 // LoadPolicies reads the SchedulingPolicies and Reservations of a namespace, or all with "".
 func LoadPolicies(ctx context.Context, cl client.Client, c *overview.Cluster, namespace string) error {
-	l := &loader{ctx: ctx, client: cl}
-	c.Policies = objects[*v1alpha1.SchedulingPolicy](l, namespace, overview.PoliciesResource, &v1alpha1.SchedulingPolicyList{})
-	c.Reservations = objects[*v1alpha1.Reservation](l, namespace, overview.ReservationsResource, &v1alpha1.ReservationList{})
-	c.Problems = append(c.Problems, l.problems...)
-	return l.err
+	return load(ctx, cl, c, func(l *loader) {
+		c.Policies = objects[*v1alpha1.SchedulingPolicy](l, namespace, overview.PoliciesResource, &v1alpha1.SchedulingPolicyList{})
+		c.Reservations = objects[*v1alpha1.Reservation](l, namespace, overview.ReservationsResource, &v1alpha1.ReservationList{})
+	})
 }
 
 // LoadProducts reads the DeploymentRecords and Environments of a namespace, or all with "".
 func LoadProducts(ctx context.Context, cl client.Client, c *overview.Cluster, namespace string) error {
-	l := &loader{ctx: ctx, client: cl}
-	c.Records = objects[*v1alpha1.DeploymentRecord](l, namespace, overview.RecordsResource, &v1alpha1.DeploymentRecordList{})
-	c.Environments = objects[*v1alpha1.Environment](l, namespace, overview.EnvironmentsResource, &v1alpha1.EnvironmentList{})
-	c.Problems = append(c.Problems, l.problems...)
-	return l.err
+	return load(ctx, cl, c, func(l *loader) {
+		c.Records = objects[*v1alpha1.DeploymentRecord](l, namespace, overview.RecordsResource, &v1alpha1.DeploymentRecordList{})
+		c.Environments = objects[*v1alpha1.Environment](l, namespace, overview.EnvironmentsResource, &v1alpha1.EnvironmentList{})
+	})
 }
