@@ -80,88 +80,86 @@ var sources = map[string]source{
 // Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary or
 // PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
-	if path, err := binaryPath(name); err != nil || exists(path) {
-		return path, err
+	if path := asset(name); path != "" {
+		return path, nil
 	}
 	return built(ctx, out, name)
 }
 
-// built returns a command from the cache. A build waits for any other process that builds the same one.
-func built(ctx context.Context, out io.Writer, name string) (string, error) {
-	path, err := builtPath(name)
-	if err != nil || exists(path) {
-		return path, err
+// asset returns the path of a command in KUBEBUILDER_ASSETS, "" if it is not there.
+func asset(name string) string {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && exists(filepath.Join(assets, name)) {
+		return filepath.Join(assets, name)
 	}
-	src, err := sourceOf(name)
-	if err != nil {
-		return "", err
+	return ""
+}
+
+// located is a command of the local cluster with the folder of its module, and its path in the cache.
+type located struct {
+	source
+	dir, path string
+}
+
+func locate(name string) (c located, err error) {
+	if c.source, err = sourceOf(name); err != nil {
+		return c, err
 	}
 	here, err := sourceDir()
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	lock, err := lockFile(ctx, path+".lock")
+	c.dir = filepath.Join(here, c.module)
+	key, err := moduleKey(c.dir, c.source)
+	if err != nil {
+		return c, fmt.Errorf("build %s: %w", name, err)
+	}
+	cache, err := CacheDir()
+	c.path = filepath.Join(cache, "controlplane", key, name)
+	return c, err
+}
+
+// built returns a command from the cache. A build waits for any other process that builds the same one.
+func built(ctx context.Context, out io.Writer, name string) (string, error) {
+	c, err := locate(name)
+	if err != nil || exists(c.path) {
+		return c.path, err
+	}
+	lock, err := lockFile(ctx, c.path+".lock")
 	if err != nil {
 		return "", err
 	}
 	defer lock.unlock()
-	if exists(path) {
-		return path, nil
+	if exists(c.path) {
+		return c.path, nil
 	}
-	partial := path + ".partial"
-	packed := filepath.Join("controlplane", filepath.Base(filepath.Dir(path)), name)
-	found, err := unpackPrebuilt(out, filepath.Join(here, "..", ".."), packed, partial)
+	partial := c.path + ".partial"
+	packed := filepath.Join("controlplane", filepath.Base(filepath.Dir(c.path)), name)
+	found, err := unpackPrebuilt(out, filepath.Join(c.dir, "..", "..", ".."), packed, partial)
 	if err == nil && !found {
-		err = build(ctx, out, name, filepath.Join(here, src.module), src, partial)
+		err = build(ctx, out, name, c, partial)
 	}
 	if err != nil {
 		return "", err
 	}
-	return path, os.Rename(partial, path)
-}
-
-// binaryPath returns where Binary finds a command or builds it.
-func binaryPath(name string) (string, error) {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && exists(filepath.Join(assets, name)) {
-		return filepath.Join(assets, name), nil
-	}
-	return builtPath(name)
-}
-
-// builtPath returns where a command of the local cluster is in the cache.
-func builtPath(name string) (string, error) {
-	src, err := sourceOf(name)
-	if err != nil {
-		return "", err
-	}
-	here, err := sourceDir()
-	if err != nil {
-		return "", err
-	}
-	key, err := moduleKey(filepath.Join(here, src.module), src)
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w", name, err)
-	}
-	cache, err := CacheDir()
-	return filepath.Join(cache, "controlplane", key, name), err
+	return c.path, os.Rename(partial, c.path)
 }
 
 // build builds a command to a file.
-func build(ctx context.Context, out io.Writer, name, module string, src source, file string) error {
-	args := append(slices.Clone(BuildArgs), "-ldflags="+ldflags(src.version), "-o", file)
-	if len(src.edits) > 0 {
+func build(ctx context.Context, out io.Writer, name string, c located, file string) error {
+	args := append(slices.Clone(BuildArgs), "-ldflags="+ldflags(c.version), "-o", file)
+	if len(c.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		flag, err := editedModules(ctx, module, dir, src.edits)
+		flag, err := editedModules(ctx, c.dir, dir, c.edits)
 		if err != nil {
 			return fmt.Errorf("build %s: %w", name, err)
 		}
 		args = append(args, flag)
 	}
-	return GoCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, append(args, src.pkg)...)
+	return GoCommand(ctx, out, name, c.dir, []string{"CGO_ENABLED=0", newerGo}, append(args, c.pkg)...)
 }
 
 // newerGo lets the go command run the version of Go that a nested module requires, if it is newer than ours, whatever the

@@ -21,12 +21,11 @@ const (
 // ControlPlane returns the programs of a control plane with its nodes.
 func ControlPlane() []string { return []string{Etcd, APIServer, ControllerManager, KWOK} }
 
-// buildCosts are the processor times of a first build in this order, where the programs before have compiled most packages
-// (docs/performance.md has the command).
+// buildCosts are the processor times of a first build in this order, where the programs before have compiled most packages: rough ones,
+// since estimates follow what the builds of the run have taken so far.
 var buildCosts = map[string]time.Duration{
 	Etcd: 100 * time.Second, APIServer: 330 * time.Second, ControllerManager: 110 * time.Second, KWOK: 60 * time.Second,
-	Kubectl: 60 * time.Second, StockScheduler: 60 * time.Second, SchedulerProgram: 90 * time.Second, ControllerProgram: 80 * time.Second,
-	ConsoleProgram: 30 * time.Second,
+	SchedulerProgram: 90 * time.Second, ControllerProgram: 80 * time.Second, ConsoleProgram: 30 * time.Second,
 }
 
 // Build builds programs, commands of Binary and those of Berth, one after the other, and returns their paths by name. The lines of progress
@@ -36,23 +35,20 @@ func Build(ctx context.Context, repoRoot string, out io.Writer, race bool, names
 	if err != nil {
 		return nil, err
 	}
-	pending := newEstimate(missing)
+	pending := estimate{missing: missing}
 	if left := pending.left(); left > time.Minute {
 		fmt.Fprintf(out, "Programs to build from source, once: %d. This takes %s.\n", len(missing), roughly(left))
 	}
 	paths := make(map[string]string, len(names))
 	for _, name := range names {
-		what, left, ends := name, time.Duration(0), func() {}
-		if place := pending.place(name); place > 0 {
-			what, left, ends = fmt.Sprintf("%s (%d of %d)", name, place, len(missing)), pending.left(), pending.begin(name)
-		}
-		done := reportProgress(out, what, left)
+		began := time.Now()
+		done := reportProgress(out, pending.step(name), pending.leftAt(name))
 		paths[name], err = buildOne(ctx, repoRoot, race, name)
 		done(err)
 		if err != nil {
 			return nil, err
 		}
-		ends()
+		pending.end(name, time.Since(began))
 	}
 	return paths, nil
 }
@@ -71,13 +67,15 @@ func missingPrograms(repoRoot string, race bool, names []string) (missing []stri
 		return nil, err
 	}
 	for _, name := range names {
-		var path string
+		path := ""
 		if _, ok := sources[name]; !ok {
 			path, err = commandPath(repoRoot, name, race)
-		} else if archive == "" {
-			path, err = binaryPath(name)
-		} else {
+		} else if archive != "" || asset(name) != "" {
 			continue
+		} else {
+			var c located
+			c, err = locate(name)
+			path = c.path
 		}
 		if err != nil {
 			return nil, err
@@ -97,15 +95,30 @@ type estimate struct {
 	took, cost time.Duration
 }
 
-func newEstimate(missing []string) *estimate { return &estimate{missing: missing} }
-
 // place returns the place of a program in the list, from 1 on; 0 if it is not in it.
 func (e *estimate) place(name string) int { return slices.Index(e.missing, name) + 1 }
 
-// begin returns a function that notes the end of a build.
-func (e *estimate) begin(name string) (end func()) {
-	began := time.Now()
-	return func() { e.built, e.took, e.cost = e.built+1, e.took+time.Since(began), e.cost+costOf(name) }
+// step is what a line of progress calls the build of a program.
+func (e *estimate) step(name string) string {
+	if place := e.place(name); place > 0 {
+		return fmt.Sprintf("%s (%d of %d)", name, place, len(e.missing))
+	}
+	return name
+}
+
+// end notes the end of a build.
+func (e *estimate) end(name string, took time.Duration) {
+	if e.place(name) > 0 {
+		e.built, e.took, e.cost = e.built+1, e.took+took, e.cost+costOf(name)
+	}
+}
+
+// leftAt is left at the build of a program, 0 for unknown if that is not in the list.
+func (e *estimate) leftAt(name string) time.Duration {
+	if e.place(name) == 0 {
+		return 0
+	}
+	return e.left()
 }
 
 // left returns how long the rest takes if the machine stays as fast as it was so far.

@@ -15,20 +15,18 @@ import (
 )
 
 func TestAnEstimateFollowsTheSpeedOfTheMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstimate([]string{Etcd, APIServer, ControllerManager})
-		idle := e.left()
-		assert.Equal(t, costOf(Etcd)+costOf(APIServer)+costOf(ControllerManager), idle)
-		assert.Equal(t, 2, e.place(APIServer))
-		assert.Zero(t, e.place(KWOK), "it is not missing")
-		end := e.begin(Etcd)
-		time.Sleep(3 * costOf(Etcd))
-		end()
-		assert.Equal(t, 3*(costOf(APIServer)+costOf(ControllerManager)), e.left(), "three times as slow")
-		e.begin(APIServer)()
-		e.begin(ControllerManager)()
-		assert.Zero(t, e.left())
-	})
+	e := estimate{missing: []string{Etcd, APIServer, ControllerManager}}
+	assert.Equal(t, costOf(Etcd)+costOf(APIServer)+costOf(ControllerManager), e.left())
+	assert.Equal(t, "kube-apiserver (2 of 3)", e.step(APIServer))
+	assert.Equal(t, "kwok", e.step(KWOK), "it is not missing")
+	assert.Zero(t, e.leftAt(KWOK))
+	e.end(KWOK, time.Hour)
+	e.end(Etcd, 3*costOf(Etcd))
+	assert.Equal(t, 3*(costOf(APIServer)+costOf(ControllerManager)), e.left(), "three times as slow")
+	assert.Equal(t, e.left(), e.leftAt(APIServer))
+	e.end(APIServer, 0)
+	e.end(ControllerManager, 0)
+	assert.Zero(t, e.left())
 }
 
 func TestProgressNamesThePlaceAndTheTimeThatIsLeft(t *testing.T) {
@@ -57,10 +55,10 @@ func TestOnlyProgramsThatAreNowhereAreBuilt(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, names, missing)
 
-	path, err := builtPath(KWOK)
+	kwok, err := locate(KWOK)
 	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, nil, 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Dir(kwok.path), 0o755))
+	require.NoError(t, os.WriteFile(kwok.path, nil, 0o755))
 	missing, err = missingPrograms(root, false, names)
 	require.NoError(t, err)
 	assert.Equal(t, []string{Etcd, SchedulerProgram}, missing)
