@@ -108,6 +108,9 @@ type CapacityMixArgs struct {
 	// SpotalisNamespaces are the namespaces in which annotations with the prefix spotalis.io are read. Nil means all.
 	SpotalisNamespaces []string
 
+	// OnePodKinds are the kinds of owners that have one pod each.
+	OnePodKinds []OnePodKind
+
 	// SpreadSpotOver are the node label keys whose values together identify an interruption domain, for mixes that list
 	// none.
 	SpreadSpotOver []string
@@ -124,6 +127,19 @@ type CapacityMixArgs struct {
 	// CapacityTypeLabel is the node label that limits pods with a scheduling gate to their capacity type. If nil, it is
 	// derived from the node rules.
 	CapacityTypeLabel *CapacityTypeLabel
+}
+
+// OnePodKind is a kind of owners that have one pod each. Their pods are grouped by the set of the owner.
+type OnePodKind struct {
+	// APIGroup is the API group of the kind.
+	APIGroup string
+
+	// Kind is the kind.
+	Kind string
+
+	// SetLabel is the label of the pods that names the set of the owner. If empty, or absent on a pod, all pods of the
+	// kind that one mix governs form a group.
+	SetLabel string
 }
 
 // CapacityTypeLabel is a node label whose value is the capacity type. An empty value matches nodes without the

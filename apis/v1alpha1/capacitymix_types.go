@@ -44,11 +44,38 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.spotWaitSeconds) || self.spotWaitSeconds == 0 || !has(self.whenSpotUnavailable) || self.whenSpotUnavailable == 'OnDemand'",message="spotWaitSeconds has no effect with whenSpotUnavailable Wait: remove it or use OnDemand",fieldPath=".spotWaitSeconds"
 type CapacityMixSpec struct {
 	// selector selects the pods in the namespace that this mix governs, as in a PodDisruptionBudget. An empty selector
-	// ({}) selects every pod of the namespace. The mix applies to each direct controller of selected pods, such as one
+	// ({}) selects every pod of the namespace. The mix applies to each group of selected pods, such as those of one
 	// ReplicaSet, separately. If several mixes select a pod, the oldest governs it.
 	//
 	// +required
 	Selector PodSelector `json:"selector"`
+
+	// group specifies which of the selected pods form one group, whose replicas are divided between capacity types
+	// together: Controller for the pods of each direct controller, Selector for all pods that this mix governs, Top for
+	// the pods below each highest owner, such as all revisions of one Deployment or of one Argo Rollout. If unset, it is
+	// Controller, but sets that Berth recognizes by the labels of their pods (LeaderWorkerSet, JobSet) and owners with
+	// one pod each, of the kinds in onePodKinds of the scheduler's configuration (such as runners), are one group for
+	// each set.
+	//
+	// +optional
+	Group PodGrouping `json:"group,omitempty"`
+
+	// unit specifies which pods of a group hold one place in the mix together, and so run on one capacity type. The
+	// percentage and the bounds then count units. If unset, each pod is a unit, except for the groups of a
+	// LeaderWorkerSet and the jobs of a JobSet.
+	//
+	// +optional
+	Unit *PodUnit `json:"unit,omitempty"`
+
+	// roles is a list of at most 8 rules for some of the selected pods, such as the driver of an application: they have
+	// a fixed capacity type, form groups of their own and are not counted with the others. The first role that selects a
+	// pod applies.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Roles []MixRole `json:"roles,omitempty"`
 
 	// spotPercent is the percentage of replicas that run on spot nodes, from 0 to 100, rounded down to whole replicas.
 	// The remaining replicas run on on-demand nodes.
@@ -204,9 +231,10 @@ type CapacityMixStatus struct {
 
 	// conditions are the latest observations of the mix. Accepted is true if the mix governs pods, Satisfied if all its
 	// workloads satisfy it, Rebalancing while replicas are being moved; otherwise its reason is what prevents moves.
-	// SpotAvailable is false while gated pods are limited to on-demand nodes because no spot node came.
+	// SpotAvailable is false while gated pods are limited to on-demand nodes because no spot node came. GroupsOfOne is
+	// true if several groups have one replica each and so no spot replica, Pinned if pods name a capacity type themselves.
 	//
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -308,6 +336,25 @@ const (
 
 	// ReasonSpreadByCapacityType is the reason of TopologySpreadHeld=False.
 	ReasonSpreadByCapacityType = "SpreadByCapacityType"
+
+	// ConditionGroupsOfOne is True while at least two groups of the mix have one replica each, of one controller of the same
+	// kind, and spotPercent gives a single replica no spot slot: the mix then has no effect on them. It is absent
+	// otherwise, and with spec.group Selector or Top.
+	ConditionGroupsOfOne = "GroupsOfOne"
+
+	// ReasonAlwaysOnDemand is the reason of GroupsOfOne=True.
+	ReasonAlwaysOnDemand = "AlwaysOnDemand"
+
+	// ConditionPinned is True while governed pods name a capacity type themselves, in their nodeSelector or required node
+	// affinity: they are counted, and the mix decides the capacity type of the other pods only. It is absent otherwise.
+	ConditionPinned = "Pinned"
+
+	// ReasonPinnedByKueue is the reason of Pinned=True if Kueue manages all of these pods: the flavor of their quota
+	// writes the nodeSelector when Kueue admits them.
+	ReasonPinnedByKueue = "PinnedByKueue"
+
+	// ReasonPinnedByPods is the reason of Pinned=True otherwise.
+	ReasonPinnedByPods = "PinnedByPods"
 
 	// ConditionRebalancing is True while a replica is being moved to its capacity type. While both it and Satisfied are
 	// False, the reason is what prevents moves.

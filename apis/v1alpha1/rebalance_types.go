@@ -133,14 +133,14 @@ type ReplicaSplit struct {
 
 // WorkloadMix is the observed mix of one revision of a workload.
 type WorkloadMix struct {
-	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod means
-	// all selected pods that have no controller.
+	// kind is the kind of the workload: Deployment, StatefulSet, Job, the kind of another controller, or that of a set such
+	// as LeaderWorkerSet. CapacityMix means all pods that the mix governs, and Pod those of them that have no controller.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Kind string `json:"kind"`
 
-	// name is the workload's name.
+	// name is the workload's name, or that of its set.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
@@ -152,6 +152,34 @@ type WorkloadMix struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Revision string `json:"revision,omitempty"`
+
+	// role is the role in spec.roles whose pods these are. It is absent for pods of no role.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Role string `json:"role,omitempty"`
+
+	// owners is the number of controllers of the pods, if there are several, as in a set of runners.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Owners int32 `json:"owners,omitempty"`
+
+	// units is the number of units that exist, if replicas are units of pods that run on one capacity type together. All
+	// numbers of replicas then count units. It is absent if each replica is a pod.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Units int32 `json:"units,omitempty"`
+
+	// pods is the number of pods of these units.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Pods int32 `json:"pods,omitempty"`
 
 	// replicas is the desired number of replicas of this revision.
 	//
@@ -233,3 +261,6 @@ type BlockedMove struct {
 
 // MaxStatusWorkloads is the maximum number of workloads in the status of a CapacityMix.
 const MaxStatusWorkloads = 50
+
+// MaxStatusConditions is the maximum number of conditions there.
+const MaxStatusConditions = 16

@@ -81,6 +81,11 @@ const (
 
 	// MinOnDemandAnnotation is the number of replicas that stay on on-demand nodes: an integer from 0 to 1000000.
 	MinOnDemandAnnotation = AnnotationPrefix + "/min-on-demand"
+
+	// GroupAnnotation specifies which pods are divided together: "Controller" for the pods of one direct controller, "Top"
+	// for those below one highest owner, or a name (at most 63 lower-case letters, digits or '-') for all pods of the
+	// namespace with this name and the same mix.
+	GroupAnnotation = AnnotationPrefix + "/group"
 )
 
 // AcceptedReplicasAnnotation is set by users, after they scaled down a workload whose owner does not report its

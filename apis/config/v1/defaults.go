@@ -23,6 +23,9 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	if args.AnnotationPrefixes == nil {
 		args.AnnotationPrefixes = []string{defaultAnnotationPrefix}
 	}
+	if args.OnePodKinds == nil {
+		args.OnePodKinds = defaultOnePodKinds()
+	}
 	if args.SpreadSpotOver == nil {
 		args.SpreadSpotOver = []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}
 	}
@@ -34,6 +37,23 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	}
 	if args.SyncTimeoutSeconds == nil {
 		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
+	}
+}
+
+// defaultOnePodKinds are kinds of which a set makes many objects with one pod each. Sources, read on 2026-11-29:
+//   - EphemeralRunner: the controller copies the label from its set to the pod (actions-runner-controller v0.27.6, and its main branch).
+//   - TaskRun: the label names the Pipeline, or the PipelineRun if that has no reference to one. A TaskRun of no PipelineRun has none
+//     (tektoncd/pipeline v1.9.0).
+//   - GameServer: Agones sets the label on GameServers and not on their pods (googleforgames/agones, main branch).
+//   - VirtualMachineInstance: KubeVirt sets no label of the pool or replica set; its examples have this one (kubevirt v1.7.0).
+//
+// The pods of the last two have the label only if the template in their set has it.
+func defaultOnePodKinds() []OnePodKind {
+	return []OnePodKind{
+		{APIGroup: "actions.github.com", Kind: "EphemeralRunner", SetLabel: "actions.github.com/scale-set-name"},
+		{APIGroup: "tekton.dev", Kind: "TaskRun", SetLabel: "tekton.dev/pipeline"},
+		{APIGroup: "agones.dev", Kind: "GameServer", SetLabel: "agones.dev/fleet"},
+		{APIGroup: "kubevirt.io", Kind: "VirtualMachineInstance", SetLabel: "kubevirt.io/vmpool"},
 	}
 }
 

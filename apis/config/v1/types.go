@@ -124,6 +124,16 @@ type CapacityMixArgs struct {
 	// +listType=set
 	SpotalisNamespaces []string `json:"spotalisNamespaces,omitempty"`
 
+	// onePodKinds is a list of at most 64 kinds of owners that have one pod each, such as runners. Their pods are
+	// grouped by the set of the owner: each owner on its own would be a group of one pod, which is on-demand unless
+	// spotPercent is 100. The list replaces the default; an empty list ([]) groups the pods of each owner separately.
+	// Defaults to EphemeralRunner (actions.github.com), TaskRun (tekton.dev), GameServer (agones.dev) and
+	// VirtualMachineInstance (kubevirt.io).
+	//
+	// +optional
+	// +listType=atomic
+	OnePodKinds []OnePodKind `json:"onePodKinds,omitzero"`
+
 	// spreadSpotOver is a list of 1 to 4 node label keys. Nodes with equal values of all of them form one interruption
 	// domain, and spot pods are spread across these domains. A CapacityMix may list its own. Defaults to
 	// [topology.kubernetes.io/zone, node.kubernetes.io/instance-type].
@@ -161,6 +171,26 @@ type CapacityMixArgs struct {
 	//
 	// +optional
 	CapacityTypeLabel *CapacityTypeLabel `json:"capacityTypeLabel,omitempty"`
+}
+
+// OnePodKind is a kind of owners that have one pod each.
+type OnePodKind struct {
+	// apiGroup is the API group of the kind, such as actions.github.com: a DNS subdomain.
+	//
+	// +required
+	APIGroup string `json:"apiGroup"`
+
+	// kind is the kind as in the owner references of pods, such as EphemeralRunner: at most 63 letters, digits or '-' that
+	// start with a letter. The list has each kind of a group once.
+	//
+	// +required
+	Kind string `json:"kind"`
+
+	// setLabel is the key of the label of the pods that names the set of the owner. If unset, or absent on a pod, all
+	// pods of the kind that one mix governs form a group.
+	//
+	// +optional
+	SetLabel string `json:"setLabel,omitempty"`
 }
 
 // CapacityTypeLabel is a node label whose value is the capacity type. At most one of the two values may be empty, which

@@ -5,6 +5,7 @@ package validation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -20,6 +21,8 @@ const (
 	maxNodeRuleNameLength  = 63
 	maxSpreadKeys          = 4
 	maxSpotalisNamespaces  = 1000
+	maxOnePodKinds         = 64
+	maxKindLength          = 63
 	maxReplicas            = 1000000
 	maxSpotWaitSeconds     = 86400
 	minNodeSampleSize      = 16
@@ -39,6 +42,7 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 	}
 	errs = append(errs, validateAnnotationPrefixes(path.Child("annotationPrefixes"), args.AnnotationPrefixes)...)
 	errs = append(errs, validateSpotalisNamespaces(path.Child("spotalisNamespaces"), args)...)
+	errs = append(errs, validateOnePodKinds(path.Child("onePodKinds"), args.OnePodKinds)...)
 	errs = append(errs, validateSpreadKeys(path.Child("spreadSpotOver"), args.SpreadSpotOver)...)
 	if args.NodeSampleSize != 0 && (args.NodeSampleSize < minNodeSampleSize || args.NodeSampleSize > maxNodeSampleSize) {
 		errs = append(errs, field.Invalid(path.Child("nodeSampleSize"), args.NodeSampleSize,
@@ -51,6 +55,50 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 		errs = append(errs, validateCapacityTypeLabel(path.Child("capacityTypeLabel"), args.CapacityTypeLabel)...)
 	}
 
+	return errs
+}
+
+func validateOnePodKinds(path *field.Path, kinds []config.OnePodKind) field.ErrorList {
+	var errs field.ErrorList
+	if len(kinds) > maxOnePodKinds {
+		errs = append(errs, field.TooMany(path, len(kinds), maxOnePodKinds))
+	}
+	seen := sets.New[config.OnePodKind]()
+	for i, k := range kinds {
+		at := path.Index(i)
+		errs = append(errs, validateKind(at, k)...)
+		if k.SetLabel != "" {
+			errs = append(errs, validateLabelKey(at.Child("setLabel"), k.SetLabel)...)
+		}
+		key := config.OnePodKind{APIGroup: k.APIGroup, Kind: k.Kind}
+		if seen.Has(key) {
+			errs = append(errs, field.Duplicate(at.Child("kind"), k.Kind))
+		}
+		seen.Insert(key)
+	}
+	return errs
+}
+
+func validateKind(at *field.Path, k config.OnePodKind) field.ErrorList {
+	var errs field.ErrorList
+	if k.APIGroup == "" {
+		errs = append(errs, field.Required(at.Child("apiGroup"), "must be an API group, such as actions.github.com"))
+	} else {
+		for _, problem := range validation.IsDNS1123Subdomain(k.APIGroup) {
+			errs = append(errs, field.Invalid(at.Child("apiGroup"), k.APIGroup, problem))
+		}
+	}
+	switch {
+	case k.Kind == "":
+		errs = append(errs, field.Required(at.Child("kind"), "must be a kind, such as EphemeralRunner"))
+	case len(k.Kind) > maxKindLength:
+		errs = append(errs, field.TooLong(at.Child("kind"), k.Kind, maxKindLength))
+	default:
+		// As the API server checks the kind of a CustomResourceDefinition.
+		for _, problem := range validation.IsDNS1035Label(strings.ToLower(k.Kind)) {
+			errs = append(errs, field.Invalid(at.Child("kind"), k.Kind, problem))
+		}
+	}
 	return errs
 }
 
