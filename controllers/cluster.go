@@ -80,7 +80,7 @@ func (p *parts) addState() error {
 	p.clusterState = clusterstate.New(clusterstate.Options{
 		Filtered:   filtered,
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver,
-		Annotations: arguments.Annotations(p.profile.Args),
+		Conventions: arguments.Conventions(p.profile.Args),
 		Mixes:       p.store, Defaults: arguments.DefaultMixes(p.profile.ArgsOf),
 		Changed:  p.groupChanged,
 		NodeLeft: p.nodeLeft,

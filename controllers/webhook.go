@@ -32,7 +32,7 @@ func (p *parts) addWebhook() error {
 func (p *parts) addMixes(h *podwebhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.clusterState.Classifier.Pins
 	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
-		Annotations: p.clusterState.Annotations,
+		Conventions: p.clusterState.Conventions,
 		Store:       p.store,
 		Defaults:    p.clusterState.Defaults,
 		Owner:       p.clusterState.Owner,

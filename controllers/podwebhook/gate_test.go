@@ -56,7 +56,7 @@ func gating(t *testing.T, w *world, limits ...*v1alpha1.ResourceLimit) *Handler 
 	require.NoError(t, store.Set(tolerant("web")))
 	h.Gates, h.Pins = true, classifier.Pins
 	h.Mixes = NewMixes(MixesOptions{
-		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Store: store,
+		Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Store: store,
 		Defaults: map[string]*governing.Mix{"defaulting": {Source: governing.SourceDefault, Mix: split.New(50, 0)}},
 		Owner:    func(uid types.UID) metav1.Object { return w.seen[uid] },
 		Read: func(ctx context.Context, _ string, ref *metav1.OwnerReference) (metav1.Object, error) {

@@ -22,8 +22,8 @@ import (
 
 // MixesOptions are what Mixes read from.
 type MixesOptions struct {
-	// Annotations, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
-	Annotations governing.Annotations
+	// Conventions, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
+	Conventions governing.Conventions
 	Store       *governing.Registry
 	Defaults    map[string]*governing.Mix
 	// Owner returns a controller that was seen, nil for others.
@@ -85,7 +85,7 @@ func NewMixes(o MixesOptions) *Mixes {
 func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := &governing.Resolver{Annotations: m.Annotations, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
+	r := &governing.Resolver{Conventions: m.Conventions, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
 	found, invalid := r.Resolve(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if found != nil || ref == nil || !governing.Governable(pod) {

@@ -161,7 +161,7 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 	}
 	// Annotations have the same meaning on a pod as on its controller.
 	resolver := governing.Resolver{
-		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(),
+		Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(),
 	}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {

@@ -5,6 +5,7 @@ package budget
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -126,6 +127,13 @@ func (s *Selectors[T]) Version(in string) uint64 {
 		return n.version
 	}
 	return 0
+}
+
+// Namespaces returns the namespaces that have objects, in no order.
+func (s *Selectors[T]) Namespaces() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.byNamespace))
 }
 
 // In returns the entries of a namespace, oldest first. The list must not be changed.

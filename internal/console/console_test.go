@@ -166,7 +166,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	all := elements(t, page)
 	assert.Len(t, all["tr"], 1+3)
-	assert.Len(t, all["i"], 3*10+8, "a cell for each slot, and the legend")
+	assert.Len(t, all["i"], 3*10+9, "a cell for each slot, and the legend")
 	for _, want := range []string{"✗ NoCapacity", "no spot node has capacity", "✓ Satisfied", "7/7", "pods without a controller", "you may not list nodes", "As of "} {
 		assert.Contains(t, page, want)
 	}

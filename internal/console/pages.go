@@ -161,7 +161,7 @@ func matches(w *overview.Workload, text string) bool {
 	if text == "" {
 		return true
 	}
-	all := strings.ToLower(w.Namespace + "/" + w.Name + " " + w.Kind + " " + w.Source + " " + w.Reason)
+	all := strings.ToLower(w.Namespace + "/" + w.Name + " " + w.Kind + " " + w.Role + " " + w.Source + " " + w.Reason)
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		if !strings.Contains(all, word) {
 			return false
@@ -190,9 +190,15 @@ func workloadPath(w *overview.Workload) string {
 }
 
 func workloadURL(w *overview.Workload) string {
-	at := workloadPath(w)
+	at, query := workloadPath(w), url.Values{}
 	if w.Revision != "" {
-		at += "?" + url.Values{"revision": {w.Revision}}.Encode()
+		query.Set("revision", w.Revision)
+	}
+	if w.Role != "" {
+		query.Set("role", w.Role)
+	}
+	if len(query) > 0 {
+		at += "?" + query.Encode()
 	}
 	return at
 }
@@ -204,12 +210,19 @@ func pathOf(w *overview.Workload) []string {
 
 // workloadPage is the page of a workload.
 func workloadPage(path []string, q url.Values, s *state) (*page, error) {
-	revision := q.Get("revision")
+	revision, role := q.Get("revision"), q.Get("role")
+	var found *overview.Workload
 	for i := range s.Overview.Workloads {
 		w := &s.Overview.Workloads[i]
-		if slices.Equal(pathOf(w), path) && (revision == "" || w.Revision == revision) {
-			return slotsPage(w, s), nil
+		if !slices.Equal(pathOf(w), path) || revision != "" && w.Revision != revision || role != "" && w.Role != role {
+			continue
 		}
+		if found == nil || found.Role != role && w.Role == role { // without a role: the pods of none, if there are some
+			found = w
+		}
+	}
+	if found != nil {
+		return slotsPage(found, s), nil
 	}
 	return nil, fmt.Errorf("there is no %s with a mix, or you may not read it", inert(strings.Join(path, " ")))
 }
@@ -233,23 +246,39 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		}
 	}
 	for i := range v.Ribbon.Cells {
-		v.Ribbon.Cells[i].URL = podURL(w, &v.Ribbon.Cells[i].Slot, s)
+		v.Ribbon.Cells[i].URL = podURL(w, v.Ribbon.Cells[i].Pod, s)
 	}
 	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
 	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
 		slot := slotOf(&w.Slots[i])
-		slot.URL = podURL(w, &slot.Slot, s)
+		slot.link(w, s)
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
 	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
 }
 
-// podURL is the page of the pod of a slot, "" if there is none.
-func podURL(w *overview.Workload, slot *overview.Slot, s *state) string {
-	if !s.reports || slot.Pod == "" {
+// maxLinks is how many pods of a unit its row has: a unit may have hundreds.
+const maxLinks = 64
+
+// link adds the pods of a slot, with their pages.
+func (c *cell) link(w *overview.Workload, s *state) {
+	pods := c.Pods
+	if c.Unit == "" && c.Pod != "" {
+		pods = []overview.UnitPod{{Pod: c.Pod, Node: c.Node}}
+	}
+	n := min(len(pods), maxLinks)
+	c.MoreLinks = len(pods) - n
+	for _, p := range pods[:n] {
+		c.Links = append(c.Links, podLink{p.Pod, p.Node, podURL(w, p.Pod, s)})
+	}
+}
+
+// podURL is the page of a pod of a workload, "" if there is none.
+func podURL(w *overview.Workload, pod string, s *state) string {
+	if !s.reports || pod == "" {
 		return ""
 	}
-	return objectURL("pods", w.Namespace, slot.Pod)
+	return objectURL("pods", w.Namespace, pod)
 }
 
 // nodesPage is the page of the nodes.

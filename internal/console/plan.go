@@ -181,8 +181,8 @@ func planViewOf(p *overview.Plan, warnings []string) *planView {
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		workloads.add(overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
-			w.Moves, w.Blocked, w.After)
+		workloads.add(overview.KindName(w.Kind, w.Name, w.Role, w.Bare), w.Revision, w.Count(w.Replicas), w.Actual, now, w.Desired,
+			w.WrongSide, w.Moves, w.Blocked, w.After)
 	}
 	moves := newTable("MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE")
 	for _, m := range p.Moves {

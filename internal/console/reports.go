@@ -247,7 +247,8 @@ func workloadOf(s *state, namespace, pod string) string {
 	}
 	for i := range s.Overview.Workloads {
 		w := &s.Overview.Workloads[i]
-		if w.Namespace == namespace && slices.ContainsFunc(w.Slots, func(slot overview.Slot) bool { return slot.Pod == pod }) {
+		has := func(slot overview.Slot) bool { return slices.Contains(slot.PodNames(), pod) }
+		if w.Namespace == namespace && slices.ContainsFunc(w.Slots, has) {
 			return workloadURL(w)
 		}
 	}

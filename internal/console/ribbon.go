@@ -4,8 +4,10 @@ package console
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -21,10 +23,18 @@ type ribbon struct {
 // cell is a slot. Its letter and its class show the same, so that no colour is needed to read it.
 type cell struct {
 	ID, Letter, Class, Title, Words string
+	// Block is how many pods a unit has, "" for a slot that is no unit.
+	Block string
 	// URL is the page of its pod, "" if there is none.
 	URL string
+	// Links are its first pods, MoreLinks how many more there are.
+	Links     []podLink
+	MoreLinks int
 	overview.Slot
 }
+
+// podLink is a pod with its page.
+type podLink struct{ Pod, Node, URL string }
 
 // ribbonOf has the first slots of a workload.
 func ribbonOf(w *overview.Workload, most int) ribbon {
@@ -81,14 +91,31 @@ func slotOf(s *overview.Slot) cell {
 	}
 	c.Words = phrases[s.State]
 	title += ": " + phrase(s)
-	if s.Pod != "" {
+	switch {
+	case s.Unit != "":
+		c.Class += " unit"
+		c.Block = strconv.Itoa(len(s.Pods))
+		title += fmt.Sprintf(", unit %s of %s: %s", s.Unit, display.Count(len(s.Pods), "pod"), some(s.PodNames()))
+	case s.Pod != "":
 		title += ", pod " + s.Pod
 	}
-	if s.Node != "" {
+	if s.Node != "" && s.Unit == "" {
 		title += " on node " + s.Node
 	}
 	c.Title = title
 	return c
+}
+
+// maxNamed is how many pods of a unit a title names: a unit may have hundreds.
+const maxNamed = 8
+
+// some names the first pods of a unit, and counts the others.
+func some(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // nodeClass is the class of the type that colours a cell: that of the node or, without one, that of the slot.

@@ -57,9 +57,9 @@ func governedPods(cluster *overview.Cluster, h *overview.History) map[string]boo
 	all := cluster.Overview(nil).Workloads
 	for i := range all {
 		if all[i].Kind == h.Kind && all[i].Name == h.Name {
-			for _, slot := range all[i].Slots {
-				if slot.Pod != "" {
-					pods[slot.Pod] = true
+			for j := range all[i].Slots {
+				for _, name := range all[i].Slots[j].PodNames() {
+					pods[name] = true
 				}
 			}
 		}

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/plugintest"
 )
@@ -23,7 +24,7 @@ const (
 
 // benchFixture is a cluster of 5,000 nodes, one in five on-demand, and 1,000
 // groups of 19 bound pods each, with one pod each to place.
-func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
+func benchFixture(b *testing.B, sample int32, changes ...func(*v1alpha1.CapacityMix)) (*fixture, []*corev1.Pod) {
 	b.Helper()
 	nodes := make([]*corev1.Node, benchNodes)
 	for i := range nodes {
@@ -40,15 +41,20 @@ func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
 	args := plugintest.Args()
 	args.NodeSampleSize = sample
 	f := newFixture(b, args, nodes, known...)
-	cm := plugintest.CapacityMix("all", 70, 2)
+	cm := plugintest.CapacityMix("all", 70, 2, changes...)
 	cm.Spec.Selector.MatchLabels = map[string]string{"tier": "all"}
 	if err := f.plugin.Mixes.Set(cm); err != nil {
 		b.Fatal(err)
 	}
 	for g, pod := range pods {
-		key, _ := governing.GroupOf(pod, nil)
+		m, _ := f.plugin.resolver.Resolve(pod)
+		member, _ := f.plugin.Member(pod, m)
 		for i := range benchPods {
-			f.plugin.Ledger.Observe(ledger.Bound{UID: plugintest.Pod(fmt.Sprint("app-", g), i).UID, Group: key, Slot: i, Node: nodes[(g*benchPods+i)%benchNodes].Name})
+			b := ledger.Bound{UID: plugintest.Pod(fmt.Sprint("app-", g), i).UID, Member: member, Claimed: i, Node: nodes[(g*benchPods+i)%benchNodes].Name}
+			if member.Group.Owner() == "" { // all are one group
+				b.Claimed = g*benchPods + i
+			}
+			f.plugin.Ledger.Observe(b)
 		}
 	}
 	return f, pods
@@ -152,6 +158,28 @@ func BenchmarkFilterAndScore(b *testing.B) {
 			f.plugin.PreScore(f.ctx, state, pod, accepted[:100])
 		}
 	})
+}
+
+// BenchmarkGroups is what the mix adds to a cycle for 1,000 owners of 20 pods, where each is a group and where all are one.
+func BenchmarkGroups(b *testing.B) {
+	for name, change := range map[string]func(*v1alpha1.CapacityMix){"controller": func(*v1alpha1.CapacityMix) {}, "selector": bySelector} {
+		b.Run(name, func(b *testing.B) {
+			f, pods := benchFixture(b, 32, change)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				state, pod := framework.NewCycleState(), pods[i%benchGroups]
+				if _, status := f.plugin.PreFilter(f.ctx, state, pod, nil); !status.IsSuccess() {
+					b.Fatal(status)
+				}
+				node := map[capacity.Type]string{capacity.OnDemand: "node-0", capacity.Spot: "node-1"}[readState(state).slotType]
+				if status := f.plugin.Reserve(f.ctx, state, pod, node); status != nil {
+					b.Fatal(status)
+				}
+				f.plugin.Unreserve(f.ctx, state, pod, node)
+			}
+		})
+	}
 }
 
 func BenchmarkReserveAndUnreserve(b *testing.B) {

@@ -72,7 +72,7 @@ func (pl *CapacityMix) bind(ctx context.Context, b *corev1.Binding) error {
 func annotations(cycleState fwk.CycleState, s *preFilterState, pod *corev1.Pod) map[string]string {
 	var all map[string]string // of an ungated pod: the ungater wrote them
 	if !s.ungated {
-		all = ledger.Annotations(pod, s.slot, s.slotType, s.governing)
+		all = ledger.Annotations(pod, s.slot, s.governing.Mix.TypeOf(s.slot), s.governing)
 	}
 	if r := cyclestate.ReadReserved(cycleState); r != nil {
 		if all == nil {

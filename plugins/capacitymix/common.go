@@ -28,6 +28,8 @@ type preFilterState struct {
 	attempt   ledger.Attempt
 	// ungated: slot and type were given to the pod before, by the ungater.
 	ungated bool
+	// fixed: other pods of its unit determine the type.
+	fixed bool
 	// nominated: preemption frees capacity for the pod on a node of its type.
 	nominated bool
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.

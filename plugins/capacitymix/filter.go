@@ -56,6 +56,9 @@ func (s *preFilterState) wrongTypeReason() string {
 		return *known
 	}
 	reason := "node(s) are " + s.slotType.Other().String() + ", slot " + strconv.Itoa(s.slot) + " needs " + s.slotType.String()
+	if s.fixed {
+		reason = "node(s) are " + s.slotType.Other().String() + ", the unit of the pod runs on " + s.slotType.String()
+	}
 	s.wrongType.Store(&reason)
 	return reason
 }

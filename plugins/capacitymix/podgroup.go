@@ -62,18 +62,18 @@ func membersOf(cycleState fwk.CycleState) members {
 // join finds the slot that a member of a pod group is to take when it has a node.
 func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix) *preFilterState {
 	s := &preFilterState{governing: p}
-	s.group, _ = governing.GroupOf(pod, p)
-	claim := pl.ClaimOf(pod, s.group, p)
+	member, _ := pl.Member(pod, p)
+	s.group = member.Group
+	claim := pl.ClaimOf(pod, member, p)
 	s.member = &claim
-	s.slot = pl.Ledger.Next(claim)
-	s.slotType = p.Mix.TypeOf(s.slot)
+	s.hold(pl.Ledger.Next(claim))
 	all := membersOf(cycleState)
 	if all[s.slotType] == nil {
 		all[s.slotType] = &tried{without: map[types.UID]ledger.Stage{}}
 	}
 	s.tried = all[s.slotType]
 	s.attempt = pl.Searches.Of(stages.GroupOf(pod), s.slotType).Member(s.tried.count)
-	s.tried.governing = p
+	s.tried.governing = s.governing
 	s.tried.count++
 	s.tried.without[pod.UID] = s.attempt.Stage
 	return s

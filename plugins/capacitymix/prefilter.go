@@ -91,23 +91,34 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, limitedTo capaci
 		s.attempt = pl.Ledger.AttemptOf(pod.UID)
 		s.nominated = pl.nominated(pod, s.attempt)
 	}
-	s.group, _ = governing.GroupOf(pod, p)
+	member, _ := pl.Member(pod, p)
+	s.group = member.Group
 	if s.ungated {
-		final := *p
-		final.BorrowOnDemand, final.BorrowSpot = false, false
-		s.governing, s.slotType = &final, limitedTo
+		s.governing, s.slotType = p.WithoutBorrowing(), limitedTo
 		s.slot, _ = governing.ClaimedSlot(pod)
 	} else {
-		hold, err := pl.Claim(pod, s.group, p, s.nominated)
+		hold, err := pl.Claim(pod, member, p, s.nominated)
 		if err != nil {
 			return nil, err
 		}
-		s.slot, s.slotType, s.attempt = hold.Slot, p.Mix.TypeOf(hold.Slot), hold.Attempt
+		s.hold(hold)
 	}
 	if s.nominated = s.nominated && pl.typeOf(pod.Status.NominatedNodeName) == s.slotType; s.nominated {
 		s.attempt.Stage = ledger.StagePreempt // no other node is tried
 	}
 	return s, nil
+}
+
+// hold has the pod tried on what it holds. A pod of a unit does not borrow where others of its unit determine its type.
+func (s *preFilterState) hold(h ledger.Hold) {
+	s.slot, s.slotType, s.attempt = h.Slot, h.Type, h.Attempt
+	if s.fixed = h.Fixed; !h.Fixed {
+		return
+	}
+	s.governing = s.governing.WithoutBorrowing()
+	if s.attempt.Stage == ledger.StageBorrow {
+		s.attempt.Stage = ledger.StageType
+	}
 }
 
 // typeOf returns the type of a node, Unknown for one that is not there.

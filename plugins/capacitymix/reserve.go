@@ -54,10 +54,11 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	return nil
 }
 
-// governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by.
+// governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by. Where other pods of its
+// unit determined the type, the ledger refuses another one.
 func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
 	p, _ := pl.resolver.Resolve(pod)
-	return p != nil && p.Mix.TypeOf(s.slot) == s.slotType
+	return p != nil && (s.fixed || p.Mix.TypeOf(s.slot) == s.slotType)
 }
 
 // Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a

@@ -140,9 +140,11 @@ func TestTheSampleGoesRound(t *testing.T) {
 	assert.Len(t, seen, 40)
 }
 
-func keyOf(app string) governing.GroupKey {
-	key, _ := governing.GroupOf(plugintest.Pod(app, 0), nil)
-	return key
+func keyOf(app string) governing.GroupKey { return groupOf(plugintest.Pod(app, 0)) }
+
+// groupOf is the group of a pod with a controller.
+func groupOf(pod *corev1.Pod) governing.GroupKey {
+	return governing.GroupKey{Namespace: pod.Namespace, ID: string(metav1.GetControllerOfNoCopy(pod).UID)}
 }
 
 // roomy is a cluster of 40 nodes of which one has more capacity than the others.

@@ -69,12 +69,12 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	first, second := plugintest.GatedPod("web", 0), plugintest.GatedPod("web", 1)
 	f.cluster.SetPods(t, first, second)
 	first, second = f.ungate(t, first), f.ungate(t, second)
-	key, _ := governing.GroupOf(first, nil)
+	key := groupOf(first)
 	p, _ := f.plugin.resolver.Resolve(first)
 	pending := func(l *ledger.Ledger) map[string]int {
 		slots := map[string]int{}
 		for _, pod := range l.PendingOf(key) {
-			hold, err := l.Claim(ledger.Claim{Pod: pod, Group: key, Governing: p, Slot: split.NoSlot, Keep: true})
+			hold, err := l.Claim(ledger.Claim{Pod: pod, Member: governing.Member{Group: key, Slot: split.NoSlot}, Governing: p, Keep: true})
 			require.NoError(t, err)
 			slots[pod.Name] = hold.Slot
 		}
@@ -85,7 +85,7 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	assert.Equal(t, map[string]int{"web-0": 0, "web-1": 1}, pending(f.plugin.Ledger))
 
 	// A slot that comes free is the next pod's: those that are ungated stay where they are.
-	assert.Nil(t, f.plugin.Ledger.Forget(first.UID), "nobody is woken")
+	assert.Empty(t, f.plugin.Ledger.Forget(first.UID), "nobody is woken")
 	state := framework.NewCycleState()
 	_, status := f.plugin.PreFilter(f.ctx, state, second, f.infos)
 	require.True(t, status.IsSuccess(), status)

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,8 @@ const (
 	snapshotSilence = 2 * callTimeout
 	// pageSize and maxPages bound the list of a workload's pods. With a larger one nothing is moved.
 	pageSize, maxPages = 500, 40
+	// maxUnselected is the number of pods of a namespace, at most, that are read for a group that no selector finds.
+	maxUnselected = 2000
 )
 
 // calls read the API server as it is at this moment. Each call ends in time, because the worker decides for all tenants.
@@ -126,28 +129,47 @@ func (a *calls) replica(ctx context.Context, known *clusterstate.Pod) (pod *core
 
 // livePods lists the pods of the workload of a move as the API server has them at this moment.
 func (a *calls) livePods(ctx context.Context, move rebalance.Action) (mine []corev1.Pod, err error) {
-	options, g := metav1.ListOptions{LabelSelector: move.Selector.String(), Limit: pageSize}, &move.Of.Group
-	err = a.bounded(ctx, func(ctx context.Context) error {
-		for range maxPages {
-			page, err := a.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
-			if err != nil {
-				return err
-			}
-			for i := range page.Items {
-				if rebalance.Mine(g, &page.Items[i]) {
-					mine = append(mine, page.Items[i])
-				}
-			}
-			if options.Continue = page.Continue; options.Continue == "" {
-				return nil
+	g := &move.Of.Group
+	selector, err := a.selectorOf(ctx, move)
+	if err != nil {
+		return nil, err
+	}
+	if n := a.State.Size(g.Key.Namespace); selector.Empty() && n > maxUnselected {
+		return nil, rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldRefused,
+			"no selector finds the pods of the group, and the namespace has %d pods, more than %d", n, maxUnselected)
+	}
+	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize}
+	for range maxPages {
+		var page *corev1.PodList
+		err = a.bounded(ctx, func(ctx context.Context) (err error) { // each page, or a large namespace would be an outage
+			page, err = a.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the pods of the workload: %w", err)
+		}
+		for i := range page.Items {
+			if a.State.Contains(g, &page.Items[i]) {
+				mine = append(mine, page.Items[i])
 			}
 		}
-		return errors.New("there are too many")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the pods of the workload: %w", err)
+		if options.Continue = page.Continue; options.Continue == "" {
+			return mine, nil
+		}
 	}
-	return mine, nil
+	return nil, errors.New("read the pods of the workload: there are too many")
+}
+
+// selectorOf selects all pods of the workload of a move, and as few others as may be.
+func (a *calls) selectorOf(ctx context.Context, move rebalance.Action) (labels.Selector, error) {
+	if move.Of.Mix == "" || rebalance.OfOneController(&move.Of.Group) {
+		return move.Selector, nil
+	}
+	cm, err := mixNamed(ctx, a.Reader, move.Of.Group.Key.Namespace, move.Of.Mix)
+	if err != nil || cm == nil {
+		return move.Selector, err
+	}
+	return metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
 }
 
 // creatable returns an obstacle if the quotas or limit ranges of a namespace do not allow a pod in the place of another one, and

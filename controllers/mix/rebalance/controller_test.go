@@ -47,7 +47,7 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 			_ = mixes.Set(cm)
 		}
 	}
-	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: mixes})
+	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: mixes})
 	for _, typ := range []capacity.Type{sp, od} {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}

@@ -163,7 +163,7 @@ func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance
 	err := c.api.write(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			DeleteOptions: &metav1.DeleteOptions{PropagationPolicy: propagation(&m), Preconditions: &metav1.Preconditions{
 				UID:             &pod.UID,
 				ResourceVersion: &pod.ResourceVersion,
 			}},
@@ -178,6 +178,9 @@ func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance
 	}
 	r.Began = &m
 	c.proof.snapshot.Assume(a.Proof.Admitted, a.Proof.Node)
+	for _, o := range a.Proof.Others {
+		c.proof.snapshot.Assume(o.Admitted, o.Node)
+	}
 	switch a.Handover {
 	case rebalance.AfterEviction:
 		r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Used)
@@ -185,6 +188,15 @@ func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance
 		m.Placeholder, r.Placeholder = a.Placeholder.UID, rebalance.Used
 	}
 	return r
+}
+
+// propagation has the pods of a unit end before the first of them is gone, as their operator does: the next leader would otherwise be
+// created beside the old workers, and run where they do.
+func propagation(m *rebalance.Move) *metav1.DeletionPropagation {
+	if m.Size == 0 {
+		return nil
+	}
+	return new(metav1.DeletePropagationForeground)
 }
 
 // refusal returns the result of an eviction, and the obstacle that the API server's answer is, nil if it agreed.

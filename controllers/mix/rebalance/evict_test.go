@@ -59,11 +59,11 @@ func (roomy) Domains(simulation.Question, simulation.Holder, []simulation.Holder
 func (roomy) Close() {}
 
 // strayController has a workload whose pods run on on-demand and belong on spot.
-func strayController(t *testing.T, pods int) (*fixture, *server) {
+func strayController(t *testing.T, pods int, change ...func(*v1alpha1.CapacityMix)) (*fixture, *server) {
 	t.Helper()
-	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+	p := testController(t, capacityMix(append(change, func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{StabilizationSeconds: new(int32(0)), MaxConcurrent: new(int32(10))}
-	}))
+	})...))
 	s := &server{pods: map[string]*corev1.Pod{}, on: map[string]func() error{}}
 	p.Client, p.Grace = s.client(), 30*time.Second
 	p.proof.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
@@ -292,4 +292,9 @@ func TestUnanswered(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no"), apierrors.NewTooManyRequests("budget", 1), apierrors.NewForbidden(corev1.Resource("pods"), "p", nil), apierrors.NewConflict(corev1.Resource("pods"), "p", nil)} {
 		assert.False(t, unanswered(err), "%v", err)
 	}
+}
+
+// FitAll implements snapshot.
+func (s roomy) FitAll(ctx context.Context, all []simulation.Question) ([]simulation.Answer, error) {
+	return eachFits(ctx, s, all)
 }

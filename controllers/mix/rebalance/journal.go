@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -146,7 +145,7 @@ func (j *journal) restore(r rebalance.Record, now time.Time) {
 		e = rebalance.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Governing: &governing.Mix{}, Workload: clusterstate.Workload{
 				Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
-				Revision: r.Revision, UID: types.UID(r.ID),
+				Revision: r.Revision, UID: key.Owner(),
 			},
 		}}
 	}

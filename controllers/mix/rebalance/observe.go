@@ -117,9 +117,13 @@ func selecting(mixes *governing.Registry, before *rebalance.Entry, g *clustersta
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
-	for i, s := range g.Assignments {
-		if i == 0 || !s.Pod.SameLabels(g.Assignments[i-1].Pod) {
-			names = mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
+	var last *clusterstate.Pod
+	for i := range g.Assignments {
+		for _, p := range g.Assignments[i].Members() {
+			if last == nil || !p.SameLabels(last) {
+				names = mixes.Selecting(names, g.Key.Namespace, p.Labels)
+			}
+			last = p
 		}
 	}
 	slices.Sort(names)

@@ -88,6 +88,9 @@ func (w *scene) drawPod(t *rapid.T) *corev1.Pod {
 	ordinal := rapid.IntRange(0, 3).Draw(t, "ordinal")
 	p := podOf(namespace, o, ordinal, rapid.IntRange(0, 2).Draw(t, "life"))
 	p.Labels["app"] = pick(t, "app", "web", "web", "db")
+	if oneIn(t, 3, "in a unit") {
+		p.Labels["unit"] = pick(t, "unit", "x", "y")
+	}
 	if !oneIn(t, 4, "without a slot") {
 		p.Annotations[v1alpha1.SlotAnnotation] = fmt.Sprint(ordinal)
 	}
@@ -142,6 +145,10 @@ func (w *scene) drawMix(t *rapid.T) *v1alpha1.CapacityMix {
 	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", sceneNamespaces...), Name: pick(t, "mix", "m", "n")}}
 	cm.Spec.SpotPercent, cm.Spec.MinOnDemand = pick[int32](t, "percent", 0, 50, 70, 100, 150), rapid.Int32Range(0, 1).Draw(t, "floor")
 	cm.Spec.Selector.MatchLabels = pick(t, "selector", nil, map[string]string{"app": "web"}, map[string]string{"app": "db"})
+	cm.Spec.Group = pick(t, "group", "", "", v1alpha1.PodGroupingSelector, v1alpha1.PodGroupingTop)
+	if oneIn(t, 3, "by units") {
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitLabel, LabelKey: "unit"}
+	}
 	r := &v1alpha1.RebalanceSpec{
 		Mode:                 pick(t, "mode", v1alpha1.RebalanceModeEvict, v1alpha1.RebalanceModeEvict, v1alpha1.RebalanceModeReport, v1alpha1.RebalanceModeOff),
 		MaxConcurrent:        new(rapid.Int32Range(1, 2).Draw(t, "concurrent")),

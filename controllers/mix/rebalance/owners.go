@@ -105,8 +105,10 @@ func (o *owners) unknown(
 	}
 	var pods []map[string]string
 	for i := range siblings.Assignments {
-		if p := siblings.Assignments[i].Pod; p.Owner != nil && p.Owner.UID == ref.UID {
-			pods = append(pods, p.Labels)
+		for _, p := range siblings.Assignments[i].Members() {
+			if p.Owner != nil && p.Owner.UID == ref.UID {
+				pods = append(pods, p.Labels)
+			}
 		}
 	}
 	t, err := replacement.OfUnknown(object, pods)

@@ -141,7 +141,7 @@ func (hs *holders) ofAnother(h *clusterstate.Pod, key governing.GroupKey) bool {
 
 // has reports whether a pod is a replica of a group.
 func has(g *clusterstate.Group, pod types.UID) bool {
-	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == pod })
+	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Has(pod) })
 }
 
 // limits are the times of moves.

@@ -46,6 +46,7 @@ type prover struct {
 // snapshot answers where pods fit; internal/mix/simulation has the real ones.
 type snapshot interface {
 	Fits(context.Context, simulation.Question) (simulation.Answer, error)
+	FitAll(context.Context, []simulation.Question) ([]simulation.Answer, error)
 	Assume(pod *corev1.Pod, node string)
 	Domains(q simulation.Question, own simulation.Holder, others []simulation.Holder) simulation.Domains
 	Close()
@@ -57,6 +58,9 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	began := p.Clock.Now()
 	defer func() { replaySeconds.Observe(p.Clock.Since(began).Seconds()) }()
 	v := a.Verdict
+	if members := a.Members(); len(members) > 1 {
+		return p.proveUnit(ctx, &a, members)
+	}
 	pod, proof, err := p.replacement(ctx, a)
 	if err != nil {
 		return proof, err
@@ -117,9 +121,7 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 
 // evicted are the pods that are gone, and that a snapshot may still show.
 func (p *prover) evicted(e *rebalance.Entry) (uids []types.UID) {
-	for _, m := range e.Moves {
-		uids = append(uids, m.UID)
-	}
+	uids = slices.AppendSeq(uids, maps.Keys(rebalance.Moved(e.Moves)))
 	return slices.AppendSeq(uids, maps.Keys(p.released))
 }
 
@@ -212,6 +214,9 @@ func forbiddenWithoutCause(err error) bool {
 func (p *prover) recreated(ctx context.Context, a rebalance.Action) error {
 	if p.owners == nil {
 		return nil
+	}
+	if err := p.unitRecreated(ctx, &a); err != nil {
+		return err
 	}
 	next, err := p.created(ctx, &a.Of.Group, a.Pod)
 	if err == nil && !sameCreated(next.Created, a.Proof.Created) {

@@ -30,8 +30,11 @@ type scales func(ctx context.Context, owner clusterstate.Workload) (rebalance.Sc
 // readScales returns scales of an API server.
 func readScales(c client.Client) scales {
 	return func(ctx context.Context, owner clusterstate.Workload) (rebalance.Scale, error) {
-		if owner.APIVersion == "v1" && owner.Kind == "ReplicationController" {
+		switch {
+		case owner.APIVersion == "v1" && owner.Kind == "ReplicationController":
 			return readReplicationController(ctx, c, owner)
+		case governing.RestartsWhole(owner.APIVersion, owner.Kind):
+			return readRestartPolicy(ctx, c, owner)
 		}
 		parent, object := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 		parent.SetAPIVersion(owner.APIVersion)
@@ -52,6 +55,24 @@ func readScales(c client.Client) scales {
 		n, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas") // absent means 0
 		return rebalance.Scale{Replicas: int(n), Known: err == nil && n >= 0}, nil
 	}
+}
+
+// readRestartPolicy reads whether a LeaderWorkerSet creates all pods of a group again once one of them ends. It is not so where that
+// cannot be known.
+func readRestartPolicy(ctx context.Context, c client.Reader, owner clusterstate.Workload) (rebalance.Scale, error) {
+	set := &unstructured.Unstructured{}
+	set.SetAPIVersion(owner.APIVersion)
+	set.SetKind(owner.Kind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, set)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return rebalance.Scale{}, nil
+	case err != nil:
+		return rebalance.Scale{}, fmt.Errorf("read the restart policy of %s: %w", owner, err)
+	}
+	policy, _, err := unstructured.NestedString(set.Object, "spec", "leaderWorkerTemplate", "restartPolicy")
+	whole := err == nil && policy == "RecreateGroupOnPodRestart" && set.GetDeletionTimestamp() == nil
+	return rebalance.Scale{RestartsWhole: whole}, nil
 }
 
 // readReplicationController reads what a scale has not. The controller may list ReplicationControllers, for the replay, so it
@@ -161,19 +182,32 @@ func (r *scaleReader) forget() {
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
 func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clusterstate.Group) rebalance.Entry {
-	if g.Ended || e.Had == 0 && e.WrongSince.IsZero() {
+	if !needsOwner(&e, g) {
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if c.scales == nil || !rebalance.ByScale(g) {
+	if c.scales == nil || !mayRestart(g) && !rebalance.ByScale(g) {
 		return e
 	}
-	if s, ok, err := c.scales.get(ctx, g); ok && err == nil {
-		if e.MinReady = s.MinReady; s.Known && e.Had > 0 {
-			e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.Replicas)
-		}
+	s, ok, err := c.scales.get(ctx, g)
+	if !ok || err != nil {
+		return e
+	}
+	e.MinReady, e.RestartsWhole = s.MinReady, s.RestartsWhole
+	if s.Known && e.Had > 0 && !g.Units {
+		e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.Replicas)
 	}
 	return e
+}
+
+// needsOwner reports whether a decision about a workload may depend on what only its owner has.
+func needsOwner(e *rebalance.Entry, g *clusterstate.Group) bool {
+	return !g.Ended && (e.Had > 0 || !e.WrongSince.IsZero() || mayRestart(g))
+}
+
+// mayRestart reports whether a group has units on the wrong type that its operator may create again as a whole.
+func mayRestart(g *clusterstate.Group) bool {
+	return g.Units && governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind) && len(g.WrongSide()) > 0
 }
 
 // now returns the scale of the owner of a workload for a decision about an eviction, nil where there is none to be read. It

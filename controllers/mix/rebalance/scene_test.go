@@ -140,7 +140,7 @@ func (w *scene) newState() *clusterstate.State {
 	if err != nil {
 		panic(err)
 	}
-	return clusterstate.New(clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: w.mixes})
+	return clusterstate.New(clusterstate.Options{Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: w.mixes})
 }
 
 func (w *scene) newSide(limit int) *side {
@@ -517,3 +517,20 @@ func nameOf(cm *v1alpha1.CapacityMix) types.NamespacedName {
 }
 
 func cpu(s string) resource.Quantity { return resource.MustParse(s) }
+
+// FitAll implements snapshot.
+func (s roomByChance) FitAll(ctx context.Context, all []simulation.Question) ([]simulation.Answer, error) {
+	return eachFits(ctx, s, all)
+}
+
+// eachFits answers questions one by one.
+func eachFits(ctx context.Context, s snapshot, all []simulation.Question) (answers []simulation.Answer, err error) {
+	for _, q := range all {
+		a, err := s.Fits(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}

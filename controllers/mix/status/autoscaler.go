@@ -95,7 +95,7 @@ func deletionCostsIntact(found *autoscaler.Found, mine []rebalance.Entry) (c met
 func namesOf(mine []rebalance.Entry, match func(*clusterstate.Group) bool) (names []string) {
 	for i := range mine {
 		if g := &mine[i].Group; match(g) {
-			names = append(names, shortened(g.Workload).String())
+			names = append(names, nameOf(g))
 		}
 	}
 	slices.Sort(names)

@@ -36,13 +36,23 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 		return false
 	}
 	for _, key := range d.Groups {
-		if e, known := r.Workloads.Get(key); known &&
-			slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return len(r.stale(&e.Group, s)) > 0 }) {
+		if e, known := r.Workloads.Get(key); known && r.anyStale(&e.Group) {
 			r.setStale(key, true)
 			found = true
 		}
 	}
 	return found
+}
+
+// anyStale reports whether a pod of a workload has annotations to be repaired.
+func (r *Controller) anyStale(g *clusterstate.Group) bool {
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		if slices.ContainsFunc(s.Members(), func(p *clusterstate.Pod) bool { return len(r.stale(g, s, p)) > 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Controller) setStale(key governing.GroupKey, is bool) {
@@ -94,41 +104,54 @@ func earliest(a, b time.Duration) time.Duration {
 
 // repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
 func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
-	for _, s := range g.Assignments {
-		want := r.stale(g, s)
-		if len(want) == 0 {
-			continue
-		}
-		now := r.Clock.Now()
-		at, undone := r.contest.allow(s.Pod.UID, want, now)
-		if at.After(now) {
-			wait = earliest(wait, at.Sub(now))
-			continue
-		}
-		if !r.repairs.Allow() {
-			return earliest(wait, soon)
-		}
-		if err := r.repairPod(ctx, g, s, undone); err != nil {
-			log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
-			return earliest(wait, soon)
+	for i := range g.Assignments {
+		for _, p := range g.Assignments[i].Members() {
+			at, more := r.repairIfStale(ctx, g, &g.Assignments[i], p)
+			if wait = earliest(wait, at); !more {
+				return wait
+			}
 		}
 	}
 	return wait
 }
 
+// repairIfStale returns when a pod may be repaired that is not, 0 if nothing is left of it. More is false where no other pod may be
+// repaired before.
+func (r *Controller) repairIfStale(ctx context.Context, g *clusterstate.Group, s *clusterstate.Assignment, p *clusterstate.Pod) (
+	wait time.Duration, more bool,
+) {
+	want := r.stale(g, s, p)
+	if len(want) == 0 {
+		return 0, true
+	}
+	now := r.Clock.Now()
+	at, undone := r.contest.allow(p.UID, want, now)
+	if at.After(now) {
+		return at.Sub(now), true
+	}
+	if !r.repairs.Allow() {
+		return soon, false
+	}
+	if err := r.repairPod(ctx, g, s.Slot, p, undone); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(p.Namespace, p.Name))
+		return soon, false
+	}
+	return 0, true
+}
+
 // repairPod patches a pod as it is now, and only if it has not changed since it was read.
-func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Assignment, undone int) error {
+func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, slot int, record *clusterstate.Pod, undone int) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	pods := r.Kube.CoreV1().Pods(s.Pod.Namespace)
-	pod, err := pods.Get(ctx, s.Pod.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, s.Pod) {
+	pods := r.Kube.CoreV1().Pods(record.Namespace)
+	pod, err := pods.Get(ctx, record.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, record) {
 		return nil // the watch will show it
 	}
 	if err != nil {
-		return fmt.Errorf("read pod %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
+		return fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
 	}
-	want := differing(live{pod}, clusterstate.CostByOthers(pod), s.Slot, g.Governing)
+	want := differing(live{pod}, clusterstate.CostByOthers(pod), slot, g.Governing)
 	if len(want) == 0 {
 		return nil
 	}

@@ -97,7 +97,7 @@ func TestStale(t *testing.T) {
 			for _, change := range tc.changes {
 				change(s)
 			}
-			assert.Equal(t, tc.want, r.stale(&e.Group, *s))
+			assert.Equal(t, tc.want, r.stale(&e.Group, s, s.Pod))
 		})
 	}
 }

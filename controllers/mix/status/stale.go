@@ -27,12 +27,12 @@ func (l live) Annotation(key string) (value string, found bool) {
 	return value, found
 }
 
-// stale returns the annotations of a replica that differ from what they should be, with what they should be.
-func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Assignment) map[string]string {
-	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
+// stale returns the annotations of a pod of a replica that differ from what they should be, with what they should be.
+func (r *Controller) stale(g *clusterstate.Group, s *clusterstate.Assignment, p *clusterstate.Pod) map[string]string {
+	if s.Place != clusterstate.Settled || !r.steers(p) {
 		return nil
 	}
-	return differing(s.Pod, s.Pod.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Governing)
+	return differing(p, p.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Governing)
 }
 
 // steers reports whether the mix gives a replica its slot: a replica of another

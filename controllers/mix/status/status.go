@@ -63,6 +63,8 @@ func compose(
 	}
 	optional(spotAvailable(mine))
 	optional(topologySpreadHeld(mine))
+	optional(groupsOfOne(mine))
+	optional(pinned(mine))
 	if found != nil {
 		optional(gatesConfigured(found, mine))
 		optional(deletionCostsIntact(found, mine))
@@ -109,10 +111,20 @@ func workload(e *rebalance.Entry) v1alpha1.WorkloadMix {
 		Borrowed: number(g.Borrowed()), Pending: number(pending), Departing: number(departing),
 		MixNotSatisfiedSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
 	}
+	parts(&w, g)
 	if reason, message := blocked(e); reason != "" {
 		w.Blocked = &v1alpha1.BlockedMove{Reason: reason, Message: applyset.Shorten(message, maxMessage)}
 	}
 	return w
+}
+
+// nameOf names the group of a workload in messages, with its role if it has one.
+func nameOf(g *clusterstate.Group) string {
+	name := shortened(g.Workload).String()
+	if role := g.Governing.RoleName; role != "" {
+		name += " role " + role
+	}
+	return name
 }
 
 // shortened bounds the names of a workload.
@@ -203,7 +215,7 @@ func satisfied(mine []rebalance.Entry) metav1.Condition {
 			continue
 		}
 		a, m := g.Actual(), g.Governing.Mix
-		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", shortened(g.Workload), a.Spot, a.OnDemand, m.Spot(g.Replicas),
+		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", nameOf(g), a.Spot, a.OnDemand, m.Spot(g.Replicas),
 			m.OnDemand(g.Replicas))
 		if a.Unknown > 0 {
 			one += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
@@ -270,7 +282,7 @@ func rebalancing(mine []rebalance.Entry) metav1.Condition {
 	}
 	for i := range mine {
 		if reason, message := blocked(&mine[i]); reason != "" {
-			c.Reason, c.Message = reason, fmt.Sprintf("%s: %s", shortened(mine[i].Group.Workload), message)
+			c.Reason, c.Message = reason, fmt.Sprintf("%s: %s", nameOf(&mine[i].Group), message)
 			return c
 		}
 	}

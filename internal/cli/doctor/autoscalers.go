@@ -58,7 +58,7 @@ func (p *patient) ungated(r *Report) {
 	for _, namespace := range p.cluster.Namespaces() {
 		for _, g := range p.cluster.State.Groups(namespace) {
 			if g.Ungated() {
-				names = append(names, namespace+": "+overview.WorkloadText(g.Workload))
+				names = append(names, namespace+": "+overview.GroupText(&g))
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
 unknown type, pods that another scheduler schedules or that wait for their slot, workloads that an autoscaler cannot evaluate, deletion
-costs that were overwritten, mixes that conflict, disruption budgets that overlap, pods that wait because of their ResourceLimit,
+costs that were overwritten, mixes that conflict or govern single replicas that never run on spot, disruption budgets that overlap, pods that wait because of their ResourceLimit,
 SchedulingPolicies that are not accepted, Reservations that hold too little.
 
 The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
@@ -166,7 +166,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 		r.add(Warn, "read "+problem.Resource, "get the right to list them, or choose a namespace with -n", "%s", problem)
 	}
 	for _, check := range []func(*Report){
-		p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.ungated, p.deletionCosts, p.budgets, p.reports, p.limits,
+		p.nodes, p.mixes, p.conflicts, p.groupsOfOne, p.bypasses, p.gates, p.ungated, p.deletionCosts, p.budgets, p.reports, p.limits,
 		p.policies, p.reservations,
 	} {
 		check(r)

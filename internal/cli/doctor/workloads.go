@@ -141,7 +141,7 @@ func (p *patient) budgets(r *Report) {
 			for _, s := range g.Assignments {
 				budgets := p.cluster.Budgets[namespace]
 				if v := rebalance.Disruptable(budgets, s.Pod.Labels, true); v.Reason == rebalance.ReasonOverlappingPDBs {
-					overlapping["namespace "+namespace+", "+overview.WorkloadText(g.Workload)] = v.Message
+					overlapping["namespace "+namespace+", "+overview.GroupText(&g)] = v.Message
 				}
 				for _, b := range budgets {
 					if b.Never() && b.Selects(s.Pod.Labels) {

@@ -167,8 +167,8 @@ func plannedTable(p *overview.Plan) *printers.Table {
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide,
-			w.Moves, w.Blocked, w.After)
+		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Role, w.Bare), w.Revision, w.Count(w.Replicas), w.Actual, now, w.Desired,
+			w.WrongSide, w.Moves, w.Blocked, w.After)
 	}
 	return t
 }

@@ -110,9 +110,9 @@ func workloadTable(workloads []overview.WorkloadStatus, namespaces bool) *printe
 		if w.RetryTime != nil {
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
-		t.Add(w.Namespace, overview.KindName(w.Kind, w.Name, w.Bare), w.Revision, w.Source, w.Replicas, w.Desired.Text(), w.Actual.Text(),
-			w.Borrowed.Text(), w.Pending.Text(), w.Departing.Text(), w.State, w.Rule, w.PendingByType.Text(), w.FailedMoves, retry,
-			w.Message)
+		name := overview.KindName(w.Kind, w.Name, w.Role, w.Bare)
+		t.Add(w.Namespace, name, w.Revision, w.Source, w.Count(w.Replicas), w.Desired.Text(), w.Actual.Text(), w.Borrowed.Text(),
+			w.Pending.Text(), w.Departing.Text(), w.State, w.Rule, w.PendingByType.Text(), w.FailedMoves, retry, w.Message)
 	}
 	return t
 }

@@ -231,7 +231,7 @@ func matches(w *overview.Workload, filter string) bool {
 	if filter == "" {
 		return true
 	}
-	all := strings.Join([]string{w.Namespace + "/" + w.Name, w.Revision, w.Kind, w.Source, w.Reason, w.Message}, "\n")
+	all := strings.Join([]string{w.Namespace + "/" + w.Name, w.Revision, w.Kind, w.Role, w.Source, w.Reason, w.Message}, "\n")
 	return strings.Contains(strings.ToLower(all), strings.ToLower(filter))
 }
 

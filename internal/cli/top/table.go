@@ -87,13 +87,17 @@ func (c columns) join(mark, name, ok, desired, actual, slots, cause string) stri
 
 // label names a workload by its revision: a rollout has a row for each.
 func label(w *overview.Workload) string {
+	name := w.Name
 	switch {
 	case w.Bare:
-		return "Pod/* of " + w.Name
+		name = "Pod/* of " + w.Name
 	case w.Revision != "":
-		return w.Revision
+		name = w.Revision
 	}
-	return w.Name
+	if w.Role != "" {
+		name += " role " + w.Role
+	}
+	return name
 }
 
 // why is why a workload does not satisfy its mix.

@@ -3,6 +3,7 @@
 package top
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -56,13 +57,28 @@ func cell(s *overview.Slot) (string, ansi.Style) {
 	return letter, style
 }
 
-// ribbon is a cell for each slot. Where they do not fit, "+12" is how many more there are.
+// ribbon is a cell for each slot. Where they do not fit, "+12" is how many more there are. A unit of pods is a block: its letter and how
+// many pods it has.
 func (t theme) ribbon(w *overview.Workload, width int) string {
 	total := len(w.Slots) + w.HiddenSlots
-	shown, rest := len(w.Slots), ""
-	if total > width || w.HiddenSlots > 0 {
-		shown = max(0, min(shown, width-1))
-		for shown > 0 && shown+len(more(total-shown)) > width {
+	var shown int
+	var ends []int // where the cells end
+	for i := range w.Slots {
+		end := cellWidth(w, i)
+		if i > 0 {
+			end += ends[i-1]
+		}
+		ends = append(ends, end)
+	}
+	end := func(n int) int {
+		if n == 0 {
+			return 0
+		}
+		return ends[n-1]
+	}
+	rest := ""
+	if shown = len(w.Slots); end(shown) > width || w.HiddenSlots > 0 {
+		for shown > 0 && end(shown)+len(more(total-shown)) > width {
 			shown--
 		}
 		rest = more(total - shown)
@@ -70,9 +86,26 @@ func (t theme) ribbon(w *overview.Workload, width int) string {
 	var out strings.Builder
 	for i := range w.Slots[:shown] {
 		letter, style := cell(&w.Slots[i])
-		out.WriteString(t.style(style, letter))
+		text := letter + block(&w.Slots[i])
+		out.WriteString(t.style(style, text) + strings.Repeat(" ", cellWidth(w, i)-ansi.StringWidth(text)))
 	}
 	return fit(out.String()+rest, width)
+}
+
+// block is how many pods a unit has, "" for a slot that is no unit.
+func block(s *overview.Slot) string {
+	if s.Unit == "" {
+		return ""
+	}
+	return strconv.Itoa(len(s.Pods))
+}
+
+// cellWidth is the width of a cell. Those of units have a space behind them.
+func cellWidth(w *overview.Workload, i int) int {
+	if w.Units == 0 {
+		return 1
+	}
+	return 2 + len(block(&w.Slots[i]))
 }
 
 // fit cuts a text to a width, and pads it.

@@ -17,7 +17,7 @@ func (m *model) workloadBody(height int) []string {
 	}
 	lines := pack(m.width, m.theme.style(bold, w.Namespace+"/"+label(w)), w.Kind, w.Name)
 	lines = append(lines, pack(m.width, w.Source, w.Rule, fmt.Sprint("floor ", w.Floor))...)
-	lines = append(lines, pack(m.width, fmt.Sprint("replicas ", w.Replicas), "desired "+w.Desired.String(), "actual "+w.Actual.String(),
+	lines = append(lines, pack(m.width, replicas(w), "desired "+w.Desired.String(), "actual "+w.Actual.String(),
 		fmt.Sprint("borrowed ", w.Borrowed), fmt.Sprint("pending ", w.Pending), fmt.Sprint("departing ", w.Departing))...)
 	switch {
 	case w.Satisfied.Is(true):
@@ -44,6 +44,14 @@ func (m *model) workloadBody(height int) []string {
 	return append(lines, reason...)
 }
 
+// replicas is how many there are, and of what.
+func replicas(w *overview.Workload) string {
+	if w.Parts == (overview.Parts{Role: w.Role}) {
+		return fmt.Sprint("replicas ", w.Replicas)
+	}
+	return w.Words(w.Replicas)
+}
+
 // slotReason is why the slot of the cursor is not in place, in the lines below the slots.
 func (m *model) slotReason() []string {
 	w := m.openRow
@@ -51,10 +59,14 @@ func (m *model) slotReason() []string {
 		return nil
 	}
 	s := &w.Slots[m.slots.cursor]
-	if s.Reason == "" {
+	text := s.Reason
+	if s.Unit != "" {
+		text = strings.TrimSuffix(fmt.Sprintf("unit %s of pods %s; %s", s.Unit, strings.Join(s.PodNames(), ", "), text), "; ")
+	}
+	if text == "" {
 		return nil
 	}
-	return append([]string{""}, wrap(fmt.Sprintf("slot %d: %s", s.Slot, s.Reason), m.width, 3)...)
+	return append([]string{""}, wrap(fmt.Sprintf("slot %d: %s", s.Slot, text), m.width, 3)...)
 }
 
 // slotColumns are the widths of the columns of slots, 0 for one that the terminal has no place for.
@@ -94,7 +106,11 @@ func (c slotColumns) header() string {
 
 func (c slotColumns) row(t theme, s *overview.Slot) string {
 	letter, style := cell(s)
-	return c.join(fmt.Sprintf("%5d ", s.Slot)+t.style(style, letter), s.Type, string(s.State), s.Pod, s.Node, s.NodeType, s.Reason)
+	pod := s.Pod
+	if more := len(s.Pods) - 1; more > 0 {
+		pod = fmt.Sprintf("%s +%d", s.Pod, more)
+	}
+	return c.join(fmt.Sprintf("%5d ", s.Slot)+t.style(style, letter), s.Type, string(s.State), pod, s.Node, s.NodeType, s.Reason)
 }
 
 func (c slotColumns) join(slot, wants, state, pod, node, nodeType, reason string) string {

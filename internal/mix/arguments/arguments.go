@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/config"
@@ -37,13 +38,21 @@ func NodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 	return capacity.WithDefaults(rules)
 }
 
-// Annotations returns the mix annotations to read.
-func Annotations(args *config.CapacityMixArgs) governing.Annotations {
-	a := governing.Annotations{Prefixes: args.AnnotationPrefixes}
+// Conventions returns the names of annotations and kinds by which mixes and their groups are found.
+func Conventions(args *config.CapacityMixArgs) governing.Conventions {
+	a := governing.Conventions{Prefixes: args.AnnotationPrefixes, OnePodKinds: onePodKinds(args)}
 	if args.SpotalisNamespaces != nil {
 		a.SpotalisNamespaces = sets.New(args.SpotalisNamespaces...)
 	}
 	return a
+}
+
+func onePodKinds(args *config.CapacityMixArgs) governing.OnePodKinds {
+	kinds := governing.OnePodKinds{}
+	for _, k := range args.OnePodKinds {
+		kinds[schema.GroupKind{Group: k.APIGroup, Kind: k.Kind}] = k.SetLabel
+	}
+	return kinds
 }
 
 // Classifier compiles the node rules.

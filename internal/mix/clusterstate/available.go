@@ -22,11 +22,31 @@ func (g *Group) Available(p *Pod, now time.Time) bool {
 	return ready && !now.Before(at)
 }
 
-// NextAvailable is when the next pod of the group becomes available by time alone, zero for never.
+// AllAvailableAt is when a replica is available whose pods stay Ready: once all of them are. Ok is false if one is not Ready.
+func (g *Group) AllAvailableAt(a *Assignment) (at time.Time, ok bool) {
+	for _, p := range a.Members() {
+		one, ready := g.AvailableAt(p)
+		if !ready {
+			return time.Time{}, false
+		}
+		if one.After(at) {
+			at = one
+		}
+	}
+	return at, true
+}
+
+// AllAvailable reports whether all pods of a replica are available at a time.
+func (g *Group) AllAvailable(a *Assignment, now time.Time) bool {
+	at, ready := g.AllAvailableAt(a)
+	return ready && !now.Before(at)
+}
+
+// NextAvailable is when the next replica of the group becomes available by time alone, zero for never.
 func (g *Group) NextAvailable(now time.Time) (next time.Time) {
 	for i := range g.Assignments {
 		s := &g.Assignments[i]
-		at, ready := g.AvailableAt(s.Pod)
+		at, ready := g.AllAvailableAt(s)
 		if s.Place == Settled && ready && now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}

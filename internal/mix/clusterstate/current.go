@@ -12,88 +12,107 @@ import (
 )
 
 // What a group is follows from its pods, the nodes that they are on, their
-// controller and its owner, and the mixes of the namespace. Once
+// controllers and their owners, and the mixes of the namespace. Once
 // composed it is kept until one of these changes: whoever changes one reports it by
 // stale, staleBelow or moved, and changed mixes are noticed by their version.
 
 // namespace has the pods of one namespace that a mix may govern, and the groups
 // that they make.
 type namespace struct {
-	owned map[types.UID]*members
-	bare  map[*Pod]struct{}
-	// bareGroups are those of the bare pods, nil if they have to be composed.
-	bareGroups []*Group
-	bareKnown  bool
+	// owned are the pods by controller, "" for those without one, and changed those that have to be divided into groups again.
+	owned   map[types.UID]*members
+	changed map[*members]struct{}
+	// groups are what the members make, by the ID of their key.
+	groups map[string]*composed
 	// sorted are all groups, nil if they have to be put in order.
 	sorted []*Group
 	// mixes is the version that the groups were composed with.
 	mixes uint64
 }
 
-// members are the pods of one controller, in no order.
+// members are the pods of one controller, in no order, and the parts that they are of groups: one of one group, in general. Pods that
+// have to be divided again have the parts of before, without pods.
 type members struct {
-	pods []*Pod
-	// group is what they make, nil for nothing; known is set once it is composed.
+	owner types.UID
+	pods  []*Pod
+	parts []*part
+}
+
+// composed is a group, or nothing if no mix governs its pods. It is composed if known is set.
+type composed struct {
+	parts []*part
 	group *Group
 	known bool
 }
 
 func newNamespace() *namespace {
-	return &namespace{owned: map[types.UID]*members{}, bare: map[*Pod]struct{}{}}
+	return &namespace{owned: map[types.UID]*members{}, changed: map[*members]struct{}{}, groups: map[string]*composed{}}
+}
+
+func controllerOf(p *Pod) types.UID {
+	if p.Owner == nil {
+		return ""
+	}
+	return p.Owner.UID
 }
 
 func (n *namespace) add(p *Pod) {
-	if p.Owner == nil {
-		n.bare[p] = struct{}{}
-		n.stale("")
-		return
-	}
-	m := n.owned[p.Owner.UID]
+	uid := controllerOf(p)
+	m := n.owned[uid]
 	if m == nil {
-		m = &members{}
-		n.owned[p.Owner.UID] = m
+		m = &members{owner: uid}
+		n.owned[uid] = m
 	}
 	m.pods = append(m.pods, p)
-	n.stale(p.Owner.UID)
+	n.stale(uid)
 }
 
 // remove reports whether the namespace has no pods any more.
 func (n *namespace) remove(p *Pod) (empty bool) {
-	if p.Owner == nil {
-		delete(n.bare, p)
-		n.stale("")
-	} else if m := n.owned[p.Owner.UID]; m != nil {
+	uid := controllerOf(p)
+	if m := n.owned[uid]; m != nil {
 		m.pods = without(m.pods, p)
-		n.stale(p.Owner.UID)
-		if len(m.pods) == 0 {
-			delete(n.owned, p.Owner.UID)
+		if n.stale(uid); len(m.pods) == 0 {
+			delete(n.owned, uid)
+			delete(n.changed, m)
 		}
 	}
-	return len(n.bare) == 0 && len(n.owned) == 0
+	return len(n.owned) == 0
 }
 
-// stale has the group of a controller composed again, "" for those of bare pods.
+// stale has the pods of a controller divided into groups again, "" for those without one, and these groups composed again.
 func (n *namespace) stale(uid types.UID) {
 	n.sorted = nil
-	if uid == "" {
-		n.bareGroups, n.bareKnown = nil, false
-	} else if m := n.owned[uid]; m != nil {
-		m.group, m.known = nil, false
+	m := n.owned[uid]
+	if m == nil {
+		return
 	}
+	if _, already := n.changed[m]; already {
+		return
+	}
+	for _, p := range m.parts {
+		c := n.groups[p.id]
+		if c.group, c.known, c.parts = nil, false, without(c.parts, p); len(c.parts) == 0 {
+			delete(n.groups, p.id)
+		}
+		p.live, p.mixes = nil, nil
+	}
+	n.changed[m] = struct{}{}
 }
 
-// staleBelow has the groups that depend on a controller composed again: its own
-// and those of what it controls. It returns their keys; st.mu is held.
-func (st *State) staleBelow(o *Owner) []governing.GroupKey {
-	name := o.Namespace
-	keys := make([]governing.GroupKey, 0, 2)
-	for _, uid := range append([]types.UID{o.UID}, st.below[o.UID]...) {
-		keys = append(keys, governing.GroupKey{Namespace: name, ID: string(uid)})
-		if ns := st.namespaces[name]; ns != nil {
-			ns.stale(uid)
-		}
+// inOthers reports whether pods of a controller were in other groups than one when they were divided last.
+func (n *namespace) inOthers(uid types.UID, id string) bool {
+	m := n.owned[uid]
+	return m != nil && slices.ContainsFunc(m.parts, func(p *part) bool { return p.id != id })
+}
+
+// allStale is stale for all pods. A group may have parts of as many controllers as a tenant likes.
+func (n *namespace) allStale() {
+	n.sorted = nil
+	clear(n.groups)
+	for _, m := range n.owned {
+		n.changed[m] = struct{}{}
 	}
-	return keys
 }
 
 // moved has the groups of a node's pods composed again if their state differs from
@@ -103,13 +122,8 @@ func (st *State) moved(n *nodeState, before Node) {
 		return
 	}
 	for _, p := range n.pods {
-		ns := st.namespaces[p.Namespace]
-		switch {
-		case ns == nil:
-		case p.Owner == nil:
-			ns.stale("")
-		default:
-			ns.stale(p.Owner.UID)
+		if ns := st.namespaces[p.Namespace]; ns != nil {
+			ns.stale(controllerOf(p))
 		}
 	}
 }
@@ -151,13 +165,8 @@ func (st *State) Group(key governing.GroupKey) *Group {
 	if ns == nil {
 		return nil
 	}
-	if m := ns.owned[types.UID(key.ID)]; m != nil {
-		return st.groupOf(key.Namespace, types.UID(key.ID), m)
-	}
-	for _, g := range st.bareOf(key.Namespace, ns) {
-		if g.Key == key {
-			return g
-		}
+	if c := ns.groups[key.ID]; c != nil {
+		return st.composedOf(key, c)
 	}
 	return nil
 }
@@ -169,19 +178,18 @@ func (st *State) compose(namespace string) []*Group {
 		return nil
 	}
 	if ns.sorted == nil {
-		ns.sorted = make([]*Group, 0, len(ns.owned))
-		for uid, m := range ns.owned {
-			if g := st.groupOf(namespace, uid, m); g != nil {
+		ns.sorted = make([]*Group, 0, len(ns.groups))
+		for id, c := range ns.groups {
+			if g := st.composedOf(governing.GroupKey{Namespace: namespace, ID: id}, c); g != nil {
 				ns.sorted = append(ns.sorted, g)
 			}
 		}
-		ns.sorted = append(ns.sorted, st.bareOf(namespace, ns)...)
 		slices.SortFunc(ns.sorted, ByWorkload)
 	}
 	return ns.sorted
 }
 
-// fresh returns a namespace without what was composed with other mixes.
+// fresh returns a namespace whose pods are divided into groups by the mixes of now.
 func (st *State) fresh(namespace string) *namespace {
 	ns := st.namespaces[namespace]
 	if ns == nil {
@@ -189,32 +197,37 @@ func (st *State) fresh(namespace string) *namespace {
 	}
 	if v := st.Mixes.Version(namespace); v != ns.mixes {
 		ns.mixes = v
-		ns.stale("")
-		for uid := range ns.owned {
-			ns.stale(uid)
-		}
+		ns.allStale()
+	}
+	for m := range ns.changed {
+		st.divide(ns, m)
 	}
 	return ns
 }
 
-func (st *State) groupOf(namespace string, uid types.UID, m *members) *Group {
-	if !m.known {
-		if g, ok := st.group(namespace, uid, m.pods); ok {
-			m.group = &g
+// divide divides the pods of a controller into the parts that they are of groups.
+func (st *State) divide(ns *namespace, m *members) {
+	delete(ns.changed, m)
+	m.parts = st.partsOf(m)
+	for _, p := range m.parts {
+		c := ns.groups[p.id]
+		if c == nil {
+			c = &composed{}
+			ns.groups[p.id] = c
 		}
-		m.known = true
+		c.parts = append(c.parts, p)
+		c.group, c.known = nil, false
 	}
-	return m.group
 }
 
-func (st *State) bareOf(namespace string, ns *namespace) []*Group {
-	if !ns.bareKnown {
-		for _, g := range st.bareGroups(namespace, ns.bare) {
-			ns.bareGroups = append(ns.bareGroups, &g)
+func (st *State) composedOf(key governing.GroupKey, c *composed) *Group {
+	if !c.known {
+		if g, ok := st.group(key, c.parts); ok {
+			c.group = &g
 		}
-		ns.bareKnown = true
+		c.known = true
 	}
-	return ns.bareGroups
+	return c.group
 }
 
 // ByWorkload is the order of groups.

@@ -54,9 +54,11 @@ func TestConstraintsOfAnUngatedPodAreNotItsOwn(t *testing.T) {
 
 func TestTheRemovalOfAnotherGateIsAChange(t *testing.T) {
 	f := newClusterState()
-	f.SetPod(podNamed("p", gated)) // by two
+	f.SetPod(podNamed("p", gated, func(p *corev1.Pod) {
+		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/quota"})
+	}))
 	assert.True(t, f.Gated()[0].OtherGates)
-	f.SetPod(podNamed("p", gated, func(p *corev1.Pod) { p.Spec.SchedulingGates = p.Spec.SchedulingGates[1:] }))
+	f.SetPod(podNamed("p", gated))
 	assert.False(t, f.Gated()[0].OtherGates)
 }
 

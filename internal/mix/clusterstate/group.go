@@ -5,12 +5,14 @@ package clusterstate
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/replacement"
 	"berth.dev/berth/internal/mix/split"
@@ -51,15 +53,32 @@ const (
 	Pending
 )
 
-// Assignment is a live pod of a group on its slot.
+// Assignment is a live replica of a group on its slot: a pod, or a unit of pods.
 type Assignment struct {
 	split.Assignment
-	Pod   *Pod
+	// Pod is the oldest pod.
+	Pod *Pod
+	// Unit is the name of a unit, "" for a pod alone, and Pods are all of its pods, the oldest first, nil for a pod alone.
+	Unit  string
+	Pods  []*Pod
 	Place Place
 }
 
-// Group is one revision of a workload with its mix, at one moment. It is a
-// value: nothing in it changes afterwards.
+// Members are the pods of a replica, the oldest first.
+func (a *Assignment) Members() []*Pod {
+	if a.Pods == nil {
+		return []*Pod{a.Pod}
+	}
+	return a.Pods
+}
+
+// Has reports whether a pod belongs to a replica.
+func (a *Assignment) Has(uid types.UID) bool {
+	return a.Pod.UID == uid || slices.ContainsFunc(a.Pods, func(p *Pod) bool { return p.UID == uid })
+}
+
+// Group is the pods that one mix divides together, in general one revision of a workload, at one moment. It is a
+// value: nothing in it changes afterwards. Its replicas are pods, or units of pods.
 type Group struct {
 	Key governing.GroupKey
 	// Version is another one whenever something about the group may have changed. It is never 0.
@@ -71,15 +90,17 @@ type Group struct {
 	Replicas int
 	// Counted is set where the owner reports Replicas; otherwise it is the number of live pods.
 	Counted bool
-	// Ended is set where the owner makes no more pods.
-	Ended bool
+	// Ended is set where the owner makes no more pods. EndedOwners are those of a group of many owners of which some make pods, nil
+	// for none.
+	Ended       bool
+	EndedOwners map[types.UID]bool
 	// CountsFailures is set where the owner counts an evicted pod as failed, as a Job does.
 	CountsFailures bool
 	// MinReady is how long a pod must have been Ready to be available, as the owner has it; 0 where it has no such field.
 	MinReady time.Duration
 	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
 	FixedNode string
-	// Assignments are the live pods, sorted by slot. A pod that is pending or on a
+	// Assignments are the live replicas, sorted by slot. One that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
 	// replacement, goes next. One whose gate was removed goes where it was limited to.
 	Assignments []Assignment
@@ -93,6 +114,12 @@ type Group struct {
 	// SpreadByType is set where new pods select no type themselves, and have a hard topology spread that counts only the nodes
 	// which they select.
 	SpreadByType bool
+	// Owners is how many controllers the pods have.
+	Owners int
+	// Units is set where replicas are units of pods.
+	Units bool
+	// AnyOrder is set where replicas are removed in an order that does not follow their slots.
+	AnyOrder bool
 	// Identity is set where slots come with the pods' names or indexes: a replacement has its predecessor's slot.
 	Identity bool
 	// Terminating pods hold no slot; they only show that something goes on.
@@ -156,7 +183,7 @@ func (g *Group) Borrowed() (n int) {
 // Overwritten counts the replicas whose deletion cost another client has overwritten.
 func (g *Group) Overwritten() (n int) {
 	for i := range g.Assignments {
-		if g.Assignments[i].Pod.CostOverwritten() {
+		if slices.ContainsFunc(g.Assignments[i].Members(), (*Pod).CostOverwritten) {
 			n++
 		}
 	}
@@ -215,27 +242,37 @@ func (g *Group) right() bool {
 	return g.Governing.Mix.Exact(c)
 }
 
-// Going returns the group as it is once some of its pods have gone, by UID, and
-// their replacements are pending: on the lowest slots that are then free, where
-// the scheduler puts them, or where slots come with identity on the same ones.
-// It is for pods that were evicted when the watch has not delivered that yet.
-func (g Group) Going(uids map[types.UID]bool) Group {
+// Joiner gives slots to pods that join the group as the scheduler does, once the replicas have gone for which gone is true.
+func (g *Group) Joiner(gone func(*Assignment) bool) *split.Joiner {
 	var taken split.Slots
-	assignments := slices.Clone(g.Assignments)
-	going := func(s *Assignment) bool { return s.Place != Pending && uids[s.Pod.UID] }
-	for i := range assignments {
-		if g.Identity || !going(&assignments[i]) {
-			taken.Take(assignments[i].Slot)
+	for _, slot := range g.Taken {
+		taken.Take(slot)
+	}
+	for i := range g.Assignments {
+		if s := &g.Assignments[i]; gone == nil || !gone(s) {
+			taken.Take(s.Slot)
 		}
 	}
+	return split.NewJoiner(g.Governing.Mix, &taken)
+}
+
+// Going returns the group as it is once some of its pods have gone, by UID, and
+// their replacements are pending: on the slots where the scheduler puts them, or
+// where slots come with identity on the same ones.
+// It is for pods that were evicted when the watch has not delivered that yet.
+func (g Group) Going(uids map[types.UID]bool) Group {
+	assignments := slices.Clone(g.Assignments)
+	going := func(s *Assignment) bool {
+		return s.Place != Pending && slices.ContainsFunc(s.Members(), func(p *Pod) bool { return uids[p.UID] })
+	}
+	joiner := g.Joiner(func(s *Assignment) bool { return !g.Identity && going(s) })
 	for i := range assignments {
 		s := &assignments[i]
 		if !going(s) {
 			continue
 		}
 		if !g.Identity {
-			s.Slot = taken.Lowest()
-			taken.Take(s.Slot)
+			s.Slot = joiner.Join(g.AnyOrder)
 			s.Wants = g.Governing.Mix.TypeOf(s.Slot)
 		}
 		s.Place, s.On = Pending, s.Wants
@@ -243,6 +280,21 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
 	g.Assignments = assignments
 	return g
+}
+
+// Contains reports whether a pod, as the API server has it, is one that a group has: in the group, and under the same mix.
+func (st *State) Contains(g *Group, o *corev1.Pod) bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	mix, _ := st.resolver.Resolve(o)
+	if mix == nil && governing.Governable(o) {
+		mix = st.Defaults[o.Spec.SchedulerName]
+	}
+	if mix == nil || keyOfMix(g.Governing) != keyOfMix(mix) || gate.HasOthers(o) {
+		return false
+	}
+	member, ok := st.resolver.Member(o, mix)
+	return ok && member.Group == g.Key
 }
 
 // Resolve returns the mix that governs a pod, nil if none does, with the
@@ -262,52 +314,119 @@ func (st *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.Inval
 	return found, invalid
 }
 
-// Follows reports whether the controller of a group is known and makes pods.
+// Follows reports whether the controller of a group is known and makes pods. One of a group that is not identified by its owner may.
 func (st *State) Follows(key governing.GroupKey) bool {
+	if key.Owner() == "" {
+		return true
+	}
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	o := st.object(key.Namespace, types.UID(key.ID))
+	o := st.object(key.Namespace, key.Owner())
 	return o != nil && !o.ended && o.asked != 0
 }
 
-// group builds the group of the pods of one controller that a mix governs; st.mu is locked to write.
-func (st *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
-	g := Group{Key: governing.GroupKey{Namespace: namespace, ID: string(uid)}, Version: st.nextVersion()}
-	live := make([]*Pod, 0, len(members))
-	for _, p := range members {
-		switch {
-		case p.Live():
-			live = append(live, p)
-		case p.Terminating && !p.Finished:
-			g.Terminating++
-		}
-	}
-	slices.SortFunc(live, older)
-	var governed []*Pod
-	if governed, g.Governing = st.governed(live); g.Governing == nil {
+// group builds a group of its parts, if a mix governs it; st.mu is locked to write.
+func (st *State) group(key governing.GroupKey, parts []*part) (Group, bool) {
+	g := Group{Key: key, Version: st.nextVersion()}
+	live, mix, others := governed(parts)
+	if g.Governing = mix; mix == nil || key.ID == "" {
 		return g, false
 	}
-	others := len(live) - len(governed)
-	if others > 0 {
-		g.Taken = st.slotsOf(live, governed)
+	if len(others) > 0 {
+		g.Taken = st.slotsOf(others)
 	}
-	newest := governed[len(governed)-1]
+	newest := live[len(live)-1]
 	newest.Into(&st.scratch)
-	_, g.Identity = governing.IdentitySlot(&st.scratch, controllersOf{st})
+	member, _ := st.resolver.Member(&st.scratch, mix)
+	g.Identity, g.AnyOrder = member.Slot != split.NoSlot, member.AnyOrder
 	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
-	g.Replicas = len(governed)
-	owner := st.object(namespace, uid)
-	g.Workload, g.Rollout = st.workload(namespace, newest.Owner, owner)
-	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
-	if owner != nil {
-		g.Ended, g.FixedNode, g.MinReady = owner.ended || owner.asked == 0, owner.node, owner.minReady
-		g.CountsFailures = g.CountsFailures && !owner.toleratesEvictions
-		if owner.asked >= 0 && replacement.MakerOf(newest.Owner).Counts() {
-			g.Replicas, g.Counted = max(0, owner.asked-others), true
-		}
+	st.describe(&g, newest)
+	seats := st.seatsOf(mix, live)
+	g.Units = slices.ContainsFunc(seats, func(s seat) bool { return s.unit != "" })
+	st.demand(&g, parts)
+	g.Assignments = st.assignments(mix.Mix, seats, g.Units, g.unchanging())
+	clear(seats) // which are kept for the next group
+	if !g.Counted {
+		g.Replicas = len(g.Assignments)
 	}
-	g.Assignments = st.assignments(g.Governing.Mix, governed, g.unchanging())
 	return g, true
+}
+
+// describe names the workload of a group, as its newest pod has it.
+func (st *State) describe(g *Group, newest *Pod) {
+	if o := st.resolver.Named(&st.scratch, g.Governing); o != nil {
+		g.Workload = Workload{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: g.Key.Namespace, Name: o.Name, UID: o.UID}
+		if top := st.object(g.Key.Namespace, o.UID); top != nil {
+			g.Rollout = top.rollout
+		}
+		return
+	}
+	g.Workload, g.Rollout = st.workload(g.Key.Namespace, newest.Owner, st.object(g.Key.Namespace, newest.Owner.UID))
+}
+
+// demand adds what the controllers of the pods of a group have of it. Of more than one, the most careful value counts: a group ends
+// with the last one, its pods are available when those of each are, and it is in a rollout while one of them is.
+func (st *State) demand(g *Group, parts []*part) {
+	// A controller counts pods, and of several controllers one that has no live pod for a moment is not among the parts.
+	g.Ended, g.Counted = true, !g.Units && len(parts) == 1 && ofController(g.Key, parts[0].of.owner)
+	for _, p := range parts {
+		if p.governedBy(g.Governing) == 0 {
+			continue // its pods only share the slots
+		}
+		g.Terminating += p.terminating
+		owner := st.object(g.Key.Namespace, p.of.owner)
+		g.CountsFailures = g.CountsFailures || p.runsOnce() && (owner == nil || !owner.toleratesEvictions)
+		if p.of.owner != "" {
+			g.Owners++
+		}
+		if owner == nil {
+			g.Ended, g.Counted = false, false
+			continue
+		}
+		g.end(owner, len(parts) > 1)
+		g.FixedNode, g.MinReady = cmp.Or(g.FixedNode, owner.node), max(g.MinReady, owner.minReady)
+		ref := p.live[0].Owner
+		_, r := st.workload(g.Key.Namespace, ref, owner)
+		g.Rollout = g.Rollout.with(r)
+		if owner.asked < 0 || !replacement.MakerOf(ref).Counts() {
+			g.Counted = false
+			continue
+		}
+		g.Replicas += max(0, owner.asked-(liveOf(p.of)-p.governedBy(g.Governing))-st.heldOf(p))
+	}
+}
+
+// end notes whether a controller of the pods makes no more of them.
+func (g *Group) end(owner *Owner, oneOfMany bool) {
+	ended := owner.ended || owner.asked == 0
+	if g.Ended = g.Ended && ended; !ended || !oneOfMany {
+		return
+	}
+	if g.EndedOwners == nil {
+		g.EndedOwners = map[types.UID]bool{}
+	}
+	g.EndedOwners[owner.UID] = true
+}
+
+// ofController reports whether a group is that of one controller, or of a role of its pods.
+func ofController(key governing.GroupKey, owner types.UID) bool {
+	rest, ok := strings.CutPrefix(key.ID, string(owner))
+	return owner != "" && ok && (rest == "" || rest[0] == '/')
+}
+
+// with returns the rollout of two workloads: what is left of the maxUnavailable of each counts.
+func (r Rollout) with(o Rollout) Rollout {
+	switch {
+	case !o.Rolling:
+		return r
+	case !r.Rolling:
+		return o
+	}
+	if o.MaxUnavailable-o.Unavailable < r.MaxUnavailable-r.Unavailable {
+		r.Unavailable, r.MaxUnavailable = o.Unavailable, o.MaxUnavailable
+	}
+	r.Stuck = r.Stuck && o.Stuck
+	return r
 }
 
 // unchanging is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
@@ -324,36 +443,6 @@ func (g *Group) unchanging() int {
 func (st *State) nextVersion() uint64 {
 	st.versions++
 	return st.versions
-}
-
-// bareGroups groups the pods without a controller by their mix.
-func (st *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
-	byKey := map[governing.GroupKey][]*Pod{}
-	mixes := map[governing.GroupKey]*governing.Mix{}
-	o := &st.scratch
-	for p := range pods {
-		if !p.Live() {
-			continue
-		}
-		p.Into(o)
-		found, _ := st.mixOf(p, o)
-		key, ok := governing.GroupOf(o, found)
-		if found == nil || !ok {
-			continue
-		}
-		byKey[key], mixes[key] = append(byKey[key], p), found
-	}
-	var groups []Group
-	for key, live := range byKey {
-		slices.SortFunc(live, older)
-		groups = append(groups, Group{
-			Key: key, Version: st.nextVersion(), Governing: mixes[key], Replicas: len(live),
-			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
-			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Assignments: st.assignments(mixes[key].Mix, live, 0),
-		})
-	}
-	return groups
 }
 
 // workload names the owner of a controller, and its rollout.

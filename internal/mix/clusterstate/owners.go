@@ -125,12 +125,12 @@ func (st *State) SetOwner(o metav1.Object) {
 	}
 	old := st.objects[o.GetUID()]
 	same := old != nil && sameState(old, kept)
+	st.objects[o.GetUID()] = kept
 	var keys []governing.GroupKey
 	if !same {
 		st.file(old, kept)
 		keys = st.staleBelow(kept)
 	}
-	st.objects[o.GetUID()] = kept
 	st.mu.Unlock()
 	st.changed(keys...)
 }
@@ -141,8 +141,8 @@ func (st *State) DeleteOwner(uid types.UID) {
 	var keys []governing.GroupKey
 	if old := st.objects[uid]; old != nil {
 		st.file(old, nil)
-		keys = st.staleBelow(old)
 		delete(st.objects, uid)
+		keys = st.staleBelow(old)
 	}
 	st.mu.Unlock()
 	st.changed(keys...)

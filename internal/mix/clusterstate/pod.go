@@ -55,7 +55,7 @@ type Pod struct {
 	Pinned bool
 	// Gated pods wait for their slot: they have Berth's scheduling gate.
 	Gated bool
-	// OtherGates: they wait for others first, whose scheduling gates they have too.
+	// OtherGates pods have scheduling gates of others, such as a queue: they may not run yet, and are no replicas until then.
 	OtherGates bool
 	// LimitedTo is the type that the pod was limited to when its gate was removed, Unknown for all others. What limits it is
 	// not its own, so it is not Pinned.
@@ -78,7 +78,7 @@ type Pod struct {
 	// annotations they would be a set of its own for every pod.
 	slot   int32
 	costly bool
-	// Grouped pods are members of a PodGroup.
+	// Grouped pods are members of a PodGroup, whose name is among the annotations: replicas share it.
 	Grouped bool
 	// CostOrigin is who decided the deletion cost. slotByOthers is set where the slot is not what Berth wrote: it gives no
 	// right to a slot.
@@ -104,6 +104,7 @@ func (p *Pod) Annotation(key string) (value string, found bool) {
 func (p *Pod) AllAnnotations() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, p.Annotations)
+	delete(all, podGroupKey)
 	for _, key := range []string{v1alpha1.SlotAnnotation, v1alpha1.PodDeletionCostAnnotation} {
 		if v, found := p.Annotation(key); found {
 			all[key] = v
@@ -176,7 +177,11 @@ func (p *Pod) Object() *corev1.Pod {
 // every pod of a namespace is checked.
 func (p *Pod) Into(o *corev1.Pod) {
 	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
-	o.Labels, o.Annotations = p.Labels, p.Annotations
+	o.Labels, o.Annotations, o.Spec.SchedulingGroup = p.Labels, p.Annotations, nil
+	if p.Grouped {
+		name := p.Annotations[podGroupKey]
+		o.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	}
 	o.OwnerReferences = o.OwnerReferences[:0]
 	if p.Owner != nil {
 		o.OwnerReferences = append(o.OwnerReferences, *p.Owner)
@@ -191,7 +196,7 @@ func keepAnnotation(key string) bool {
 		return true
 	}
 	prefix, _, ok := strings.Cut(key, "/")
-	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io")
+	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io") || governing.FollowsLeader(key)
 }
 
 func keptAnnotations(all map[string]string) map[string]string {
@@ -216,6 +221,12 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 		delete(kept, v1alpha1.ClaimAnnotation)
 	}
 	delete(kept, v1alpha1.UngatedAtAnnotation) // of each pod its own
+	if g := o.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[podGroupKey] = *g.PodGroupName
+	}
 	return kept
 }
 
@@ -239,7 +250,7 @@ func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      pods.Finished(o),
 		Gated:         gate.Has(o),
-		OtherGates:    gate.Has(o) && !gate.Last(o),
+		OtherGates:    gate.HasOthers(o),
 		UsesGate:      gate.Made(o),
 		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     st.texts.one(localData(o)),
@@ -311,8 +322,11 @@ func (p *Pod) sameNeeds(q *Pod) bool {
 		p.SchedulerName == q.SchedulerName
 }
 
+// podGroupKey has the name of a pod's PodGroup among the annotations of its record. No annotation of a pod with this key is kept.
+const podGroupKey = "spec.schedulingGroup"
+
 func sameOwner(a, b *metav1.OwnerReference) bool {
-	return a == b || a != nil && b != nil && a.UID == b.UID
+	return a == b || a != nil && b != nil && refOf(a) == refOf(b)
 }
 
 func spreadByType(s *corev1.PodSpec) bool {

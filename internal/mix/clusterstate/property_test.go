@@ -59,8 +59,34 @@ var (
 		{"batch/v1", "Job", "job"},
 		{"apps/v1", "DaemonSet", "ds"},
 		{"apps.kruise.io/v1alpha1", "CloneSet", "clone"},
+		{"actions.github.com/v1alpha1", "EphemeralRunner", "runner"},
 	}
 )
+
+// groupedOptions are those of a state with a kind that has one pod for each owner.
+func groupedOptions() Options {
+	o := options()
+	o.Conventions.OnePodKinds = governing.OnePodKinds{{Group: "actions.github.com", Kind: "EphemeralRunner"}: "scale-set"}
+	return o
+}
+
+// drawUnit draws the labels of sets and units.
+func drawUnit(t *rapid.T, p *corev1.Pod) {
+	switch drawText(t, "set", "", "", "", "lws", "jobset", "runners") {
+	case "lws":
+		p.Labels["leaderworkerset.sigs.k8s.io/name"] = drawText(t, "lws", "vllm", "sglang")
+		p.Labels["leaderworkerset.sigs.k8s.io/group-index"] = drawText(t, "index", "0", "1", "x")
+		p.Labels["leaderworkerset.sigs.k8s.io/group-key"] = p.Labels["leaderworkerset.sigs.k8s.io/group-index"]
+	case "jobset":
+		p.Labels["jobset.sigs.k8s.io/jobset-name"] = "train"
+		p.Labels["jobset.sigs.k8s.io/job-key"] = drawText(t, "job key", "a", "b")
+	case "runners":
+		p.Labels["scale-set"] = "small"
+	}
+	if rapid.Bool().Draw(t, "in a unit") {
+		p.Labels["unit"] = drawText(t, "unit", "", "x", "y")
+	}
+}
 
 func drawText(t *rapid.T, label string, of ...string) string {
 	return rapid.SampledFrom(of).Draw(t, label)
@@ -94,6 +120,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		o := rapid.SampledFrom(propertyOwners).Draw(t, "owner")
 		ownedBy(o.apiVersion, o.kind, o.name, types.UID(p.Namespace+"-"+o.name))(p)
 	}
+	drawUnit(t, p)
 	drawPodAnnotations(t, p)
 	drawPodStatus(t, p)
 	drawPodSpec(t, p)
@@ -106,6 +133,7 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		{v1alpha1.SlotAnnotation, "0", "1", "5", "x"},
 		{v1alpha1.PodDeletionCostAnnotation, "-0", "-1", "7"},
 		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
+		{v1alpha1.GroupAnnotation, "Controller", "Top", "batch", "other", "Bad!"},
 		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
 		{pods.SafeToEvict, "true", "false"},
 		{pods.SafeToEvictVolumes, "tmp", "tmp, host"},
@@ -216,6 +244,13 @@ func drawOwner(t *rapid.T) metav1.Object {
 	}
 	if rapid.Bool().Draw(t, "annotated") {
 		meta.Annotations = map[string]string{drawText(t, "key", v1alpha1.SpotPercentAnnotation, "spotalis.io/spot-percentage", "example.com/x"): "40"}
+		if rapid.Bool().Draw(t, "grouped") {
+			meta.Annotations[v1alpha1.GroupAnnotation] = drawText(t, "group", "Controller", "Top", "batch")
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "owned") == 0 { // also in a circle
+		o := drawText(t, "above", "rs", "set", "job", "deployment")
+		meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Any", Name: o, UID: types.UID(ns + "-" + o), Controller: new(true)}}
 	}
 	name := drawText(t, "owner", "rs", "set", "job", "deployment")
 	meta.Name, meta.UID = name, types.UID(ns+"-"+name)
@@ -326,12 +361,31 @@ func drawMix(t *rapid.T) *v1alpha1.CapacityMix {
 	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: drawText(t, "namespace", propertyNamespaces...), Name: drawText(t, "mix", "m", "n")}}
 	cm.Spec.SpotPercent = rapid.Int32Range(0, 100).Draw(t, "percent")
 	cm.Spec.Selector.MatchLabels = map[string]string{"app": drawText(t, "app", "web", "db")}
+	drawGrouping(t, cm)
 	return cm
+}
+
+// drawGrouping draws the settings for groups of a mix.
+func drawGrouping(t *rapid.T, cm *v1alpha1.CapacityMix) {
+	cm.Spec.Group = rapid.SampledFrom([]v1alpha1.PodGrouping{"", "", v1alpha1.PodGroupingController, v1alpha1.PodGroupingSelector, v1alpha1.PodGroupingTop}).Draw(t, "group by")
+	switch drawText(t, "unit by", "", "", "pod", "label", "gang") {
+	case "pod":
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitPod}
+	case "label":
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitLabel, LabelKey: "unit"}
+	case "gang":
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitSchedulingGroup}
+	}
+	if rapid.IntRange(0, 2).Draw(t, "roles") == 0 {
+		role := v1alpha1.MixRole{Name: "driver", CapacityType: drawText(t, "type of the role", "spot", "on-demand")}
+		role.Selector.MatchLabels = map[string]string{v1alpha1.AnnotationPrefix + "/x": "1"}
+		cm.Spec.Roles = []v1alpha1.MixRole{role}
+	}
 }
 
 func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := options()
+		o := groupedOptions()
 		f := New(o)
 		news := &told{keys: map[governing.GroupKey]bool{}}
 		f.Changed = func(key governing.GroupKey) { news.keys[key] = true }
@@ -404,6 +458,9 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 				news.keys[governing.GroupKey{Namespace: cm.Namespace}] = true
 			},
 			"": func(t *rapid.T) {
+				if rapid.IntRange(0, 2).Draw(t, "nobody reads") == 0 {
+					return // what is reported must not depend on who reads in between
+				}
 				same(t, s.recount(o), f)
 				news.check(t, f)
 			},
@@ -524,6 +581,7 @@ func drawMixes(t *rapid.T) *governing.Registry {
 		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 		cm.Spec.SpotPercent = rapid.SampledFrom([]int32{0, 30, 100}).Draw(t, "percent")
 		cm.Spec.Selector = v1alpha1.PodSelector{MatchLabels: map[string]string{"app": drawText(t, "selects", "web", "db")}}
+		drawGrouping(t, cm)
 		if rapid.Bool().Draw(t, "a mix") {
 			require.NoError(t, mixes.Set(cm))
 		}
@@ -531,11 +589,11 @@ func drawMixes(t *rapid.T) *governing.Registry {
 	return mixes
 }
 
-// Pods have assignments under the mix that the scheduler places them by, and no others have one, whatever the labels and
-// annotations of their siblings.
+// Pods have assignments under the mix that the scheduler places them by, in the group and the unit that it counts them in, and no
+// others have one, whatever the labels and annotations of their siblings.
 func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := options()
+		o := groupedOptions()
 		o.Mixes = drawMixes(t)
 		f, owners, pods := New(o), informers{}, map[types.UID]*corev1.Pod{}
 		for range rapid.IntRange(0, 3).Draw(t, "owners") {
@@ -553,19 +611,43 @@ func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 				f.SetPod(p)
 			}
 		}
-		scheduler := governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: owners}
+		scheduler := governing.Resolver{Conventions: o.Conventions, Mixes: o.Mixes, Controllers: owners}
 		for _, namespace := range propertyNamespaces {
 			for _, g := range f.Groups(namespace) {
-				for _, s := range g.Assignments {
-					want, _ := scheduler.Resolve(pods[s.Pod.UID])
-					if want == nil && governing.Governable(pods[s.Pod.UID]) {
-						want = o.Defaults[s.Pod.SchedulerName]
-					}
-					require.NotNil(t, want, "pod %s has an assignment, and no mix", s.Pod.Name)
-					require.Equal(t, want.Source, g.Governing.Source, "pod %s", s.Pod.Name)
-					require.Equal(t, want.Mix, g.Governing.Mix, "pod %s", s.Pod.Name)
+				for i := range g.Assignments {
+					resolvesAs(t, &scheduler, o.Defaults, pods, &g, &g.Assignments[i])
 				}
+				containsWhatItHas(t, f, pods, &g)
 			}
 		}
 	})
+}
+
+// containsWhatItHas demands that of the pods of a namespace, as the API server has them, exactly those of a group belong to it.
+func containsWhatItHas(t *rapid.T, f *State, pods map[types.UID]*corev1.Pod, g *Group) {
+	for uid, p := range pods {
+		if p.Namespace == g.Key.Namespace && f.Pod(p.Namespace, p.Name).Live() {
+			has := slices.ContainsFunc(g.Assignments, func(s Assignment) bool { return s.Has(uid) })
+			require.Equal(t, has, f.Contains(g, p), "pod %s in %s", p.Name, g.Key)
+		}
+	}
+}
+
+func resolvesAs(
+	t *rapid.T, scheduler *governing.Resolver, defaults map[string]*governing.Mix, pods map[types.UID]*corev1.Pod, g *Group, s *Assignment,
+) {
+	for _, p := range s.Members() {
+		o := pods[p.UID]
+		want, _ := scheduler.Resolve(o)
+		if want == nil && governing.Governable(o) {
+			want = defaults[p.SchedulerName]
+		}
+		require.NotNil(t, want, "pod %s has an assignment, and no mix", p.Name)
+		require.Equal(t, want.Source, g.Governing.Source, "pod %s", p.Name)
+		require.Equal(t, want.Mix, g.Governing.Mix, "pod %s", p.Name)
+		member, ok := scheduler.Member(o, want)
+		require.True(t, ok)
+		require.Equal(t, g.Key, member.Group, "group of pod %s", p.Name)
+		require.Equal(t, s.Unit, member.Unit, "unit of pod %s", p.Name)
+	}
 }

@@ -20,8 +20,8 @@ type Options struct {
 	Classifier *capacity.Classifier
 	// SpreadSpotOver are the labels that name an interruption domain.
 	SpreadSpotOver []string
-	// Annotations are those that are read for mixes.
-	Annotations governing.Annotations
+	// Conventions are the names by which mixes and their groups are found.
+	Conventions governing.Conventions
 	// Mixes are the CapacityMixes; whoever fills the cluster state keeps them up to date.
 	Mixes *governing.Registry
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
@@ -58,6 +58,7 @@ type State struct {
 
 	mu      sync.RWMutex
 	scratch corev1.Pod // for one pod after the other, while mu is locked to write
+	seats   []seat     // for one group after the other, likewise
 	texts   texts
 	sets    sets
 	owners  owners
@@ -101,7 +102,7 @@ func New(o Options) *State {
 	}
 	st.sets = newSets(st.texts)
 	st.owners = newOwners(st.texts)
-	st.resolver = &governing.Resolver{Annotations: o.Annotations, Mixes: o.Mixes, Controllers: controllersOf{st}}
+	st.resolver = &governing.Resolver{Conventions: o.Conventions, Mixes: o.Mixes, Controllers: controllersOf{st}}
 	return st
 }
 
@@ -112,15 +113,6 @@ func (st *State) changed(keys ...governing.GroupKey) {
 	for _, k := range keys {
 		st.Changed(k)
 	}
-}
-
-// keyOf names what changes with a pod: its group, or where that is unknown
-// without a look at the others, the namespace.
-func keyOf(p *Pod) governing.GroupKey {
-	if p.Owner == nil || p.holdsRoom() {
-		return governing.GroupKey{Namespace: p.Namespace}
-	}
-	return governing.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
 }
 
 // SetPod adds a pod or takes over what changed.
@@ -134,15 +126,18 @@ func (st *State) SetPod(o *corev1.Pod) {
 		st.mu.Unlock()
 		return
 	}
+	key, before := st.keyOf(p), governing.GroupKey{}
+	if old != nil {
+		before = st.keyOf(old)
+	}
 	st.remove(old)
 	st.add(p)
 	st.freed(old, p)
 	st.sweep()
 	st.mu.Unlock()
-	key := keyOf(p)
 	st.changed(key)
-	if old != nil && keyOf(old) != key {
-		st.changed(keyOf(old))
+	if old != nil && before != key {
+		st.changed(before)
 	}
 }
 
@@ -154,10 +149,11 @@ func (st *State) DeletePod(name types.NamespacedName, uid types.UID) {
 		st.mu.Unlock()
 		return
 	}
+	key := st.keyOf(old)
 	st.remove(old)
 	st.freed(old, nil)
 	st.mu.Unlock()
-	st.changed(keyOf(old))
+	st.changed(key)
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
@@ -452,49 +448,4 @@ func (st *State) Placeholders(namespace string) (list []*Pod) {
 	}
 	slices.SortFunc(list, older)
 	return list
-}
-
-// Pods returns the pods of a namespace, in no order, without those that belong
-// to a node.
-func (st *State) Pods(namespace string) []*Pod {
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	ns := st.namespaces[namespace]
-	if ns == nil {
-		return nil
-	}
-	all := slices.Collect(maps.Keys(ns.bare))
-	for _, m := range ns.owned {
-		all = append(all, m.pods...)
-	}
-	return all
-}
-
-// AllPods returns the pods of a namespace, those that belong to a node included,
-// in no order.
-func (st *State) AllPods(namespace string) []*Pod {
-	all := st.Pods(namespace)
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	return slices.AppendSeq(all, maps.Keys(st.ungoverned[namespace]))
-}
-
-// AllNamespaces returns the namespaces that have pods of any kind, in no order.
-func (st *State) AllNamespaces() []string {
-	all := st.Namespaces()
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	for name := range st.ungoverned {
-		if st.namespaces[name] == nil {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// Namespaces returns the namespaces that have pods, in no order.
-func (st *State) Namespaces() []string {
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	return slices.Collect(maps.Keys(st.namespaces))
 }

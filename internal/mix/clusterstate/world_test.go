@@ -36,7 +36,7 @@ func options() Options {
 	}
 	return Options{
 		Classifier: classifier, SpreadSpotOver: []string{"rack"},
-		Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(),
+		Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(),
 		Defaults: map[string]*governing.Mix{scheduler: {Source: governing.SourceDefault, Mix: split.New(70, 2), BorrowOnDemand: true}},
 	}
 }
@@ -94,7 +94,7 @@ func ownedBy(apiVersion, kind, name string, uid types.UID) a[*corev1.Pod] {
 }
 
 func gated(p *corev1.Pod) {
-	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: v1alpha1.CapacityMixGate}}
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
 }
 
 // limitedTo is what the scheduler's patch leaves of the gate.

@@ -26,6 +26,13 @@ func Has(pod *corev1.Pod) bool {
 // order, others remove theirs, and a slot that is held for a pod that cannot run is missing to its siblings.
 func Last(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) == 1 && Has(pod) }
 
+// HasOthers reports whether a pod has gates of others.
+func HasOthers(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(
+		pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != v1alpha1.CapacityMixGate },
+	)
+}
+
 // Made reports whether a pod was created with the gate, so that its successor will be too: it has the gate, or the gate
 // was removed, with or without a slot. Annotations in a pod template do not count: it has no UID.
 func Made(pod *corev1.Pod) bool {

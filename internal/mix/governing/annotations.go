@@ -20,22 +20,26 @@ const (
 	PrefixSpotalis = "spotalis.io"
 )
 
-// Annotations are the mix annotations that are read.
-type Annotations struct {
-	// Prefixes are the families, in order.
+// Conventions are the names of annotations and kinds by which a mix and its groups are found.
+type Conventions struct {
+	// Prefixes are the families of mix annotations that are read, in order.
 	Prefixes []string
 	// SpotalisNamespaces are the namespaces in which those of Spotalis are read. Nil means all.
 	SpotalisNamespaces sets.Set[string]
+	// OnePodKinds are the kinds of owners that have one pod each.
+	OnePodKinds OnePodKinds
 }
 
 // optedIn reports whether annotations of Spotalis are read in a namespace.
-func (a Annotations) optedIn(namespace string) bool {
+func (a Conventions) optedIn(namespace string) bool {
 	return a.SpotalisNamespaces == nil || a.SpotalisNamespaces.Has(namespace)
 }
 
 // A family is one set of annotation keys for a mix.
 type family struct {
 	percent, floor string
+	// group is the key of the grouping. Empty: none.
+	group string
 	// schedule and duration are the keys of a window for moves. Empty: none.
 	schedule, duration string
 	// enabled is a label that must be "true" on the workload. Empty: none.
@@ -45,7 +49,9 @@ type family struct {
 }
 
 var families = map[string]family{
-	PrefixBerth: {percent: v1alpha1.SpotPercentAnnotation, floor: v1alpha1.MinOnDemandAnnotation},
+	PrefixBerth: {
+		percent: v1alpha1.SpotPercentAnnotation, floor: v1alpha1.MinOnDemandAnnotation, group: v1alpha1.GroupAnnotation,
+	},
 	// Spotalis reads only labeled workloads, and its percentage defaults to 0.
 	PrefixSpotalis: {
 		percent:    PrefixSpotalis + "/spot-percentage",
@@ -98,6 +104,11 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Mix, *Inv
 	if hasFloor {
 		if m.Mix.MinOnDemand, problem = parse(floorText, split.MaxBound); problem != "" {
 			return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: problem}
+		}
+	}
+	if text, hasGroup := annotations[f.group]; hasGroup && f.group != "" {
+		if m.Grouping, problem = parseGrouping(text); problem != "" {
+			return nil, &InvalidAnnotation{Object: object, Key: f.group, Value: shortened(text), Problem: problem}
 		}
 	}
 	m.Window = f.window(annotations)

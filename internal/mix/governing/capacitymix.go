@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -40,7 +41,10 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 	if t := cm.Spec.Tolerations; t != nil {
 		byType = map[capacity.Type][]corev1.Toleration{capacity.Spot: tolerations(t.Spot), capacity.OnDemand: tolerations(t.OnDemand)}
 	}
-	return Mix{
+	governs := Mix{
+		UID:            cm.UID,
+		Grouping:       Grouping{By: groupings[cm.Spec.Group]},
+		Unit:           unitOf(cm.Spec.Unit),
 		Source:         SourceCapacityMix + cm.Name,
 		Mix:            m,
 		BorrowOnDemand: cm.Spec.WhenSpotUnavailable != v1alpha1.WhenSpotUnavailableWait,
@@ -49,7 +53,47 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		Tolerations:    byType,
 		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver: cm.Spec.SpreadSpotOver,
-	}, selector, nil
+	}
+	if governs.Roles, err = rolesOf(&governs, cm.Spec.Roles); err != nil {
+		return Mix{}, nil, err
+	}
+	return governs, selector, nil
+}
+
+func unitOf(u *v1alpha1.PodUnit) Unit {
+	switch {
+	case u == nil:
+		return Unit{}
+	case u.Type == v1alpha1.PodUnitLabel:
+		return Unit{By: UnitByLabel, Label: u.LabelKey}
+	case u.Type == v1alpha1.PodUnitSchedulingGroup:
+		return Unit{By: UnitBySchedulingGroup}
+	}
+	return Unit{By: UnitIsPod}
+}
+
+// maxRoles is the maximum number of roles of a mix.
+const maxRoles = 8
+
+// rolesOf converts the roles of a mix. Of what a role has no rule for, the mix is its own.
+func rolesOf(m *Mix, roles []v1alpha1.MixRole) (list []Role, err error) {
+	if n := len(roles); n > maxRoles {
+		return nil, fmt.Errorf("spec.roles: %d roles are more than %d", n, maxRoles)
+	}
+	for i := range roles {
+		r := &roles[i]
+		selector, err := metav1.LabelSelectorAsSelector(r.Selector.AsLabelSelector())
+		if err != nil {
+			return nil, fmt.Errorf("spec.roles[%d].selector: %w", i, err)
+		}
+		of := *m
+		of.RoleName, of.Mix = r.Name, split.New(0, 0)
+		if r.CapacityType == v1alpha1.CapacityTypeSpot {
+			of.Mix.SpotPercent = 100
+		}
+		list = append(list, Role{Name: r.Name, Mix: &of, selects: budget.CompileSelector(selector).Matches})
+	}
+	return list, nil
 }
 
 func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {

@@ -16,30 +16,6 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// GroupKey identifies the pods to which one mix applies together.
-type GroupKey struct {
-	Namespace string
-	// ID is the UID of the pods' controller. For pods without one it is the source of their mix, so that all bare
-	// pods of a CapacityMix are one group.
-	ID string
-}
-
-// GroupOf returns the group of a pod that a mix governs. m may be nil for a pod with a controller, whose group does
-// not depend on the mix. ok is false for a pod that belongs to no group.
-func GroupOf(pod *corev1.Pod, m *Mix) (key GroupKey, ok bool) {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return GroupKey{Namespace: pod.Namespace, ID: bounded(string(ref.UID))}, true
-	}
-	if m == nil {
-		return GroupKey{}, false
-	}
-	if m.Source == SourcePod {
-		// Bare pods with their own annotations are one group per mix.
-		return GroupKey{Namespace: pod.Namespace, ID: SourcePod + "/" + m.Mix.String()}, true
-	}
-	return GroupKey{Namespace: pod.Namespace, ID: m.Source}, true
-}
-
 // maxUID is longer than any UID of an API server.
 const maxUID = 64
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -41,13 +42,24 @@ type Mix struct {
 	SpreadSpotOver []string
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
+	// Grouping is which pods form one group, Unit which of them hold one slot together.
+	Grouping Grouping
+	Unit     Unit
+	// Roles are rules for some of the pods, in order. They are shared and must not be changed.
+	Roles []Role
+	// RoleName is set in the mix of a role.
+	RoleName string
+	// UID is that of the CapacityMix, "" for a mix from elsewhere.
+	UID types.UID
 	// Window limits when replicas are moved, for a mix in annotations. Nil means at any time.
 	Window *Window
 }
 
-// Same reports whether another mix, which may be nil, gives the same replicas to the same types at the same times.
+// Same reports whether another mix, which may be nil, gives the same replicas to the same types at the same times. A group by name has
+// its mix in annotations of pods and of controllers alike.
 func (m *Mix) Same(o *Mix) bool {
-	return o != nil && m.Source == o.Source && m.Mix == o.Mix && ptr.Equal(m.Window, o.Window)
+	return o != nil && (m.Source == o.Source || m.Grouping.By == ByName) && m.RoleName == o.RoleName && m.Mix == o.Mix &&
+		m.Grouping == o.Grouping && m.Unit == o.Unit && ptr.Equal(m.Window, o.Window)
 }
 
 // Window is a window in annotations, as they have it. The package rebalance parses it, because only moves depend on it. An
@@ -78,4 +90,11 @@ func (m *Mix) MayBorrow(t capacity.Type) (wait time.Duration, allowed bool) {
 		return m.SpotWait, m.BorrowOnDemand
 	}
 	return 0, m.BorrowSpot
+}
+
+// WithoutBorrowing returns the mix of a pod that may run on one type only.
+func (m *Mix) WithoutBorrowing() *Mix {
+	final := *m
+	final.BorrowOnDemand, final.BorrowSpot = false, false
+	return &final
 }

@@ -59,7 +59,7 @@ func mixNamed(name string, age time.Duration, spotPercent int32, match map[strin
 
 func resolver(t *testing.T, controllers known, mixes ...*v1alpha1.CapacityMix) *governing.Resolver {
 	t.Helper()
-	r := &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: controllers}
+	r := &governing.Resolver{Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: controllers}
 	for _, cm := range mixes {
 		require.NoError(t, r.Mixes.Set(cm))
 	}
@@ -259,15 +259,21 @@ func TestPodsThatBelongToANodeAreNeverGoverned(t *testing.T) {
 	}
 }
 
+func groupOf(pod *corev1.Pod, m *governing.Mix) (governing.GroupKey, bool) {
+	r := governing.Resolver{Controllers: known{}}
+	member, ok := r.Member(pod, m)
+	return member.Group, ok
+}
+
 func TestGroupOf(t *testing.T) {
-	owned, _ := governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", "j")...), nil)
+	owned, _ := groupOf(pod(nil, ownedBy("Job", "batch/v1", "j")...), nil)
 	assert.Equal(t, governing.GroupKey{Namespace: "shop", ID: "j"}, owned)
-	_, ok := governing.GroupOf(pod(nil), nil)
+	_, ok := groupOf(pod(nil), nil)
 	assert.False(t, ok, "a bare pod without a mix belongs nowhere")
-	byMix, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: "capacitymix/web"})
+	byMix, _ := groupOf(pod(nil), &governing.Mix{Source: "capacitymix/web"})
 	assert.Equal(t, "capacitymix/web", byMix.ID)
-	a, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 1)})
-	b, _ := governing.GroupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 2)})
+	a, _ := groupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 1)})
+	b, _ := groupOf(pod(nil), &governing.Mix{Source: governing.SourcePod, Mix: split.New(70, 2)})
 	assert.NotEqual(t, a, b, "bare pods with annotations are one group per rule")
 }
 
@@ -372,11 +378,11 @@ func TestMayBorrow(t *testing.T) {
 // The UID in an owner reference may be any text.
 func TestAnOwnerUIDOfAnyLengthIsAShortKey(t *testing.T) {
 	long := strings.Repeat("u", 1<<20)
-	key, ok := governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)
+	key, ok := groupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)
 	require.True(t, ok)
 	assert.LessOrEqual(t, len(key.ID), 64)
 	const uid = "5e3d4d4e-1f53-4d6c-a1a3-9d3e3c7f0a11"
-	key, _ = governing.GroupOf(pod(nil, ownedBy("Job", "batch/v1", uid)...), nil)
+	key, _ = groupOf(pod(nil, ownedBy("Job", "batch/v1", uid)...), nil)
 	assert.Equal(t, uid, key.ID)
 }
 
@@ -388,7 +394,7 @@ func FuzzAnnotations(f *testing.F) {
 			map[string]string{percent: share, floor: least, v1alpha1.SlotAnnotation: slot, batchv1.JobCompletionIndexAnnotation: slot},
 			ownedBy("Job", "batch/v1", "j")...,
 		)
-		r := &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
+		r := &governing.Resolver{Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
 		got, invalid := r.Resolve(p)
 		if (got == nil) == (len(invalid) == 0) {
 			t.Fatalf("%q, %q: either a mix or a complaint, got %v and %v", share, least, got, invalid)
@@ -454,7 +460,7 @@ func TestTolerationsOfAMix(t *testing.T) {
 func TestAMixOfAnnotationsHasTheDefaultWaits(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{percent: "70", floor: "2"}
-	r := governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
+	r := governing.Resolver{Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: governing.NewRegistry(), Controllers: known{}}
 	p, invalid := r.Resolve(pod)
 	require.Empty(t, invalid)
 	require.NotNil(t, p)

@@ -42,7 +42,7 @@ func (r *Registry) Set(cm *v1alpha1.CapacityMix) error {
 		return err
 	}
 	if !r.Comparison {
-		for t, all := range m.Tolerations {
+		for t, all := range m.Tolerations { // which the mixes of the roles share
 			m.Tolerations[t] = slices.DeleteFunc(all, compares)
 		}
 	}
@@ -57,6 +57,29 @@ func (r *Registry) Delete(namespace, name string) { r.mixes.Delete(namespace, na
 
 // Version changes with the mixes of a namespace. It is 0 if there are none.
 func (r *Registry) Version(namespace string) uint64 { return r.mixes.Version(namespace) }
+
+// Plain reports whether no CapacityMix of a namespace has settings for groups.
+func (r *Registry) Plain(namespace string) bool {
+	if r == nil {
+		return true
+	}
+	for _, e := range r.mixes.In(namespace) {
+		if !e.Object.Plain() {
+			return false
+		}
+	}
+	return true
+}
+
+// Grouped returns the namespaces that are not plain, in no order.
+func (r *Registry) Grouped() (list []string) {
+	for _, namespace := range r.mixes.Namespaces() {
+		if !r.Plain(namespace) {
+			list = append(list, namespace)
+		}
+	}
+	return list
+}
 
 // Match returns the mix of the oldest CapacityMix of the namespace that selects the labels, ties by name, and nil if
 // there is none. The result is shared and must not be changed.

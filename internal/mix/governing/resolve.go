@@ -17,7 +17,7 @@ type Controllers interface {
 
 // Resolver determines the mix of a pod. Its fields are set once. Resolve is safe for concurrent use.
 type Resolver struct {
-	Annotations
+	Conventions
 	Mixes       *Registry
 	Controllers Controllers
 	// Default governs pods that nothing else governs. If nil, they are ignored.
@@ -47,7 +47,7 @@ func (r *Resolver) Resolve(pod *corev1.Pod) (*Mix, []InvalidAnnotation) {
 		}
 	}
 	if m := r.Mixes.Match(pod.Namespace, pod.Labels); m != nil {
-		return m, invalid
+		return m.role(pod.Labels), invalid
 	}
 	return r.Default, invalid
 }

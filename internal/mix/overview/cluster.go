@@ -99,7 +99,7 @@ func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*
 	}
 	args := c.Profile.Args
 	c.State = clusterstate.New(clusterstate.Options{
-		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Annotations: arguments.Annotations(args),
+		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Conventions: arguments.Conventions(args),
 		Mixes: c.Store, Defaults: c.Defaults,
 	})
 	c.State.ReplaceNodes(nodes)

@@ -19,7 +19,7 @@ func (e *Explanation) Describe(now time.Time) *display.Description {
 	d.Add("Name", e.Pod)
 	d.Add("Namespace", e.Namespace)
 	if w := e.Workload; w != nil {
-		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, display.Count(w.Replicas, "replica")))
+		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, e.Group.replicas(w.Replicas)))
 	}
 	if m := e.Mix; m != nil {
 		d.Add("Mix", SourceText(m.Source)+": "+m.Rule)
@@ -49,7 +49,10 @@ func (e *Explanation) Describe(now time.Time) *display.Description {
 	e.Move.describe(d)
 	e.Limit.describe(d)
 	d.Add("Scale-down", e.Deletion)
-	d.Sentences = slices.Concat(e.Why, e.reason(), e.Limit.reasons())
+	if why := e.Group.sentence(); why != "" {
+		d.Sentences = append(d.Sentences, why)
+	}
+	d.Sentences = slices.Concat(d.Sentences, e.Why, e.reason(), e.Limit.reasons())
 	return d
 }
 

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/effect"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -73,13 +74,16 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	noNodes := e.Cluster.Missing("nodes")
 	standing := StandingOf(&g, e.Cluster.MixOf(e.Pod.Namespace, g.Governing), e.Cluster.Unread())
 	out.Workload = &WorkloadFacts{
-		Name: WorkloadText(g.Workload), Replicas: g.Replicas, Desired: Desired(&g),
+		Name: GroupText(&g), Replicas: g.Replicas, Desired: Desired(&g),
 		Actual: standing.Actual, Satisfied: standing.Satisfied,
 	}
 	out.Workload.state, _ = stateOf(&g, &standing, noNodes)
+	out.Group = e.groupFacts(&g, &assignment)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
 	switch {
+	case assignment.Place == clusterstate.Pending && e.record.Bound(): // others of its unit have no node
+		out.Why = append(out.Why, out.Group.waits())
 	case assignment.Place == clusterstate.Pending:
 		out.Pending = pendingFacts(e.Pod, slot.waitsFor(assignment))
 	case assignment.Place == clusterstate.Settled && !noNodes:
@@ -99,13 +103,16 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, bool) {
 	for _, g := range e.Cluster.State.Groups(e.Pod.Namespace) {
 		for _, s := range g.Assignments {
-			if s.Pod.UID == e.Pod.UID {
+			if slices.ContainsFunc(s.Members(), e.is) {
 				return g, s, true
 			}
 		}
 	}
 	return clusterstate.Group{}, clusterstate.Assignment{}, false
 }
+
+// is reports whether a record is that of the pod.
+func (e *explainer) is(p *clusterstate.Pod) bool { return p.UID == e.Pod.UID }
 
 // ungoverned returns why no mix governs the pod.
 func (e *explainer) ungoverned(invalid []governing.InvalidAnnotation) []string {
@@ -144,7 +151,12 @@ func (e *explainer) ungoverned(invalid []governing.InvalidAnnotation) []string {
 func (e *explainer) limits() []string {
 	var why []string
 	if e.record.Pinned {
-		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it counts towards the mix, but Berth does not choose the type of its node.")
+		by := ""
+		if writer := effect.PinWriter(e.Pod); writer != "" {
+			by = ", which " + writer + " wrote"
+		}
+		why = append(why, "It names a capacity type in its own nodeSelector or affinity"+by+
+			": it counts towards the mix, but Berth does not choose the type of its node.")
 	}
 	if s := e.Pod.Spec.SchedulerName; !e.Cluster.Berths(s) && !e.record.UsesGate {
 		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not apply the mix: it counts towards the mix, but Berth does not choose the type of its node.", s))
@@ -249,7 +261,8 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	if m != nil {
 		out.Controller = ReportOf(m)
 	}
-	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.Pod.UID
+	next := whole.Reason == rebalance.ReasonMove &&
+		slices.ContainsFunc(assignment.Members(), func(p *clusterstate.Pod) bool { return p.UID == whole.Pod.UID })
 	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Assignment) bool { return s.ID == assignment.ID })
 	v := whole
 	switch {
@@ -311,8 +324,12 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 
 // deletion returns when a scale-down removes the pod.
 func (e *explainer) deletion(g *clusterstate.Group) string {
-	ref := metav1.GetControllerOf(e.Pod)
+	ref, set := metav1.GetControllerOf(e.Pod), governing.SetOf(e.Pod)
 	switch {
+	case set != nil && set.Index != "":
+		return fmt.Sprintf("the %s removes the highest number in the label %s first", set.Kind, set.Index)
+	case set != nil:
+		return ""
 	case ref == nil:
 		return "never: the pod has no controller"
 	case ref.Kind == "StatefulSet":
@@ -320,14 +337,21 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 	case ref.Kind != "ReplicaSet":
 		return ""
 	}
+	return e.byCost(g)
+}
+
+// byCost is when a ReplicaSet removes the pod.
+func (e *explainer) byCost(g *clusterstate.Group) string {
 	if !e.record.Bound() || !e.record.Ready {
 		return "before the Ready pods of its revision"
 	}
 	mine := cost(e.Pod.Annotations)
 	before := 0
 	for _, s := range g.Assignments {
-		if s.Pod.Ready && cost(s.Pod.AllAnnotations()) < mine {
-			before++
+		for _, p := range s.Members() {
+			if p.Ready && cost(p.AllAnnotations()) < mine {
+				before++
+			}
 		}
 	}
 	when := fmt.Sprintf("after %s of its revision", display.Count(before, "pod"))

@@ -18,6 +18,8 @@ type Explanation struct {
 	Why      []string       `json:"why,omitempty"`
 	Mix      *MixFacts      `json:"mix,omitempty"`
 	Workload *WorkloadFacts `json:"workload,omitempty"`
+	// Group is why the pod is in the group of its workload, and its unit.
+	Group *GroupFacts `json:"group,omitempty"`
 	// Gate is what became of the pod's scheduling gate, nil for a pod that was made without it.
 	Gate     *GateFacts    `json:"gate,omitempty"`
 	Slot     *SlotFacts    `json:"slot,omitempty"`

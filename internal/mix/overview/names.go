@@ -19,14 +19,6 @@ func SourceText(source string) string {
 	return source
 }
 
-// WorkloadText names a workload in a sentence.
-func WorkloadText(w clusterstate.Workload) string {
-	if w.UID == "" {
-		return "the pods of " + SourceText(w.Name) + " that have no controller"
-	}
-	return w.String()
-}
-
 // UnknownTypeHint is what to do about a node of unknown type.
 const UnknownTypeHint = "no rule matches the labels: add a rule to nodeRules of the plugin, or label the node " +
 	"node.kubernetes.io/lifecycle=spot or =on-demand (docs/node-types.md)"

@@ -85,9 +85,11 @@ func podsByNode(c *Cluster) map[string]NodePods {
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
 			for _, s := range g.Assignments {
-				p := pods[s.Pod.Node]
-				p.add(s.Wants, s.Wants != c.State.Node(s.Pod.Node).Type)
-				pods[s.Pod.Node] = p
+				for _, pod := range s.Members() {
+					p := pods[pod.Node]
+					p.add(s.Wants, s.Wants != c.State.Node(pod.Node).Type)
+					pods[pod.Node] = p
+				}
 			}
 		}
 	}

@@ -59,6 +59,7 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
+	Parts     `json:",inline"`
 	// Source is where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
 	Source string `json:"source"`
 	Rule   string `json:"rule"`
@@ -118,7 +119,7 @@ func urgency(w *Workload) int {
 // ByName orders workloads by namespace and name.
 func ByName(a, b Workload) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.ID, b.ID))
+		cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
 }
 
 func (t *Totals) add(w *Workload) {
@@ -176,7 +177,9 @@ func (b *builder) selects(g *clusterstate.Group) bool {
 	if b.Selector == nil || b.Selector.Empty() {
 		return true
 	}
-	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return b.Selector.Matches(labels.Set(s.Pod.Labels)) })
+	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool {
+		return slices.ContainsFunc(s.Members(), func(p *clusterstate.Pod) bool { return b.Selector.Matches(labels.Set(p.Labels)) })
+	})
 }
 
 // governedRead reports whether all workloads that a mix governs are there.
@@ -201,8 +204,8 @@ func (b *builder) workload(g *clusterstate.Group) Workload {
 	w := Workload{
 		Namespace: Inert(name.Namespace, maxName), Kind: Inert(name.Kind, maxName), Name: Inert(name.Name, maxName),
 		Revision: Inert(name.Revision, maxName), Source: Inert(g.Governing.Source, maxName), Rule: mix.String(),
-		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: standing.Satisfied, Bare: name.UID == "", ID: g.Key.ID,
-		Replicas: g.Replicas, Counts: standing.Counts,
+		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: standing.Satisfied, Bare: bare(g), ID: g.Key.ID,
+		Parts: PartsOf(g), Replicas: g.Replicas, Counts: standing.Counts,
 	}
 	w.Slots, w.HiddenSlots = b.slots(g)
 	switch {

@@ -94,7 +94,7 @@ func (s *shop) input(t require.TestingT) overview.Input {
 		require.NoError(t, store.Set(m))
 	}
 	state := clusterstate.New(clusterstate.Options{
-		Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: store,
+		Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: store,
 	})
 	state.ReplaceNodes(s.nodes)
 	for _, o := range s.owners {

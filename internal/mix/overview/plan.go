@@ -51,6 +51,7 @@ type PlannedWorkload struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
+	Parts     `json:",inline"`
 	Source    string `json:"source"`
 	Replicas  int    `json:"replicas"`
 	Actual    Split  `json:"actual"`
@@ -146,13 +147,13 @@ func (p *Plan) addOutcome(before map[string]Split, o *Outcome) {
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source:   g.Governing.Source,
 		Replicas: g.Replicas, Actual: Actual(g), Desired: Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
-		Blocked: len(o.Blocked), After: Actual(&o.After), Bare: g.Workload.UID == "",
+		Blocked: len(o.Blocked), After: Actual(&o.After), Parts: PartsOf(g), Bare: bare(g),
 	}
 	if d, ok := before[groupName(g)]; ok {
 		w.DesiredBefore = &d
 	}
 	p.Workloads = append(p.Workloads, w)
-	workload := KindName(w.Kind, w.Name, w.Bare)
+	workload := KindName(w.Kind, w.Name, w.Role, w.Bare)
 	for i, m := range o.Moves {
 		p.Moves = append(p.Moves, PlannedMove{
 			Order: i + 1, Namespace: w.Namespace, Workload: workload,
@@ -204,15 +205,15 @@ func overruledNote(c *Cluster, of counted[overruled]) string {
 func outcomeNotes(c *Cluster, o *Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {
-		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
+		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", nameOf(&o.Before), v.Message, v.Reason))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Governing)
 	if settings, err := RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
-		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
+		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", nameOf(&o.Before)))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {
 		out = append(out, fmt.Sprintf("%s: %s pending or on departing nodes, which take the type of their slots without a move",
-			o.Before.Workload, display.Count(pending+departing, "replica")))
+			nameOf(&o.Before), display.Count(pending+departing, PartsOf(&o.Before).Replica())))
 	}
 	return out
 }
@@ -227,6 +228,9 @@ func desired(c *Cluster, changes []MixChange) map[string]Split {
 	}
 	return out
 }
+
+// nameOf names a group in a note.
+func nameOf(g *clusterstate.Group) string { return ofRole(g.Workload.String(), g.Governing.RoleName) }
 
 // groupName is unique among the groups of all namespaces.
 func groupName(g *clusterstate.Group) string {

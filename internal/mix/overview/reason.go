@@ -34,7 +34,8 @@ func Report(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMi
 		return nil
 	}
 	i := slices.IndexFunc(m.Status.Workloads, func(w v1alpha1.WorkloadMix) bool {
-		return w.Kind == g.Workload.Kind && w.Name == g.Workload.Name && w.Revision == g.Workload.Revision
+		return w.Kind == g.Workload.Kind && w.Name == g.Workload.Name && w.Revision == g.Workload.Revision &&
+			w.Role == g.Governing.RoleName
 	})
 	if i < 0 {
 		return nil

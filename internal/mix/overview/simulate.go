@@ -192,10 +192,13 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) ReplicaMove {
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	assignment := clusterstate.Assignment{Pod: &p, Assignment: split.Assignment{
+	assignment := clusterstate.Assignment{Pod: &p, Unit: gone.Unit, Assignment: split.Assignment{
 		Wants: g.Governing.Mix.TypeOf(slot),
 		Pod:   split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target},
 	}}
+	if gone.Unit != "" { // of one pod: units of several do not move
+		assignment.Pods = []*clusterstate.Pod{&p}
+	}
 	at, _ := slices.BinarySearchFunc(assignments, slot, func(s clusterstate.Assignment, slot int) int { return s.Slot - slot })
 	g.Assignments = slices.Insert(assignments, at, assignment)
 	return ReplicaMove{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -29,6 +30,9 @@ var now = time.Unix(1_800_000_000, 0)
 
 const scheduler = "berth-scheduler"
 
+// controllerOfAll is the controller of the pods.
+var controllerOfAll = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: new(true)}
+
 // group makes a group of Ready pods; on[k] is where the pod of slot k runs.
 func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	g := clusterstate.Group{
@@ -37,7 +41,7 @@ func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	}
 	for slot, t := range on {
 		id := fmt.Sprintf("web-%d", slot)
-		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}}
+		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}, Owner: controllerOfAll}
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(slot), Pod: split.Pod{ID: id, Slot: slot, On: t}}})
 	}
 	return g
@@ -201,9 +205,13 @@ func TestThePlanReportsWhatBlocksEachReplica(t *testing.T) {
 		"two pods that are pinned": {func(in *rebalance.Input) {
 			in.Group.Assignments[8].Pod.Pinned, in.Group.Assignments[7].Pod.Pinned = true, true
 		}, 3, repeat(rebalance.ReasonPinned, 1)},
-		"mode Off":                    {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off }, 0, repeat(rebalance.ReasonOff, 4)},
-		"another scheduler":           {func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" }, 0, repeat(rebalance.ReasonOtherScheduler, 4)},
-		"no controller":               {func(in *rebalance.Input) { in.Group.Workload.UID = "" }, 0, repeat(rebalance.ReasonNoController, 4)},
+		"mode Off":          {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off }, 0, repeat(rebalance.ReasonOff, 4)},
+		"another scheduler": {func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" }, 0, repeat(rebalance.ReasonOtherScheduler, 4)},
+		"no controller": {func(in *rebalance.Input) {
+			for _, s := range in.Group.Assignments {
+				s.Pod.Owner = nil
+			}
+		}, 0, repeat(rebalance.ReasonNoController, 4)},
 		"mode Report plays the moves": {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Report }, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,4 +305,21 @@ func TestAPlanForMillionsOfReplicasIsBounded(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
 	assert.Empty(t, out.Moves)
 	assert.Len(t, out.After.Assignments, 9)
+}
+
+func TestAReplacedUnitIsAUnit(t *testing.T) {
+	g := placedBy(split.New(0, 0), split.New(50, 0), 4)
+	g.Units = true
+	for i := range g.Assignments {
+		a := &g.Assignments[i]
+		a.Unit, a.Pods = fmt.Sprint("key-", i), []*clusterstate.Pod{a.Pod}
+	}
+	out := simulate(t, input(g), overview.Ample{})
+	require.Len(t, out.Moves, 2)
+	assert.Equal(t, overview.Parts{Units: 4, Pods: 4}, overview.PartsOf(&out.After))
+	for i := range out.After.Assignments {
+		a := &out.After.Assignments[i]
+		assert.NotEmpty(t, a.Unit)
+		assert.Equal(t, []*clusterstate.Pod{a.Pod}, a.Members())
+	}
 }

@@ -37,14 +37,29 @@ type Slot struct {
 	// Type is the type that the slot requires.
 	Type string `json:"type"`
 	// Floor is set for the on-demand slots of minOnDemand.
-	Floor bool   `json:"floor,omitempty"`
-	Pod   string `json:"pod,omitempty"`
-	Node  string `json:"node,omitempty"`
+	Floor bool `json:"floor,omitempty"`
+	// Pod is the oldest pod of the replica, on Node.
+	Pod  string `json:"pod,omitempty"`
+	Node string `json:"node,omitempty"`
 	// NodeType is empty where the node is not read; "unknown" is a type that a node can have.
 	NodeType string `json:"nodeType,omitempty"`
 	State    State  `json:"state"`
+	// Unit is the name of a unit, "" for a pod alone, and Pods are its pods, the oldest first.
+	Unit string    `json:"unit,omitempty"`
+	Pods []UnitPod `json:"pods,omitempty"`
 	// Reason is why the replica is not in place.
 	Reason string `json:"reason,omitempty"`
+}
+
+// PodNames are the names of the pods of the replica of a slot.
+func (s *Slot) PodNames() (names []string) {
+	for _, p := range s.Pods {
+		names = append(names, p.Pod)
+	}
+	if s.Pods == nil && s.Pod != "" {
+		names = append(names, s.Pod)
+	}
+	return names
 }
 
 // isFloor reports whether a slot is one of the first minOnDemand on-demand slots.
@@ -57,23 +72,58 @@ func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 		Slot: a.Slot, Type: a.Wants.String(), Floor: isFloor(p.Mix, a.Slot), Pod: Inert(a.Pod.Name, maxName),
 		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),
 	}
-	if a.Pod.Bound() && !b.Unread.Nodes {
-		n := b.node(a.Pod.Node)
-		n.pods++
-		s.NodeType = n.Type.String()
+	for i, p := range a.Members() {
+		t := b.placed(p)
+		if i == 0 {
+			s.NodeType = t
+		}
+		if a.Unit != "" {
+			s.Pods = append(s.Pods, UnitPod{Pod: Inert(p.Name, maxName), Node: Inert(p.Node, maxName), NodeType: t})
+		}
 	}
+	s.Unit = Inert(a.Unit, maxName)
 	switch s.State {
 	case Departing:
-		s.Reason = "node departs: " + Inert(b.node(a.Pod.Node).Departing, maxName)
+		s.Reason = "node departs: " + b.departure(a)
 	case Borrowed:
 		s.Reason = "the slot requires " + s.Type
 	case Pending:
 		s.Reason = "waits for " + a.On.String()
-		if why := b.waits[a.Pod.UID]; why != "" {
+		if why := b.wait(a); why != "" {
 			s.Reason += ": " + why
 		}
 	}
 	return s
+}
+
+// placed counts a pod on its node, and returns the type of the node, "" if it has none or the nodes were not read.
+func (b *builder) placed(p *clusterstate.Pod) string {
+	if !p.Bound() || b.Unread.Nodes {
+		return ""
+	}
+	n := b.node(p.Node)
+	n.pods++
+	return n.Type.String()
+}
+
+// departure is why the first node of a replica departs that does.
+func (b *builder) departure(a *clusterstate.Assignment) string {
+	for _, p := range a.Members() {
+		if p.Bound() && b.node(p.Node).Departing != "" {
+			return Inert(b.node(p.Node).Departing, maxName)
+		}
+	}
+	return ""
+}
+
+// wait is what the scheduler reported of the first pod of a replica that has no node, and of which it reported something.
+func (b *builder) wait(a *clusterstate.Assignment) string {
+	for _, p := range a.Members() {
+		if why := b.waits[p.UID]; why != "" && !p.Bound() {
+			return why
+		}
+	}
+	return ""
 }
 
 func (b *builder) stateOf(a *clusterstate.Assignment) State {

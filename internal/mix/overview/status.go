@@ -48,6 +48,7 @@ type WorkloadStatus struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
+	Parts     `json:",inline"`
 	// Source is where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
 	Source   string `json:"source"`
 	Rule     string `json:"rule"`
@@ -62,12 +63,12 @@ type WorkloadStatus struct {
 	Bare bool `json:"-"`
 }
 
-// KindName is kind/name. Pods without a controller are one line for all those of a mix.
-func KindName(kind, name string, bare bool) string {
+// KindName is kind/name, with the role if there is one. Pods without a controller are one line for all those of a mix.
+func KindName(kind, name, role string, bare bool) string {
 	if bare {
 		name = "*"
 	}
-	return kind + "/" + name
+	return ofRole(kind+"/"+name, role)
 }
 
 // States of a workload that follow from its pods alone. Other states are the
@@ -160,7 +161,7 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 func workloadStatus(c *Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source: g.Governing.Source, Rule: g.Governing.Mix.String(), Replicas: g.Replicas, Bare: g.Workload.UID == "",
+		Source: g.Governing.Source, Rule: g.Governing.Mix.String(), Replicas: g.Replicas, Parts: PartsOf(g), Bare: bare(g),
 	}
 	m := c.MixOf(w.Namespace, g.Governing)
 	w.Standing = StandingOf(g, m, c.Unread())
@@ -192,21 +193,22 @@ func stateOf(g *clusterstate.Group, s *Standing, noNodes bool) (state, message s
 	} else {
 		wrong = len(g.WrongSide())
 	}
+	replica := PartsOf(g).Replica()
 	switch {
 	case s.Satisfied.Unknown():
 		return stateUnknown, ""
 	case s.Satisfied.Is(true):
 		return stateExact, ""
 	case wrong > 0:
-		return stateMixNotSatisfied, display.Count(wrong, "replica") + " on the wrong type"
+		return stateMixNotSatisfied, display.Count(wrong, replica) + " on the wrong type"
 	case g.Rollout.Rolling:
-		return stateRollingOut, fmt.Sprintf("%d of %d replicas of this revision", settled, g.Replicas)
+		return stateRollingOut, fmt.Sprintf("%d of %d %ss of this revision", settled, g.Replicas, replica)
 	case pending > 0:
-		return statePending, display.Count(pending, "replica") + " without a node"
+		return statePending, display.Count(pending, replica) + " without a node"
 	case departing > 0:
-		return stateDeparting, display.Count(departing, "replica") + " on departing nodes"
+		return stateDeparting, display.Count(departing, replica) + " on departing nodes"
 	}
-	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
+	return stateScaling, fmt.Sprintf("%d %ss, %d desired", settled, replica, g.Replicas)
 }
 
 // notes name mixes whose controller is not there, and mixes that do nothing.

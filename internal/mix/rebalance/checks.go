@@ -27,7 +27,7 @@ type check func(*subject) Verdict
 var (
 	workloadChecks = []check{
 		switchedOff,
-		withoutController,
+		withoutControllers,
 		ownerEnded,
 		countsAsFailure,
 		otherScheduler,
@@ -44,6 +44,10 @@ var (
 		notReady,
 	}
 	replicaChecks = []check{
+		withoutController,
+		ofEndedOwner,
+		unitWouldRestart,
+		unitOverBudget,
 		pinned,
 		podGroupMember,
 		doNotDisrupt,
@@ -74,9 +78,30 @@ func switchedOff(s *subject) (v Verdict) {
 	return v
 }
 
-func withoutController(s *subject) (v Verdict) {
-	if s.Group.Workload.UID == "" {
+// withoutControllers is withoutController for groups in which no pod has one.
+func withoutControllers(s *subject) (v Verdict) {
+	bare := func(a clusterstate.Assignment) bool { return a.Pod.Owner == nil }
+	if all := s.Group.Assignments; len(all) > 0 && !slices.ContainsFunc(all, func(a clusterstate.Assignment) bool { return !bare(a) }) {
 		v = ReasonNoController.because("pods without a controller are not evicted: no one would make new ones")
+	}
+	return v
+}
+
+func withoutController(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if p.Owner == nil {
+			v = ReasonNoController.because("pod %s has no controller: no one would make a new one", p.Name)
+		}
+		return v
+	})
+}
+
+// ofEach returns the verdict about the first pod of a replica that must not go.
+func (s *subject) ofEach(refuses func(*clusterstate.Pod) Verdict) (v Verdict) {
+	for _, p := range s.Members() {
+		if v = refuses(p); v.Reason != nil {
+			break
+		}
 	}
 	return v
 }
@@ -171,16 +196,19 @@ func notReady(s *subject) (v Verdict) {
 	// Of those that time alone makes available, the last one counts: the verdict holds until then.
 	var last *clusterstate.Pod
 	var until time.Time
-	for _, a := range g.Assignments {
+	for i := range g.Assignments {
+		a := &g.Assignments[i]
 		if a.Place != clusterstate.Settled {
 			continue
 		}
-		at, ready := g.AvailableAt(a.Pod)
-		if !ready {
-			return ReasonNotReady.because("pod %s is not Ready", a.Pod.Name)
-		}
-		if s.Cluster.Now.Before(at) && at.After(until) {
-			last, until = a.Pod, at
+		for _, p := range a.Members() {
+			at, ready := g.AvailableAt(p)
+			if !ready {
+				return ReasonNotReady.because("pod %s is not Ready", p.Name)
+			}
+			if s.Cluster.Now.Before(at) && at.After(until) {
+				last, until = p, at
+			}
 		}
 	}
 	if last != nil {
@@ -190,38 +218,46 @@ func notReady(s *subject) (v Verdict) {
 	return v
 }
 
-func pinned(s *subject) (v Verdict) {
-	if s.Pod.Pinned {
-		v = ReasonPinned.because("pod %s names a capacity type in its own nodeSelector or affinity", s.Pod.Name)
-	}
-	return v
+func pinned(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if p.Pinned {
+			v = ReasonPinned.because("pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
+		}
+		return v
+	})
 }
 
-func podGroupMember(s *subject) (v Verdict) {
-	if s.Pod.Grouped {
-		v = ReasonPodGroupMember.because("pod %s is a member of a PodGroup, which may need all of its members", s.Pod.Name)
-	}
-	return v
+func podGroupMember(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if p.Grouped {
+			v = ReasonPodGroupMember.because("pod %s is a member of a PodGroup, which may need all of its members", p.Name)
+		}
+		return v
+	})
 }
 
 // doNotDisrupt leaves a pod to localStorage that has local data as well as an annotation with an end: the data stays longer.
-func doNotDisrupt(s *subject) (v Verdict) {
-	switch key, until := s.Pod.Keeps(s.Cluster.Now); {
-	case !until.IsZero() && s.Pod.LocalData == "":
-		v = ReasonDoNotDisrupt.until(until, "pod %s has the annotation %s: %s, which ends at %s", s.Pod.Name, key,
-			s.Pod.Annotations[key], until.UTC().Format(time.RFC3339))
-	case key != "" && until.IsZero():
-		v = ReasonDoNotDisrupt.because("pod %s has the annotation %s", s.Pod.Name, key)
-	}
-	return v
+func doNotDisrupt(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		switch key, until := p.Keeps(s.Cluster.Now); {
+		case !until.IsZero() && p.LocalData == "":
+			v = ReasonDoNotDisrupt.until(until, "pod %s has the annotation %s: %s, which ends at %s", p.Name, key, p.Annotations[key],
+				until.UTC().Format(time.RFC3339))
+		case key != "" && until.IsZero():
+			v = ReasonDoNotDisrupt.because("pod %s has the annotation %s", p.Name, key)
+		}
+		return v
+	})
 }
 
-func localStorage(s *subject) (v Verdict) {
-	if s.Pod.LocalData != "" {
-		v = ReasonLocalStorage.because("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", s.Pod.Name,
-			s.Pod.LocalData, pods.SafeToEvict)
-	}
-	return v
+func localStorage(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if p.LocalData != "" {
+			v = ReasonLocalStorage.because("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
+				p.LocalData, pods.SafeToEvict)
+		}
+		return v
+	})
 }
 
 func withoutGain(s *subject) (v Verdict) {
@@ -239,16 +275,28 @@ func belowFloor(s *subject) (v Verdict) {
 	return v
 }
 
-func disruptionBudget(s *subject) Verdict { return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready) }
+// disruptionBudget counts every pod of a unit: all of them go.
+func disruptionBudget(s *subject) Verdict {
+	budgets := s.Budgets
+	return s.ofEach(func(p *clusterstate.Pod) Verdict {
+		v := Disruptable(budgets, p.Labels, p.Ready)
+		if s.Pods != nil {
+			budgets = Spend(budgets, p.Labels, p.Ready)
+		}
+		return v
+	})
+}
 
 // held returns the verdict that the caller gave about the replica.
 func held(s *subject) Verdict { return s.Skip[string(s.Pod.UID)] }
 
-func withoutCapacity(s *subject) (v Verdict) {
-	if !s.MayFit(s.target, s.Pod) {
-		v = ReasonInsufficientCapacity.because("no %s node has free capacity for the replacement of pod %s", s.target, s.Pod.Name)
-	}
-	return v
+func withoutCapacity(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if !s.MayFit(s.target, p) {
+			v = ReasonInsufficientCapacity.because("no %s node has free capacity for the replacement of pod %s", s.target, p.Name)
+		}
+		return v
+	})
 }
 
 // ownerEnded prevents moves where the owner creates no replacement.
@@ -258,6 +306,17 @@ func ownerEnded(s *subject) (v Verdict) {
 			"the owner creates no more pods: it finished, failed, was suspended or deleted, or requests no replicas")
 	}
 	return v
+}
+
+// ofEndedOwner is ownerEnded for a replica of a group of many owners.
+func ofEndedOwner(s *subject) Verdict {
+	return s.ofEach(func(p *clusterstate.Pod) (v Verdict) {
+		if p.Owner != nil && s.Group.EndedOwners[p.Owner.UID] {
+			v = ReasonOwnerEnded.because("%s %s creates no more pods: it finished, failed, was suspended or deleted, or requests no replicas",
+				p.Owner.Kind, p.Owner.Name)
+		}
+		return v
+	})
 }
 
 func countsAsFailure(s *subject) (v Verdict) {

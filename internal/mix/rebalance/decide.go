@@ -10,6 +10,7 @@ package rebalance
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -71,6 +72,8 @@ type History struct {
 	// Refused is why the last eviction was refused, with the answer of the API server, nil if it was not.
 	Refused *Reason
 	Refusal string
+	// RestartsWhole is set where the operator of the pods creates all pods of a unit again once one of them ends.
+	RestartsWhole bool
 	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been available since; Moving how
 	// many of its replicas are being moved.
 	Had, Moving int
@@ -148,13 +151,21 @@ func (in *Input) each(yield func(clusterstate.Assignment, Verdict) (more bool)) 
 
 // decide returns the verdict about one replica.
 func (in *Input) decide(a clusterstate.Assignment) Verdict {
-	s := &subject{Input: in, Assignment: a, target: in.Group.Governing.Mix.TypeOf(replacementSlot(in.Group, a))}
+	s := &subject{Input: in, Assignment: a, target: in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, &a))}
 	v := first(replicaChecks, s)
 	if v.Reason == nil {
-		v = ReasonMove.because("pod %s moves from %s to %s", a.Pod.Name, a.On, s.target)
+		v = ReasonMove.because("%s from %s to %s", moves(&a), a.On, s.target)
 	}
 	v.Pod, v.Target = cmp.Or(v.Pod, a.Pod), cmp.Or(v.Target, s.target)
 	return v
+}
+
+// moves is what moves, as the begin of a sentence.
+func moves(a *clusterstate.Assignment) string {
+	if n := len(a.Pods); n > 1 {
+		return fmt.Sprintf("pod %s moves with all %d pods of unit %s", a.Pod.Name, n, a.Unit)
+	}
+	return fmt.Sprintf("pod %s moves", a.Pod.Name)
 }
 
 // substitutes returns the replicas that may move instead of those on the wrong
@@ -168,7 +179,7 @@ func substitutes(g clusterstate.Group, wrong []clusterstate.Assignment) (list []
 	for _, s := range wrong {
 		over[s.On], in[s.ID] = true, true
 	}
-	free := lowestFree(g, "")
+	free := lowestFree(&g)
 	for _, s := range slices.Backward(g.Assignments) {
 		if s.Place == clusterstate.Settled && s.Borrowed() && s.Slot < free && over[s.On] && !in[s.ID] {
 			list = append(list, s)
@@ -193,33 +204,25 @@ func (in *Input) Effect(v Verdict) Verdict {
 
 // SlotOfReplacement is the slot that the replacement of one of a group's pods will claim.
 func SlotOfReplacement(g *clusterstate.Group, victim types.UID) int {
-	for _, s := range g.Assignments {
-		if s.Pod.UID == victim {
-			return replacementSlot(*g, s)
+	for i := range g.Assignments {
+		if s := &g.Assignments[i]; s.Has(victim) {
+			return replacementSlot(g, s)
 		}
 	}
-	return lowestFree(*g, victim)
+	return g.Joiner(nil).Join(g.AnyOrder)
 }
 
-// replacementSlot is the slot that the replacement of a replica will claim: the
-// lowest free one, unless a slot comes with the pod's identity.
-func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
+// replacementSlot is the slot that the replacement of a replica will claim: the one that the scheduler gives to one more pod once the
+// replica has gone, unless a slot comes with the pod's identity.
+func replacementSlot(g *clusterstate.Group, victim *clusterstate.Assignment) int {
 	if g.Identity {
 		return victim.Slot
 	}
-	return lowestFree(g, victim.Pod.UID)
+	return g.Joiner(func(s *clusterstate.Assignment) bool { return s.ID == victim.ID }).Join(g.AnyOrder)
 }
 
-// lowestFree is the lowest slot of a group that no pod holds but the one given.
-func lowestFree(g clusterstate.Group, without types.UID) int {
-	taken := takenBy(&g)
-	for _, s := range g.Assignments {
-		if s.Pod.UID != without {
-			taken.Take(s.Slot)
-		}
-	}
-	return taken.Lowest()
-}
+// lowestFree is the lowest slot of a group that no pod holds.
+func lowestFree(g *clusterstate.Group) int { return g.Joiner(nil).Join(false) }
 
 // floorOf is how many replicas the group has promised to on-demand whatever the percentage.
 func floorOf(g clusterstate.Group) int {
@@ -229,7 +232,7 @@ func floorOf(g clusterstate.Group) int {
 func availableOnDemand(g *clusterstate.Group, now time.Time) (n int) {
 	for i := range g.Assignments {
 		s := &g.Assignments[i]
-		if s.Place == clusterstate.Settled && s.On == capacity.OnDemand && g.Available(s.Pod, now) {
+		if s.Place == clusterstate.Settled && s.On == capacity.OnDemand && g.AllAvailable(s, now) {
 			n++
 		}
 	}

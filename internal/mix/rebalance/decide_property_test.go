@@ -75,7 +75,7 @@ func (s *sim) group() clusterstate.Group {
 	g.Replicas = len(s.pods)
 	going := map[types.UID]bool{}
 	for _, p := range s.pods {
-		record := &clusterstate.Pod{Namespace: "shop", Name: p.id, UID: types.UID(p.id), Ready: p.ready, SchedulerName: placing, Created: p.created}
+		record := &clusterstate.Pod{Namespace: "shop", Name: p.id, UID: types.UID(p.id), Ready: p.ready, SchedulerName: placing, Created: p.created, Owner: ownerOf("rs")}
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: record, Place: p.place, Assignment: split.Assignment{
 			Wants: s.m.TypeOf(p.slot), Pod: split.Pod{ID: p.id, Created: p.created, Slot: p.slot, On: p.on},
 		}})

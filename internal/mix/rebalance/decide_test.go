@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -33,7 +34,7 @@ const placing = "berth-scheduler"
 // replica is a settled, Ready pod on its slot.
 func replica(m split.Mix, slot int, on capacity.Type) clusterstate.Assignment {
 	name := fmt.Sprintf("web-%d", slot)
-	p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node", Ready: true, Labels: map[string]string{"app": "web"}, SchedulerName: placing}
+	p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node", Ready: true, Labels: map[string]string{"app": "web"}, SchedulerName: placing, Owner: ownerOf("rs")}
 	return clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(slot), Pod: split.Pod{ID: name, Slot: slot, On: on}}}
 }
 
@@ -47,6 +48,19 @@ func groupOn(m split.Mix, on ...capacity.Type) clusterstate.Group {
 		g.Assignments = append(g.Assignments, replica(m, i, t))
 	}
 	return g
+}
+
+// unite makes a unit of a replica and one more pod, which is as the first one and is younger.
+func unite(a *clusterstate.Assignment, unit string) *clusterstate.Pod {
+	more := *a.Pod
+	more.Name, more.UID = more.Name+"-more", more.UID+"-more"
+	a.Unit, a.Pods = unit, []*clusterstate.Pod{a.Pod, &more}
+	return &more
+}
+
+// ownerOf is the controller of a pod.
+func ownerOf(uid types.UID) *metav1.OwnerReference {
+	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: string(uid), UID: uid, Controller: new(true)}
 }
 
 const (
@@ -112,7 +126,7 @@ var causes = []cause{
 		name: "the mix switches moves off", spoil: func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off },
 		want: rebalance.ReasonOff, message: "rebalance.mode is Off",
 	}, {
-		name: "the pods have no controller", spoil: func(in *rebalance.Input) { in.Group.Workload.UID = "" },
+		name: "the pods have no controller", spoil: ofPods(func(p *clusterstate.Pod) { p.Owner = nil }),
 		want: rebalance.ReasonNoController, message: "pods without a controller are not evicted: no one would make new ones",
 	}, {
 		name: "another scheduler places the pods", spoil: func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" },
@@ -152,6 +166,27 @@ var causes = []cause{
 	}, {
 		name: "a replica is not Ready", spoil: func(in *rebalance.Input) { in.Group.Assignments[3].Pod.Ready = false },
 		want: rebalance.ReasonNotReady, message: "pod web-3 is not Ready",
+	}, {
+		name: "the replica alone has no controller", spoil: func(in *rebalance.Input) {
+			for _, s := range in.Group.Assignments[1:] {
+				s.Pod.Owner = nil
+			}
+		},
+		want: rebalance.ReasonNoController, message: "pod web-4 has no controller: no one would make a new one",
+	}, {
+		name: "the owner of the replicas is one of many, and has ended", spoil: func(in *rebalance.Input) {
+			in.Group.EndedOwners = map[types.UID]bool{"rs": true}
+		},
+		want:    rebalance.ReasonOwnerEnded,
+		message: "ReplicaSet rs creates no more pods: it finished, failed, was suspended or deleted, or requests no replicas",
+	}, {
+		name: "the replicas are units", spoil: func(in *rebalance.Input) {
+			for i := range in.Group.Assignments {
+				unite(&in.Group.Assignments[i], "gang")
+			}
+		},
+		want:    rebalance.ReasonUnitWouldRestart,
+		message: "pod web-4 is one of 2 pods of unit gang, which run on one capacity type: no operator is known that would create all 2 of them again",
 	}, {
 		name: "the pods name a capacity type", spoil: ofPods(func(p *clusterstate.Pod) { p.Pinned = true }),
 		want: rebalance.ReasonPinned, message: "pod web-4 names a capacity type in its own nodeSelector or affinity",

@@ -31,6 +31,9 @@ type Move struct {
 	DoubtUntil time.Time
 	// Slow is set once it has taken so long that it does not count for other namespaces.
 	Slow bool
+	// Unit is the name of a unit of more than one pod that goes as a whole, and Size how many pods it has; "" and 0 for a pod.
+	Unit string
+	Size int
 	// Placeholder is the UID of one that keeps the capacity until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }
@@ -89,6 +92,8 @@ type Entry struct {
 	Had int
 	// MinReady is that of an owner that the cluster state does not watch.
 	MinReady time.Duration
+	// RestartsWhole is set where the operator of the pods creates all pods of a unit again once one of them ends.
+	RestartsWhole bool
 	// Scaled is set where Had follows the scale subresource of the owner.
 	Scaled bool
 	// Restored is set where it is what an earlier leader recorded, and the workload was not reconciled yet.
@@ -108,13 +113,24 @@ type Entry struct {
 	Reported *Reason
 }
 
+// Places is how many places in the budgets a move takes: one for each pod.
+func (m *Move) Places() int { return max(1, m.Size) }
+
 // InFlight is how many places in the budgets the workload takes.
-func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
+func (e *Entry) InFlight() int {
+	n := len(e.Placeholders)
+	for i := range e.Moves {
+		n += e.Moves[i].Places()
+	}
+	return n
+}
 
 // Standing returns what the workload takes of the budget of the cluster.
 func (e *Entry) Standing() (s Standing) {
 	for i := range e.Moves {
-		add(&s, e.Moves[i].Slow)
+		for range e.Moves[i].Places() {
+			add(&s, e.Moves[i].Slow)
+		}
 	}
 	for i := range e.Placeholders {
 		add(&s, e.Placeholders[i].Slow)
@@ -179,22 +195,40 @@ func Remembered(e Entry, recorded *Record, status Entry, now time.Time) Entry {
 }
 
 // FromStatus is what the status of a mix has about a workload. The clock of its writer may be wrong, or a user wrote
-// it: no time holds the workload for longer than this controller would.
+// it: no time holds the workload for longer than this controller would. The groups of the roles of a mix have one name, and no more is
+// known of one than what holds for all.
 func FromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e Entry) {
 	if cm == nil {
 		return e
 	}
+	found := false
 	for _, s := range cm.Status.Workloads {
 		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
 			continue
 		}
+		var one Entry
 		if s.MixNotSatisfiedSince != nil {
-			e.WrongSince = Clamp(s.MixNotSatisfiedSince.Time, now)
+			one.WrongSince = Clamp(s.MixNotSatisfiedSince.Time, now)
 		}
 		if s.RetryTime != nil {
-			e.RetryAt = Clamp(s.RetryTime.Time, now.Add(maxBackoff))
+			one.RetryAt = Clamp(s.RetryTime.Time, now.Add(maxBackoff))
 		}
-		e.Failures = ClampFailures(s.FailedMoves)
+		one.Failures = ClampFailures(s.FailedMoves)
+		if !found {
+			e, found = one, true
+			continue
+		}
+		e.heed(&one)
 	}
 	return e
+}
+
+// heed takes over of another entry what has a workload wait for longer.
+func (e *Entry) heed(o *Entry) {
+	if o.WrongSince.IsZero() || o.WrongSince.After(e.WrongSince) && !e.WrongSince.IsZero() {
+		e.WrongSince = o.WrongSince
+	}
+	if e.Failures = max(e.Failures, o.Failures); o.RetryAt.After(e.RetryAt) {
+		e.RetryAt = o.RetryAt
+	}
 }

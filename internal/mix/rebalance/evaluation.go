@@ -73,7 +73,8 @@ func Vanished(e Entry, follows bool, now time.Time, l Limits) *Evaluation {
 		}
 		w.Next = w.MovesDue(now, l.Timeout)
 	}
-	w.Over = w.Gone && (e.Group.Counted || e.Group.Ended) && !follows // else another owner may yet replace them
+	// Otherwise another owner may yet replace them. A group that is identified by a name begins anew with the next owner of the name.
+	w.Over = w.Gone && (e.Group.Key.Owner() == "" || (e.Group.Counted || e.Group.Ended) && !follows)
 	return w
 }
 
@@ -84,7 +85,7 @@ func (w *Evaluation) Input(cluster Cluster, ofMix int, mayFit func(capacity.Type
 		History: History{
 			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: ofMix,
 			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had,
-			Moving: len(w.Moves),
+			Moving: len(w.Moves), RestartsWhole: w.RestartsWhole,
 		},
 		Skip: map[string]Verdict{}, For: w,
 	}
@@ -141,7 +142,9 @@ func (w *Evaluation) Apply(a Action, r Result) {
 // began adds a move that began, if one did.
 func (w *Evaluation) began(v Verdict, r Result) {
 	if r.Err == nil {
-		w.Budgets = Spend(w.Budgets, v.Pod.Labels, v.Pod.Ready)
+		for _, p := range membersWith(&w.Group, v.Pod) {
+			w.Budgets = Spend(w.Budgets, p.Labels, p.Ready)
+		}
 		w.Refusal = Refusal{}
 	}
 	if r.Began != nil {

@@ -8,26 +8,34 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // maxRequirements bounds a selector, which is part of a URL.
 const maxRequirements = 8
 
-// SelectorOf returns labels that all pods of a group have: a list by them has every pod of the group.
+// SelectorOf returns labels that all pods of a group have: a list by them has every pod of the group. Only the pods of one controller
+// are alike; what others have in common by chance, the next one may lack.
 func SelectorOf(g *clusterstate.Group) labels.Selector {
 	if len(g.Assignments) == 0 {
 		return labels.Everything()
 	}
+	if set := governing.SetOf(g.Assignments[0].Pod.Object()); set != nil && g.Governing.Grouping.By == governing.ByDefault {
+		return labels.SelectorFromSet(labels.Set{set.Name: g.Assignments[0].Pod.Labels[set.Name]})
+	}
+	if !OfOneController(g) {
+		return labels.Everything()
+	}
 	common := maps.Clone(g.Assignments[0].Pod.Labels)
 	for i := range g.Assignments {
-		of := g.Assignments[i].Pod.Labels
-		maps.DeleteFunc(common, func(k, v string) bool { other, there := of[k]; return !there || other != v })
+		for _, p := range g.Assignments[i].Members() {
+			maps.DeleteFunc(common, func(k, v string) bool { other, there := p.Labels[k]; return !there || other != v })
+		}
 	}
 	chosen := labels.Set{}
 	for _, k := range slices.Sorted(maps.Keys(common)) {
@@ -38,10 +46,9 @@ func SelectorOf(g *clusterstate.Group) labels.Selector {
 	return chosen.AsSelector()
 }
 
-// Mine reports whether a pod belongs to a group of a controller.
-func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && string(ref.UID) == g.Key.ID
+// OfOneController reports whether the pods of a group are those of one controller by definition.
+func OfOneController(g *clusterstate.Group) bool {
+	return g.Key.Owner() != "" && (g.Governing == nil || g.Governing.Grouping.By != governing.ByTop)
 }
 
 // Unchanged reports whether a pod is still what was decided about.
@@ -50,7 +57,7 @@ func Unchanged(pod *corev1.Pod, known *clusterstate.Pod) bool {
 }
 
 // Differs returns how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
-// every replica that counts must be there, on its node and as available as before, and every pod that is there must be known.
+// every pod of a replica that counts must be there, on its node and as available as before, and every pod that is there must be known.
 // Pods being moved do not count, and as many new ones may be their replacements. It returns "" for nothing.
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
@@ -60,14 +67,15 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 		}
 	}
 	for i := range g.Assignments {
-		known := g.Assignments[i].Pod
-		if moving[known.UID] {
-			continue
+		for _, known := range g.Assignments[i].Members() {
+			if moving[known.UID] {
+				continue
+			}
+			if what := changedSince(g, known, there[known.UID]); what != "" {
+				return what
+			}
+			delete(there, known.UID)
 		}
-		if what := changedSince(g, known, there[known.UID]); what != "" {
-			return what
-		}
-		delete(there, known.UID)
 	}
 	for i, uid := range slices.Sorted(maps.Keys(there)) {
 		if i >= len(moving) {

@@ -31,7 +31,7 @@ func livePod(name, node string, ready bool) corev1.Pod {
 }
 
 func known(live ...corev1.Pod) clusterstate.Group {
-	var g clusterstate.Group
+	g := clusterstate.Group{Key: governing.GroupKey{ID: "rs"}}
 	for i := range live {
 		p := &live[i]
 		since, ready := readySince(p)
@@ -134,13 +134,4 @@ func TestASelectorFindsEveryPodOfItsGroup(t *testing.T) {
 			require.True(t, parsed.Matches(labels.Set(all[i].Labels)))
 		}
 	})
-}
-
-func TestMine(t *testing.T) {
-	g := clusterstate.Group{Key: governing.GroupKey{ID: "rs"}}
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: "rs", Controller: new(true)}}}}
-	assert.True(t, Mine(&g, &p))
-	p.OwnerReferences[0].UID = "other"
-	assert.False(t, Mine(&g, &p))
-	assert.False(t, Mine(&g, &corev1.Pod{}))
 }

@@ -21,6 +21,7 @@ const (
 	maxJournalBytes = 512 << 10
 	maxName         = 253
 	maxUID          = 128
+	maxID           = 512 // that of a role of a CapacityMix has both names
 	maxType         = 16
 	maxFailures     = 1000
 	maxReplicas     = 1 << 20
@@ -54,6 +55,9 @@ type RecordedMove struct {
 	To     string `json:"to,omitempty"`
 	Slot   int    `json:"slot,omitempty"`
 	Newest int64  `json:"newest,omitempty"`
+	// Unit and Size are those of a unit of more than one pod.
+	Unit string `json:"unit,omitempty"`
+	Size int    `json:"size,omitempty"`
 }
 
 // RecordOf is what is to be recorded of a workload.
@@ -69,6 +73,7 @@ func RecordOf(e *Entry, now time.Time) Record {
 	for _, m := range e.Moves {
 		r.Moves = append(r.Moves, RecordedMove{
 			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
+			Unit: m.Unit, Size: m.Size,
 		})
 	}
 	return r
@@ -87,7 +92,7 @@ func Recall(e Entry, r Record, now time.Time) Entry {
 			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
 			e.Moves = append(e.Moves, Move{
 				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
-				Newest: m.Newest, DoubtUntil: now.Add(Unseen),
+				Newest: m.Newest, Unit: m.Unit, Size: m.Size, DoubtUntil: now.Add(Unseen),
 			})
 		}
 	}
@@ -186,10 +191,13 @@ func (r *Record) possible() bool {
 			return false
 		}
 	}
-	return r.Namespace != "" && len(r.Namespace) <= maxName && r.ID != "" && len(r.ID) <= maxUID && len(r.Moves) <= maxMoves &&
-		!slices.ContainsFunc(r.Moves, func(m RecordedMove) bool {
-			return m.UID == "" || len(m.UID) > maxUID || len(m.Name) > maxName || len(m.To) > maxType
-		})
+	return r.Namespace != "" && len(r.Namespace) <= maxName && r.ID != "" && len(r.ID) <= maxID && len(r.Moves) <= maxMoves &&
+		!slices.ContainsFunc(r.Moves, func(m RecordedMove) bool { return !m.possible() })
+}
+
+func (m *RecordedMove) possible() bool {
+	return m.UID != "" && len(m.UID) <= maxUID && len(m.Name) <= maxName && len(m.To) <= maxType &&
+		len(m.Unit) <= maxName && m.Size >= 0 && m.Size <= maxUnit
 }
 
 // Clamp bounds a time that another process wrote: its clock may be wrong.

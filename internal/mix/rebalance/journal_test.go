@@ -66,7 +66,7 @@ func TestAJournalIsBoundedWhateverTenantsDo(t *testing.T) {
 
 func TestAForgedJournalHoldsNothingForLong(t *testing.T) {
 	forged := `[{"namespace":"a","id":"x","had":-5,"failures":2147483647,"retryAt":99999999999,"updated":99999999999,"moves":[{"uid":"u","started":99999999999,"slot":-1,"newest":99999999999,"wrong":-1}]},
-		{"namespace":"a","id":"x","had":7},{"namespace":"","id":"y"},{"namespace":"a","id":""},{"namespace":"a","id":"` + strings.Repeat("z", 200) + `"},
+		{"namespace":"a","id":"x","had":7},{"namespace":"","id":"y"},{"namespace":"a","id":""},{"namespace":"a","id":"` + strings.Repeat("z", 600) + `"},
 		{"namespace":"a","id":"m","moves":[{"uid":""}]}]`
 	got, err := DecodeJournal(forged, journalNow, journalBackoff)
 	require.NoError(t, err)

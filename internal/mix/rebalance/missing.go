@@ -14,7 +14,7 @@ import (
 // Available counts the replicas that are available at a time, on nodes that stay.
 func Available(g *clusterstate.Group, now time.Time) (n int) {
 	for i := range g.Assignments {
-		if s := &g.Assignments[i]; s.Place == clusterstate.Settled && g.Available(s.Pod, now) {
+		if s := &g.Assignments[i]; s.Place == clusterstate.Settled && g.AllAvailable(s, now) {
 			n++
 		}
 	}
@@ -32,12 +32,12 @@ func MustBeBack(g *clusterstate.Group, had int) int {
 		return g.Replicas
 	}
 	for i := range g.Assignments {
-		text, found := g.Assignments[i].Pod.Annotation(v1alpha1.AcceptedReplicasAnnotation)
-		if !found {
-			continue
-		}
-		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 {
-			had = min(had, int(n))
+		for _, p := range g.Assignments[i].Members() {
+			if text, found := p.Annotation(v1alpha1.AcceptedReplicasAnnotation); found {
+				if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 {
+					had = min(had, int(n))
+				}
+			}
 		}
 	}
 	return had
@@ -49,6 +49,8 @@ type Scale struct {
 	Replicas int
 	Known    bool
 	MinReady time.Duration
+	// RestartsWhole is set where the owner creates all pods of a unit again once one of them ends.
+	RestartsWhole bool
 }
 
 // ByScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of Kubernetes that
@@ -58,19 +60,30 @@ func ByScale(g *clusterstate.Group) bool {
 		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
+// podCount counts the pods of a group.
+func podCount(g *clusterstate.Group) (n int) {
+	for i := range g.Assignments {
+		n += len(g.Assignments[i].Members())
+	}
+	return n
+}
+
 // isFirst reports whether the scale is known of a workload of which no move has left a number of pods; nil is not known.
 func (s *Scale) isFirst(had int) bool { return s != nil && s.Known && had == 0 }
 
 // follow notes the scale of the owner, nil for none. For the moves after the first one, Had is the number: the entry notes whether
-// it follows the scale from here on.
+// it follows the scale from here on. A scale counts pods, so it has no number of units.
 func (w *Evaluation) follow(s *Scale) {
 	if s == nil {
 		return
 	}
+	if w.Group.Units {
+		w.RestartsWhole = s.RestartsWhole
+	}
 	if w.Group.MinReady < s.MinReady { // it is decided again with it
 		w.MinReady, w.Group.MinReady = s.MinReady, s.MinReady
 	}
-	if n := len(w.Group.Assignments); s.isFirst(w.Had) && n+len(w.Group.Taken) >= s.Replicas {
+	if n := len(w.Group.Assignments); !w.Group.Units && s.isFirst(w.Had) && n+len(w.Group.Taken) >= s.Replicas {
 		_, w.Scaled = FollowScale(n, false, s.Replicas)
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // Action is what is done next about a replica of a workload, or about its placeholder.
@@ -21,7 +24,7 @@ type Action struct {
 	Placeholder *Placeholder
 	Handover    Handover
 	// Move is the move of a replica that may be evicted, Record is what is recorded of the workload before it begins, Selector
-	// selects all pods of the workload, and ByScale is set where only the scale of the owner has the number of replicas.
+	// selects all pods of the workload, and ByScale is set where only the owner has the number of replicas or the restart policy.
 	Move     Move
 	Record   Record
 	Selector labels.Selector
@@ -46,6 +49,28 @@ func (a *Action) Evicts() bool {
 	return a.Handover != BeforeEviction || a.Proof != nil && a.Proof.Released
 }
 
+// Members are the pods that go: the one of the verdict, and the others of its unit.
+func (a *Action) Members() []*clusterstate.Pod { return membersWith(&a.Of.Group, a.Verdict.Pod) }
+
+// membersWith are the pods of the replica that a pod belongs to.
+func membersWith(g *clusterstate.Group, pod *clusterstate.Pod) []*clusterstate.Pod {
+	for i := range g.Assignments {
+		if s := &g.Assignments[i]; s.Has(pod.UID) {
+			return s.Members()
+		}
+	}
+	return []*clusterstate.Pod{pod}
+}
+
+// Placed is a replacement with the node where it fits.
+type Placed struct {
+	// Of is the UID of the pod that it replaces.
+	Of types.UID
+	// Created and Admitted are as in Proof.
+	Created, Admitted *corev1.Pod
+	Node              string
+}
+
 // Proof is that there is capacity for the replacement of a replica.
 type Proof struct {
 	// Created is the replacement as its owner creates it, Admitted as the API server would store it. From names the owner and
@@ -54,6 +79,8 @@ type Proof struct {
 	From              string
 	// Node is where it fits.
 	Node string
+	// Others are the replacements of the other pods of its unit.
+	Others []Placed
 	// Released is set once the placeholder was deleted that held the capacity.
 	Released bool
 	// Live are the pods of the workload that the API server had after that, and Scale is that of the owner, nil where the
@@ -130,7 +157,7 @@ func (in *Input) action(step Step, v Verdict) Action {
 		now := in.Cluster.Now
 		a.Move = NewMove(&in.Group, v, now)
 		with := in.For.With(a.Move)
-		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group)
+		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group) || a.Move.Size > 0
 	}
 	return a
 }
@@ -154,7 +181,7 @@ func (in *Input) confirm(a Action) Action {
 // has as many pods as the scale of its owner requests: pods that were missing before are recorded nowhere else.
 func (in *Input) stillMoves(a *Action) (*corev1.Pod, error) {
 	g, p := &in.Group, a.Proof
-	if have := len(g.Assignments) + len(g.Taken); p.Scale.isFirst(in.History.Had) && have < p.Scale.Replicas {
+	if have := podCount(g) + len(g.Taken); p.Scale.isFirst(in.History.Had) && have < p.Scale.Replicas {
 		return nil, ReasonReplicasMissing.Obstacle(HoldRefused, "the owner has %d pods, and its scale requests %d", have, p.Scale.Replicas)
 	}
 	if what := Differs(g, Moved(in.For.Moves), p.Live); what != "" {

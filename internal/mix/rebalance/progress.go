@@ -40,9 +40,34 @@ func NewMove(g *clusterstate.Group, v Verdict, now time.Time) Move {
 		Slot: SlotOfReplacement(g, v.Pod.UID), Before: &before,
 	}
 	for i := range g.Assignments {
-		m.Newest = max(m.Newest, createdAt(g.Assignments[i].Pod))
+		s := &g.Assignments[i]
+		for _, p := range s.Members() {
+			m.Newest = max(m.Newest, createdAt(p))
+		}
+		if len(s.Pods) > 1 && s.Has(v.Pod.UID) {
+			m.Unit, m.Size = s.Unit, len(s.Pods)
+		}
 	}
 	return m
+}
+
+// wasThere reports whether a pod was there when a move began.
+func (m *Move) wasThere(p *clusterstate.Pod) bool {
+	if m.Before == nil {
+		return createdAt(p) <= m.Newest
+	}
+	return slices.ContainsFunc(*m.Before, func(s clusterstate.Assignment) bool { return s.Has(p.UID) })
+}
+
+// goes reports whether pods of a unit that goes as a whole are still there: its operator ends them one after the other.
+func (m *Move) goes(s *clusterstate.Assignment) bool {
+	return m.Size > 0 && s.Unit == m.Unit && slices.ContainsFunc(s.Members(), m.wasThere)
+}
+
+// lacks reports whether a unit that went as a whole is not whole again.
+func (m *Move) lacks(g *clusterstate.Group) bool {
+	return m.Size > 0 && slices.ContainsFunc(g.Assignments,
+		func(s clusterstate.Assignment) bool { return s.Unit == m.Unit && (len(s.Pods) < m.Size || m.goes(&s)) })
 }
 
 // createdAt has the precision of the API.
@@ -70,13 +95,13 @@ func judge(moves []Move, g *clusterstate.Group, want int, now time.Time, l Limit
 	// What came after the last move came after those before it, too: the last one has the fewest to choose from.
 	for i := len(moves) - 1; i >= 0; i-- {
 		m := &moves[i]
-		there := slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == m.UID })
+		there := slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Has(m.UID) })
 		switch {
 		case g.Ended:
 			list[i].outcome = Abandoned
 		case there && m.Doubtful() && !now.Before(m.DoubtUntil):
 			list[i].outcome = NotEvicted
-		case whole && !there:
+		case whole && !there && !m.lacks(g):
 			list[i] = judgeReplacement(m, g, claimed)
 		case !now.Before(m.Deadline(g, l.Timeout)):
 			list[i].outcome = TimedOut
@@ -123,7 +148,9 @@ func arrivals(m *Move, g *clusterstate.Group) (list []*clusterstate.Assignment) 
 	if m.Before != nil {
 		before = make(map[types.UID]bool, len(*m.Before))
 		for i := range *m.Before {
-			before[(*m.Before)[i].Pod.UID] = true
+			for _, p := range (*m.Before)[i].Members() {
+				before[p.UID] = true
+			}
 		}
 	}
 	for i := range g.Assignments {
@@ -131,7 +158,7 @@ func arrivals(m *Move, g *clusterstate.Group) (list []*clusterstate.Assignment) 
 		switch {
 		// Without the list of an earlier leader, a replica that was created in the same second as the newest one counts.
 		case before[s.Pod.UID], before == nil && m.Newest > 0 && createdAt(s.Pod) < m.Newest:
-		case s.Pod.Name == m.Name:
+		case s.Pod.Name == m.Name, m.Size > 0 && s.Unit == m.Unit:
 			return []*clusterstate.Assignment{s}
 		default:
 			list = append(list, s)
@@ -240,11 +267,21 @@ func (l Limits) Failed(e *Entry, began, now time.Time) {
 	l.rest(e, now)
 }
 
-// Moved are the UIDs of the pods of moves.
+// Moved are the UIDs of the pods of moves. Of a unit whose move an earlier leader began, only one is known.
 func Moved(moves []Move) map[types.UID]bool {
 	uids := make(map[types.UID]bool, len(moves))
-	for _, m := range moves {
-		uids[m.UID] = true
+	for i := range moves {
+		m := &moves[i]
+		if uids[m.UID] = true; m.Size == 0 || m.Before == nil {
+			continue
+		}
+		for j := range *m.Before {
+			if s := &(*m.Before)[j]; s.Has(m.UID) {
+				for _, p := range s.Members() {
+					uids[p.UID] = true
+				}
+			}
+		}
 	}
 	return uids
 }

@@ -30,7 +30,7 @@ func group(on ...capacity.Type) clusterstate.Group {
 	}
 	for i, t := range on {
 		name := fmt.Sprintf("web-%d", i)
-		p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node-" + name, Ready: true}
+		p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node-" + name, Ready: true, Owner: ownerOf("rs")}
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(i), Pod: split.Pod{ID: name, Slot: i, On: t}}})
 	}
 	return g

@@ -33,10 +33,11 @@ func Provision(in *Input) (v Verdict, ok bool) {
 		return Verdict{}, false
 	}
 	left := len(in.Group.WrongSide())
-	for _, one := range in.each {
+	for a, one := range in.each {
 		switch {
 		case one.Reason == ReasonProvisioning:
 			left--
+		case len(a.Pods) > 1: // a placeholder holds the capacity of one pod
 		case one.Reason == ReasonInsufficientCapacity && !ok:
 			v, ok = one, true
 		}

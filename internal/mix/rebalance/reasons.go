@@ -228,6 +228,13 @@ var (
 
 // Reasons about one replica.
 var (
+	ReasonUnitWouldRestart = define(Reason{
+		Name: "UnitWouldRestart", DropsPlaceholder: true, Scope: OfReplica,
+		Meaning: "the replica is a [unit](#units-and-groups-of-many-owners) of more than one pod, and all of them would restart; the " +
+			"message names the operator and how many",
+		Action: "delete what makes the pods of the unit in the foreground, at a suitable time ([move a unit](workloads.md#move-a-unit-yourself)): " +
+			"the mix places them again",
+	})
 	ReasonPinned = define(Reason{
 		Name: "Pinned", DropsPlaceholder: true, Scope: OfRevision,
 		Meaning: "the pod names a capacity type in its own nodeSelector or affinity", Action: restartYourself,

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // HoldBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
@@ -21,12 +23,19 @@ func (e *Entry) HoldBack(hold *Hold) {
 		held = map[string]Hold{}
 	}
 	held[string(hold.Verdict.Pod.UID)] = *hold
-	if hold.Verdict.Reason.Holds(&e.Group) {
+	if r := hold.Verdict.Reason; r.Holds(&e.Group) {
 		for _, s := range e.Group.Assignments {
-			held[string(s.Pod.UID)] = *hold
+			if r.Scope == OfWorkload || sameOwner(s.Pod, hold.Verdict.Pod) {
+				held[string(s.Pod.UID)] = *hold
+			}
 		}
 	}
 	e.Held = held
+}
+
+// sameOwner reports whether two pods of a group are created from the same template.
+func sameOwner(a, b *clusterstate.Pod) bool {
+	return a.Owner == nil || b.Owner == nil || a.Owner.UID == b.Owner.UID
 }
 
 // Refuse has a workload back off after an eviction that was refused, as after a move that failed: the attempt alone may have

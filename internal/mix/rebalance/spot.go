@@ -14,8 +14,7 @@ import (
 // spot nodes did not come, and the newest of their marks.
 func FellBack(g *clusterstate.Group) (newest fallback.Mark, replicas int) {
 	for i := range g.Assignments {
-		p := g.Assignments[i].Pod
-		if m, ok := fallback.MarkOf(p.Annotations, string(p.UID)); ok {
+		if m, ok := fellBack(&g.Assignments[i]); ok {
 			replicas++
 			if m.Later(newest) {
 				newest = m
@@ -23,6 +22,16 @@ func FellBack(g *clusterstate.Group) (newest fallback.Mark, replicas int) {
 		}
 	}
 	return newest, replicas
+}
+
+// fellBack returns the newest mark of the pods of a replica.
+func fellBack(a *clusterstate.Assignment) (newest fallback.Mark, ok bool) {
+	for _, p := range a.Members() {
+		if m, marked := fallback.MarkOf(p.Annotations, string(p.UID)); marked && (!ok || m.Later(newest)) {
+			newest, ok = m, true
+		}
+	}
+	return newest, ok
 }
 
 // hasPlace reports whether a spot node may have free capacity for the replacement of a replica now. It goes there whatever the circuit

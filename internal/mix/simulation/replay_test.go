@@ -247,3 +247,28 @@ func kinds(s *state, node int) []string {
 	slices.Sort(out)
 	return out
 }
+
+// Pods that start together need the capacity at the same time, and a proof leaves nothing behind.
+func TestPodsThatStartTogetherTakeEachOthersCapacity(t *testing.T) {
+	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("a", "2"), node("b", "1")}, nil)
+	questions := make([]Question, 4)
+	for i := range questions {
+		questions[i] = Question{Pod: pod(fmt.Sprint("p", i), "")}
+	}
+	for range 2 {
+		answers, err := s.FitAll(t.Context(), questions[:3])
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a", "a", "b"}, []string{answers[0].Node, answers[1].Node, answers[2].Node})
+		answers, err = s.FitAll(t.Context(), questions)
+		require.NoError(t, err)
+		require.Len(t, answers, 4)
+		assert.False(t, answers[3].Fits)
+	}
+	s.Assume(pod("other", ""), "b")
+	answers, err := s.FitAll(t.Context(), questions[:3])
+	require.NoError(t, err)
+	assert.False(t, answers[2].Fits, "what was assumed before counts")
+	answers, err = s.FitAll(t.Context(), questions[:2])
+	require.NoError(t, err)
+	assert.True(t, answers[1].Fits)
+}

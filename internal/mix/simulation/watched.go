@@ -150,6 +150,41 @@ func (s *Snapshot) readOthers(ctx context.Context, next *corev1.Pod) error {
 	return s.rebuild()
 }
 
+// FitAll answers questions about pods that start together: each counts the ones before it as scheduled to the nodes of their answers.
+// It ends with the first pod that does not fit. The cluster that the snapshot is of is not changed.
+func (s *Snapshot) FitAll(ctx context.Context, all []Question) (answers []Answer, err error) {
+	assumed := s.assumed()
+	defer func() { err = errors.Join(err, s.assumeOnly(assumed)) }()
+	for _, q := range all {
+		a, err := s.Fits(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if answers = append(answers, a); !a.Fits {
+			break
+		}
+		s.Assume(q.next(), a.Node)
+	}
+	return answers, nil
+}
+
+func (s *Snapshot) assumed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pods.assumed)
+}
+
+// assumeOnly forgets all replacements but the first ones.
+func (s *Snapshot) assumeOnly(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pods.assumed) == n {
+		return nil
+	}
+	s.pods.assumed = s.pods.assumed[:n:n]
+	return s.rebuild()
+}
+
 // errBehind means that the watch of the pods shows capacity which is not there.
 var errBehind = errors.New("the watch of the pods is behind")
 

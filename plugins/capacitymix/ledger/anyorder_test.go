@@ -34,7 +34,7 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 			created++
 			c := claimOf(name)
 			c.Governing, c.AnyOrder = p, true
-			next := l.Next(c)
+			next := l.Next(c).Slot
 			hold, err := l.Claim(c)
 			require.NoError(t, err)
 			require.Equal(t, split.NewJoiner(p.Mix, &taken).Join(true), hold.Slot)
@@ -43,7 +43,7 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, hold.Slot, again.Slot, "a pod that waits keeps its slot")
 			require.NoError(t, l.Reserve(types.UID(name), hold.Slot, "node"))
-			l.Observe(ledger.Bound{UID: types.UID(name), Group: webKey, Node: "node", Slot: hold.Slot})
+			l.Observe(ledger.Bound{UID: types.UID(name), Member: in(webKey), Node: "node", Claimed: hold.Slot})
 			slots[name] = hold.Slot
 		}
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
@@ -62,7 +62,7 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 			case "restart":
 				l = newLedger(t)
 				for name, slot := range slots {
-					l.Observe(ledger.Bound{UID: types.UID(name), Group: webKey, Node: "node", Slot: slot})
+					l.Observe(ledger.Bound{UID: types.UID(name), Member: in(webKey), Node: "node", Claimed: slot})
 				}
 			case "change":
 				p = &governing.Mix{Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), p.Mix.MinOnDemand)}

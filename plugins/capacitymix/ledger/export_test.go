@@ -37,6 +37,7 @@ func (l *Ledger) Sizes() map[string]int {
 	for _, g := range l.groups {
 		sizes["domain counts"] += len(g.domains)
 		sizes["zone counts"] += len(g.zones)
+		sizes["units"] += len(g.units)
 	}
 	for name, size := range sizes {
 		if size == 0 {
@@ -68,10 +69,7 @@ func (l *Ledger) Entries(key governing.GroupKey, p *governing.Mix) []Entry {
 	g.reassign()
 	entries := make([]Entry, 0, len(g.members))
 	for uid, r := range g.members {
-		slot := r.pod.Slot
-		if r.unassigned {
-			slot = r.assignment
-		}
+		slot := g.slotOf(r.seat)
 		if slot != split.NoSlot { // a pending pod can have lost its claim
 			entries = append(entries, Entry{UID: string(uid), Slot: slot, Node: r.node, Pending: r.state != bound})
 		}
@@ -98,7 +96,7 @@ func (l *Ledger) Dump(key governing.GroupKey) string {
 	var b strings.Builder
 	for _, uid := range slices.Sorted(maps.Keys(g.members)) {
 		r := g.members[uid]
-		fmt.Fprintf(&b, "%s %d %d %t %t %t %q %d %v;", uid, r.state, r.pod.Slot, r.unassigned, r.woken, r.doubt, r.node, r.seeks, r.attempt)
+		fmt.Fprintf(&b, "%s %d %d %t %t %t %q %d %v;", uid, r.state, r.seat.Slot, r.seat.unassigned, r.woken, r.doubt, r.node, r.seeks, r.tried())
 	}
 	fmt.Fprintf(&b, "%d", g.topPending)
 	return b.String()

@@ -24,12 +24,14 @@ type group struct {
 
 	// held are the slots that pods hold as their own, and by whom.
 	held    split.Slots
-	holders map[int]*record
-	// unassigned are bound pods without a slot of their own. They are assigned
+	holders map[int]*seat
+	// units are the seats of more than one pod, by name.
+	units map[string]*seat
+	// unassigned are settled seats without a slot of their own, by ID. They are assigned
 	// again on the remaining slots whenever something changed under them, so
 	// that their assignments never depend on the order of events.
-	unassigned map[types.UID]*record
-	taken      split.Slots // held, and the assignments of the unassigned pods
+	unassigned map[string]*seat
+	taken      split.Slots // held, and the assignments of the unassigned seats
 	outdated   bool        // taken is out of date
 
 	// spot is how many of the slots in use are of type spot, if counted is set; tried are those of each type that are known to be
@@ -53,8 +55,8 @@ func newGroup(key governing.GroupKey) *group {
 	return &group{
 		key:        key,
 		members:    map[types.UID]*record{},
-		holders:    map[int]*record{},
-		unassigned: map[types.UID]*record{},
+		holders:    map[int]*seat{},
+		unassigned: map[string]*seat{},
 		hosts:      map[string]int32{},
 		topPending: split.NoSlot,
 	}
@@ -95,20 +97,20 @@ func (g *group) spots() int {
 	return g.spot
 }
 
-// keeps reports whether a pending pod would get its slot again: no lower one is free or, where pods are removed in any order, the slot
-// is of the type that the group would lack without the pod, and no lower one of that type is free.
-func (g *group) keeps(r *record, anyOrder bool) bool {
-	if !anyOrder || r.identity {
-		return g.lowest() >= r.pod.Slot
+// keeps reports whether a pending seat would get its slot again: no lower one is free or, where pods are removed in any order, the
+// slot is of the type that the group would lack without the seat, and no lower one of that type is free.
+func (g *group) keeps(s *seat, anyOrder bool) bool {
+	if !anyOrder || s.identity {
+		return g.lowest() >= s.Slot
 	}
-	own, spot := g.mix.TypeOf(r.pod.Slot), g.spots()
+	own, spot := g.mix.TypeOf(s.Slot), g.spots()
 	if own == capacity.Spot {
 		spot--
 	}
 	if g.mix.MissingType(g.inUse().Len()-1, spot) != own {
 		return false
 	}
-	_, lower := g.mix.LowestOf(own, g.inUse(), &g.tried[own], r.pod.Slot)
+	_, lower := g.mix.LowestOf(own, g.inUse(), &g.tried[own], s.Slot)
 	return !lower
 }
 
@@ -118,17 +120,17 @@ func (g *group) recount() { g.counted, g.tried = false, [numTypes]int{} }
 // ahead gives a pod the lowest free slot of the type that it does not seek. If
 // there is none, the pod goes on with its own.
 func (g *group) ahead(r *record) bool {
-	slot, found := g.mix.LowestOf(r.seeks.Other(), g.inUse(), new(int), min(r.attempt.Below, split.MaxSlot+1))
-	if !found {
-		r.attempt.Stage = StageType
+	slot, found := g.mix.LowestOf(r.seeks.Other(), g.inUse(), new(int), min(r.tried().Below, split.MaxSlot+1))
+	if !found || r.seat.many != nil {
+		r.at().Stage = StageType
 		return false
 	}
-	g.release(r)
-	g.take(r, slot)
+	g.release(r.seat)
+	g.take(r.seat, slot)
 	return true
 }
 
-// reassign assigns slots to the unassigned pods, as mix.Assign does.
+// reassign assigns slots to the unassigned seats, as mix.Assign does.
 func (g *group) reassign() {
 	if !g.outdated {
 		return
@@ -136,71 +138,71 @@ func (g *group) reassign() {
 	g.outdated = false
 	g.recount()
 	g.taken.CopyFrom(&g.held)
-	pods := make([]split.Pod, 0, len(g.unassigned))
-	for _, r := range g.unassigned {
-		pods = append(pods, r.pod)
+	seats := make([]split.Pod, 0, len(g.unassigned))
+	for _, s := range g.unassigned {
+		seats = append(seats, s.Pod)
 	}
-	slices.SortFunc(pods, split.Older)
-	g.mix.Fill(&g.taken, pods, func(p split.Pod, slot int) {
-		g.unassigned[types.UID(p.ID)].assignment = slot
+	slices.SortFunc(seats, split.Older)
+	g.mix.Fill(&g.taken, seats, func(p split.Pod, slot int) {
+		g.unassigned[p.ID].assignment = small(slot)
 	})
 }
 
-// take gives a free slot to a pod.
-func (g *group) take(r *record, slot int) {
-	r.pod.Slot = slot
+// take gives a free slot to a seat.
+func (g *group) take(s *seat, slot int) {
+	s.Slot = slot
 	if g.held.Take(slot) && g.mix.TypeOf(slot) == capacity.Spot {
 		g.spot++
 	}
-	g.holders[slot] = r
-	// A slot that no unassigned pod chose is taken from none of them, so their
+	g.holders[slot] = s
+	// A slot that no unassigned seat chose is taken from none of them, so their
 	// assignments stay as they are.
 	g.taken.Take(slot)
 }
 
-// assign gives a bound pod the slot that it brings. A pending pod has to give way,
-// of bound pods the oldest stays; the others float.
-func (g *group) assign(r *record, slot int) {
+// assign gives a settled seat the slot that it brings. A pending one has to give way,
+// of settled ones the oldest stays; the others float.
+func (g *group) assign(s *seat, slot int) {
 	if slot == split.NoSlot {
-		g.float(r, slot)
+		g.float(s, slot)
 		return
 	}
 	holder := g.holders[slot]
 	switch {
 	case holder == nil:
-		g.take(r, slot)
-		g.outdated = true // an unassigned pod may have sat there
-	case holder.state == claimed:
-		holder.pod.Slot = split.NoSlot
-		g.take(r, slot)
-	case split.Older(r.pod, holder.pod) < 0:
-		g.take(r, slot)
+		g.take(s, slot)
+		g.outdated = true // an unassigned seat may have that slot
+	case !holder.settled():
+		holder.Slot = split.NoSlot
+		g.take(s, slot)
+	case split.Older(s.Pod, holder.Pod) < 0:
+		g.take(s, slot)
 		g.float(holder, slot)
 	default:
-		g.float(r, slot)
+		g.float(s, slot)
 	}
 }
 
-// float makes a pod one without a slot of its own. The record keeps the slot that
-// is on the pod: the pod takes it when the holder leaves.
-func (g *group) float(r *record, brought int) {
-	r.unassigned, r.pod.Slot = true, brought
-	g.unassigned[r.uid] = r
+// float makes a seat one without a slot of its own. It keeps the slot that it
+// brought: it takes that when the holder leaves.
+func (g *group) float(s *seat, brought int) {
+	s.unassigned, s.Slot = true, brought
+	g.unassigned[s.ID] = s
 	g.outdated = true
 }
 
-// release takes its slot from a pod.
-func (g *group) release(r *record) {
-	slot := r.pod.Slot
-	r.pod.Slot = split.NoSlot
-	if r.unassigned {
-		r.unassigned = false
-		delete(g.unassigned, r.uid)
+// release takes its slot from a seat.
+func (g *group) release(s *seat) {
+	slot := s.Slot
+	s.Slot = split.NoSlot
+	if s.unassigned {
+		s.unassigned = false
+		delete(g.unassigned, s.ID)
 		g.outdated = true
 		g.recount()
 		return
 	}
-	if slot == split.NoSlot || r.identity || g.holders[slot] != r {
+	if slot == split.NoSlot || s.identity || g.holders[slot] != s {
 		return
 	}
 	if g.held.Release(slot) && g.mix.TypeOf(slot) == capacity.Spot {
@@ -210,54 +212,63 @@ func (g *group) release(r *record) {
 	delete(g.holders, slot)
 	g.outdated = true
 	if successor := g.successor(slot); successor != nil {
-		delete(g.unassigned, successor.uid)
+		delete(g.unassigned, successor.ID)
 		successor.unassigned = false
 		g.recount()
 		g.take(successor, slot)
 	}
 }
 
-// successor returns the oldest unassigned pod that brought a slot, nil if none did.
-func (g *group) successor(slot int) *record {
-	var successor *record
+// successor returns the oldest unassigned seat that brought a slot, nil if none did.
+func (g *group) successor(slot int) *seat {
+	var successor *seat
 	for _, f := range g.unassigned {
-		if f.pod.Slot == slot && (successor == nil || split.Older(f.pod, successor.pod) < 0) {
+		if f.Slot == slot && (successor == nil || split.Older(f.Pod, successor.Pod) < 0) {
 			successor = f
 		}
 	}
 	return successor
 }
 
-// waiting notes that a pod holds its slot without being bound.
-func (g *group) waiting(r *record) {
-	g.topPending = max(g.topPending, r.pod.Slot)
+// waiting notes that a seat holds its slot without being settled.
+func (g *group) waiting(s *seat) {
+	g.topPending = max(g.topPending, s.Slot)
 }
 
-// highestPendingAbove returns the pending pod with the highest slot, if that is
+// highestPendingAbove returns the pods of the pending seat with the highest slot, if that is
 // above the given one, of those that were not woken yet.
-func (g *group) highestPendingAbove(slot int) *corev1.Pod {
+func (g *group) highestPendingAbove(slot int) []*corev1.Pod {
 	if slot == g.topPending {
 		g.topPending--
 	}
 	if slot >= g.topPending {
 		return nil
 	}
-	var top *record
-	for _, r := range g.members {
-		if r.state == claimed && r.pending != nil && !r.identity && !r.woken && (top == nil || r.pod.Slot > top.pod.Slot) {
-			top = r
-		}
-	}
+	top := g.highestPending()
 	if top == nil {
 		g.topPending = split.NoSlot
 		return nil
 	}
-	g.topPending = top.pod.Slot
-	if top.pod.Slot <= slot {
+	g.topPending = top.seat.Slot
+	if top.seat.Slot <= slot {
 		return nil
 	}
-	top.woken = true
-	return top.pending
+	var pods []*corev1.Pod
+	for _, r := range top.seat.waitingIn(top) {
+		r.woken = true
+		pods = append(pods, r.pending)
+	}
+	return pods
+}
+
+// highestPending returns a pod of the pending seat with the highest slot that was not woken yet, nil for none.
+func (g *group) highestPending() (top *record) {
+	for _, r := range g.members {
+		if s := r.seat; !s.settled() && r.pending != nil && !s.identity && !r.woken && (top == nil || s.Slot > top.seat.Slot) {
+			top = r
+		}
+	}
+	return top
 }
 
 // pending appends the members that wait to be bound.

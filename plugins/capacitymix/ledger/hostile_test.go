@@ -44,7 +44,7 @@ type tenant struct {
 }
 
 func newTenant(tb testing.TB, l *ledger.Ledger) *tenant {
-	return &tenant{t: tb, ledger: l, resolver: &governing.Resolver{Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(), Controllers: noControllers{}}}
+	return &tenant{t: tb, ledger: l, resolver: &governing.Resolver{Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth, governing.PrefixSpotalis}}, Mixes: governing.NewRegistry(), Controllers: noControllers{}}}
 }
 
 type noControllers struct{}
@@ -63,12 +63,11 @@ func (n *tenant) claim(pod *corev1.Pod) (ledger.Hold, bool) {
 	if p == nil {
 		return ledger.Hold{}, false
 	}
-	group, _ := governing.GroupOf(pod, p)
-	slot, _ := governing.IdentitySlot(pod, noControllers{})
+	member, _ := n.resolver.Member(pod, p)
 	var hold ledger.Hold
 	var err error
 	n.timed(func() {
-		hold, err = n.ledger.Claim(ledger.Claim{Pod: pod, Group: group, Governing: p, Slot: slot, Exists: func() bool { return true }})
+		hold, err = n.ledger.Claim(ledger.Claim{Pod: pod, Member: member, Governing: p, Exists: func() bool { return true }})
 	})
 	require.NoError(n.t, err)
 	return hold, true
@@ -86,19 +85,14 @@ func (n *tenant) ahead(pod *corev1.Pod, hold ledger.Hold, desired string) {
 
 // observe is what the handler of pods does with one that is bound.
 func (n *tenant) observe(pod *corev1.Pod, node string) {
-	var p *governing.Mix
-	if metav1.GetControllerOfNoCopy(pod) == nil {
-		p, _ = n.resolver.Resolve(pod)
-	}
-	group, ok := governing.GroupOf(pod, p)
+	p, _ := n.resolver.Resolve(pod)
+	member, ok := n.resolver.Member(pod, p)
 	if !ok {
 		n.ledger.Forget(pod.UID)
 		return
 	}
-	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: node, Pending: pod}
-	if b.Slot, b.Identity = governing.IdentitySlot(pod, noControllers{}); !b.Identity {
-		b.Slot, _ = governing.ClaimedSlot(pod)
-	}
+	b := ledger.Bound{UID: pod.UID, Member: member, Created: pod.CreationTimestamp.UnixNano(), Node: node, Pending: pod}
+	b.Claimed, _ = governing.ClaimedSlot(pod)
 	n.timed(func() { n.ledger.Observe(b) })
 }
 
@@ -406,7 +400,7 @@ func BenchmarkHostile(b *testing.B) {
 			l.SetNode(node(fmt.Sprint("node-", i), "spot", fmt.Sprint("zone-", i%3)))
 		}
 		for i := range 100 {
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("p", i)), Group: webKey, Slot: i, Node: fmt.Sprint("node-", i)})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("p", i)), Member: in(webKey), Claimed: i, Node: fmt.Sprint("node-", i)})
 		}
 		c := claimOf("a")
 		i := 0
@@ -422,7 +416,7 @@ func BenchmarkHostile(b *testing.B) {
 		l := newLedger(b)
 		b.ReportAllocs()
 		for b.Loop() {
-			l.Observe(ledger.Bound{UID: "a", Group: webKey, Slot: split.MaxSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: "a", Member: in(webKey), Claimed: split.MaxSlot, Node: "n"})
 			l.Forget("a")
 		}
 	})
@@ -475,8 +469,8 @@ func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
 	bounded(t, func() {
 		for i := range 500 {
 			key := governing.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Group: key, Slot: split.MaxSlot, Node: "n"})
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: split.NoSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Member: in(key), Claimed: split.MaxSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Member: in(key), Claimed: split.NoSlot, Node: "n"})
 			c := claimOf(fmt.Sprint("c", i))
 			c.Group = key
 			held(t, l, c)
@@ -493,7 +487,7 @@ func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
 	for i := range 1000 {
 		l.SetNode(node(fmt.Sprint("node-", i), "spot", fmt.Sprint("zone-", i%3)))
 	}
-	l.Observe(ledger.Bound{UID: "bound", Group: webKey, Slot: 0, Node: "node-0"})
+	l.Observe(ledger.Bound{UID: "bound", Member: in(webKey), Claimed: 0, Node: "node-0"})
 	c := claimOf("pending")
 	bounded(t, func() {
 		for i := range 2000 {
@@ -515,8 +509,8 @@ func TestLabelValuesOfDeletedNodesLeaveNothingBehind(t *testing.T) {
 			n := node(fmt.Sprintf("node-%d", i), "spot", fmt.Sprintf("zone-%d", i))
 			n.Labels[corev1.LabelHostname] = n.Name
 			l.SetNode(n)
-			l.Observe(ledger.Bound{UID: "bound", Group: webKey, Slot: 0, Node: n.Name})
-			l.Observe(ledger.Bound{UID: "own", Group: own.Group, Slot: 0, Node: n.Name})
+			l.Observe(ledger.Bound{UID: "bound", Member: in(webKey), Claimed: 0, Node: n.Name})
+			l.Observe(ledger.Bound{UID: "own", Member: in(own.Group), Claimed: 0, Node: n.Name})
 			l.DeleteNode(fmt.Sprintf("node-%d", i-1))
 		}
 	})

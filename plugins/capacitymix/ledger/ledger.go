@@ -46,47 +46,6 @@ type Ledger struct {
 	sides   [numTypes]side
 }
 
-// state of a pod in the ledger.
-type state uint8
-
-const (
-	claimed  state = iota // pending, holds a slot
-	ungated               // pending, but its slot and its type are settled: its gate was removed
-	reserved              // assumed on a node, its Binding is under way
-	bound                 // seen with a node name
-)
-
-// record is one pod. Its fields are guarded by Ledger.mu.
-type record struct {
-	pod   split.Pod // Slot is the pod's own slot, NoSlot while it has none
-	uid   types.UID
-	group *group
-	state state
-	// identity: the slot follows from what the pod is; it is not exclusive.
-	identity bool
-	// unassigned: bound, without a slot of its own or beaten to it; see group.settle.
-	unassigned bool
-	assignment int // where an unassigned pod sits, unless the group is outdated
-	node       string
-	// limited is the type that an ungated pod was limited to; it keeps it to its end.
-	limited capacity.Type
-	// domain is the interruption domain in which the pod is counted, noDomain if
-	// in none, or if its group has domains of its own.
-	domain  int32
-	zone    int32       // the same for its zone
-	counted *details    // the node on which group.siblings count it, nil if on none
-	pending *corev1.Pod // while claimed or ungated: whom to wake
-	// woken: the pod was returned by Forget, and has not claimed since.
-	woken bool
-	// doubt: a Binding of the pod had no answer, so the API server may have bound it with its slot. Until it is seen, the pod
-	// must not take another slot: its own would be given to another pod.
-	doubt bool
-	// seeks is the type that the pod's own slot is of; while it is tried ahead
-	// of its turn (StageAhead), the slot it holds is of the other type.
-	seeks   capacity.Type
-	attempt Attempt
-}
-
 // New returns an empty ledger. spreadOver are the node labels that name an
 // interruption domain for groups that do not name their own.
 func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
@@ -105,13 +64,10 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 
 // Claim requests the slot of a pod that is about to be scheduled.
 type Claim struct {
-	Pod       *corev1.Pod
-	Group     governing.GroupKey
+	Pod *corev1.Pod
+	// Member is what the pod is in its group.
+	governing.Member
 	Governing *governing.Mix
-	// Slot is the pod's identity slot, mix.NoSlot if it has none.
-	Slot int
-	// AnyOrder: the pod's owner removes its pods in any order.
-	AnyOrder bool
 	// Keep keeps the slot that the pod claimed before, even if a lower one is free:
 	// the pod is nominated to a node of its type.
 	Keep bool
@@ -123,7 +79,10 @@ type Claim struct {
 
 // Hold is what a pod holds.
 type Hold struct {
-	Slot    int
+	Slot int
+	// Type is the one that the pod has to run on: that of the slot or, with Fixed, the one that other pods of its unit run on.
+	Type    capacity.Type
+	Fixed   bool
 	Attempt Attempt
 }
 
@@ -131,6 +90,7 @@ type Hold struct {
 // one it holds. A pod that has to wait moves down when a lower slot is free:
 // the slots that are held stay as close to 0, 1, 2, … as they can. Where pods are
 // removed in any order, the types of the slots count, and not their numbers.
+// The pods of a unit have one slot.
 func (l *Ledger) Claim(c Claim) (Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,41 +100,52 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		if !c.Exists() {
 			return Hold{}, ErrGone
 		}
-		r = l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
-	case r.group.key != c.Group:
+		r = l.add(c.Pod.UID, c.Member, c.Pod.CreationTimestamp.UnixNano())
+	case !r.is(c.Member):
 		l.remove(r)
-		r = l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
+		r = l.add(c.Pod.UID, c.Member, c.Pod.CreationTimestamp.UnixNano())
 	}
 	g := r.group
 	l.govern(g, c.Governing)
-	if r.state != claimed {
-		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
+	if r.state == claimed {
+		r.pending, r.woken = c.Pod, false
+		r.claim(c)
+		g.waiting(r.seat)
 	}
-	r.pending, r.woken = c.Pod, false
-	r.claim(c)
-	g.waiting(r)
-	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
+	t, fixed := g.typeFor(r.seat, r)
+	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried()}, nil
+}
+
+// is reports whether a record is in a group, and in a unit of it.
+func (r *record) is(m governing.Member) bool {
+	return r.group.key == m.Group && r.seat.unit() == m.Unit
 }
 
 // claim gives a pending pod its slot. Its search for a node starts again when
-// the slot is of another type than the one it searched for.
+// it has to run on another type than the one it searched for.
 func (r *record) claim(c Claim) {
-	g := r.group
+	g, s := r.group, r.seat
 	switch {
 	case c.Slot != split.NoSlot:
-		g.release(r)
-		r.identity, r.pod.Slot = true, c.Slot
-	case r.doubt && r.pod.Slot != split.NoSlot:
-	case r.attempt.Stage == StageAhead && g.ahead(r):
+		g.identify(s, c.Slot)
+	case s.settled(), s.doubtful() && s.Slot != split.NoSlot:
+	case r.tried().Stage == StageAhead && g.ahead(r):
 		return
-	case r.pod.Slot == split.NoSlot || !c.Keep && !g.keeps(r, c.AnyOrder):
-		g.release(r)
-		r.identity = false
-		g.take(r, g.next(c.AnyOrder))
+	case s.Slot == split.NoSlot || s.identity || !c.Keep && !g.keeps(s, c.AnyOrder):
+		g.release(s)
+		s.identity = false
+		g.take(s, g.next(c.AnyOrder))
 	}
-	if t := g.mix.TypeOf(r.pod.Slot); t != r.seeks {
-		r.seeks, r.attempt = t, Attempt{TypeChanged: r.seeks != capacity.Unknown}
+	if t, _ := g.typeFor(s, r); t != r.seeks {
+		r.try(Attempt{TypeChanged: r.seeks != capacity.Unknown})
+		r.seeks = t
 	}
+}
+
+// identify gives a seat the slot that follows from what it is.
+func (g *group) identify(s *seat, slot int) {
+	g.release(s)
+	s.identity, s.Slot = true, slot
 }
 
 // Drop forgets a pending pod that no mix governs any more. It does nothing to
@@ -192,12 +163,40 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
-	if r == nil || r.pod.Slot != slot || r.state != claimed && r.state != ungated {
+	if r == nil || r.group.slotOf(r.seat) != slot || r.state != claimed && r.state != ungated || l.straddles(r, node) {
 		return ErrNoClaim
 	}
-	r.state = reserved
+	r.change(func() { r.state, r.brought, r.on = reserved, small(slot), l.nodes.byName[node].Type })
+	r.group.refit(r.seat)
 	l.place(r, node)
 	return nil
+}
+
+// straddles reports whether a pod on a node would be on another type than others of its unit.
+func (l *Ledger) straddles(r *record, node string) bool {
+	t, fixed := r.seat.runsOn(r)
+	return fixed && t != l.nodes.byName[node].Type
+}
+
+// TypeFor returns the type that a pod with a claim has to run on, Unknown for others.
+func (l *Ledger) TypeFor(uid types.UID) capacity.Type {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil {
+		return capacity.Unknown
+	}
+	t, _ := r.group.typeFor(r.seat, r)
+	return t
+}
+
+// Lean notes that a pod may have a type from now on, by a write that is about to be sent: others of its unit follow it.
+func (l *Ledger) Lean(uid types.UID, t capacity.Type) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.pods[uid]; r != nil && r.state == claimed {
+		r.change(func() { r.leans = t })
+	}
 }
 
 // Holds reports whether a pod that is assigned to a node still holds a slot as its own.
@@ -205,7 +204,7 @@ func (l *Ledger) Holds(uid types.UID, slot int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
-	return r != nil && r.pod.Slot == slot && !r.unassigned
+	return r != nil && r.seat.Slot == slot && !r.seat.unassigned
 }
 
 // Doubt notes that the result of a reserved pod's Binding is not known. It must be called before Unreserve.
@@ -213,7 +212,7 @@ func (l *Ledger) Doubt(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.pods[uid]; r != nil && r.state == reserved {
-		r.doubt = true
+		r.change(func() { r.doubt, r.leans = true, r.on })
 	}
 }
 
@@ -227,102 +226,18 @@ func (l *Ledger) Unreserve(uid types.UID) {
 		return
 	}
 	if r.limited != capacity.Unknown {
-		r.state = ungated
+		r.change(func() { r.state, r.on = ungated, r.limited })
 		l.place(r, "")
 		return
 	}
-	r.state = claimed
+	r.change(func() {
+		if r.state, r.brought, r.on = claimed, split.NoSlot, capacity.Unknown; !r.doubt {
+			r.leans = capacity.Unknown
+		}
+	})
 	l.place(r, "")
-	if r.unassigned || r.group.successor(r.pod.Slot) != nil {
-		// Another pod was bound with the same slot meanwhile.
-		r.group.release(r)
-	}
-	r.group.waiting(r)
-}
-
-// Bound is a pod that runs on a node, or one whose slot and type are settled
-// before it has a node: its gate was removed.
-type Bound struct {
-	UID     types.UID
-	Group   governing.GroupKey
-	Created int64 // Unix time in nanoseconds
-	// Node is empty for an ungated pod; Limited is the type that it was limited to,
-	// Pending the pod, to wake it.
-	Node    string
-	Limited capacity.Type
-	Pending *corev1.Pod
-	// Slot is the slot on the pod's annotation or by its identity, mix.NoSlot if none.
-	Slot     int
-	Identity bool
-}
-
-// Observe records a bound or ungated pod. The API server has precedence over any claim. It
-// reports whether the pod held a claim of this scheduler until now.
-func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.pods[b.UID]
-	if r != nil && r.group.key != b.Group {
-		l.remove(r)
-		r = nil
-	}
-	if r == nil {
-		r = l.add(b.UID, b.Group, b.Created)
-	}
-	r.limited = b.Limited
-	switch {
-	case b.Node != "":
-		claimedBefore = r.state == reserved
-		r.state, r.attempt, r.doubt = bound, Attempt{}, false
-	case r.state == reserved:
-		return false // it is being bound
-	case r.state != ungated:
-		r.state, r.attempt = ungated, Attempt{}
-	}
-	r.pending = nil
-	if r.state == ungated {
-		r.pending = b.Pending
-	}
-	l.place(r, b.Node)
-	r.hold(b.Slot, b.Identity)
-	return claimedBefore
-}
-
-// hold gives a record the slot that is on its pod, or that its pod is created with.
-func (r *record) hold(slot int, identity bool) {
-	switch {
-	case identity:
-		r.group.release(r)
-		r.identity, r.pod.Slot = true, slot
-	case r.unassigned && slot == r.pod.Slot, r.pod.Slot == slot && slot != split.NoSlot && !r.identity:
-		// Holds it, or waits for it, already.
-	default:
-		r.group.release(r)
-		r.identity = false
-		r.group.assign(r, slot)
-	}
-}
-
-// Forget removes a pod that is terminating, finished or deleted. It returns a
-// pending pod that should be tried again because a lower slot than its own is
-// free now, or nil. A pod is returned once until it claims again: two slots that
-// come free are for two pods.
-func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.pods[uid]
-	if r == nil {
-		return nil
-	}
-	g, slot := r.group, r.pod.Slot
-	if r.unassigned || r.woken { // its assignment, whichever it was, is free; or the slot that it was woken for
-		slot = split.NoSlot
-	}
-	l.remove(r)
-	if r.identity {
-		return nil
-	}
-	return g.highestPendingAbove(slot)
+	r.group.refit(r.seat)
+	r.group.waiting(r.seat)
 }
 
 // Pending returns the pods of a namespace that hold a claim, or were ungated, and
@@ -349,13 +264,47 @@ func (l *Ledger) PendingOf(key governing.GroupKey) []*corev1.Pod {
 	return nil
 }
 
+// Unit returns the ungated pods of a pod's unit that have no node, the pod itself included, and whether others of it run.
+func (l *Ledger) Unit(uid types.UID) (waiting []*corev1.Pod, runs bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil {
+		return nil, false
+	}
+	for _, o := range r.seat.members(r) {
+		switch {
+		case o.state == ungated && o.pending != nil:
+			waiting = append(waiting, o.pending)
+		case o.state != claimed && o != r:
+			runs = true
+		}
+	}
+	return waiting, runs
+}
+
+// Gone reports whether the ledger has no pod of a UID, or one that runs.
+func (l *Ledger) Gone(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	return r == nil || r.state == reserved || r.state == bound
+}
+
+// Has reports whether a group has pods.
+func (l *Ledger) Has(key governing.GroupKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.groups[key] != nil
+}
+
 // SetAttempt records how far the search of a pending pod has come. It is
 // ignored if the pod does not hold the slot any more.
 func (l *Ledger) SetAttempt(uid types.UID, slot int, a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.pods[uid]; r != nil && (r.state == claimed || r.state == ungated) && r.pod.Slot == slot {
-		r.attempt = a
+	if r := l.pods[uid]; r != nil && (r.state == claimed || r.state == ungated) && r.group.slotOf(r.seat) == slot {
+		r.try(a)
 	}
 }
 
@@ -364,7 +313,7 @@ func (l *Ledger) AttemptOf(uid types.UID) Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.pods[uid]; r != nil {
-		return r.attempt
+		return r.tried()
 	}
 	return Attempt{}
 }
@@ -376,17 +325,30 @@ func (l *Ledger) Size() (groups, pods int) {
 	return len(l.groups), len(l.pods)
 }
 
-func (l *Ledger) add(uid types.UID, key governing.GroupKey, created int64) *record {
-	g := l.groups[key]
+func (l *Ledger) add(uid types.UID, m governing.Member, created int64) *record {
+	g := l.groups[m.Group]
 	if g == nil {
-		g = newGroup(key)
-		l.groups[key] = g
+		g = newGroup(m.Group)
+		l.groups[m.Group] = g
 	}
-	r := &record{
-		pod:   split.Pod{ID: string(uid), Created: created, Slot: split.NoSlot},
-		uid:   uid,
-		group: g, domain: noDomain, zone: noDomain,
+	r := &record{uid: uid, created: created, group: g, brought: split.NoSlot, domain: noDomain, zone: noDomain}
+	s := g.seatOf(m.Unit)
+	switch {
+	case s != nil:
+	case m.Unit == "":
+		s = &r.own
+		s.Pod = split.Pod{ID: string(uid), Created: created, Slot: split.NoSlot}
+	default:
+		s = &seat{
+			Pod:  split.Pod{ID: "unit/" + m.Unit, Created: created, Slot: split.NoSlot},
+			many: &unit{name: m.Unit, pods: map[types.UID]*record{}},
+		}
+		if g.units == nil {
+			g.units = map[string]*seat{}
+		}
+		g.units[m.Unit] = s
 	}
+	s.join(r)
 	l.pods[uid] = r
 	g.members[uid] = r
 	return r
@@ -394,11 +356,20 @@ func (l *Ledger) add(uid types.UID, key governing.GroupKey, created int64) *reco
 
 func (l *Ledger) remove(r *record) {
 	l.place(r, "")
-	r.group.release(r)
+	g, s := r.group, r.seat
+	s.leave(r)
+	s.update()
+	if s.empty() {
+		g.release(s)
+		delete(g.units, s.unit())
+	} else {
+		g.outdated = g.outdated || s.unassigned
+		g.refit(s)
+	}
 	delete(l.pods, r.uid)
-	delete(r.group.members, r.uid)
-	if len(r.group.members) == 0 {
-		delete(l.groups, r.group.key)
+	delete(g.members, r.uid)
+	if len(g.members) == 0 {
+		delete(l.groups, g.key)
 	}
 }
 
@@ -411,77 +382,4 @@ func (l *Ledger) govern(g *group, p *governing.Mix) {
 		g.recount()
 	}
 	l.spread(g, p.SpreadSpotOver)
-}
-
-// place moves a pod to a node, "" for none, and counts it there.
-func (l *Ledger) place(r *record, node string) {
-	r.uncount()
-	if r.node != node {
-		l.move(r, node)
-	}
-	n := l.nodes.byName[node] // of unknown type if it is not known
-	on := n.Type
-	if node == "" {
-		on = r.limited
-	}
-	if r.pod.On != on {
-		r.pod.On = on
-		r.group.outdated = r.group.outdated || r.unassigned
-	}
-	r.count(n)
-}
-
-// move changes the node of a pod in the indexes.
-func (l *Ledger) move(r *record, node string) {
-	r.group.onHost(r.node, -1)
-	r.group.onHost(node, 1)
-	if on := l.onNode[r.node]; on != nil {
-		delete(on, r)
-		if len(on) == 0 {
-			delete(l.onNode, r.node)
-		}
-	}
-	r.node = node
-	if node != "" {
-		if l.onNode[node] == nil {
-			l.onNode[node] = map[*record]struct{}{}
-		}
-		l.onNode[node][r] = struct{}{}
-	}
-}
-
-// count counts a pod in the domain, if it is a spot node's, and in the zone of its node.
-func (r *record) count(n Node) {
-	switch {
-	case n.Type != capacity.Spot:
-	case r.group.own != nil:
-		r.group.own.add(r, n.labels)
-	default:
-		r.domain = n.domain
-		r.group.domains = oneMore(r.group.domains, r.domain)
-	}
-	if n.details != nil {
-		r.zone = n.zoneNumber
-		r.group.zones = oneMore(r.group.zones, r.zone)
-	}
-	if r.group.siblings != nil {
-		r.group.siblings.add(r, n.details)
-	}
-}
-
-func (r *record) uncount() {
-	if r.group.own != nil {
-		r.group.own.remove(r)
-	}
-	if r.domain != noDomain {
-		r.group.domains[r.domain]--
-		r.domain = noDomain
-	}
-	if r.zone != noDomain {
-		r.group.zones[r.zone]--
-		r.zone = noDomain
-	}
-	if r.group.siblings != nil {
-		r.group.siblings.remove(r)
-	}
 }

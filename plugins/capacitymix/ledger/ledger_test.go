@@ -42,8 +42,13 @@ func podNamed(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
 }
 
+// in is a pod of a group that holds a slot alone.
+func in(key governing.GroupKey) governing.Member {
+	return governing.Member{Group: key, Slot: split.NoSlot}
+}
+
 func claimOf(name string) ledger.Claim {
-	return ledger.Claim{Pod: podNamed(name), Group: webKey, Governing: webMix, Slot: split.NoSlot, Exists: func() bool { return true }}
+	return ledger.Claim{Pod: podNamed(name), Member: in(webKey), Governing: webMix, Exists: func() bool { return true }}
 }
 
 // held makes a claim that succeeds.
@@ -78,7 +83,7 @@ func TestPendingPodsHoldTheirClaims(t *testing.T) {
 func TestPodsThatWaitAreThoseWithAClaimAndThoseThatWereOpened(t *testing.T) {
 	l := newLedger(t)
 	claim(t, l, "claimed")
-	ungated := ledger.Bound{UID: "ungated", Group: webKey, Slot: 1, Limited: capacity.Spot, Pending: claimOf("ungated").Pod}
+	ungated := ledger.Bound{UID: "ungated", Member: in(webKey), Claimed: 1, Limited: capacity.Spot, Pending: claimOf("ungated").Pod}
 	l.Observe(ungated)
 	assert.ElementsMatch(t, []string{"claimed", "ungated"}, names(l.Pending("")))
 	require.NoError(t, l.Reserve("ungated", 1, "n"))
@@ -110,15 +115,15 @@ func TestAWaitingPodMovesDownWhenALowerSlotIsFree(t *testing.T) {
 	l := newLedger(t)
 	claims(t, l, "a", "b", "c", "d")
 	next := l.Forget("b")
-	require.NotNil(t, next, "somebody is to be woken")
-	assert.Equal(t, "d", next.Name, "the pod with the highest slot")
+	require.Len(t, next, 1, "somebody is to be woken")
+	assert.Equal(t, "d", next[0].Name, "the pod with the highest slot")
 	assert.Equal(t, 1, claim(t, l, "d"))
-	assert.Nil(t, l.Forget("c"), "nobody waits above slot 2")
+	assert.Empty(t, l.Forget("c"), "nobody waits above slot 2")
 	next = l.Forget("a")
-	require.NotNil(t, next)
-	assert.Equal(t, "d", next.Name)
-	l.Observe(ledger.Bound{UID: "d", Group: webKey, Slot: 1, Node: "n"})
-	assert.Nil(t, l.Forget("d"), "nobody waits at all")
+	require.Len(t, next, 1)
+	assert.Equal(t, "d", next[0].Name)
+	l.Observe(ledger.Bound{UID: "d", Member: in(webKey), Claimed: 1, Node: "n"})
+	assert.Empty(t, l.Forget("d"), "nobody waits at all")
 }
 
 // The symptom: of two pods that wait, one was woken twice, and the other one not.
@@ -128,15 +133,15 @@ func TestEveryFreedSlotWakesAPodOfItsOwn(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		require.NoError(t, l.Reserve(types.UID(name), i, "n"))
 	}
-	assert.Equal(t, "d", l.Forget("a").Name)
-	assert.Equal(t, "c", l.Forget("b").Name, "d is on its way")
+	assert.Equal(t, "d", l.Forget("a")[0].Name)
+	assert.Equal(t, "c", l.Forget("b")[0].Name, "d is on its way")
 	assert.Equal(t, 0, claim(t, l, "d"))
 	assert.Equal(t, 1, claim(t, l, "c"))
 
 	claims(t, l, "e", "f")
 	require.NoError(t, l.Reserve("d", 0, "n"))
-	assert.Equal(t, "f", l.Forget("d").Name)
-	assert.Equal(t, "e", l.Forget("f").Name, "who was woken for a slot is gone: another one is")
+	assert.Equal(t, "f", l.Forget("d")[0].Name)
+	assert.Equal(t, "e", l.Forget("f")[0].Name, "who was woken for a slot is gone: another one is")
 	assert.Equal(t, 0, claim(t, l, "e"))
 }
 
@@ -154,7 +159,7 @@ func TestReserveRefusesAPodThatLostItsSlot(t *testing.T) {
 	l := newLedger(t)
 	slot := claim(t, l, "a")
 	// A deposed leader bound another pod with the same slot.
-	l.Observe(ledger.Bound{UID: "x", Group: webKey, Slot: slot, Node: "n"})
+	l.Observe(ledger.Bound{UID: "x", Member: in(webKey), Claimed: slot, Node: "n"})
 	require.ErrorIs(t, l.Reserve("a", slot, "n"), ledger.ErrNoClaim)
 	assert.Equal(t, 1, claim(t, l, "a"))
 	require.NoError(t, l.Reserve("a", 1, "n"))
@@ -173,7 +178,7 @@ func TestUnreserveRestoresTheClaimAndIsIdempotent(t *testing.T) {
 	l.Unreserve("unknown")
 	assert.EqualValues(t, 0, domainOf(l, "n"))
 	assert.Equal(t, slot, claim(t, l, "a"))
-	l.Observe(ledger.Bound{UID: "a", Group: webKey, Slot: slot, Node: "n"})
+	l.Observe(ledger.Bound{UID: "a", Member: in(webKey), Claimed: slot, Node: "n"})
 	l.Unreserve("a")
 	assert.EqualValues(t, 1, domainOf(l, "n"), "a bound pod stays where it is")
 }
@@ -193,10 +198,10 @@ func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
 	l.SetAttempt("d", 0, ledger.Attempt{}) // of a slot that it does not hold
 	l.Forget("c")
 	hold := held(t, l, claimOf("d"))
-	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: tried}, hold, "a spot slot like the one before: it has waited for spot already")
+	assert.Equal(t, ledger.Hold{Slot: 2, Type: capacity.Spot, Attempt: tried}, hold, "a spot slot like the one before: it has waited for spot already")
 	l.Forget("a")
 	hold = held(t, l, claimOf("d"))
-	assert.Equal(t, ledger.Hold{Slot: 0, Attempt: ledger.Attempt{TypeChanged: true}}, hold, "now it looks for on-demand")
+	assert.Equal(t, ledger.Hold{Slot: 0, Type: capacity.OnDemand, Attempt: ledger.Attempt{TypeChanged: true}}, hold, "now it looks for on-demand")
 }
 
 func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
@@ -205,13 +210,13 @@ func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
 	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: time.Unix(7, 0), Below: 10}
 	l.SetAttempt("a", 0, ahead)
 	hold := held(t, l, claimOf("a"))
-	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: ahead}, hold)
+	assert.Equal(t, ledger.Hold{Slot: 2, Type: capacity.Spot, Attempt: ahead}, hold)
 	assert.Equal(t, 0, claim(t, l, "b"), "its own slot is free for others meanwhile")
 
 	back := ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: time.Unix(7, 0)}
 	l.SetAttempt("a", 2, back)
 	hold = held(t, l, claimOf("a"))
-	assert.Equal(t, ledger.Hold{Slot: 1, Attempt: back}, hold, "the search for on-demand goes on where it was")
+	assert.Equal(t, ledger.Hold{Slot: 1, Type: capacity.OnDemand, Attempt: back}, hold, "the search for on-demand goes on where it was")
 
 	l.SetAttempt("a", 1, ledger.Attempt{Stage: ledger.StageAhead, Below: 2})
 	hold = held(t, l, claimOf("a"))
@@ -236,7 +241,7 @@ func TestGroupsAndPodsLeaveNothingBehind(t *testing.T) {
 	for i := range 50 {
 		claim(t, l, fmt.Sprint(i))
 	}
-	l.Observe(ledger.Bound{UID: "foreign", Group: webKey, Slot: split.NoSlot, Node: "n"})
+	l.Observe(ledger.Bound{UID: "foreign", Member: in(webKey), Claimed: split.NoSlot, Node: "n"})
 	for i := range 50 {
 		l.Forget(types.UID(strconv.Itoa(i)))
 	}
@@ -331,7 +336,7 @@ func BenchmarkLedger(b *testing.B) {
 		keys[g] = governing.GroupKey{Namespace: "shop", ID: fmt.Sprint("group-", g)}
 		pods[g] = podNamed(fmt.Sprint("pending-", g))
 		for i := range 20 {
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprintf("g%d-p%d", g, i)), Group: keys[g], Slot: i, Node: fmt.Sprintf("node-%d", (g*20+i)%5000)})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprintf("g%d-p%d", g, i)), Member: in(keys[g]), Claimed: i, Node: fmt.Sprintf("node-%d", (g*20+i)%5000)})
 		}
 	}
 	exists := func() bool { return true }
@@ -339,14 +344,14 @@ func BenchmarkLedger(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
 			g := i % groups
-			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Governing: webMix, Slot: split.NoSlot, Exists: exists})
+			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Member: in(keys[g]), Governing: webMix, Exists: exists})
 			if err != nil {
 				b.Fatal(err)
 			}
 			if err := l.Reserve(pods[g].UID, hold.Slot, "node-7"); err != nil {
 				b.Fatal(err)
 			}
-			l.Observe(ledger.Bound{UID: pods[g].UID, Group: keys[g], Slot: hold.Slot, Node: "node-7"})
+			l.Observe(ledger.Bound{UID: pods[g].UID, Member: in(keys[g]), Claimed: hold.Slot, Node: "node-7"})
 			l.Forget(pods[g].UID)
 		}
 	})
@@ -395,7 +400,7 @@ func BenchmarkSpreadOf(b *testing.B) {
 					b.Fatal(err)
 				}
 				for i := range 500 {
-					l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("p", i)), Group: webKey, Slot: i, Node: names[i*7%5000]})
+					l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("p", i)), Member: in(webKey), Claimed: i, Node: names[i*7%5000]})
 				}
 				b.ReportAllocs()
 				for b.Loop() {
@@ -425,8 +430,8 @@ func BenchmarkMemory(b *testing.B) {
 				before := builders.Heap()
 				for i := range pods {
 					l.Observe(ledger.Bound{
-						UID: types.UID(fmt.Sprintf("%032d", i)), Slot: i % 20, Node: fmt.Sprintf("node-%d", i%5_000),
-						Group: governing.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)},
+						UID: types.UID(fmt.Sprintf("%032d", i)), Claimed: i % 20, Node: fmt.Sprintf("node-%d", i%5_000),
+						Member: in(governing.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)}),
 					})
 				}
 				b.ReportMetric(float64(builders.Heap()-before)/float64(pods), "B/pod")
@@ -448,7 +453,7 @@ func TestAPodInDoubtKeepsItsSlot(t *testing.T) {
 			l := newLedger(t)
 			claim := func(pod string) int {
 				hold, err := l.Claim(ledger.Claim{
-					Pod: podNamed(pod), Group: group, Governing: mix, Slot: split.NoSlot, Exists: func() bool { return true },
+					Pod: podNamed(pod), Member: in(group), Governing: mix, Exists: func() bool { return true },
 				})
 				require.NoError(t, err)
 				return hold.Slot
@@ -462,7 +467,7 @@ func TestAPodInDoubtKeepsItsSlot(t *testing.T) {
 			l.Unreserve("a2")
 			assert.Equal(t, c.a2, claim("a2"))
 			assert.Equal(t, c.a3, claim("a3"))
-			l.Observe(ledger.Bound{UID: "a2", Group: group, Node: "n", Slot: c.a2})
+			l.Observe(ledger.Bound{UID: "a2", Member: in(group), Node: "n", Claimed: c.a2})
 			assert.Equal(t, c.a3, claim("a3"), "it holds no slot of a pod that runs")
 		})
 	}

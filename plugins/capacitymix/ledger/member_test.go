@@ -16,13 +16,13 @@ func TestMembersOfAGroupTakeSlotsOneAfterTheOtherAndReturnAll(t *testing.T) {
 	claim(t, l, "single")
 	place := func(want int, name string) {
 		t.Helper()
-		assert.Equal(t, want, l.Next(claimOf(name)))
+		assert.Equal(t, want, l.Next(claimOf(name)).Slot)
 		require.NoError(t, l.Take(claimOf(name), want, "n"))
 	}
 	for range 2 {
 		place(1, "a")
 		place(2, "b")
-		assert.Equal(t, 3, l.Next(claimOf("c")), "what is not taken stays free")
+		assert.Equal(t, 3, l.Next(claimOf("c")).Slot, "what is not taken stays free")
 		assert.Empty(t, l.Pending("none"))
 		for _, name := range []string{"b", "a", "a"} {
 			l.Return(claimOf(name).Pod.UID)
@@ -30,14 +30,14 @@ func TestMembersOfAGroupTakeSlotsOneAfterTheOtherAndReturnAll(t *testing.T) {
 		assert.Equal(t, []ledger.Entry{{UID: "single", Slot: 0, Pending: true}}, l.Entries(webKey, webMix))
 	}
 	place(1, "a")
-	l.Observe(ledger.Bound{UID: "a", Group: webKey, Node: "n", Slot: 1})
+	l.Observe(ledger.Bound{UID: "a", Member: in(webKey), Node: "n", Claimed: 1})
 	l.Return("a")
 	assert.Len(t, l.Entries(webKey, webMix), 2, "a pod that is bound keeps its slot")
 }
 
 func TestASlotIsTakenOnlyWhileItIsFree(t *testing.T) {
 	l := newLedger(t)
-	assert.Equal(t, 0, l.Next(claimOf("a")), "of a group that has no pods yet")
+	assert.Equal(t, 0, l.Next(claimOf("a")).Slot, "of a group that has no pods yet")
 	claim(t, l, "other")
 	require.ErrorIs(t, l.Take(claimOf("a"), 0, "n"), ledger.ErrNoClaim)
 	require.NoError(t, l.Take(claimOf("a"), 1, "n"))
@@ -47,9 +47,9 @@ func TestASlotIsTakenOnlyWhileItIsFree(t *testing.T) {
 	require.ErrorIs(t, l.Take(gone, 2, "n"), ledger.ErrNoClaim)
 	fixed := claimOf("fixed")
 	fixed.Slot = 1
-	assert.Equal(t, 1, l.Next(fixed))
+	assert.Equal(t, 1, l.Next(fixed).Slot)
 	require.NoError(t, l.Take(fixed, 1, "n"), "the slot of an identity is not exclusive")
 	assert.Len(t, l.Entries(webKey, webMix), 3)
 	l.Return("a")
-	assert.Equal(t, 1, l.Next(claimOf("b")))
+	assert.Equal(t, 1, l.Next(claimOf("b")).Slot)
 }

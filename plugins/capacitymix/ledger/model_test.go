@@ -157,13 +157,13 @@ func (m *model) deliver() {
 
 func (m *model) observe(i int) {
 	p := &m.pods[i]
-	m.ledger.Observe(ledger.Bound{UID: uidOf(i), Group: modelGroup, Created: int64(i), Node: "node", Slot: p.slot})
+	m.ledger.Observe(ledger.Bound{UID: uidOf(i), Member: in(modelGroup), Created: int64(i), Node: "node", Claimed: p.slot})
 }
 
 func (m *model) claim(i int) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: string(uidOf(i)), UID: uidOf(i)}}
 	hold, err := m.ledger.Claim(ledger.Claim{
-		Pod: pod, Group: modelGroup, Governing: modelMix, Slot: split.NoSlot, Exists: func() bool { return true },
+		Pod: pod, Member: in(modelGroup), Governing: modelMix, Exists: func() bool { return true },
 	})
 	if err == nil {
 		m.pods[i].claimed, m.pods[i].phase = hold.Slot, inCycle

@@ -127,7 +127,7 @@ func (m *machine) add() *apiPod {
 
 func (m *machine) claim(p *apiPod) {
 	hold, err := m.ledger.Claim(ledger.Claim{
-		Pod: p.pod, Group: p.group, Governing: m.mixes[p.group], Slot: split.NoSlot, Exists: func() bool { return true },
+		Pod: p.pod, Member: in(p.group), Governing: m.mixes[p.group], Exists: func() bool { return true },
 	})
 	require.NoError(m.t, err)
 	// A pod keeps its claim unless a lower slot is free, and then takes the
@@ -147,7 +147,7 @@ func lowestFree(slots map[int]string) int {
 }
 
 func (m *machine) bound(p *apiPod) {
-	m.ledger.Observe(ledger.Bound{UID: p.pod.UID, Group: p.group, Created: p.pod.CreationTimestamp.UnixNano(), Node: p.node, Slot: p.slot})
+	m.ledger.Observe(ledger.Bound{UID: p.pod.UID, Member: in(p.group), Created: p.pod.CreationTimestamp.UnixNano(), Node: p.node, Claimed: p.slot})
 	if p.slot == split.NoSlot {
 		return
 	}

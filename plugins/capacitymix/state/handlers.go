@@ -5,11 +5,15 @@ package state
 import (
 	"fmt"
 	"maps"
+	"sync"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -37,9 +41,9 @@ func (s *State) watch(factory informers.SharedInformerFactory) error {
 	}{
 		{"nodes", factory.Core().V1().Nodes().Informer(), s.NodeHandler()},
 		{"pods", factory.Core().V1().Pods().Informer(), s.PodHandler()},
-		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), s.ownerHandler()},
-		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), s.ownerHandler()},
-		{"jobs", factory.Batch().V1().Jobs().Informer(), s.ownerHandler()},
+		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), s.OwnerHandler()},
+		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), s.OwnerHandler()},
+		{"jobs", factory.Batch().V1().Jobs().Informer(), s.OwnerHandler()},
 	} {
 		if err := s.Startup.Handle(src.name, src.informer, src.handler); err != nil {
 			return err
@@ -146,21 +150,20 @@ func (s *State) observe(pod *corev1.Pod) {
 	if !governing.Governable(pod) {
 		return
 	}
-	var p *governing.Mix
-	if metav1.GetControllerOfNoCopy(pod) == nil {
-		p, _ = s.resolver.Resolve(pod)
-	}
-	group, ok := governing.GroupOf(pod, p)
+	p, _ := s.resolver.Resolve(pod)
+	member, ok := s.Member(pod, p)
 	if !ok {
 		s.forget(pod)
 		return
 	}
-	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
+	b := ledger.Bound{UID: pod.UID, Member: member, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
 	b.Limited, _ = gate.LimitedTo(pod)
-	if b.Slot, b.Identity = governing.IdentitySlot(pod, s.Owners); !b.Identity {
-		b.Slot, _ = governing.ClaimedSlot(pod)
+	b.Claimed, _ = governing.ClaimedSlot(pod)
+	observed := s.Ledger.Observe(b)
+	if len(observed.Wake) > 0 {
+		s.Activate(s.logger, perscheduler.Pods(observed.Wake...))
 	}
-	if s.Ledger.Observe(b) && b.Slot == split.NoSlot {
+	if observed.ClaimedBefore && b.Slot == split.NoSlot && b.Claimed == split.NoSlot {
 		metrics.PodsWithoutSlot.Inc()
 		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?",
 			"pod", klog.KObj(pod))
@@ -170,24 +173,24 @@ func (s *State) observe(pod *corev1.Pod) {
 func (s *State) forget(pod *corev1.Pod) {
 	s.Timers.Stop(pod.UID)
 	s.Searches.Forget(pod)
-	if next := s.Ledger.Forget(pod.UID); next != nil {
-		s.Activate(s.logger, perscheduler.Pods(next))
+	if next := s.Ledger.Forget(pod.UID); len(next) > 0 {
+		s.Activate(s.logger, perscheduler.Pods(next...))
 	}
 }
 
-// ownerHandler handles ReplicaSets, StatefulSets and Jobs whose mix annotations
+// OwnerHandler handles ReplicaSets, StatefulSets and Jobs whose mix annotations
 // change, and StatefulSets whose first ordinal changes.
-func (s *State) ownerHandler() cache.ResourceEventHandler {
+func (s *State) OwnerHandler() cache.ResourceEventHandler {
 	return handler.Funcs[metav1.Object]{
 		Add: func(owner metav1.Object) {
 			s.Owners.Forget(owner)
-			if firstOrdinal(owner) != 0 {
-				s.updatePodsOf(owner)
+			if firstOrdinal(owner) != 0 || s.regroups(owner) {
+				s.updatePodsOf(owner.GetNamespace(), owner.GetUID())
 			}
 		},
 		Update: func(old, owner metav1.Object) {
 			if firstOrdinal(old) != firstOrdinal(owner) {
-				s.updatePodsOf(owner)
+				s.updatePodsOf(owner.GetNamespace(), owner.GetUID())
 			}
 			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
 				s.changes.Add(1)
@@ -205,13 +208,27 @@ func firstOrdinal(owner metav1.Object) int32 {
 	return 0
 }
 
+// regroups reports whether pods were seen before their owner, whose group depends on it.
+func (s *State) regroups(owner metav1.Object) bool {
+	_, named := owner.GetAnnotations()[v1alpha1.GroupAnnotation]
+	return (named || !s.Mixes.Plain(owner.GetNamespace())) &&
+		s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+}
+
 // updatePodsOf updates the pods of an owner in the ledger.
-func (s *State) updatePodsOf(owner metav1.Object) {
-	s.eachPod(owner.GetNamespace(), func(pod *corev1.Pod) {
-		if metav1.IsControlledBy(pod, owner) {
-			s.updateLedger(pod)
+func (s *State) updatePodsOf(namespace string, owner types.UID) {
+	s.eachPod(namespace, func(pod *corev1.Pod) {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.UID == owner {
+			s.update(pod)
 		}
 	})
+}
+
+// update is updateLedger for a pod of a list, which may be deleted by now.
+func (s *State) update(pod *corev1.Pod) {
+	if s.updateLedger(pod); !s.exists(pod) {
+		s.forget(pod)
+	}
 }
 
 func (s *State) eachPod(namespace string, f func(*corev1.Pod)) {
@@ -254,28 +271,90 @@ func (s *State) setMix(cm *v1alpha1.CapacityMix) {
 }
 
 // mixesChanged updates the pods of a namespace whose mixes changed. Slots keep
-// their numbers, so only pods without a controller, whose group is named by the
-// mix, and pods that wait are affected.
+// their numbers, so only pods whose group depends on the mix, and pods that wait,
+// are affected.
 func (s *State) mixesChanged(namespace string) {
 	s.changes.Add(1)
 	s.eachPod(namespace, func(pod *corev1.Pod) {
 		s.ungater.MixChanged(pod)
-		if metav1.GetControllerOfNoCopy(pod) == nil {
-			s.updateLedger(pod)
+		if s.resolver.GroupedByMix(pod) {
+			s.update(pod)
 		}
 	})
 	s.throttle.NamespaceChanged(namespace)
 }
 
+// regroup updates all pods of a namespace that has, or had, a mix with settings for groups, and returns how many there are.
+func (s *State) regroup(namespace string) (pods int) {
+	plain := s.Mixes.Plain(namespace)
+	if !s.grouped.change(namespace, !plain) && plain {
+		return 0
+	}
+	s.eachPod(namespace, func(pod *corev1.Pod) {
+		pods++
+		s.update(pod)
+	})
+	return pods
+}
+
+// firstGroups has the pods that were seen at the start, before their mixes and owners, updated once.
+type firstGroups struct {
+	begin sync.Once
+	ended atomic.Bool
+}
+
+// regrouped reports whether the pods that were seen at the start are in their groups, and begins to update them. The scheduling queue
+// calls it under its lock.
+func (s *State) regrouped() bool {
+	s.first.begin.Do(func() {
+		namespaces := s.Mixes.Grouped()
+		if len(namespaces) == 0 {
+			s.first.ended.Store(true)
+			return
+		}
+		go func() {
+			for _, namespace := range namespaces {
+				s.regroup(namespace)
+			}
+			s.first.ended.Store(true)
+		}()
+	})
+	return s.first.ended.Load()
+}
+
+// namespaces is a set of namespaces.
+type namespaces struct {
+	mu  sync.Mutex
+	set sets.Set[string]
+}
+
+// change adds or removes a namespace, and reports whether it was in the set.
+func (n *namespaces) change(namespace string, in bool) (was bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if was = n.set.Has(namespace); in {
+		n.set.Insert(namespace)
+	} else {
+		n.set.Delete(namespace)
+	}
+	return was
+}
+
+// regroupedPerPod is how many pods that are updated in the ledger count as one that is activated.
+const regroupedPerPod = 64
+
 // activateChanged activates the pending pods that changes in a namespace concern.
 func (s *State) activateChanged(namespace string, c budget.Changes[governing.GroupKey]) int {
 	var pods []*corev1.Pod
+	updated := 0
 	if c.All {
+		updated = s.regroup(namespace)
 		pods = s.Ledger.Pending(namespace)
 	}
 	for key := range c.Keys {
+		s.updatePodsOf(namespace, key.Owner())
 		pods = append(pods, s.Ledger.PendingOf(key)...)
 	}
 	s.Activate(s.logger, perscheduler.Pods(pods...))
-	return len(pods)
+	return len(pods) + updated/regroupedPerPod
 }

@@ -29,7 +29,6 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
-	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/events"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/lookup"
@@ -72,10 +71,13 @@ type State struct {
 	resolver *governing.Resolver
 	ungater  Ungater
 	throttle *budget.Throttle[governing.GroupKey]
-	queue    wakeup.Activate // of the scheduler
-	changes  atomic.Uint64
-	fenced   func() bool // nil where nothing is fenced
-	logger   klog.Logger
+	// grouped are the namespaces in which a mix has settings for groups.
+	grouped namespaces
+	first   firstGroups
+	queue   wakeup.Activate // of the scheduler
+	changes atomic.Uint64
+	fenced  func() bool // nil where nothing is fenced
+	logger  klog.Logger
 }
 
 // Ungater handles pods with Berth's scheduling gate, see package ungate.
@@ -120,6 +122,7 @@ func New(
 	s.resolver = s.Resolver(arguments.DefaultMix(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
+	s.grouped.set = sets.New[string]()
 	options := lookup.Options{
 		Owners:     s.Owners,
 		Classifier: classifier,
@@ -151,6 +154,7 @@ func (s *State) Start(ctx context.Context, handle fwk.Handle, ungater Ungater) e
 	if err := mixResource.Watch(ctx, handle, &s.Startup, s.Args.SyncTimeoutSeconds, s.MixHandler()); err != nil {
 		return err
 	}
+	s.Startup.Add(s.regrouped) // after all that it depends on
 	go s.Startup.Release(ctx, s.Activate)
 	return nil
 }
@@ -163,6 +167,7 @@ func (s *State) Agree(args *config.CapacityMixArgs) error {
 		"builtinNodeRules":   s.Args.BuiltinNodeRules == args.BuiltinNodeRules,
 		"spreadSpotOver":     slices.Equal(s.Args.SpreadSpotOver, args.SpreadSpotOver),
 		"annotationPrefixes": slices.Equal(s.Args.AnnotationPrefixes, args.AnnotationPrefixes),
+		"onePodKinds":        equality.Semantic.DeepEqual(s.Args.OnePodKinds, args.OnePodKinds),
 		"spotalisNamespaces": sets.New(s.Args.SpotalisNamespaces...).Equal(sets.New(args.SpotalisNamespaces...)),
 		"capacityTypeLabel":  equality.Semantic.DeepEqual(s.Args.CapacityTypeLabel, args.CapacityTypeLabel),
 	} {
@@ -176,7 +181,7 @@ func (s *State) Agree(args *config.CapacityMixArgs) error {
 // Resolver returns a resolver with a default mix, nil for none.
 func (s *State) Resolver(defaultMix *governing.Mix) *governing.Resolver {
 	return &governing.Resolver{
-		Annotations: arguments.Annotations(s.Args),
+		Conventions: arguments.Conventions(s.Args),
 		Mixes:       s.Mixes,
 		Controllers: s.Owners,
 		Default:     defaultMix,
@@ -186,23 +191,21 @@ func (s *State) Resolver(defaultMix *governing.Mix) *governing.Resolver {
 // Changes counts the changes of mixes, and of the annotations of owners, that were seen. While it stays the same, a pod keeps its mix.
 func (s *State) Changes() uint64 { return s.changes.Load() }
 
+// Member returns what a pod is in the group of the mix that governs it. It is the same for all profiles.
+func (s *State) Member(pod *corev1.Pod, p *governing.Mix) (member governing.Member, ok bool) {
+	return s.resolver.Member(pod, p)
+}
+
 // Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
-func (s *State) Claim(pod *corev1.Pod, group governing.GroupKey, p *governing.Mix, keep bool) (ledger.Hold, error) {
-	c := s.ClaimOf(pod, group, p)
+func (s *State) Claim(pod *corev1.Pod, member governing.Member, p *governing.Mix, keep bool) (ledger.Hold, error) {
+	c := s.ClaimOf(pod, member, p)
 	c.Keep = keep
 	return s.Ledger.Claim(c)
 }
 
 // ClaimOf is what a pod requests of the ledger.
-func (s *State) ClaimOf(pod *corev1.Pod, group governing.GroupKey, p *governing.Mix) ledger.Claim {
-	slot, ok := governing.IdentitySlot(pod, s.Owners)
-	if !ok {
-		slot = split.NoSlot
-	}
-	return ledger.Claim{
-		Pod: pod, Group: group, Governing: p, Slot: slot, AnyOrder: governing.RemovedInAnyOrder(pod),
-		Exists: func() bool { return s.exists(pod) },
-	}
+func (s *State) ClaimOf(pod *corev1.Pod, member governing.Member, p *governing.Mix) ledger.Claim {
+	return ledger.Claim{Pod: pod, Member: member, Governing: p, Exists: func() bool { return s.exists(pod) }}
 }
 
 // exists reports whether the API server is known to have the pod.

@@ -4,6 +4,8 @@ package ungate
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,9 +69,70 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		f.keepWaiting(pod, p, why)
 		return
 	}
-	if f.limiter.Wait(ctx) == nil {
+	if others, runs := f.Ledger.Unit(pod.UID); runs {
+		f.keepWaiting(pod, p, "other pods of its unit run on spot nodes, and a unit runs on one capacity type")
+	} else if len(others) > 1 {
+		f.deleteUnit(ctx, key, pod, others, p)
+	} else if f.limiter.Wait(ctx) == nil {
 		f.delete(ctx, key, pod, p)
 	}
+}
+
+// deleteUnit deletes all pods of a unit of which one has waited for long enough: their successors go to on-demand together. None of
+// these is ungated meanwhile, because those that are not deleted yet hold the unit to spot. The unit counts as one failure.
+func (f *spotFallback) deleteUnit(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, all []*corev1.Pod, p *governing.Mix) {
+	for _, other := range all {
+		if why := replacement.Lost(other); why != "" {
+			f.keepWaiting(pod, p, "pod "+other.Name+" of its unit: "+why)
+			return
+		}
+	}
+	member, _ := f.Member(pod, p)
+	f.units.add(member, pod.UID)
+	f.delete(ctx, key, pod, p)
+	for _, other := range all {
+		if other.UID == pod.UID || f.limiter.Wait(ctx) != nil {
+			continue
+		}
+		f.units.add(member, other.UID)
+		f.update(other.UID, func(w *waitingPod) { w.failed = true })
+		f.delete(ctx, types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other, p)
+	}
+}
+
+// unitsInFallback are the pods that were deleted to have their units go to on-demand, until the ledger has them no more.
+type unitsInFallback struct {
+	mu  sync.Mutex
+	all map[unitKey][]types.UID
+}
+
+type unitKey struct {
+	group governing.GroupKey
+	unit  string
+}
+
+// add adds a pod that is about to be deleted.
+func (u *unitsInFallback) add(m governing.Member, uid types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all == nil {
+		u.all = map[unitKey][]types.UID{}
+	}
+	key := unitKey{m.Group, m.Unit}
+	u.all[key] = append(u.all[key], uid)
+}
+
+// has reports whether pods of a unit are still there of those that were to be deleted, and may be.
+func (u *unitsInFallback) has(m governing.Member, deleted func(types.UID) bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := unitKey{m.Group, m.Unit}
+	if left := slices.DeleteFunc(u.all[key], deleted); len(left) > 0 {
+		u.all[key] = left
+		return true
+	}
+	delete(u.all, key)
+	return false
 }
 
 // recordWait records that a pod waits, and returns when its wait is over; zero
@@ -94,8 +157,8 @@ func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline t
 
 // adopt begins to track a pod that this process did not ungate, with the lock held.
 func (f *spotFallback) adopt(pod *corev1.Pod, p *governing.Mix, since *metav1.Time, now time.Time) *waitingPod {
-	group, _ := governing.GroupOf(pod, p)
-	w := f.newWaitingPod(pod, group, p)
+	member, _ := f.Member(pod, p)
+	w := f.newWaitingPod(pod, member.Group, p)
 	w.verdict = fallback.Verdict{Type: capacity.Spot}
 	w.notBefore = f.leadsSince.Add(min(leaderGracePeriod, p.GatedSpotWait))
 	began := now

@@ -61,6 +61,7 @@ type spotFallback struct {
 	label   *gate.Label
 	nodes   corelisters.NodeLister
 	limiter *rate.Limiter
+	units   unitsInFallback
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	// placesMu guards places, of which a search may take some milliseconds. It is never taken with mu held.

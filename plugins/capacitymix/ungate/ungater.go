@@ -39,7 +39,12 @@ const (
 	requestTimeout = 10 * time.Second
 	// A patch that failed is retried after minRetry, then twice as long each time, up to maxRetry.
 	minRetry, maxRetry = 50 * time.Millisecond, 10 * time.Second
+	// unitRetry is when a pod is tried again whose unit is being deleted.
+	unitRetry = 200 * time.Millisecond
 )
+
+// errUnitFallsBack is the error for a pod whose unit is being deleted, to go to on-demand.
+var errUnitFallsBack = errors.New("other pods of the unit are being deleted")
 
 // Ungater gives pods with the scheduling gate their slot, from the ledger that
 // Filter uses too. Slots are claimed by one goroutine, in the order of arrival;
@@ -184,6 +189,10 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 		return nil
 	}
 	patch, capacityType, err := u.Patch(pod)
+	if errors.Is(err, errUnitFallsBack) {
+		u.queue.AddAfter(key, unitRetry)
+		return nil
+	}
 	if err != nil {
 		if !errors.Is(err, ledger.ErrGone) {
 			klog.FromContext(ctx).Error(err, "Prepare the patch of a gated pod", "pod", klog.KObj(pod))
@@ -230,19 +239,26 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		u.Ledger.Drop(pod.UID)
 		return withoutSlot(v1alpha1.UngateReasonPinned), "none", nil
 	}
-	group, _ := governing.GroupOf(pod, p)
-	hold, err := u.Claim(pod, group, p, true)
+	member, _ := u.Member(pod, p)
+	if u.spotFallback.units.has(member, u.Ledger.Gone) {
+		return nil, "", errUnitFallsBack
+	}
+	hold, err := u.Claim(pod, member, p, true)
 	if err != nil {
 		return nil, "", err
 	}
-	slotType := p.Mix.TypeOf(hold.Slot)
-	verdict := u.spotFallback.chooseType(pod, group, slotType, p, func() *corev1.Pod {
+	slotType, choice := p.Mix.TypeOf(hold.Slot), p
+	if hold.Fixed {
+		choice = p.WithoutBorrowing()
+	}
+	verdict := u.spotFallback.chooseType(pod, member.Group, hold.Type, choice, func() *corev1.Pod {
 		onSpot := pod.DeepCopy()
 		u.label.Limit(&onSpot.Spec, capacity.Spot)
 		gate.Tolerate(&onSpot.Spec, p.Tolerations[capacity.Spot])
 		return onSpot
 	})
 	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
+	u.Ledger.Lean(pod.UID, t)
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)
 		gate.Tolerate(&after.Spec, p.Tolerations[t])
@@ -253,7 +269,7 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		if t == capacity.Spot {
 			gate.Annotate(after, map[string]string{v1alpha1.UngatedAtAnnotation: ungatedAt.UTC().Format(time.RFC3339)})
 		}
-		if t != slotType {
+		if t != hold.Type {
 			gate.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
 		}
 	}, t.String(), nil

@@ -64,7 +64,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
 	c.status = status.New(status.Options{Client: c.cache, Workloads: c.entries, Mixes: c.store, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
-	o := clusterstate.Options{Classifier: classifier, Annotations: governing.Annotations{Prefixes: []string{governing.PrefixBerth}}, Mixes: c.store}
+	o := clusterstate.Options{Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: c.store}
 	o.Changed = func(key governing.GroupKey) { c.rebalancer.Changed(key) }
 	o.NodeLeft = func(d clusterstate.Departure) { c.rebalancer.NodeLeft(d) }
 	c.clusterState = clusterstate.New(o)

@@ -91,6 +91,14 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
 		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
 	}
+	// An empty list is not the default: a file has to keep it.
+	kind := rapid.Custom(func(t *rapid.T) config.OnePodKind {
+		return config.OnePodKind{
+			APIGroup: rapid.StringMatching(`[a-z]{1,8}\.[a-z]{1,3}`).Draw(t, "group"), Kind: rapid.StringMatching(`[A-Z][A-Za-z]{0,8}`).Draw(t, "kind"),
+			SetLabel: rapid.OneOf(labelKey, rapid.Just("")).Draw(t, "set"),
+		}
+	})
+	args.OnePodKinds = rapid.SliceOfNDistinct(kind, 0, 3, func(k config.OnePodKind) string { return k.APIGroup + k.Kind }).Draw(t, "kinds")
 	if slices.Contains(args.AnnotationPrefixes, "spotalis.io") && rapid.Bool().Draw(t, "has namespaces") {
 		args.SpotalisNamespaces = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 1, 3, rapid.ID).Draw(t, "namespaces")
 	}

@@ -65,6 +65,9 @@ const everyField = `
       - {name: pool, key: example.com/pool, operator: In, values: [cheap, cheaper], requires: example.com/cloud, capacityType: spot}
       - {key: example.com/pool, operator: Absent, requires: "*", capacityType: on-demand}
       nodeSampleSize: 0
+      onePodKinds:
+      - {apiGroup: example.com, kind: Task, setLabel: example.com/queue}
+      - {apiGroup: example.com, kind: Probe}
       rankSampleBy: MostAllocated
       spreadSpotOver: [rack]
       syncTimeoutSeconds: 1
@@ -77,9 +80,17 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 		AnnotationPrefixes: []string{"berth.dev"},
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
 		NodeSampleSize:     32,
+		OnePodKinds: []config.OnePodKind{
+			{APIGroup: "actions.github.com", Kind: "EphemeralRunner", SetLabel: "actions.github.com/scale-set-name"},
+			{APIGroup: "tekton.dev", Kind: "TaskRun", SetLabel: "tekton.dev/pipeline"},
+			{APIGroup: "agones.dev", Kind: "GameServer", SetLabel: "agones.dev/fleet"},
+			{APIGroup: "kubevirt.io", Kind: "VirtualMachineInstance", SetLabel: "kubevirt.io/vmpool"},
+		},
 		RankSampleBy:       config.RankSampleByLeastAllocated,
 		SyncTimeoutSeconds: 60,
 	}
+	noKinds := defaults
+	noKinds.OnePodKinds = []config.OnePodKind{}
 	defaultsWithMix := defaults
 	defaultsWithMix.DefaultMix = &config.MixSpec{
 		SpotPercent: 0, WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand,
@@ -96,6 +107,7 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 		"null arguments give the defaults":    {"", defaults},
 		"a mix of 0 percent is a mix":         {"{defaultMix: {spotPercent: 0}}", defaultsWithMix},
 		"an empty list of rules is no list":   {"{nodeRules: []}", noRules},
+		"an empty list of kinds is a choice":  {"{onePodKinds: []}", noKinds},
 		"a null list of prefixes is no list":  {"{annotationPrefixes: null}", defaults},
 		"every field arrives as it was given": {everyField, everyFieldArgs()},
 	} {
@@ -129,6 +141,9 @@ func everyFieldArgs() config.CapacityMixArgs {
 		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},
 		SpreadSpotOver:     []string{"rack"},
 		NodeSampleSize:     0,
+		OnePodKinds: []config.OnePodKind{
+			{APIGroup: "example.com", Kind: "Task", SetLabel: "example.com/queue"}, {APIGroup: "example.com", Kind: "Probe"},
+		},
 		RankSampleBy:       config.RankSampleByMostAllocated,
 		SyncTimeoutSeconds: 1,
 	}

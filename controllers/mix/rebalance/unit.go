@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// proveUnit is prove for a unit that moves as a whole: all replacements fit at the same time, once all of its pods are gone. The proof
+// is that of the pod which is evicted, with those of the others.
+func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*clusterstate.Pod) (proof rebalance.Proof, err error) {
+	v := &a.Verdict
+	gone := p.evicted(&a.Of)
+	for _, m := range members {
+		gone = append(gone, m.UID)
+	}
+	var questions []simulation.Question
+	for _, m := range members {
+		pod, err := p.api.replica(ctx, m)
+		if err != nil {
+			return proof, err
+		}
+		next, err := p.successor(ctx, &a.Of.Group, pod)
+		if err != nil {
+			return proof, err
+		}
+		if len(next.Admitted.Spec.ResourceClaims) > 0 { // the devices of one are not counted for the next
+			return proof, rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
+				"pod %s has claims of devices, and no capacity can be proven for all %d pods of unit %s", m.Name, len(members), a.Move.Unit)
+		}
+		if m.UID == v.Pod.UID {
+			proof = next
+		} else {
+			proof.Others = append(proof.Others, rebalance.Placed{Of: m.UID, Created: next.Created, Admitted: next.Admitted})
+		}
+		questions = append(questions, p.question(a, pod, next.Admitted, gone))
+	}
+	return proof, p.fitAll(ctx, a, &proof, members, questions)
+}
+
+func (p *prover) question(a *rebalance.Action, pod, next *corev1.Pod, gone []types.UID) simulation.Question {
+	t := a.Verdict.Target
+	return simulation.Question{
+		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: a.Of.Group.Governing.Tolerations[t],
+	}
+}
+
+// fitAll adds the nodes to a proof, or returns an obstacle.
+func (p *prover) fitAll(
+	ctx context.Context, a *rebalance.Action, proof *rebalance.Proof, members []*clusterstate.Pod, questions []simulation.Question,
+) error {
+	if err := p.takeSnapshot(ctx); err != nil {
+		return err
+	}
+	answers, err := p.snapshot.FitAll(ctx, questions)
+	if unanswered(err) {
+		p.api.noteOutage(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	for i, answer := range answers {
+		m := members[i]
+		if !answer.Fits {
+			return rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
+				"no %s node has free capacity for the replacement of pod %s beside %d others of unit %s: %s", a.Verdict.Target, m.Name, i,
+				a.Move.Unit, answer.Message())
+		}
+		if m.UID == a.Verdict.Pod.UID {
+			proof.Node = answer.Node
+			continue
+		}
+		other := slices.IndexFunc(proof.Others, func(o rebalance.Placed) bool { return o.Of == m.UID })
+		proof.Others[other].Node = answer.Node
+	}
+	return nil
+}
+
+// unitRecreated is recreated for the other pods of a unit.
+func (p *prover) unitRecreated(ctx context.Context, a *rebalance.Action) error {
+	for _, o := range a.Proof.Others {
+		i := slices.IndexFunc(a.Proof.Live, func(pod corev1.Pod) bool { return pod.UID == o.Of })
+		if i < 0 {
+			return rebalance.Changed(a.Verdict.Pod)
+		}
+		next, err := p.created(ctx, &a.Of.Group, &a.Proof.Live[i])
+		if err == nil && !sameCreated(next.Created, o.Created) {
+			err = rebalance.ReasonChanged.Obstacle(rebalance.HoldChanged, "%s has changed", next.From)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

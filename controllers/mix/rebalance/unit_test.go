@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+var lwsKey = governing.GroupKey{Namespace: "shop", ID: "LeaderWorkerSet.leaderworkerset.x-k8s.io/vllm"}
+
+// together has capacity for so many pods at the same time, and keeps the questions.
+type together struct {
+	roomy
+	capacity int
+	asked    *[]simulation.Question
+}
+
+func (s together) FitAll(_ context.Context, all []simulation.Question) (answers []simulation.Answer, err error) {
+	*s.asked = all
+	for i := range all {
+		if answers = append(answers, simulation.Answer{Fits: i < s.capacity, Node: "spot"}); i >= s.capacity {
+			break
+		}
+	}
+	return answers, nil
+}
+
+// lwsController has a LeaderWorkerSet with one group of two pods on on-demand, which belongs on spot.
+func lwsController(t *testing.T, capacity int) (*fixture, *server, *[]simulation.Question) {
+	t.Helper()
+	p, s := strayController(t, 0)
+	asked := &[]simulation.Question{}
+	p.proof.take = func(context.Context) (snapshot, error) { return together{roomy{}, capacity, asked}, nil }
+	for i, owner := range []string{"vllm", "vllm-0"} {
+		pod := podOf("shop", sceneOwner{"apps/v1", "StatefulSet", owner}, i, 0)
+		pod.Name, pod.UID = fmt.Sprint("pod-", i), types.UID(fmt.Sprint("uid-", i))
+		for key, value := range map[string]string{"name": "vllm", "group-index": "0", "group-key": "k", "worker-index": fmt.Sprint(i)} {
+			pod.Labels["leaderworkerset.sigs.k8s.io/"+key] = value
+		}
+		pod.Spec.NodeName = "on-demand"
+		s.pods[pod.Name] = pod
+		p.State.SetPod(pod)
+	}
+	return p, s, asked
+}
+
+func (p *fixture) restarts(whole bool) {
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{RestartsWhole: whole}, nil
+	})
+}
+
+// One decision, one proof for all pods, and one eviction: the operator does the rest.
+func TestAGroupOfALeaderWorkerSetMovesAsAWhole(t *testing.T) {
+	p, s, asked := lwsController(t, 2)
+	p.restarts(true)
+	var how *metav1.DeletionPropagation
+	p.Client.(*kubefake.Clientset).PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if e, is := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction); is {
+			how = e.DeleteOptions.PropagationPolicy
+		}
+		return false, nil, nil
+	})
+	p.reconcile(t, "shop")
+	require.Equal(t, []string{"pod-0"}, s.evicted, "the leader alone is evicted")
+	require.NotNil(t, how)
+	assert.Equal(t, metav1.DeletePropagationForeground, *how, "the workers end before the next leader is created")
+	require.Len(t, *asked, 2)
+	for _, q := range *asked {
+		assert.ElementsMatch(t, []types.UID{"uid-0", "uid-1"}, q.Gone, "both are gone once one of them starts again")
+	}
+	e, known := p.Workloads.Get(lwsKey)
+	require.True(t, known)
+	assert.Equal(t, 2, e.InFlight())
+
+	assert.ElementsMatch(t, []types.UID{"uid-0", "uid-1"}, p.proof.evicted(&e), "both count as gone for other proofs")
+
+	delete(s.pods, "pod-0") // the worker is still there
+	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "pod-0"}, "")
+	p.again(t, rebalance.HoldRefused)
+	e, _ = p.Workloads.Get(lwsKey)
+	assert.Len(t, e.Moves, 1, "the move is not over, and the worker is not moved on its own")
+	assert.Len(t, s.evicted, 1)
+}
+
+func TestAGroupOfALeaderWorkerSetStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		capacity int
+		restarts bool
+		want     *rebalance.Reason
+	}{
+		"there is capacity for one of its pods":       {1, true, rebalance.ReasonInsufficientCapacity},
+		"its operator does not create all pods again": {2, false, rebalance.ReasonUnitWouldRestart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s, _ := lwsController(t, c.capacity)
+			p.restarts(c.restarts)
+			p.reconcile(t, "shop")
+			assert.Empty(t, s.evicted)
+			e, _ := p.Workloads.Get(lwsKey)
+			assert.Equal(t, c.want, e.Verdict.Reason, e.Verdict.Message)
+		})
+	}
+	p, s, _ := lwsController(t, 2) // nobody reads
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+}
+
+// The devices of one pod are not counted for the next.
+func TestAUnitWithClaimsOfDevicesStays(t *testing.T) {
+	p, s, _ := lwsController(t, 2)
+	p.restarts(true)
+	for _, pod := range s.pods {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	}
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+	e, _ := p.Workloads.Get(lwsKey)
+	assert.Contains(t, e.Verdict.Message, "claims of devices")
+}
+
+func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}
+	owner := clusterstate.Workload{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: "shop", Name: "vllm"}
+	for policy, want := range map[string]bool{"RecreateGroupOnPodRestart": true, "RecreateGroupAfterStart": false, "None": false, "": false} {
+		set := &unstructured.Unstructured{}
+		set.SetGroupVersionKind(gvk)
+		set.SetNamespace("shop")
+		set.SetName("vllm")
+		require.NoError(t, unstructured.SetNestedField(set.Object, policy, "spec", "leaderWorkerTemplate", "restartPolicy"))
+		s, err := readScales(fake.NewClientBuilder().WithObjects(set).Build())(t.Context(), owner)
+		require.NoError(t, err)
+		assert.Equal(t, rebalance.Scale{RestartsWhole: want}, s, policy)
+	}
+	answering := func(err error) client.Client {
+		return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return err
+			},
+		}).Build()
+	}
+	s, err := readScales(answering(apierrors.NewForbidden(schema.GroupResource{}, "vllm", nil)))(t.Context(), owner)
+	require.NoError(t, err)
+	assert.False(t, s.RestartsWhole, "without the right it is not known")
+	_, err = readScales(answering(context.DeadlineExceeded))(t.Context(), owner)
+	require.Error(t, err)
+}
+
+// What holds for the decision is read again before the eviction.
+func TestARestartPolicyThatChangesDuringAProofHoldsTheMove(t *testing.T) {
+	p, s, _ := lwsController(t, 2)
+	whole := true
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{RestartsWhole: whole}, nil
+	})
+	s.on["get"] = func() error { // the proof begins
+		whole = false
+		p.scales.answers = map[governing.GroupKey]scaleAnswer{}
+		return nil
+	}
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+	e, _ := p.Workloads.Get(lwsKey)
+	assert.Equal(t, rebalance.ReasonUnitWouldRestart, e.Verdict.Reason)
+}
