@@ -3,6 +3,7 @@
 package validation_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,10 @@ func validArgs() *config.CapacityMixArgs {
 			WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
 		},
 		AnnotationPrefixes: []string{"berth.dev", "spotalis.io"},
+		OnePodKinds: []config.OnePodKind{
+			{APIGroup: "actions.github.com", Kind: "EphemeralRunner", SetLabel: "actions.github.com/scale-set-name"},
+			{APIGroup: "example.com", Kind: "Task"},
+		},
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "rack"},
 		NodeSampleSize:     100,
 		RankSampleBy:       config.RankSampleByMostAllocated,
@@ -144,6 +149,15 @@ func TestLabelSyntax(t *testing.T) {
 		},
 		"a bad required key of a node rule": {
 			func(a *args) { a.NodeRules[0].Requires = "a/b/c" }, `nodeRules[0].requires: Invalid value: "a/b/c": `,
+		},
+		"a group with a version": {
+			func(a *args) { a.OnePodKinds[1].APIGroup = "example.com/v1" }, `onePodKinds[1].apiGroup: Invalid value: "example.com/v1": `,
+		},
+		"a kind with a space": {
+			func(a *args) { a.OnePodKinds[1].Kind = "Task Run" }, `onePodKinds[1].kind: Invalid value: "Task Run": `,
+		},
+		"a set that is no label key": {
+			func(a *args) { a.OnePodKinds[1].SetLabel = "a b" }, `onePodKinds[1].setLabel: Invalid value: "a b": `,
 		},
 		"a bad spread key": {func(a *args) { a.SpreadSpotOver[1] = "zone!" }, `spreadSpotOver[1]: Invalid value: "zone!": `},
 	} {
@@ -266,6 +280,41 @@ func TestListsAndBounds(t *testing.T) {
 		},
 		"ten minutes to synchronise are the most": {
 			func(a *args) { a.SyncTimeoutSeconds = 601 }, `syncTimeoutSeconds: Invalid value: 601: must be between 1 and 600`,
+		},
+	})
+}
+
+func TestOnePodKinds(t *testing.T) {
+	t.Parallel()
+	runValidationCases(t, map[string]validationCase{
+		"no kind is accepted": {func(a *args) { a.OnePodKinds = []config.OnePodKind{} }, ""},
+		"a kind of two groups is accepted": {
+			func(a *args) { a.OnePodKinds[1].Kind = "EphemeralRunner" }, "",
+		},
+		"a list that is too long is refused": {
+			func(a *args) {
+				a.OnePodKinds = nil
+				for i := range 65 {
+					a.OnePodKinds = append(a.OnePodKinds, config.OnePodKind{APIGroup: "example.com", Kind: fmt.Sprint("Task", i)})
+				}
+			},
+			`onePodKinds: Too many: 65: must have at most 64 items`,
+		},
+		"a kind without a group is refused": {
+			func(a *args) { a.OnePodKinds[1].APIGroup = "" },
+			`onePodKinds[1].apiGroup: Required value: must be an API group, such as actions.github.com`,
+		},
+		"a group without a kind is refused": {
+			func(a *args) { a.OnePodKinds[1].Kind = "" }, `onePodKinds[1].kind: Required value: must be a kind, such as EphemeralRunner`,
+		},
+		"a kind that is too long is refused": {
+			func(a *args) { a.OnePodKinds[1].Kind = strings.Repeat("k", 64) }, `onePodKinds[1].kind: Too long: may not be more than 63 bytes`,
+		},
+		"a kind that is listed twice is refused": {
+			func(a *args) {
+				a.OnePodKinds = append(a.OnePodKinds, config.OnePodKind{APIGroup: "example.com", Kind: "Task", SetLabel: "set"})
+			},
+			`onePodKinds[2].kind: Duplicate value: "Task"`,
 		},
 	})
 }

@@ -255,8 +255,8 @@ var gateMutants = []struct {
 	{
 		"the slots of bound pods are forgotten", "after the Binding", faultgate.Kill,
 		builds.Replacement{
-			File: "plugins/capacitymix/ledger/ledger.go",
-			Old:  "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n",
+			File: "plugins/capacitymix/ledger/observe.go",
+			Old:  "= next, small(b.Claimed), ", New: "= next, small(split.NoSlot), ",
 		},
 		"a promise is broken",
 	},

@@ -3,9 +3,11 @@
 package robustness_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -204,10 +207,30 @@ var (
 			r.WaitBound(app, 6)
 		}
 	}}
+	rejoining = scenario{"pods of units are replaced", 4, func(r *runner) {
+		for _, m := range commonMixes() {
+			r.Create(m)
+		}
+		r.Create(commonOwners()...)
+		r.WaitBound(units, unitSize*manyOwners)
+		r.wait(seen)
+		onDemand := []string{"on-demand-0", "on-demand-1", "on-demand-2", "on-demand-3"}
+		r.Cordon(true, onDemand...)
+		for _, p := range r.Live(units) { // whole units
+			if strings.HasPrefix(p.Spec.NodeName, capacity.OnDemand.String()) {
+				r.attempt("delete pod "+p.Name, func(ctx context.Context) error { return r.Client.Delete(ctx, &p) })
+			}
+		}
+		r.wait(seen)
+		r.Cordon(false, onDemand...)
+		r.WaitBound(units, unitSize*manyOwners)
+		r.ChangeMix(units, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
+		r.untilMoved(1)
+	}}
 )
 
 // scenarios are those of all mutants: what keeps its promises has no violation in any of them.
-var scenarios = []scenario{moving, spoiled, refused, full, unready, floor, afterOutage, behind, resting, waiting, ungoverned, placing, replacing, declaring}
+var scenarios = []scenario{moving, spoiled, refused, full, unready, floor, afterOutage, behind, resting, waiting, ungoverned, placing, replacing, rejoining, declaring}
 
 // mutant is a program that breaks a promise.
 type mutant struct {
@@ -236,7 +259,7 @@ var (
 	noFloor   = builds.Replacement{File: decisions, Old: "return min(int(g.Governing.Mix.MinOnDemand), len(g.Assignments))", New: "return 0"}
 	noReady   = builds.Replacement{File: checks, Old: "\t\tnotReady,\n", New: ""}
 	noGain    = builds.Replacement{File: checks, Old: "if s.target == s.On {", New: "if false {"}
-	noBudget  = builds.Replacement{File: checks, Old: "return Disruptable(s.Budgets, s.Pod.Labels, s.Pod.Ready)", New: "return Verdict{}"}
+	noBudget  = builds.Replacement{File: checks, Old: "v := Disruptable(budgets, p.Labels, p.Ready)", New: "v := Verdict{}"}
 	mayFit    = builds.Replacement{File: evictions, Old: "if c.State.MayFit(t, pod) {", New: "if true {"}
 	anySlot   = builds.Replacement{File: prefilter, Old: "if s.attempt.Stage != ledger.StageSample {", New: "if true {"}
 	firstMix  = builds.Replacement{File: registry, Old: "\tm, _ := r.mixes.Oldest(namespace, podLabels)\n", New: firstOf}
@@ -252,15 +275,21 @@ var mutants = []mutant{
 		{File: "plugins/capacitymix/ledger/group.go", Old: "return g.inUse().Lowest()", New: "return 0"},
 	}},
 	{judge.OneSlotOnePod, "the slots of bound pods are forgotten", history.Scheduler, replacing, []builds.Replacement{
-		{File: "plugins/capacitymix/ledger/ledger.go", Old: "\tr.hold(b.Slot, b.Identity)\n", New: "\tr.hold(split.NoSlot, b.Identity)\n"},
+		{File: "plugins/capacitymix/ledger/observe.go", Old: "= next, small(b.Claimed), ", New: "= next, small(split.NoSlot), "},
 	}},
 	{judge.PlacedByItsSlot, "any node takes any slot", history.Scheduler, waiting, []builds.Replacement{
 		anySlot,
 		{File: "plugins/capacitymix/filter.go", Old: "case n.Departing:", New: "case n.Type != s.slotType:\n\t\treturn nil\n\tcase n.Departing:"},
 	}},
 	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []builds.Replacement{
-		{File: prefilter, Old: "p.Mix.TypeOf(hold.Slot), hold.Attempt", New: "p.Mix.TypeOf(hold.Slot).Other(), hold.Attempt"},
-		{File: "plugins/capacitymix/reserve.go", Old: "p != nil && p.Mix.TypeOf(s.slot) == s.slotType", New: "p != nil"},
+		{File: prefilter, Old: "= h.Slot, h.Type, h.Attempt", New: "= h.Slot, h.Type.Other(), h.Attempt"},
+		{File: "plugins/capacitymix/reserve.go", Old: "p != nil && (s.fixed || p.Mix.TypeOf(s.slot) == s.slotType)", New: "p != nil"},
+	}},
+	{judge.WholeUnits, "no pod is one of a unit", history.Scheduler, rejoining, []builds.Replacement{
+		{File: "internal/mix/governing/member.go", Old: "member.Unit = pod.Labels[m.Unit.Label]", New: "member.Unit = \"\""},
+	}},
+	{judge.WholeUnits, "pods of a unit are moved one by one", history.Controller, rejoining, []builds.Replacement{
+		{File: checks, Old: "\t\tunitWouldRestart,\n", New: ""},
 	}},
 	{judge.NoCapture, "the scheduler gives every pod the first mix", history.Scheduler, moving, []builds.Replacement{firstMix}},
 	{judge.NoCapture, "the controller moves every pod by the first mix", history.Controller, moving, []builds.Replacement{firstMix}},
@@ -352,7 +381,7 @@ var mutants = []mutant{
 		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
 	}},
 	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []builds.Replacement{
-		{File: calls, Old: "\t\tfor range maxPages {\n", New: "\t\t_, _ = a.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\t\tfor range maxPages {\n"},
+		{File: calls, Old: "\tfor range maxPages {\n", New: "\t_, _ = a.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\tfor range maxPages {\n"},
 	}},
 }
 

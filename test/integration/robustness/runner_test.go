@@ -187,6 +187,7 @@ func (r *runner) begin(p *plan.Plan) {
 	for _, m := range commonMixes() {
 		r.Create(m)
 	}
+	r.Create(commonOwners()...)
 	for i := range p.Workloads {
 		r.add(&p.Workloads[i])
 	}
@@ -381,11 +382,13 @@ func (r *runner) settle() {
 			return apierrors.IsNotFound(err) || err == nil && j.Status.Succeeded == *j.Spec.Completions, fmt.Sprintf("%v %+v", err, j.Status)
 		})
 	}
-	r.Within(time.Until(deadline), "the bare pods run", func() (bool, string) {
-		r.restart()
-		pods := r.Live(bare)
-		return len(testenv.Where(pods, testenv.Ready)) == len(pods), r.SplitOf(pods).String()
-	})
+	for app, n := range map[string]int{bare: 0, singles: manyOwners, units: unitSize * manyOwners} {
+		r.Within(time.Until(deadline), "the pods of "+app+" run", func() (bool, string) {
+			r.restart()
+			pods := r.Live(app)
+			return len(pods) >= n && len(testenv.Where(pods, testenv.Ready)) == len(pods), r.SplitOf(pods).String()
+		})
+	}
 	r.rest()
 }
 

@@ -26,6 +26,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/robustness/history"
+	"berth.dev/berth/test/robustness/judge"
 	"berth.dev/berth/test/robustness/network"
 	"berth.dev/berth/test/robustness/plan"
 	"berth.dev/berth/test/testenv"
@@ -151,12 +152,43 @@ func (r *runner) deletePods(s *plan.Step) {
 	}
 }
 
-// jobs is the app of all jobs, bare that of all pods without a controller: one mix governs each.
-const jobs, bare = "jobs", "bare"
+// jobs is the app of all jobs, bare that of all pods without a controller: one mix governs each. The pods of many owners are one group
+// of single pods, and one of units.
+const jobs, bare, singles, units = "jobs", "bare", "singles", "units"
+
+const (
+	manyOwners = 5
+	unitSize   = 2
+)
 
 // commonMixes are those that no workload of the plan has.
 func commonMixes() []*v1alpha1.CapacityMix {
-	return []*v1alpha1.CapacityMix{builders.CapacityMix(jobs, 50, 0), builders.CapacityMix(bare, 50, 1)}
+	bySelector := func(m *v1alpha1.CapacityMix) { m.Spec.Group = v1alpha1.PodGroupingSelector }
+	byUnit := func(m *v1alpha1.CapacityMix) {
+		m.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitLabel, LabelKey: judge.UnitLabel}
+	}
+	return []*v1alpha1.CapacityMix{
+		builders.CapacityMix(jobs, 50, 0), builders.CapacityMix(bare, 50, 1), builders.CapacityMix(singles, 60, 1, bySelector),
+		builders.CapacityMix(units, 50, 1, bySelector, byUnit),
+	}
+}
+
+// commonOwners are those of the pods of singles and units.
+func commonOwners() (all []client.Object) {
+	for i := range manyOwners {
+		for app, n := range map[string]int32{singles: 1, units: unitSize} {
+			name := fmt.Sprintf("%s-%d", app, i)
+			rs := builders.ReplicaSet(app, n, func(t *corev1.PodTemplateSpec) {
+				t.Labels["owner"], t.Labels[judge.GroupLabel] = name, app
+				if app == units {
+					t.Labels[judge.UnitLabel] = name
+				}
+			})
+			rs.Name, rs.Spec.Selector.MatchLabels = name, map[string]string{"owner": name}
+			all = append(all, rs)
+		}
+	}
+	return all
 }
 
 func (r *runner) runJob(*plan.Step) {
@@ -171,6 +203,8 @@ func (r *runner) runJob(*plan.Step) {
 // barePods runs pods without a controller, and deletes those of the step before.
 func (r *runner) barePods(s *plan.Step) {
 	r.deletePods(&plan.Step{Workload: bare, Count: math.MaxInt})
+	r.deletePods(&plan.Step{Workload: singles, Count: s.Count})
+	r.deletePods(&plan.Step{Workload: units, Count: s.Count})
 	for i := range s.Count {
 		r.put(builders.Pod(bare, fmt.Sprintf("%s-%d-%d", bare, len(r.steps), i), builders.CPU("1")))
 	}

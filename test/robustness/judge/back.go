@@ -77,13 +77,13 @@ func (a *absence) interrupt(h *history.History, at time.Time) {
 
 // back reports whether nothing is lacking. A workload without a known owner can lack nothing.
 func (w *world) back(a *absence) bool {
-	o := w.owners[owner(a.move.pod)]
+	o := w.demander(a.move.pod)
 	return o == nil || w.placed(a.move.pod) >= min(a.had, int(o.Replicas))
 }
 
 // placed is how many live pods of a pod's workload have a node.
 func (w *world) placed(p *corev1.Pod) (n int) {
-	w.siblings(owner(p), func(other *corev1.Pod) {
+	w.siblings(p, func(other *corev1.Pod) {
 		if other.Spec.NodeName != "" {
 			n++
 		}

@@ -42,7 +42,7 @@ func (v *Verdict) requested(r *history.Request, format string, args ...any) {
 
 // Validators are those of all promises that a history can be judged by.
 var Validators = []func(*history.History) *Verdict{
-	BoundOnce, NoOvercommit, OneSlotOnePod, PlacedByItsSlot, NoCapture,
+	BoundOnce, NoOvercommit, OneSlotOnePod, PlacedByItsSlot, WholeUnits, NoCapture,
 	FloorKept, OneMoveAtATime, BudgetsKept, TowardsTheMix, BetterPlace, EvictedIsBack, NothingInTheGrace, QuietAtRest,
 	NothingWaits, RecordsKept,
 	OneLeaderWrites, NothingForbidden,
@@ -144,15 +144,14 @@ func overcommitted(node *corev1.Node, pods []*corev1.Pod) string {
 	return strings.Join(over, ", ")
 }
 
-// slot is a slot of a workload.
-type slot struct {
-	owner types.UID
-	text  string
-}
+// slot is a slot of a group.
+type slot struct{ group, text string }
 
-// OneSlotOnePod judges the promise of the ledger: no two pods of a workload that are not going to end hold the same slot.
+// OneSlotOnePod judges the promise of the ledger: no two pods of a group that are not going to end hold the same slot, unless they are of
+// one unit.
 func OneSlotOnePod(h *history.History) *Verdict {
 	v := &Verdict{Promise: "no two live pods hold one slot"}
+	units := map[string]string{}
 	held := map[string]slot{}
 	holders := map[slot]map[string]bool{}
 	release := func(key string) {
@@ -165,7 +164,7 @@ func OneSlotOnePod(h *history.History) *Verdict {
 		c := &h.Changes[i]
 		before, had := held[c.Key]
 		release(c.Key)
-		if c.Pod == nil || terminal(c.Pod) || c.Pod.DeletionTimestamp != nil {
+		if c.Pod == nil || !live(c.Pod) {
 			continue
 		}
 		owner := metav1.GetControllerOf(c.Pod)
@@ -173,7 +172,8 @@ func OneSlotOnePod(h *history.History) *Verdict {
 		if owner == nil || text == "" {
 			continue
 		}
-		s := slot{owner.UID, text}
+		s := slot{groupOf(c.Pod), text}
+		units[c.Key] = c.Pod.Labels[UnitLabel]
 		if holders[s] == nil {
 			holders[s] = map[string]bool{}
 		}
@@ -183,9 +183,22 @@ func OneSlotOnePod(h *history.History) *Verdict {
 			continue // judged when it took the slot
 		}
 		v.Facts++
-		if len(holders[s]) > 1 {
+		if others := holders[s]; len(others) > 1 && !oneUnit(units, others) {
 			v.violated(c, "slot %s of %s %s is held by %v", text, owner.Kind, owner.Name, slices.Sorted(maps.Keys(holders[s])))
 		}
 	}
 	return v
+}
+
+// oneUnit reports whether pods are of one unit.
+func oneUnit(units map[string]string, keys map[string]bool) bool {
+	first := ""
+	for key := range keys {
+		unit := units[key]
+		if unit == "" || first != "" && unit != first {
+			return false
+		}
+		first = unit
+	}
+	return true
 }

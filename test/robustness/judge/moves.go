@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/test/robustness/history"
@@ -75,7 +74,7 @@ func FloorKept(h *history.History) *Verdict {
 		most[i], least[i] = -1, math.MaxInt
 		probes[i] = m.since(h, func(w *world) {
 			n, there := 0, 0
-			w.siblings(owner(m.pod), func(p *corev1.Pod) {
+			w.siblings(m.pod, func(p *corev1.Pod) {
 				there++
 				if p.UID != m.pod.UID && ready(p) && w.typeOf(p.Spec.NodeName) == capacity.OnDemand {
 					n++
@@ -109,12 +108,12 @@ func OneMoveAtATime(h *history.History) *Verdict {
 	all := moves(h)
 	var probes []probe
 	whole, back := make([]bool, len(all)), make([]bool, len(all))
-	last := map[types.UID]int{}
+	last := map[string]int{}
 	for i := range all {
 		m := &all[i]
 		probes = append(probes, m.since(h, func(w *world) { whole[i] = whole[i] || w.undisturbed(m.pod) }))
-		before, moved := last[owner(m.pod)]
-		last[owner(m.pod)] = i
+		before, moved := last[groupOf(m.pod)]
+		last[groupOf(m.pod)] = i
 		if back[i] = !moved || m.request.At.Sub(all[before].request.Done) >= h.MoveTimeout; back[i] {
 			continue
 		}
@@ -137,23 +136,23 @@ func OneMoveAtATime(h *history.History) *Verdict {
 // undisturbed reports whether no replica of a pod's workload is missing, and none that runs is not Ready.
 func (w *world) undisturbed(p *corev1.Pod) bool {
 	n, all := 0, true
-	w.siblings(owner(p), func(other *corev1.Pod) {
+	w.siblings(p, func(other *corev1.Pod) {
 		n++
 		all = all && (ready(other) || !w.settled(other))
 	})
-	o := w.owners[owner(p)]
+	o := w.demander(p)
 	return all && (o == nil || n >= int(o.Replicas))
 }
 
 // complete reports whether as many replicas of a pod's workload as its owner requests are Ready.
 func (w *world) complete(p *corev1.Pod) bool {
 	n := 0
-	w.siblings(owner(p), func(other *corev1.Pod) {
+	w.siblings(p, func(other *corev1.Pod) {
 		if ready(other) {
 			n++
 		}
 	})
-	o := w.owners[owner(p)]
+	o := w.demander(p)
 	return o == nil || n >= int(o.Replicas)
 }
 
@@ -237,13 +236,13 @@ func (w *world) measure(p *corev1.Pod, into map[capacity.Type]*excess) {
 	}
 	e.seen = true
 	n, on := 0, 0
-	w.siblings(owner(p), func(other *corev1.Pod) {
+	w.siblings(p, func(other *corev1.Pod) {
 		n++
 		if w.typeOf(other.Spec.NodeName) == w.typeOf(p.Spec.NodeName) {
 			on++
 		}
 	})
-	if o := w.owners[owner(p)]; o != nil {
+	if o := w.demander(p); o != nil {
 		n = min(n, int(o.Replicas))
 	}
 	wanted := mix.Spot(n)

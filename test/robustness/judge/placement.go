@@ -81,7 +81,9 @@ func (w *world) keeps(a *assignment) bool {
 	p := a.change.Pod
 	t, _ := capacity.ParseType(p.Annotations[v1alpha1.CapacityTypeAnnotation])
 	if a.onNode {
-		return t != capacity.OnDemand || w.typeOf(p.Spec.NodeName) == capacity.OnDemand
+		on := w.typeOf(p.Spec.NodeName)
+		unit, runs := w.unitRunsOn(p)
+		return t != capacity.OnDemand || on == capacity.OnDemand || p.Labels[UnitLabel] != "" && runs && unit == on
 	}
 	mix, governed := w.mixOf(p)
 	return governed && mix.TypeOf(a.slot) == t

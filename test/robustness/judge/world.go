@@ -141,10 +141,34 @@ func owner(p *corev1.Pod) types.UID {
 	return ""
 }
 
-// siblings calls a function with the live pods of an owner.
-func (w *world) siblings(of types.UID, each func(p *corev1.Pod)) {
+const (
+	// GroupLabel is on pods whose mix has the group Selector: its name.
+	GroupLabel = "robustness.example.com/group"
+	// UnitLabel is the label of their units.
+	UnitLabel = "robustness.example.com/unit"
+)
+
+// groupOf identifies the group of a pod, "" for a pod without a controller: its owner, unless the pods of several owners are one group.
+func groupOf(p *corev1.Pod) string {
+	if name := p.Labels[GroupLabel]; name != "" {
+		return p.Namespace + "/" + name
+	}
+	return string(owner(p))
+}
+
+// demander returns the owner that determines the number of pods of a pod's group, nil if that is not known or there are several.
+func (w *world) demander(p *corev1.Pod) *history.Owner {
+	if p.Labels[GroupLabel] != "" {
+		return nil
+	}
+	return w.owners[owner(p)]
+}
+
+// siblings calls a function with the live pods of a pod's group.
+func (w *world) siblings(of *corev1.Pod, each func(p *corev1.Pod)) {
+	group := groupOf(of)
 	for _, p := range w.pods {
-		if owner(p) == of && live(p) {
+		if groupOf(p) == group && live(p) {
 			each(p)
 		}
 	}

@@ -135,6 +135,12 @@ func named(name string, b *policyv1.PodDisruptionBudget) *policyv1.PodDisruption
 
 func evict(m *v1alpha1.CapacityMix) { m.Spec.Rebalance.Mode = v1alpha1.RebalanceModeEvict }
 
+// asOneUnit has all pods of a workload move together, to spot.
+func asOneUnit(m *v1alpha1.CapacityMix) {
+	m.Spec.SpotPercent, m.Spec.MinOnDemand = 100, 0
+	m.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitLabel, LabelKey: "app"}
+}
+
 func anyTime(m *v1alpha1.CapacityMix) { m.Spec.Rebalance.Windows = nil }
 
 // reasons are what keeps replicas where they are. Opening is the next one of the closed window.
@@ -151,6 +157,10 @@ func reasonsOfUsers(opening time.Time) []*strayed {
 		{
 			lane: "switched-off", mix: []func(*v1alpha1.CapacityMix){builders.RebalanceMode(v1alpha1.RebalanceModeOff)},
 			reason: "Off", words: []string{"rebalance.mode is Off"}, release: changeMix("switched-off", evict),
+		},
+		{
+			lane: "as-a-unit", mix: []func(*v1alpha1.CapacityMix){asOneUnit},
+			reason: "UnitWouldRestart", words: []string{"is one of 4 pods of unit as-a-unit", "no operator is known"},
 		},
 		{
 			lane: "closed-window", mix: []func(*v1alpha1.CapacityMix){builders.RebalanceWindow(opening.Format("4 15 * * *"))},

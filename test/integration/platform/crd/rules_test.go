@@ -54,7 +54,7 @@ func merged(all ...ruleCases) ruleCases {
 
 // rulesOf has the cases of every kind.
 var rulesOf = map[kind]ruleCases{
-	capacityMix: merged(capacityMixCases, mixTolerationCases("spot"), mixTolerationCases("onDemand"), selectorCases("selector", func(selector string) string {
+	capacityMix: merged(capacityMixCases, groupCases, mixTolerationCases("spot"), mixTolerationCases("onDemand"), selectorCases("selector", func(selector string) string {
 		return "{selector: " + selector + ", spotPercent: 50}"
 	})),
 	schedulingPolicy: merged(schedulingPolicyCases, selectorCases("podSelector", func(selector string) string {

@@ -42,6 +42,9 @@ var fails = map[string]string{
 	// No scheduler and no controller lead here.
 	"kubectl berth doctor": "RESULT",
 	"kubectl berth doctor --scheduler-config scheduler.yaml": "RESULT",
+	// There is no operator of units.
+	"kubectl delete pod inference-3 --cascade=foreground":     `pods "inference-3" not found`,
+	"kubectl delete job train-workers-3 --cascade=foreground": `jobs.batch "train-workers-3" not found`,
 }
 
 // Files that examples name.

@@ -62,6 +62,7 @@ var samples = map[string]sample{
 	"borrow-both-ways.yaml": {app: "search", mix: split.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: governing.SourceCapacityMix + "search"},
 	"gated.yaml":            {app: "orders", mix: split.New(70, 2), replicas: 10, wantSpot: 7, wantSource: governing.SourceCapacityMix + "orders", gated: true},
 	byWebhook:               {app: "mail", mix: split.New(60, 0), replicas: 10, wantSpot: 6, wantSource: governing.SourceCapacityMix + "mail", gated: true},
+	"runners.yaml":          {app: "runner", mix: split.New(60, 0), replicas: 5, wantSpot: 3, wantSource: governing.SourceCapacityMix + "runners"},
 	"job.yaml":              {app: "training", mix: split.New(100, 2), replicas: 8, wantSpot: 6, wantSource: governing.SourceCapacityMix + "training"},
 }
 
@@ -171,7 +172,7 @@ func TestNoSampleIsLeftOut(t *testing.T) {
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	tested := []string{sizeSample, policySample, reservationSample, recordSample, "environment.yaml", "backup-schedule.yaml", "record-with-addon.yaml"} // the last three by other suites
+	tested := []string{sizeSample, policySample, reservationSample, recordSample, unitsSample, rolesSample, "environment.yaml", "backup-schedule.yaml", "record-with-addon.yaml"} // the last three by other suites
 	for file := range samples {
 		tested = append(tested, file)
 	}
