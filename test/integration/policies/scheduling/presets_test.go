@@ -40,8 +40,23 @@ func twenty() (nodes []cluster.NodeSpec) {
 // filled is how a preset filled a node.
 type filled struct {
 	pods int
-	// cpu is the requested share.
-	cpu float64
+	// cpu and memory are the requested shares.
+	cpu, memory float64
+	// kinds are the requests of one pod of each workload on the node.
+	kinds map[string]corev1.ResourceList
+}
+
+// fits tells whether one more pod would fit.
+func (f filled) fits(node cluster.NodeSpec, requests corev1.ResourceList) bool {
+	cpu, memory := shares(node, requests)
+	return f.cpu+cpu <= 1 && f.memory+memory <= 1
+}
+
+// shares returns what share of a node's CPU and memory a pod requests.
+func shares(node cluster.NodeSpec, requests corev1.ResourceList) (cpu, memory float64) {
+	all := builders.Requests(node.CPU, node.Memory)
+	return requests.Cpu().AsApproximateFloat64() / all.Cpu().AsApproximateFloat64(),
+		requests.Memory().AsApproximateFloat64() / all.Memory().AsApproximateFloat64()
 }
 
 // 200 pods of two shapes on 20 nodes, by each preset: what docs/scheduling-policies.md shows.
@@ -77,21 +92,27 @@ func TestPresetsFillNodesInTheirWay(t *testing.T) {
 		w.WaitGone(pods)
 	}
 	for _, name := range presets {
-		t.Logf("%-9s %v", name, by[name])
+		t.Logf("%-9s", name)
+		for i, f := range by[name] {
+			t.Logf("%s %d pods, CPU %.2f, memory %.2f", nodes[i].Name, f.pods, f.cpu, f.memory)
+		}
 	}
 	pack, spread, cost, locality := by[v1alpha1.ScorePresetPack], by[v1alpha1.ScorePresetSpread], by[v1alpha1.ScorePresetCost], by[v1alpha1.ScorePresetLocality]
-	assert.LessOrEqual(t, inUse(pack), 17, "75 of 120 CPUs are used: small nodes first, of which ten have 40")
+	assert.LessOrEqual(t, inUse(pack), 18, "small nodes first: 40 CPUs of 75 and at least 40 GiB of 150, and 110 GiB fill seven large nodes")
 	assert.Equal(t, 20, inUse(spread))
 	least, most := 200, 0
 	for _, n := range spread {
 		least, most = min(least, n.pods), max(most, n.pods)
 	}
 	assert.LessOrEqual(t, most-least, 8, "two workloads over nodes of which half have half the CPU")
-	spot := 0
-	for i := range 10 {
-		spot += cost[i].pods
+	for i := range nodes[:10] {
+		for j := range cost[10:] {
+			for _, kind := range cost[10+j].kinds {
+				// Pods only come, so a node with room at the end had room when the pod was placed.
+				assert.False(t, cost[i].fits(nodes[i], kind), "%s has room for a pod of %s: spot nodes are used first", nodes[i].Name, nodes[10+j].Name)
+			}
+		}
 	}
-	assert.GreaterOrEqual(t, spot, 140, "the 60 CPUs of the spot nodes are used first")
 	inZone := 0
 	for i := range nodes {
 		if nodes[i].Zone == "zone-b" {
@@ -108,11 +129,15 @@ func TestPresetsFillNodesInTheirWay(t *testing.T) {
 func fill(nodes []cluster.NodeSpec, pods []corev1.Pod) []filled {
 	out := make([]filled, len(nodes))
 	for i := range nodes {
-		capacity := builders.Requests(nodes[i].CPU, "1")[corev1.ResourceCPU]
+		out[i].kinds = map[string]corev1.ResourceList{}
 		for p := range pods {
 			if pods[p].Spec.NodeName == nodes[i].Name {
+				requests := pods[p].Spec.Containers[0].Resources.Requests
+				cpu, memory := shares(nodes[i], requests)
 				out[i].pods++
-				out[i].cpu += float64(pods[p].Spec.Containers[0].Resources.Requests.Cpu().MilliValue()) / float64(capacity.MilliValue())
+				out[i].cpu += cpu
+				out[i].memory += memory
+				out[i].kinds[pods[p].Labels["app"]] = requests
 			}
 		}
 	}
