@@ -46,7 +46,7 @@ type filled struct {
 	kinds map[string]corev1.ResourceList
 }
 
-// fits tells whether one more pod would fit.
+// fits reports whether one more pod would fit.
 func (f filled) fits(node cluster.NodeSpec, requests corev1.ResourceList) bool {
 	cpu, memory := shares(node, requests)
 	return f.cpu+cpu <= 1 && f.memory+memory <= 1
