@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
@@ -173,7 +174,7 @@ func (p *prover) created(ctx context.Context, g *clusterstate.Group, pod *corev1
 		p.api.noteOutage(ctx, err)
 		return rebalance.Proof{}, err
 	}
-	return rebalance.Proof{Created: t.Replacement(pod), From: t.Field + " of " + t.Owner}, nil
+	return rebalance.Proof{Created: t.Replacement(pod, governing.IdentityOf(pod)...), From: t.Field + " of " + t.Owner}, nil
 }
 
 // admit has the API server admit the replacement without storing it: quotas, policies and webhooks decide as they will for

@@ -61,6 +61,14 @@ func SetOf(pod *corev1.Pod) *Set {
 	return nil
 }
 
+// IdentityOf returns the keys of the labels that a webhook derives from the name of a pod of a set.
+func IdentityOf(pod *corev1.Pod) []string {
+	if set := SetOf(pod); set != nil && set.Index != "" {
+		return []string{set.Unit, set.Index}
+	}
+	return nil
+}
+
 // RestartsWhole reports whether a kind of sets may create all pods of a unit again once one of them ends.
 func RestartsWhole(apiVersion, kind string) bool {
 	return slices.ContainsFunc(setKinds, func(s Set) bool {

@@ -50,7 +50,7 @@ func exceeded(next, old *corev1.Pod, q *corev1.ResourceQuota) string {
 	if !covers(q, next) {
 		return ""
 	}
-	freed, name := usage{}, next.GenerateName
+	freed, name := usage{}, cmp.Or(next.Name, next.GenerateName)
 	if old != nil {
 		if name = old.Name; covers(q, old) {
 			freed = usageOf(old)

@@ -4,6 +4,8 @@ package replacement_test
 
 import (
 	"encoding/json"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/replacement"
@@ -144,8 +148,60 @@ func TestTheReplacementOfAStatefulSetKeepsItsIdentity(t *testing.T) {
 	assert.Equal(t, "data-web-2", p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	assert.Equal(t, "cache", p.Spec.Volumes[1].Name)
 	assert.Equal(t, "4", p.Spec.Containers[0].Resources.Limits.Cpu().String())
-	assert.Empty(t, p.Name, "a dry run must not meet the pod that runs")
+	assert.NotEqual(t, old.Name, p.Name, "a dry run must not meet the pod that runs")
+	assert.Regexp(t, "^web-.*-2$", p.Name, "webhooks read the ordinal")
 	assert.Nil(t, p.OwnerReferences[0].BlockOwnerDeletion, "it would require a right on the finalizers of the owner")
+}
+
+// The webhook of LeaderWorkerSet reads the ordinal from the name, and keeps the labels that are there.
+func TestTheReplacementOfALeaderStaysInItsGroup(t *testing.T) {
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	s.Spec.Template = template("1")
+	old := podOf("apps/v1", "StatefulSet")
+	group := map[string]string{"leaderworkerset.sigs.k8s.io/name": "web", "leaderworkerset.sigs.k8s.io/group-index": "2", "leaderworkerset.sigs.k8s.io/group-key": "a1b2"}
+	maps.Copy(old.Labels, group)
+	s.Spec.Template.Labels["leaderworkerset.sigs.k8s.io/name"] = "web"
+	got, err := replacement.Of(s, old)
+	require.NoError(t, err)
+	next := got.Replacement(old, "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/subgroup-key")
+	assert.Subset(t, next.Labels, group)
+	assert.NotContains(t, next.Labels, "leaderworkerset.sigs.k8s.io/subgroup-key")
+}
+
+// A name is a valid one that is a value of labels, too, ends with the ordinal, and is the same for each proof of a pod.
+func TestTheNameOfANumberedReplacementIsValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ordinal := rapid.StringMatching("[0-9]{1,6}").Draw(t, "ordinal")
+		old := podOf("apps/v1", "StatefulSet")
+		old.Name = rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,59}[a-z0-9])?`).Draw(t, "set") + "-" + ordinal
+		old.UID = types.UID(rapid.String().Draw(t, "uid"))
+		s := &appsv1.StatefulSet{}
+		s.Spec.Template = template("1")
+		got, err := replacement.Of(s, old)
+		require.NoError(t, err)
+		name := got.Replacement(old).Name
+		assert.NotEqual(t, old.Name, name)
+		assert.Equal(t, name, got.Replacement(old).Name)
+		assert.True(t, strings.HasSuffix(name, "-"+ordinal), name)
+		assert.LessOrEqual(t, len(name), 63)
+		if !strings.Contains(old.Name, "..") && !strings.Contains(old.Name, ".-") && !strings.Contains(old.Name, "-.") {
+			assert.Empty(t, validation.IsDNS1123Subdomain(name))
+		}
+	})
+}
+
+func TestANumberedPodOfAnUnknownKindIsReplacedByANumberedOne(t *testing.T) {
+	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(template("1")))
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": whole}}}
+	got, err := replacement.OfUnknown(o, nil)
+	require.NoError(t, err)
+	old := podOf("example.com/v1", "Set")
+	assert.Regexp(t, "^web-.+-2$", got.Replacement(old).Name)
+	old.GenerateName = "web-"
+	assert.Empty(t, got.Replacement(old).Name, "its controller has the API server complete the name")
+	old.GenerateName, old.Name = "", "primary"
+	assert.Equal(t, "primary-", got.Replacement(old).GenerateName)
 }
 
 func TestARevisionWithoutATemplateIsNoTemplate(t *testing.T) {

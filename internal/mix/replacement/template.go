@@ -5,6 +5,7 @@ package replacement
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxName is the length at which the name of a pod that the API server completes is cut: it adds five characters to 58.
-const maxName = 58
+// maxName is the length at which the name of a pod that the API server completes is cut: it adds five characters to 58. maxLabel is
+// the longest value of a label, which webhooks copy names to.
+const maxName, maxLabel = 58, 63
 
 // topology is the prefix of the labels that the API server copies from the node when a pod is bound.
 const topology = "topology.kubernetes.io/"
@@ -119,13 +121,17 @@ func (t *Template) ReadRevision(r *appsv1.ControllerRevision) error {
 	return nil
 }
 
-// Replacement returns the pod that is created in the place of a pod, before it is admitted. Its name is completed by the API
-// server, also for a StatefulSet, because the pod still exists.
-func (t *Template) Replacement(old *corev1.Pod) *corev1.Pod {
+// Replacement returns the pod that is created in the place of a pod, before it is admitted. The pod still exists, so the replacement
+// has another name: one that the API server completes, or one that ends with the same ordinal, which webhooks read. Identity are the keys
+// of labels that webhooks derive from the name of a pod: the replacement will have its name, and keeps them.
+func (t *Template) Replacement(old *corev1.Pod, identity ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, GenerateName: old.GenerateName}}
 	from := t.Pod.DeepCopy()
 	p.Labels, p.Annotations, p.Finalizers, p.Spec = from.Labels, from.Annotations, from.Finalizers, from.Spec
-	if p.GenerateName == "" {
+	switch {
+	case t.maker == StatefulSet, t.maker == Unknown && p.GenerateName == "" && isNumbered(old.Name):
+		p.Name = beside(old)
+	case p.GenerateName == "":
 		p.GenerateName = old.Name[:min(len(old.Name), maxName-1)] + "-"
 	}
 	if p.Labels == nil {
@@ -136,7 +142,25 @@ func (t *Template) Replacement(old *corev1.Pod) *corev1.Pod {
 		p.OwnerReferences = []metav1.OwnerReference{*ref}
 	}
 	t.identify(p, old)
+	for _, key := range identity {
+		keep(p, old, key)
+	}
 	return p
+}
+
+// isNumbered reports whether the name of a pod ends with an ordinal.
+func isNumbered(name string) bool {
+	_, err := ordinalOf(name)
+	return err == nil
+}
+
+// beside is a name for a pod that is created while a pod with the same ordinal exists. It is the same for each proof.
+func beside(old *corev1.Pod) string {
+	dash := strings.LastIndexByte(old.Name, '-')
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(old.UID)) // never fails
+	end := fmt.Sprintf("-%08x%s", hash.Sum32(), old.Name[dash:])
+	return strings.TrimRight(old.Name[:min(dash, maxLabel-len(end))], "-.") + end
 }
 
 // identify adds what a controller adds to its template.
