@@ -172,26 +172,38 @@ func (a *calls) selectorOf(ctx context.Context, move rebalance.Action) (labels.S
 	return metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
 }
 
-// creatable returns an obstacle if the quotas or limit ranges of a namespace do not allow a pod in the place of another one, and
-// names a quota that does not allow it beside that one.
-func (a *calls) creatable(ctx context.Context, pod, next *corev1.Pod) (crowded string, err error) {
+// bounds reads what limits the pods of a namespace.
+func (a *calls) bounds(ctx context.Context, namespace string) (b rebalance.Bounds, err error) {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
 	core, all := a.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
 	err = a.bounded(ctx, func(ctx context.Context) (err error) {
-		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
+		if quotas, err = core.ResourceQuotas(namespace).List(ctx, all); err != nil {
 			return err
 		}
-		ranges, err = core.LimitRanges(pod.Namespace).List(ctx, all)
+		ranges, err = core.LimitRanges(namespace).List(ctx, all)
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("read the quotas and limit ranges of the namespace: %w", err)
+		return b, fmt.Errorf("read the quotas and limit ranges of the namespace: %w", err)
 	}
-	if refusal := rebalance.Creatable(next, pod, quotas.Items, ranges.Items); refusal.Reason != nil {
+	return rebalance.Bounds{Quotas: quotas.Items, Ranges: ranges.Items}, nil
+}
+
+// creatable returns an obstacle if the quotas or limit ranges of a namespace do not allow a pod in the place of another one, and
+// names a quota that does not allow it beside that one. Bounds are those of the namespace, nil to read them.
+func (a *calls) creatable(ctx context.Context, bounds *rebalance.Bounds, pod, next *corev1.Pod) (crowded string, err error) {
+	if bounds == nil {
+		now, err := a.bounds(ctx, pod.Namespace)
+		if err != nil {
+			return "", err
+		}
+		bounds = &now
+	}
+	if refusal := bounds.Creatable(next, pod); refusal.Reason != nil {
 		return "", refusal.Reason.Obstacle(rebalance.HoldRefused, "%s", refusal.Message)
 	}
-	return rebalance.Crowded(next, quotas.Items), nil
+	return bounds.Crowded(next), nil
 }
 
 // volumesOf returns the nodes that the volumes of a pod's claims can be attached

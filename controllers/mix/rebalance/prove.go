@@ -91,7 +91,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 // replacement reads the replica of an action, and the pod that its owner will create in its place.
 func (p *prover) replacement(ctx context.Context, a rebalance.Action) (pod *corev1.Pod, next rebalance.Proof, err error) {
 	if pod, err = p.api.replica(ctx, a.Verdict.Pod); err == nil {
-		next, err = p.successor(ctx, &a.Of.Group, pod)
+		next, err = p.successor(ctx, &a.Of.Group, pod, nil)
 	}
 	return pod, next, err
 }
@@ -135,10 +135,12 @@ func origin(next *rebalance.Proof) string {
 }
 
 // successor returns the pod that the owner of a replica will create in its place, or an obstacle: it cannot be known, it would
-// not follow the mix, or the API server would not admit it.
-func (p *prover) successor(ctx context.Context, g *clusterstate.Group, pod *corev1.Pod) (next rebalance.Proof, err error) {
+// not follow the mix, or the API server would not admit it. Bounds are those of the namespace, nil to read them.
+func (p *prover) successor(
+	ctx context.Context, g *clusterstate.Group, pod *corev1.Pod, bounds *rebalance.Bounds,
+) (next rebalance.Proof, err error) {
 	if p.owners == nil {
-		_, err = p.api.creatable(ctx, pod, pod)
+		_, err = p.api.creatable(ctx, bounds, pod, pod)
 		return rebalance.Proof{Created: pod, Admitted: pod}, err
 	}
 	if next, err = p.created(ctx, g, pod); err != nil {
@@ -148,7 +150,7 @@ func (p *prover) successor(ctx context.Context, g *clusterstate.Group, pod *core
 	if p.admitted.Created != nil && sameCreated(p.admitted.Created, next.Created) {
 		return p.admitted, nil
 	}
-	crowded, err := p.api.creatable(ctx, pod, next.Created)
+	crowded, err := p.api.creatable(ctx, bounds, pod, next.Created)
 	if err != nil {
 		return next, err
 	}

@@ -57,8 +57,8 @@ func readScales(c client.Client) scales {
 	}
 }
 
-// readRestartPolicy reads whether a LeaderWorkerSet creates all pods of a group again once one of them ends. It is not so where that
-// cannot be known.
+// readRestartPolicy reads whether a LeaderWorkerSet creates all pods of a group again once one of them ends, and how many groups it
+// has. Neither is known where it cannot be read.
 func readRestartPolicy(ctx context.Context, c client.Reader, owner clusterstate.Workload) (rebalance.Scale, error) {
 	set := &unstructured.Unstructured{}
 	set.SetAPIVersion(owner.APIVersion)
@@ -72,7 +72,8 @@ func readRestartPolicy(ctx context.Context, c client.Reader, owner clusterstate.
 	}
 	policy, _, err := unstructured.NestedString(set.Object, "spec", "leaderWorkerTemplate", "restartPolicy")
 	whole := err == nil && policy == "RecreateGroupOnPodRestart" && set.GetDeletionTimestamp() == nil
-	return rebalance.Scale{RestartsWhole: whole}, nil
+	n, found, err := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	return rebalance.Scale{RestartsWhole: whole, Replicas: int(n), Known: whole && found && err == nil && n >= 0}, nil
 }
 
 // readReplicationController reads what a scale has not. The controller may list ReplicationControllers, for the replay, so it
@@ -186,7 +187,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if c.scales == nil || !mayRestart(g) && !rebalance.ByScale(g) {
+	if c.scales == nil || !(g.Units && restarts(g)) && !rebalance.ByScale(g) {
 		return e
 	}
 	s, ok, err := c.scales.get(ctx, g)
@@ -194,9 +195,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		return e
 	}
 	e.MinReady, e.RestartsWhole = s.MinReady, s.RestartsWhole
-	if s.Known && e.Had > 0 && !g.Units {
-		e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, s.Replicas)
-	}
+	e.Had, e.Scaled = s.Follow(g, e.Had, e.Scaled)
 	return e
 }
 
@@ -206,8 +205,11 @@ func needsOwner(e *rebalance.Entry, g *clusterstate.Group) bool {
 }
 
 // mayRestart reports whether a group has units on the wrong type that its operator may create again as a whole.
-func mayRestart(g *clusterstate.Group) bool {
-	return g.Units && governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind) && len(g.WrongSide()) > 0
+func mayRestart(g *clusterstate.Group) bool { return g.Units && restarts(g) && len(g.WrongSide()) > 0 }
+
+// restarts reports whether the owner of a group is of a kind that may create the pods of a unit again as a whole.
+func restarts(g *clusterstate.Group) bool {
+	return governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind)
 }
 
 // now returns the scale of the owner of a workload for a decision about an eviction, nil where there is none to be read. It

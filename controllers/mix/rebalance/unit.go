@@ -14,24 +14,37 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
+// unitTimeout bounds the time in which the replacements of a unit are admitted, but for that of the last one.
+const unitTimeout = 2 * callTimeout
+
 // proveUnit is prove for a unit that moves as a whole: all replacements fit at the same time, once all of its pods are gone. The proof
 // is that of the pod which is evicted, with those of the others.
 func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*clusterstate.Pod) (proof rebalance.Proof, err error) {
-	v := &a.Verdict
+	v, began := &a.Verdict, p.Clock.Now()
 	gone := p.evicted(&a.Of)
 	for _, m := range members {
 		gone = append(gone, m.UID)
 	}
+	bounds, err := p.api.bounds(ctx, a.Of.Group.Key.Namespace)
+	if err != nil {
+		return proof, err
+	}
+	var others []rebalance.Placed
 	var questions []simulation.Question
-	for _, m := range members {
+	for i, m := range members {
+		if p.Clock.Since(began) > unitTimeout { // a webhook of a tenant may hold each of its pods, and other workloads wait
+			return proof, rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldRefused,
+				"the API server admitted the replacements of %d of %d pods of unit %s within %s", i, len(members), a.Move.Unit, unitTimeout)
+		}
 		pod, err := p.api.replica(ctx, m)
 		if err != nil {
 			return proof, err
 		}
-		next, err := p.successor(ctx, &a.Of.Group, pod)
+		next, err := p.successor(ctx, &a.Of.Group, pod, &bounds)
 		if err != nil {
 			return proof, err
 		}
+		bounds.Replace(next.Admitted, pod)
 		if len(next.Admitted.Spec.ResourceClaims) > 0 { // the devices of one are not counted for the next
 			return proof, rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
 				"pod %s has claims of devices, and no capacity can be proven for all %d pods of unit %s", m.Name, len(members), a.Move.Unit)
@@ -39,10 +52,11 @@ func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*
 		if m.UID == v.Pod.UID {
 			proof = next
 		} else {
-			proof.Others = append(proof.Others, rebalance.Placed{Of: m.UID, Created: next.Created, Admitted: next.Admitted})
+			others = append(others, rebalance.Placed{Of: m.UID, Created: next.Created, Admitted: next.Admitted})
 		}
 		questions = append(questions, p.question(a, pod, next.Admitted, gone))
 	}
+	proof.Others = others
 	return proof, p.fitAll(ctx, a, &proof, members, questions)
 }
 

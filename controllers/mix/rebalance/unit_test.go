@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -129,6 +130,50 @@ func TestAGroupOfALeaderWorkerSetStays(t *testing.T) {
 	assert.Empty(t, s.evicted)
 }
 
+// A user scales while a group is being moved: the move ends with the groups that are there then.
+func TestTheMoveOfAGroupFollowsTheScaleOfItsSet(t *testing.T) {
+	p, s, _ := lwsController(t, 2)
+	groups := 1
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{RestartsWhole: true, Replicas: groups, Known: true}, nil
+	})
+	p.reconcile(t, "shop")
+	require.Len(t, s.evicted, 1)
+	for _, groups = range []int{1, 4, 2} {
+		p.again(t, scaleAge)
+		e, _ := p.Workloads.Get(lwsKey)
+		assert.Equal(t, groups, e.Had)
+	}
+}
+
+// A set that lacks groups gets them first.
+func TestNoGroupMovesWhileOneIsMissing(t *testing.T) {
+	p, s, _ := lwsController(t, 2)
+	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
+		return rebalance.Scale{RestartsWhole: true, Replicas: 2, Known: true}, nil
+	})
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+	e, _ := p.Workloads.Get(lwsKey)
+	assert.Equal(t, rebalance.ReasonReplicasMissing, e.Verdict.Reason, e.Verdict.Message)
+}
+
+// A webhook of a tenant may hold each pod for as long as a call may take, and the worker decides for all tenants.
+func TestTheProofOfAUnitEndsInTime(t *testing.T) {
+	p, s, _ := lwsController(t, 2)
+	p.restarts(true)
+	s.on["get"] = func() error { // of the first pod
+		p.setTime(p.Clock.Now().Add(unitTimeout + time.Second))
+		return nil
+	}
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+	e, _ := p.Workloads.Get(lwsKey)
+	assert.Equal(t, rebalance.ReasonCapacityUnproven, e.Verdict.Reason)
+	assert.Contains(t, e.Verdict.Message, "1 of 2 pods of unit")
+	assert.Zero(t, p.clusterNow().GraceUntil, "it is no outage")
+}
+
 // The devices of one pod are not counted for the next.
 func TestAUnitWithClaimsOfDevicesStays(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
@@ -151,9 +196,10 @@ func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
 		set.SetNamespace("shop")
 		set.SetName("vllm")
 		require.NoError(t, unstructured.SetNestedField(set.Object, policy, "spec", "leaderWorkerTemplate", "restartPolicy"))
+		require.NoError(t, unstructured.SetNestedField(set.Object, int64(7), "spec", "replicas"))
 		s, err := readScales(fake.NewClientBuilder().WithObjects(set).Build())(t.Context(), owner)
 		require.NoError(t, err)
-		assert.Equal(t, rebalance.Scale{RestartsWhole: want}, s, policy)
+		assert.Equal(t, rebalance.Scale{RestartsWhole: want, Replicas: 7, Known: want}, s, policy)
 	}
 	answering := func(err error) client.Client {
 		return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{

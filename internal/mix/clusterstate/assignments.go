@@ -176,8 +176,8 @@ func finder(seats []seat, units bool) func(split.Pod) int {
 // assignment is a seat on its slot. A unit is where the pods are that are not settled, if there are any.
 func (st *State) assignment(s split.Assignment, on *seat) Assignment {
 	assignment := Assignment{Assignment: s, Pod: on.oldest, Unit: on.unit, Pods: on.pods}
-	if on.unit != "" && on.pods == nil {
-		assignment.Pods = []*Pod{on.oldest}
+	if on.unit != "" {
+		assignment.unite(on)
 	}
 	if on.pods == nil {
 		assignment.Place = st.placeOf(on.oldest)
@@ -194,6 +194,20 @@ func (st *State) assignment(s split.Assignment, on *seat) Assignment {
 		assignment.On = assignment.Wants // a pod that is limited to a type, or whose unit runs already, is on that type
 	}
 	return assignment
+}
+
+// unite adds what a unit has of its pods.
+func (a *Assignment) unite(on *seat) {
+	if a.Pods == nil {
+		a.Pods = []*Pod{on.oldest}
+	}
+	set := governing.SetOfLabels(on.oldest.Labels)
+	for _, p := range a.Pods {
+		if set.Leads(p.Labels) {
+			a.Pod = p
+			break
+		}
+	}
 }
 
 func (st *State) placeOf(p *Pod) Place {

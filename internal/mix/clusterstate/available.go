@@ -22,8 +22,12 @@ func (g *Group) Available(p *Pod, now time.Time) bool {
 	return ready && !now.Before(at)
 }
 
-// AllAvailableAt is when a replica is available whose pods stay Ready: once all of them are. Ok is false if one is not Ready.
+// AllAvailableAt is when a replica is available whose pods stay Ready: once all of them are. Ok is false if one is not Ready, or is
+// not there yet.
 func (g *Group) AllAvailableAt(a *Assignment) (at time.Time, ok bool) {
+	if a.Size() > len(a.Pods) {
+		return time.Time{}, false
+	}
 	for _, p := range a.Members() {
 		one, ready := g.AvailableAt(p)
 		if !ready {

@@ -56,12 +56,20 @@ const (
 // Assignment is a live replica of a group on its slot: a pod, or a unit of pods.
 type Assignment struct {
 	split.Assignment
-	// Pod is the oldest pod.
+	// Pod is the oldest pod, or the leader of a unit.
 	Pod *Pod
 	// Unit is the name of a unit, "" for a pod alone, and Pods are all of its pods, the oldest first, nil for a pod alone.
 	Unit  string
 	Pods  []*Pod
 	Place Place
+}
+
+// Size is how many pods a unit has once it is whole, as its operator has noted; 0 if that is not known.
+func (a *Assignment) Size() int {
+	if a.Unit == "" {
+		return 0
+	}
+	return governing.SetOfLabels(a.Pod.Labels).SizeOf(a.Pod.Annotations)
 }
 
 // Members are the pods of a replica, the oldest first.

@@ -357,6 +357,12 @@ func TestRollouts(t *testing.T) {
 		"a Deployment that goes on": {d(func(o *appsv1.Deployment) {
 			o.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue}, {Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse}}
 		}), Rollout{}},
+		"the leaders of a LeaderWorkerSet, which lowers the partition step by step": {s(func(o *appsv1.StatefulSet) {
+			partition(3)(o)
+			o.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "leaderworkerset.x-k8s.io/v1", Kind: "LeaderWorkerSet", Name: "db", UID: "uid-lws", Controller: new(true),
+			}}
+		}), Rollout{Rolling: true}},
 		"a StatefulSet at rest": {s(func(o *appsv1.StatefulSet) { o.Status.CurrentRevision = "b" }), Rollout{}},
 		"a StatefulSet whose controller has not seen the change yet": {s(func(o *appsv1.StatefulSet) { o.Status.CurrentRevision, o.Generation = "b", 2 }), Rollout{Rolling: true}},
 		"a StatefulSet that rolls out":                               {s(func(*appsv1.StatefulSet) {}), Rollout{Rolling: true}},

@@ -287,6 +287,27 @@ func TestANameInAnnotationsIsOneGroupWhereverItIs(t *testing.T) {
 	}
 }
 
+// The operator makes the workers for the leader, which may be as old as they are, and has noted how many pods a group will have.
+func TestAUnitHasItsLeaderAndItsSize(t *testing.T) {
+	size := annotated("leaderworkerset.sigs.k8s.io/size", "3")
+	pods := []metav1.Object{worker("vllm", 0, 1, made(0), size, on("o"), ready), worker("vllm", 0, 0, made(1), size, on("o"), ready)}
+	st := fill(fill(New(groupedOptions()), nodesOfEachType()...), pods...)
+	cm := &v1alpha1.CapacityMix{}
+	cm.Namespace, cm.Name, cm.Spec.SpotPercent = namespaceName, "m", 50
+	require.NoError(t, st.Mixes.Set(cm))
+	g := one(t, st)
+	require.Len(t, g.Assignments, 1)
+	a := &g.Assignments[0]
+	assert.Equal(t, "vllm-0", a.Pod.Name, "the leader, though a worker is older")
+	assert.Equal(t, "vllm-0-1", a.Members()[0].Name)
+	assert.Equal(t, 3, a.Size())
+	_, available := g.AllAvailableAt(a)
+	assert.False(t, available, "a worker is not there yet")
+	fill(st, worker("vllm", 0, 2, size, on("o"), ready))
+	g = one(t, st)
+	assert.True(t, g.AllAvailable(&g.Assignments[0], time.Now().Add(time.Hour)))
+}
+
 // Pods of a set that the mix does not govern share its slots, and are no replicas of it.
 func TestPodsOfASetWithoutTheMixAreNoReplicas(t *testing.T) {
 	o := groupedOptions()

@@ -299,7 +299,10 @@ func rolloutOfStatefulSet(o *appsv1.StatefulSet) Rollout {
 	}
 	want := replicas(o.Spec.Replicas)
 	if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
-		want -= int(*u.Partition) // a partition that stays is no rollout
+		// A partition that stays is no rollout, but a LeaderWorkerSet lowers that of its leaders step by step.
+		if ref := metav1.GetControllerOfNoCopy(o); ref == nil || !governing.RestartsWhole(ref.APIVersion, ref.Kind) {
+			want -= int(*u.Partition)
+		}
 	}
 	return Rollout{Rolling: int(s.UpdatedReplicas) < want}
 }

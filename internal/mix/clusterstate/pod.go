@@ -196,7 +196,7 @@ func keepAnnotation(key string) bool {
 		return true
 	}
 	prefix, _, ok := strings.Cut(key, "/")
-	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io") || governing.FollowsLeader(key)
+	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io") || governing.ReadsAnnotation(key)
 }
 
 func keptAnnotations(all map[string]string) map[string]string {

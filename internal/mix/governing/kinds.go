@@ -19,6 +19,9 @@ type Set struct {
 	// Name is the label with the name of the set, Unit the one that identifies the pods that start and end together, and Index
 	// the one with the number of that unit from 0, of sets that remove the highest numbers first. Empty: none.
 	Name, Unit, Index string
+	// Member is the label with the number of a pod in its unit, which is 0 for the leader, and Size the annotation with the number of
+	// pods that a unit has. Empty: none.
+	Member, Size string
 	// RestartsWhole is set where the end of one pod has all pods of its unit created again, unless the set has another restartPolicy.
 	RestartsWhole bool
 }
@@ -34,6 +37,8 @@ var setKinds = []Set{
 		Name:             "leaderworkerset.sigs.k8s.io/name",
 		Unit:             "leaderworkerset.sigs.k8s.io/group-key",
 		Index:            "leaderworkerset.sigs.k8s.io/group-index",
+		Member:           "leaderworkerset.sigs.k8s.io/worker-index",
+		Size:             "leaderworkerset.sigs.k8s.io/size",
 		RestartsWhole:    true,
 	},
 	{
@@ -43,18 +48,40 @@ var setKinds = []Set{
 	},
 }
 
+// ReadsAnnotation reports whether an annotation of the pods of a set is one that decisions depend on.
+func ReadsAnnotation(key string) bool {
+	return FollowsLeader(key) || slices.ContainsFunc(setKinds, func(s Set) bool { return s.Size != "" && s.Size == key })
+}
+
+// Leads reports whether a pod leads its unit: the operator makes the other pods for it.
+func (s *Set) Leads(labels map[string]string) bool {
+	return s != nil && s.Member != "" && labels[s.Member] == "0"
+}
+
+// SizeOf returns how many pods the unit of a pod has once it is whole, 0 if that is not known.
+func (s *Set) SizeOf(annotations map[string]string) int {
+	if s == nil || s.Size == "" {
+		return 0
+	}
+	n, _ := number(annotations[s.Size])
+	return n
+}
+
 // FollowsLeader reports whether an annotation of a pod of a LeaderWorkerSet limits workers to the domain of their leader.
 func FollowsLeader(key string) bool {
 	return strings.HasPrefix(key, "leaderworkerset.sigs.k8s.io/") && strings.HasSuffix(key, "-topology")
 }
 
 // SetOf returns the kind of the set that a pod belongs to by its labels, nil for none.
-func SetOf(pod *corev1.Pod) *Set {
-	if len(pod.Labels) == 0 {
+func SetOf(pod *corev1.Pod) *Set { return SetOfLabels(pod.Labels) }
+
+// SetOfLabels is SetOf for the labels of a pod.
+func SetOfLabels(labels map[string]string) *Set {
+	if len(labels) == 0 {
 		return nil
 	}
 	for i := range setKinds {
-		if pod.Labels[setKinds[i].Name] != "" {
+		if labels[setKinds[i].Name] != "" {
 			return &setKinds[i]
 		}
 	}

@@ -201,6 +201,9 @@ func notReady(s *subject) (v Verdict) {
 		if a.Place != clusterstate.Settled {
 			continue
 		}
+		if n := a.Size(); n > len(a.Pods) {
+			return ReasonNotReady.because("unit %s has %d of %d pods", a.Unit, len(a.Pods), n)
+		}
 		for _, p := range a.Members() {
 			at, ready := g.AvailableAt(p)
 			if !ready {

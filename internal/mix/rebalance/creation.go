@@ -17,18 +17,24 @@ import (
 // limitRangerAnnotation is written by the API server where it set resources from a LimitRange.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// Creatable returns why the quotas and limit ranges of a namespace forbid a pod in the place of another one, which goes: the
-// message names the object, the resource and its figures. It has no reason if they allow it.
-func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (v Verdict) {
-	for i := range quotas {
-		if text := exceeded(next, old, &quotas[i]); text != "" {
+// Bounds are the quotas and limit ranges of a namespace.
+type Bounds struct {
+	Quotas []corev1.ResourceQuota
+	Ranges []corev1.LimitRange
+}
+
+// Creatable returns why a pod is forbidden in the place of another one, which goes: the message names the object, the resource and
+// its figures. It has no reason if the pod is allowed.
+func (b *Bounds) Creatable(next, old *corev1.Pod) (v Verdict) {
+	for i := range b.Quotas {
+		if text := exceeded(next, old, &b.Quotas[i]); text != "" {
 			return ReasonQuota.because("%s", text)
 		}
 	}
-	for i := range ranges {
-		for j := range ranges[i].Spec.Limits {
-			if text := outside(next, &ranges[i].Spec.Limits[j]); text != "" {
-				return ReasonLimitRange.because("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, old.Name, text)
+	for i := range b.Ranges {
+		for j := range b.Ranges[i].Spec.Limits {
+			if text := outside(next, &b.Ranges[i].Spec.Limits[j]); text != "" {
+				return ReasonLimitRange.because("LimitRange %q forbids a pod like %s: %s", b.Ranges[i].Name, old.Name, text)
 			}
 		}
 	}
@@ -36,13 +42,35 @@ func Creatable(next, old *corev1.Pod, quotas []corev1.ResourceQuota, ranges []co
 }
 
 // Crowded names a quota that does not allow a pod beside all those that are there, "" if each does.
-func Crowded(next *corev1.Pod, quotas []corev1.ResourceQuota) string {
-	for i := range quotas {
-		if exceeded(next, nil, &quotas[i]) != "" {
-			return quotas[i].Name
+func (b *Bounds) Crowded(next *corev1.Pod) string {
+	for i := range b.Quotas {
+		if exceeded(next, nil, &b.Quotas[i]) != "" {
+			return b.Quotas[i].Name
 		}
 	}
 	return ""
+}
+
+// Replace counts a pod in the place of another one: the next pod of the same unit needs what is left.
+func (b *Bounds) Replace(next, old *corev1.Pod) {
+	for i := range b.Quotas {
+		q := &b.Quotas[i]
+		used := q.Status.Used.DeepCopy()
+		for kind := range q.Spec.Hard {
+			now := used[kind]
+			if covers(q, old) {
+				now.Sub(usageOf(old).of(kind))
+			}
+			if covers(q, next) {
+				now.Add(usageOf(next).of(kind))
+			}
+			if used == nil {
+				used = corev1.ResourceList{}
+			}
+			used[kind] = now
+		}
+		q.Status.Used = used
+	}
 }
 
 // exceeded returns how a quota forbids a pod once another one is gone, which is nil if none goes; "" if it does not.

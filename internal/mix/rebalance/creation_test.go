@@ -113,13 +113,13 @@ func TestCreatable(t *testing.T) {
 		"a pod within":                       {pod: pod, ranges: limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(amount{"memory": "1Gi"})})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Creatable(tc.pod, tc.pod, tc.quotas, tc.ranges)
+			v := (&Bounds{tc.quotas, tc.ranges}).Creatable(tc.pod, tc.pod)
 			assert.Equal(t, tc.want, v.Reason, v.Message)
 		})
 	}
-	message := Creatable(pod, pod, over("pods"), nil).Message
+	message := (&Bounds{Quotas: over("pods")}).Creatable(pod, pod).Message
 	assert.Equal(t, `ResourceQuota "q" allows 3 of pods, and 4 is used: a replacement of pod p would be refused`, message)
-	message = Creatable(pod, pod, nil, limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})})).Message
+	message = (&Bounds{Ranges: limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(amount{"cpu": "1500m"})})}).Creatable(pod, pod).Message
 	assert.Equal(t, `LimitRange "l" forbids a pod like p: container c: its limit of cpu is 2, and the maximum is 1500m`, message)
 }
 
@@ -152,9 +152,29 @@ func TestAQuotaCountsTheReplacementInThePlaceOfItsReplica(t *testing.T) {
 			if c.allowed {
 				want = nil
 			}
-			v := Creatable(c.next, old, quota(c.hard, c.used), nil)
+			b := Bounds{Quotas: quota(c.hard, c.used)}
+			v := b.Creatable(c.next, old)
 			assert.Equal(t, want, v.Reason, v.Message)
-			assert.Equal(t, c.crowded, Crowded(c.next, quota(c.hard, c.used)))
+			assert.Equal(t, c.crowded, b.Crowded(c.next))
 		})
 	}
+}
+
+// Each pod of a unit may be larger than before, and all of them may be too large together.
+func TestAQuotaCountsTheReplacementsOfAUnitTogether(t *testing.T) {
+	sized := func(cpu string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Resources: corev1.ResourceRequirements{Requests: amounts(amount{"cpu": cpu})},
+		}}}}
+	}
+	b := Bounds{Quotas: []corev1.ResourceQuota{{
+		Spec:   corev1.ResourceQuotaSpec{Hard: amounts(amount{"requests.cpu": "8", "pods": "2"})},
+		Status: corev1.ResourceQuotaStatus{Used: amounts(amount{"requests.cpu": "4", "pods": "2"})},
+	}}}
+	shared := b.Quotas[0].Status.Used
+	for i, want := range []*Reason{nil, nil, ReasonQuota} { // 4, 6, and 8 CPUs would be used, and then 10
+		assert.Equal(t, want, b.Creatable(sized("4"), sized("2")).Reason, "pod %d", i)
+		b.Replace(sized("4"), sized("2"))
+	}
+	assert.Equal(t, amounts(amount{"requests.cpu": "4", "pods": "2"}), shared, "what was read is not changed")
 }

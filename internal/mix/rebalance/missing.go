@@ -49,9 +49,13 @@ type Scale struct {
 	Replicas int
 	Known    bool
 	MinReady time.Duration
-	// RestartsWhole is set where the owner creates all pods of a unit again once one of them ends.
+	// RestartsWhole is set where the owner creates all pods of a unit again once one of them ends. Then its replicas are units.
 	RestartsWhole bool
 }
+
+// counts reports whether an owner requests as many of the replicas of a group as its scale has. That of an owner of units counts
+// these, and all others count pods.
+func (s *Scale) counts(g *clusterstate.Group) bool { return s.Known && s.RestartsWhole == g.Units }
 
 // ByScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of Kubernetes that
 // creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
@@ -68,11 +72,27 @@ func podCount(g *clusterstate.Group) (n int) {
 	return n
 }
 
-// isFirst reports whether the scale is known of a workload of which no move has left a number of pods; nil is not known.
+// isFirst reports whether the scale is known of a workload of which no move has left a number of replicas; nil is not known.
 func (s *Scale) isFirst(had int) bool { return s != nil && s.Known && had == 0 }
 
+// haveOf counts what a scale counts of a group.
+func (s *Scale) haveOf(g *clusterstate.Group) int {
+	if g.Units && s.RestartsWhole {
+		return len(g.Assignments) + len(g.Taken)
+	}
+	return podCount(g) + len(g.Taken)
+}
+
+// Follow returns how many replicas have to be back where the scale was read, and whether that number follows it from now on.
+func (s *Scale) Follow(g *clusterstate.Group, had int, follows bool) (back int, follow bool) {
+	if had == 0 || !s.counts(g) {
+		return had, follows
+	}
+	return FollowScale(had, follows, s.Replicas)
+}
+
 // follow notes the scale of the owner, nil for none. For the moves after the first one, Had is the number: the entry notes whether
-// it follows the scale from here on. A scale counts pods, so it has no number of units.
+// it follows the scale from here on.
 func (w *Evaluation) follow(s *Scale) {
 	if s == nil {
 		return
@@ -83,7 +103,7 @@ func (w *Evaluation) follow(s *Scale) {
 	if w.Group.MinReady < s.MinReady { // it is decided again with it
 		w.MinReady, w.Group.MinReady = s.MinReady, s.MinReady
 	}
-	if n := len(w.Group.Assignments); !w.Group.Units && s.isFirst(w.Had) && n+len(w.Group.Taken) >= s.Replicas {
+	if n := len(w.Group.Assignments); s.counts(&w.Group) && w.Had == 0 && n+len(w.Group.Taken) >= s.Replicas {
 		_, w.Scaled = FollowScale(n, false, s.Replicas)
 	}
 }

@@ -67,6 +67,34 @@ func TestAUnitStaysWhereItsRestartIsNotKnown(t *testing.T) {
 	}
 }
 
+// Its operator makes the others later.
+func TestAUnitThatLacksPodsIsNotAvailable(t *testing.T) {
+	in, unit := restarting()
+	in.Group.Assignments[2].Place = clusterstate.Settled
+	before := rebalance.Available(&in.Group, noon)
+	annotate(unit.Pod, "leaderworkerset.sigs.k8s.io/size", "3")
+	assert.Equal(t, before-1, rebalance.Available(&in.Group, noon))
+	v := rebalance.Choose(in)
+	assert.Equal(t, rebalance.ReasonNotReady, v.Reason)
+	assert.Equal(t, "unit vllm-4 has 2 of 3 pods", v.Message)
+}
+
+// The replicas of a LeaderWorkerSet are groups. Those of other owners of units are pods.
+func TestAScaleCountsUnitsWhereItsOwnerMakesThem(t *testing.T) {
+	in, _ := restarting()
+	whole := rebalance.Scale{Replicas: 3, Known: true, RestartsWhole: true}
+	back, follows := whole.Follow(&in.Group, 5, true)
+	assert.Equal(t, []any{3, true}, []any{back, follows})
+	pods := rebalance.Scale{Replicas: 3, Known: true}
+	back, follows = pods.Follow(&in.Group, 5, true)
+	assert.Equal(t, []any{5, true}, []any{back, follows})
+	in.Group.Units = false
+	back, _ = pods.Follow(&in.Group, 5, true)
+	assert.Equal(t, 3, back)
+	back, follows = pods.Follow(&in.Group, 0, true)
+	assert.Equal(t, []any{0, true}, []any{back, follows}, "nothing is being moved")
+}
+
 // A unit that is larger than a limit would never move: it does when nothing else is being moved.
 func TestAUnitThatIsLargerThanTheLimitsMovesAlone(t *testing.T) {
 	in, _ := restarting()
