@@ -190,13 +190,20 @@ func (l *Ledger) TypeFor(uid types.UID) capacity.Type {
 	return t
 }
 
-// Lean notes that a pod may have a type from now on, by a write that is about to be sent: others of its unit follow it.
-func (l *Ledger) Lean(uid types.UID, t capacity.Type) {
+// Lean notes that a pod may have a type from now on, by a write that is about to be sent: others of its unit follow it. It returns false
+// if others of its unit run on the other type by now.
+func (l *Ledger) Lean(uid types.UID, t capacity.Type) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.pods[uid]; r != nil && r.state == claimed {
-		r.change(func() { r.leans = t })
+	r := l.pods[uid]
+	if r == nil || r.state != claimed {
+		return true
 	}
+	if on, fixed := r.seat.runsOn(r); fixed && on != t {
+		return false
+	}
+	r.change(func() { r.leans = t })
+	return true
 }
 
 // Holds reports whether a pod that is assigned to a node still holds a slot as its own.

@@ -70,7 +70,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		return
 	}
 	if others, runs := f.Ledger.Unit(pod.UID); runs {
-		f.keepWaiting(pod, p, "other pods of its unit run on spot nodes, and a unit runs on one capacity type")
+		f.waitForUnit(pod, p)
 	} else if len(others) > 1 {
 		f.deleteUnit(ctx, key, pod, others, p)
 	} else if f.limiter.Wait(ctx) == nil {
@@ -78,10 +78,25 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 	}
 }
 
+// waitForUnit lets a pod wait once more, because others of its unit run: these may end.
+func (f *spotFallback) waitForUnit(pod *corev1.Pod, p *governing.Mix) {
+	f.keepWaiting(pod, p, "other pods of its unit run on spot nodes, and a unit runs on one capacity type")
+	now := f.clock.Now()
+	f.update(pod.UID, func(w *waitingPod) {
+		w.failed, w.notBefore = false, now.Add(max(w.wait, nominatedWait))
+		f.poolOf(w).Tries(now, w.pod(pod.UID))
+	})
+}
+
 // deleteUnit deletes all pods of a unit of which one has waited for long enough: their successors go to on-demand together. None of
 // these is ungated meanwhile, because those that are not deleted yet hold the unit to spot. The unit counts as one failure.
 func (f *spotFallback) deleteUnit(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, all []*corev1.Pod, p *governing.Mix) {
-	for _, other := range all {
+	others, runs := f.othersOf(pod, all)
+	if runs {
+		f.waitForUnit(pod, p)
+		return
+	}
+	for _, other := range others {
 		if why := replacement.Lost(other); why != "" {
 			f.keepWaiting(pod, p, "pod "+other.Name+" of its unit: "+why)
 			return
@@ -90,14 +105,27 @@ func (f *spotFallback) deleteUnit(ctx context.Context, key types.NamespacedName,
 	member, _ := f.Member(pod, p)
 	f.units.add(member, pod.UID)
 	f.delete(ctx, key, pod, p)
-	for _, other := range all {
-		if other.UID == pod.UID || f.limiter.Wait(ctx) != nil {
+	for _, other := range others {
+		f.units.add(member, other.UID)
+		f.recordWait(other, p) // one that another process ungated
+		f.update(other.UID, func(w *waitingPod) { w.withUnit = true })
+		if f.limiter.Wait(ctx) == nil {
+			f.delete(ctx, types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other, p)
+		}
+	}
+}
+
+// othersOf returns the other pods of a unit as the watch has them at this moment, since the ledger does not have each version. runs is
+// set where one of them has a node by now.
+func (f *spotFallback) othersOf(pod *corev1.Pod, all []*corev1.Pod) (others []*corev1.Pod, runs bool) {
+	for _, known := range all {
+		now, err := f.Pods.Pods(known.Namespace).Get(known.Name)
+		if err != nil || now.UID != known.UID || now.UID == pod.UID || !ledger.Active(now) {
 			continue
 		}
-		f.units.add(member, other.UID)
-		f.update(other.UID, func(w *waitingPod) { w.failed = true })
-		f.delete(ctx, types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other, p)
+		others, runs = append(others, now), runs || now.Spec.NodeName != ""
 	}
+	return others, runs
 }
 
 // unitsInFallback are the pods that were deleted to have their units go to on-demand, until the ledger has them no more.
@@ -135,6 +163,17 @@ func (u *unitsInFallback) has(m governing.Member, deleted func(types.UID) bool) 
 	return false
 }
 
+// prune forgets the units of which no pod is left that was to be deleted.
+func (u *unitsInFallback) prune(deleted func(types.UID) bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, left := range u.all {
+		if u.all[key] = slices.DeleteFunc(left, deleted); len(u.all[key]) == 0 {
+			delete(u.all, key)
+		}
+	}
+}
+
 // recordWait records that a pod waits, and returns when its wait is over; zero
 // if that depends on an event to come.
 func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline time.Time, w *waitingPod) {
@@ -146,7 +185,12 @@ func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline t
 		w = f.adopt(pod, p, since, now)
 	}
 	w.wait = p.GatedSpotWait
-	if since == nil || w.failed {
+	switch {
+	case w.failed:
+		return time.Time{}, w
+	case w.withUnit:
+		return now, w
+	case since == nil:
 		return time.Time{}, w
 	}
 	if w.since.IsZero() {

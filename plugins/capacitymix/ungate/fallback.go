@@ -111,7 +111,8 @@ type waitingPod struct {
 	notBefore time.Time
 	verdict   fallback.Verdict
 	// deleting: its deletion was requested. failed: its wait was recorded as a failure. blocked: a spot node had room for it.
-	deleting, failed, blocked bool
+	// withUnit: another pod of its unit waited for long enough, and is the failure of the unit.
+	deleting, failed, blocked, withUnit bool
 }
 
 func (w *waitingPod) pod(uid types.UID) fallback.Pod {
@@ -367,10 +368,11 @@ func (f *spotFallback) recordFailure(uid types.UID, w *waitingPod, deleted bool)
 		return
 	}
 	w.failed = true
-	now, of := f.clock.Now(), f.poolOf(w)
-	until, ok := f.judge(now, of, uid, w)
-	if ok && deleted {
-		f.credits.Add(now, w.group, until, w.blocked)
+	if !w.withUnit {
+		now := f.clock.Now()
+		if until, ok := f.judge(now, f.poolOf(w), uid, w); ok && deleted {
+			f.credits.Add(now, w.group, until, w.blocked)
+		}
 	}
 	if deleted {
 		metrics.SpotPodsDeleted.Inc()
@@ -421,6 +423,7 @@ func (f *spotFallback) resync() {
 			f.podUpdated(pod)
 		}
 	}
+	f.units.prune(f.Ledger.Gone)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()

@@ -46,6 +46,9 @@ const (
 // errUnitFallsBack is the error for a pod whose unit is being deleted, to go to on-demand.
 var errUnitFallsBack = errors.New("other pods of the unit are being deleted")
 
+// errUnitChanged is the error for a pod of which another one of its unit got the other type meanwhile.
+var errUnitChanged = errors.New("another pod of the unit got a type meanwhile")
+
 // Ungater gives pods with the scheduling gate their slot, from the ledger that
 // Filter uses too. Slots are claimed by one goroutine, in the order of arrival;
 // patches are sent in parallel. Only the process that leads has a queue.
@@ -189,7 +192,7 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 		return nil
 	}
 	patch, capacityType, err := u.Patch(pod)
-	if errors.Is(err, errUnitFallsBack) {
+	if errors.Is(err, errUnitFallsBack) || errors.Is(err, errUnitChanged) {
 		u.queue.AddAfter(key, unitRetry)
 		return nil
 	}
@@ -258,7 +261,9 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		return onSpot
 	})
 	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
-	u.Ledger.Lean(pod.UID, t)
+	if !u.Ledger.Lean(pod.UID, t) {
+		return nil, "", errUnitChanged
+	}
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)
 		gate.Tolerate(&after.Spec, p.Tolerations[t])

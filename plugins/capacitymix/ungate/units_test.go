@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -56,6 +57,84 @@ func TestAUnitFallsBackAsAWhole(t *testing.T) {
 	}
 	_, limited := f.ungated(6, ofUnit("b"))
 	assert.Equal(t, capacity.Spot, limited, "one unit failed, and one was replaced")
+}
+
+// The ledger has the pods of the last event that changed their place, and the API server compares versions.
+func TestAUnitIsDeletedAsTheWatchHasIt(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	first, _ := f.ungated(0, ofUnit("a"))
+	second, _ := f.ungated(1, ofUnit("a"))
+	second = plugintest.Unschedulable(second, f.clock.Now())
+	second.ResourceVersion = "4711"
+	f.cluster.SetPods(t, second) // the status alone has changed
+	first = f.waits(first)
+	f.reconcile(first)
+	require.Len(t, f.deleted, 2)
+	assert.Equal(t, &metav1.Preconditions{UID: &second.UID, ResourceVersion: &second.ResourceVersion}, f.deleted[1].Preconditions)
+}
+
+// A deletion that is refused, or gets no answer, is tried again, also for a pod whose own wait is not over.
+func TestEachPodOfAUnitIsDeletedInTheEnd(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	first, _ := f.ungated(0, ofUnit("a"))
+	second, _ := f.ungated(1, ofUnit("a"))
+	first = f.waits(first)
+	f.answer = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web-0", nil)
+	f.reconcile(first)
+	require.Len(t, f.deleted, 2)
+	f.answer = nil
+	f.gone(first)
+	f.reconcile(second)
+	require.Len(t, f.deleted, 3)
+	assert.Equal(t, &second.UID, f.deleted[2].Preconditions.UID)
+	f.gone(second)
+	assert.Equal(t, 1, f.markOf().Failures, "a unit is one failure")
+	_, limited := f.ungated(2, ofUnit("a"))
+	assert.Equal(t, capacity.OnDemand, limited)
+}
+
+// The pods that run may end without successors.
+func TestAPodWaitsForItsUnitOnlyWhileItRuns(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	running, _ := f.ungated(0, ofUnit("a"))
+	running.Spec.NodeName = "spot-node"
+	f.tell(running)
+	pod := f.ungatedAndWaits(1, ofUnit("a"))
+	f.reconcile(pod)
+	f.gone(running)
+	f.reconcile(pod)
+	assert.Empty(t, f.deleted, "it waits once more")
+	f.clock.SetTime(f.clock.Now().Add(spotWait))
+	f.reconcile(pod)
+	assert.Len(t, f.deleted, 1)
+}
+
+func TestUnitsWithNamesOfTheirOwnAreForgotten(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	first, _ := f.ungated(0, ofUnit("a"))
+	second, _ := f.ungated(1, ofUnit("a"))
+	f.reconcile(f.waits(first))
+	require.NotEmpty(t, f.fallback().units.all)
+	f.gone(first)
+	f.gone(second)
+	f.fallback().resync()
+	assert.Empty(t, f.fallback().units.all)
+}
+
+// The type of a gated pod is chosen without the lock of the ledger, and another pod of its unit may be bound meanwhile.
+func TestAPodFollowsItsUnitThatGotATypeMeanwhile(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	gated := plugintest.GatedPod("web", 0)
+	ofUnit("a")(gated)
+	f.cluster.SetPods(t, gated)
+	_, _, err := f.ungater.Patch(gated)
+	require.NoError(t, err)
+	assert.True(t, f.ungater.Ledger.Lean(gated.UID, capacity.Spot))
+	running, _ := f.ungated(1, ofUnit("a"))
+	running.Spec.NodeName = "spot-node"
+	f.tell(running)
+	assert.False(t, f.ungater.Ledger.Lean(gated.UID, capacity.OnDemand))
+	assert.True(t, f.ungater.Ledger.Lean(gated.UID, capacity.Spot))
 }
 
 func TestAUnitOfWhichAPodRunsDoesNotFallBack(t *testing.T) {
