@@ -30,6 +30,8 @@ type preFilterState struct {
 	ungated bool
 	// fixed: other pods of its unit determine the type.
 	fixed bool
+	// elsewhere: the pod is tried on nodes of the other type only, which have to have room for all pods of its unit.
+	elsewhere bool
 	// nominated: preemption frees capacity for the pod on a node of its type.
 	nominated bool
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.

@@ -30,11 +30,11 @@ func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, _ *c
 	switch {
 	case n.Departing:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonDeparting)
-	case n.Type == s.slotType:
+	case n.Type == s.slotType && !s.elsewhere:
 		return nil
 	case n.Type == capacity.Unknown:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonUnknownType)
-	case s.attempt.Stage == ledger.StageBorrow:
+	case s.attempt.Stage == ledger.StageBorrow && n.Type != s.slotType:
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.wrongTypeReason())
@@ -56,7 +56,10 @@ func (s *preFilterState) wrongTypeReason() string {
 		return *known
 	}
 	reason := "node(s) are " + s.slotType.Other().String() + ", slot " + strconv.Itoa(s.slot) + " needs " + s.slotType.String()
-	if s.fixed {
+	switch {
+	case s.elsewhere:
+		reason = "node(s) are " + s.slotType.String() + ", which has no room for all pods of the unit"
+	case s.fixed:
 		reason = "node(s) are " + s.slotType.Other().String() + ", the unit of the pod runs on " + s.slotType.String()
 	}
 	s.wrongType.Store(&reason)

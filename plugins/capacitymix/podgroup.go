@@ -34,8 +34,11 @@ type members map[capacity.Type]*tried
 
 // tried are members with slots of one type.
 type tried struct {
+	// governing is their mix, without borrowing where a unit of some of them runs already.
 	governing *governing.Mix
 	count     int
+	// units are those of the members.
+	units map[string]bool
 	// found is how many found a node of the type; without are those that found no node, with their stages.
 	found   int
 	without map[types.UID]ledger.Stage
@@ -67,16 +70,39 @@ func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *gover
 	claim := pl.ClaimOf(pod, member, p)
 	s.member = &claim
 	s.hold(pl.Ledger.Next(claim))
-	all := membersOf(cycleState)
-	if all[s.slotType] == nil {
-		all[s.slotType] = &tried{without: map[types.UID]ledger.Stage{}}
+	own := p.Mix.TypeOf(s.slot) // also where the unit runs on the other type
+	s.tried = membersOf(cycleState).of(own, p)
+	search := pl.Searches.Of(stages.GroupOf(pod), own)
+	s.attempt = search.Member(s.tried.count)
+	if member.Unit != "" {
+		s.attempt = search.Member(search.Found) // all of a unit run on one type: those that found a node do so again only with the others
+		s.tried.note(member.Unit, s.fixed)
 	}
-	s.tried = all[s.slotType]
-	s.attempt = pl.Searches.Of(stages.GroupOf(pod), s.slotType).Member(s.tried.count)
-	s.tried.governing = s.governing
 	s.tried.count++
 	s.tried.without[pod.UID] = s.attempt.Stage
+	switch {
+	case s.fixed:
+		s.attempt.Stage = ledger.StageType
+	case member.Unit != "":
+		s.elsewhere = s.attempt.Stage == ledger.StageBorrow
+	}
 	return s
+}
+
+// of are the members with slots of a type.
+func (m members) of(t capacity.Type, p *governing.Mix) *tried {
+	if m[t] == nil {
+		m[t] = &tried{governing: p, units: map[string]bool{}, without: map[types.UID]ledger.Stage{}}
+	}
+	return m[t]
+}
+
+// note notes a member of a unit. One whose type is fixed before another member of its unit was tried follows pods that run.
+func (m *tried) note(unit string, fixed bool) {
+	if fixed && !m.units[unit] {
+		m.governing = m.governing.WithoutBorrowing()
+	}
+	m.units[unit] = true
 }
 
 // take gives a member its slot and its node: for the rest of the group's cycle, and again when it is to be bound.

@@ -240,6 +240,63 @@ func TestAGroupBorrowsAfterTheWaitAndOnlyForThoseWithoutCapacity(t *testing.T) {
 	assert.Zero(t, f.plugin.Searches.Of(types.NamespacedName{Namespace: "shop", Name: "group"}, capacity.Spot), "the group is placed: the search is over")
 }
 
+// Spot has room for a part of a unit, and on-demand for all of it: a unit is on one type, so it borrows as a whole.
+func TestAGroupThatIsAUnitBorrowsAsAWhole(t *testing.T) {
+	pods := podGroup(4)
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) {
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitSchedulingGroup}
+	}))
+	c := f.groupCycle(t)
+	for i, node := range []string{"s", "s", "o"} {
+		_, fits := c.try(pods[i], node)
+		assert.Equal(t, i < 2, fits, "spot has room for two, and the third follows them")
+	}
+	assert.Equal(t, "trying on-demand nodes next", c.fail("").Message())
+
+	c = f.groupCycle(t)
+	_, fits := c.try(pods[0], "s")
+	assert.False(t, fits, "the place on spot is of no use")
+	for i, p := range pods {
+		slot, fits := c.try(p, "o")
+		assert.True(t, fits, "pod %d", i)
+		assert.Zero(t, slot)
+	}
+	c.end()
+
+	c = f.groupCycle(t)
+	_, fits = c.try(pods[0], "o")
+	require.True(t, fits)
+	_, fits = c.try(pods[1], "s") // on-demand has room for one
+	assert.False(t, fits)
+	assert.Equal(t, fwk.Unschedulable, c.fail("").Code(), "preemption has its turn")
+	c = f.groupCycle(t)
+	_, fits = c.try(pods[0], "s")
+	assert.True(t, fits, "and spot is tried again")
+	c.end()
+}
+
+// A unit that runs is not on two types.
+func TestAGroupWhoseUnitRunsDoesNotBorrow(t *testing.T) {
+	pods := podGroup(3)
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) {
+		cm.Spec.Unit = &v1alpha1.PodUnit{Type: v1alpha1.PodUnitSchedulingGroup}
+	}))
+	c := f.groupCycle(t)
+	_, fits := c.try(pods[0], "s")
+	require.True(t, fits)
+	c.end()
+	c.states[0].SetPodGroupSchedulingCycle(nil)
+	require.Nil(t, f.plugin.Reserve(f.ctx, c.states[0], pods[0], "s"))
+	for range 2 {
+		c = f.groupCycle(t)
+		_, fits = c.try(pods[1], "o")
+		assert.False(t, fits)
+		assert.Equal(t, fwk.Unschedulable, c.fail("").Code())
+	}
+}
+
 func TestAGroupThatMayNotBorrowLeavesTheTurnToPreemption(t *testing.T) {
 	pods := podGroup(1)
 	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)

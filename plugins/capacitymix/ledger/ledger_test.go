@@ -221,7 +221,7 @@ func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
 	l.SetAttempt("a", 1, ledger.Attempt{Stage: ledger.StageAhead, Below: 2})
 	hold = held(t, l, claimOf("a"))
 	assert.Equal(t, 1, hold.Slot, "there is no spot slot below 2")
-	assert.Equal(t, ledger.StageType, hold.Attempt.Stage)
+	assert.Equal(t, ledger.Attempt{Stage: ledger.StageType, Below: 2}, hold.Attempt, "it is known that there is no later slot")
 }
 
 func TestIdentitySlotsAreNotExclusive(t *testing.T) {

@@ -52,13 +52,13 @@ func After(f Failure, p *governing.Mix) Next {
 	case ledger.StageSample:
 		return tryAll(ledger.Attempt{Stage: ledger.StageType, TypeChanged: f.Attempt.TypeChanged}, t)
 	case ledger.StageType:
-		if f.GrowingTo > 0 {
+		if f.GrowingTo > 0 && f.Attempt.Below == 0 { // otherwise there was no later slot
 			return Next{
 				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: f.NoCapacitySince, Below: f.GrowingTo}, Retry: true,
 				Message: "the rollout is not complete: trying a later slot that is " + t.Other().String() + " next",
 			}
 		}
-		return afterType(f, p)
+		return againLater(f, afterType(f, p))
 	case ledger.StageAhead:
 		f.SlotType = t.Other() // the slot that was tried is of the other type
 		n := afterType(f, p)
@@ -70,12 +70,16 @@ func After(f Failure, p *governing.Mix) Next {
 		if f.Nominated && !f.Terminating {
 			return withoutVictims(f, p)
 		}
-		n := preempt(f, p)
-		if f.GrowingTo > 0 {
-			n.RetryAt = f.Now.Add(retryDelay(f.Now.Sub(f.NoCapacitySince)))
-		}
-		return n
+		return againLater(f, preempt(f, p))
 	}
+}
+
+// againLater has a pod of a growing revision tried again that leaves it to preemption.
+func againLater(f Failure, n Next) Next {
+	if f.GrowingTo > 0 && n.Preempt {
+		n.RetryAt = f.Now.Add(retryDelay(f.Now.Sub(f.NoCapacitySince)))
+	}
+	return n
 }
 
 // preempt gives preemption its turn. A scheduler that starts reads the time back
