@@ -17,6 +17,7 @@ import (
 const (
 	ErrReasonMixChanged = "the mix changed while the pod was being scheduled"
 	ErrReasonSlotLost   = "the pod's slot was taken while it was being scheduled"
+	ErrReasonUnitGone   = "the pods of its unit ended while the pod was being scheduled"
 )
 
 // Reserve confirms, before the pod is bound, that its slot is still its own and
@@ -41,6 +42,9 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	s.changes = pl.Changes()
 	if !pl.governs(pod, s) {
 		return pl.retry(ctx, pod, ErrReasonMixChanged)
+	}
+	if s.fixed && s.member == nil && pl.Ledger.TypeFor(pod.UID) != s.slotType {
+		return pl.retry(ctx, pod, ErrReasonUnitGone)
 	}
 	var err error
 	if s.member != nil {

@@ -30,7 +30,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-var lwsKey = governing.GroupKey{Namespace: "shop", ID: "LeaderWorkerSet.leaderworkerset.x-k8s.io/vllm"}
+var lwsKey = governing.GroupKey{Namespace: "shop", ID: "LeaderWorkerSet.leaderworkerset.x-k8s.io/vllm/of/capacitymix/web"}
 
 // together has capacity for so many pods at the same time, and keeps the questions.
 type together struct {

@@ -201,7 +201,7 @@ func (a *Assignment) unite(on *seat) {
 	if a.Pods == nil {
 		a.Pods = []*Pod{on.oldest}
 	}
-	set := governing.SetOfLabels(on.oldest.Labels)
+	set := governing.SetWith(on.oldest.Labels, on.oldest.Owner)
 	for _, p := range a.Pods {
 		if set.Leads(p.Labels) {
 			a.Pod = p

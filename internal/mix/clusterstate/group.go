@@ -69,7 +69,7 @@ func (a *Assignment) Size() int {
 	if a.Unit == "" {
 		return 0
 	}
-	return governing.SetOfLabels(a.Pod.Labels).SizeOf(a.Pod.Annotations)
+	return governing.SetWith(a.Pod.Labels, a.Pod.Owner).SizeOf(a.Pod.Annotations)
 }
 
 // Members are the pods of a replica, the oldest first.

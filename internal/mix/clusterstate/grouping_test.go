@@ -219,9 +219,9 @@ func TestBothGroupsOfAPodThatMovesAreReported(t *testing.T) {
 		"its set is another": {
 			before: []metav1.Object{worker("old", 0, 0)},
 			then:   worker("old", 0, 0, labeled("leaderworkerset.sigs.k8s.io/name", "new")),
-			want:   []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old"), key("LeaderWorkerSet.leaderworkerset.x-k8s.io/new")},
+			want:   []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old/of/capacitymix/m"), key("LeaderWorkerSet.leaderworkerset.x-k8s.io/new/of/capacitymix/m")},
 		},
-		"its unit is another":        {before: []metav1.Object{worker("old", 0, 0)}, then: worker("old", 0, 0, labeled("leaderworkerset.sigs.k8s.io/group-key", "k")), want: []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old")}},
+		"its unit is another":        {before: []metav1.Object{worker("old", 0, 0)}, then: worker("old", 0, 0, labeled("leaderworkerset.sigs.k8s.io/group-key", "k")), want: []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old/of/capacitymix/m")}},
 		"its owner appears after it": {group: v1alpha1.PodGroupingTop, before: []metav1.Object{podNamed("p", owned(rs))}, then: rs, want: []governing.GroupKey{key("uid-rs"), key("uid-web")}},
 		"its top gets an owner": {
 			group: v1alpha1.PodGroupingTop, before: []metav1.Object{web, rs, podNamed("p", owned(rs))}, then: governed,
@@ -308,8 +308,8 @@ func TestAUnitHasItsLeaderAndItsSize(t *testing.T) {
 	assert.True(t, g.AllAvailable(&g.Assignments[0], time.Now().Add(time.Hour)))
 }
 
-// Pods of a set that the mix does not govern share its slots, and are no replicas of it.
-func TestPodsOfASetWithoutTheMixAreNoReplicas(t *testing.T) {
+// Two mixes of one set have a sequence each: the floor of one counts its own pods.
+func TestEachMixOfASetHasItsSequence(t *testing.T) {
 	o := groupedOptions()
 	cm := &v1alpha1.CapacityMix{}
 	cm.Namespace, cm.Name, cm.Spec.SpotPercent, cm.Spec.Unit = namespaceName, "m", 50, &v1alpha1.PodUnit{Type: v1alpha1.PodUnitPod}
@@ -320,8 +320,10 @@ func TestPodsOfASetWithoutTheMixAreNoReplicas(t *testing.T) {
 			p.Labels = map[string]string{"role": role, "leaderworkerset.sigs.k8s.io/name": "model"}
 		}
 	}
-	leaders, workers := replicaSet("leaders", 1), replicaSet("workers", 3)
-	g := one(t, fill(fill(New(o), leaders, workers), podNamed("l", owned(leaders), ofSet("leader")), podNamed("w", owned(workers), ofSet("worker"))))
-	assert.Equal(t, 1, g.Replicas)
-	assert.Equal(t, 1, g.Owners)
+	leaders, workers := statefulSet("leaders", 1), statefulSet("workers", 3)
+	groups := fill(fill(New(o), leaders, workers), podNamed("l", owned(leaders), ofSet("leader")), podNamed("w", owned(workers), ofSet("worker"))).Groups(namespaceName)
+	require.Len(t, groups, 2, "the workers have the default mix")
+	for i := range groups {
+		assert.Equal(t, []int{1, 1, 0}, []int{groups[i].Replicas, groups[i].Owners, groups[i].Assignments[0].Slot})
+	}
 }

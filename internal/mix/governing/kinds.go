@@ -22,6 +22,8 @@ type Set struct {
 	// Member is the label with the number of a pod in its unit, which is 0 for the leader, and Size the annotation with the number of
 	// pods that a unit has. Empty: none.
 	Member, Size string
+	// Makers are the kinds of controllers of its pods: labels alone may be copied.
+	Makers []schema.GroupKind
 	// RestartsWhole is set where the end of one pod has all pods of its unit created again, unless the set has another restartPolicy.
 	RestartsWhole bool
 }
@@ -39,12 +41,14 @@ var setKinds = []Set{
 		Index:            "leaderworkerset.sigs.k8s.io/group-index",
 		Member:           "leaderworkerset.sigs.k8s.io/worker-index",
 		Size:             "leaderworkerset.sigs.k8s.io/size",
+		Makers:           []schema.GroupKind{{Group: "apps", Kind: "StatefulSet"}, {Kind: "Pod"}},
 		RestartsWhole:    true,
 	},
 	{
 		GroupVersionKind: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
 		Name:             "jobset.sigs.k8s.io/jobset-name",
 		Unit:             "jobset.sigs.k8s.io/job-key",
+		Makers:           []schema.GroupKind{{Group: "batch", Kind: "Job"}},
 	},
 }
 
@@ -72,17 +76,18 @@ func FollowsLeader(key string) bool {
 	return strings.HasPrefix(key, "leaderworkerset.sigs.k8s.io/") && strings.HasSuffix(key, "-topology")
 }
 
-// SetOf returns the kind of the set that a pod belongs to by its labels, nil for none.
-func SetOf(pod *corev1.Pod) *Set { return SetOfLabels(pod.Labels) }
+// SetOf returns the kind of the set that a pod belongs to by its labels and its controller, nil for none.
+func SetOf(pod *corev1.Pod) *Set { return SetWith(pod.Labels, metav1.GetControllerOfNoCopy(pod)) }
 
-// SetOfLabels is SetOf for the labels of a pod.
-func SetOfLabels(labels map[string]string) *Set {
-	if len(labels) == 0 {
+// SetWith is SetOf for the labels and the controller of a pod, which may be nil.
+func SetWith(labels map[string]string, controller *metav1.OwnerReference) *Set {
+	if len(labels) == 0 || controller == nil {
 		return nil
 	}
 	for i := range setKinds {
-		if labels[setKinds[i].Name] != "" {
-			return &setKinds[i]
+		if s := &setKinds[i]; labels[s.Name] != "" &&
+			slices.Contains(s.Makers, schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()) {
+			return s
 		}
 	}
 	return nil
@@ -130,11 +135,11 @@ func (kinds OnePodKinds) setOf(pod *corev1.Pod, ref *metav1.OwnerReference, m *M
 	case !ok:
 		return "", false
 	case label != "" && pod.Labels[label] != "":
-		return kind.String() + "/" + pod.Labels[label], true
+		return kind.String() + "/" + pod.Labels[label] + m.among(), true
 	case m == nil:
 		return "", false
 	}
-	return kind.String() + "/of/" + m.group(), true
+	return kind.String() + m.among(), true
 }
 
 // named is a reference to the set that setOf identifies, nil for none. Its name is that in the label, or that of the mix.

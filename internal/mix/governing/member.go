@@ -52,15 +52,15 @@ func (r *Resolver) Member(pod *corev1.Pod, m *Mix) (member Member, ok bool) {
 		by = m.Grouping.By
 	}
 	switch {
-	case by == BySelector || by == ByName || ref == nil && set == nil:
+	case by == BySelector || by == ByName || ref == nil:
 		if m == nil {
 			return member, false
 		}
 		member.Group.ID, member.AnyOrder = m.group(), true
 	case by == ByTop:
-		member.Group.ID, member.AnyOrder = r.top(pod, ref, set), true
+		member.Group.ID, member.AnyOrder = r.top(pod, ref, set, m), true
 	case by == ByDefault && set != nil:
-		member.Group.ID, member.Slot, member.AnyOrder = set.id(pod), set.slot(pod), true
+		member.Group.ID, member.Slot, member.AnyOrder = set.id(pod)+m.among(), set.slot(pod), true
 	default:
 		r.byController(&member, pod, ref, m, by)
 	}
@@ -85,10 +85,6 @@ func (r *Resolver) GroupedByMix(pod *corev1.Pod) bool {
 
 // byController is Member for a pod whose group is that of its direct controller, or of the set that a controller with one pod is in.
 func (r *Resolver) byController(member *Member, pod *corev1.Pod, ref *metav1.OwnerReference, m *Mix, by By) {
-	if ref == nil { // its set is known, and the mix has every controller on its own
-		member.Group.ID, member.AnyOrder = m.group(), true
-		return
-	}
 	if by == ByDefault {
 		if id, ok := r.OnePodKinds.setOf(pod, ref, m); ok {
 			member.Group.ID, member.AnyOrder = id, true
@@ -107,9 +103,9 @@ const maxHeight = 8
 
 // top is the UID of the highest owner of a pod that the caches name. A set that is known by its labels is taken for the highest
 // owner of its pods: between them and the set are objects that the caches do not have.
-func (r *Resolver) top(pod *corev1.Pod, ref *metav1.OwnerReference, set *Set) string {
+func (r *Resolver) top(pod *corev1.Pod, ref *metav1.OwnerReference, set *Set, m *Mix) string {
 	if set != nil {
-		return set.id(pod)
+		return set.id(pod) + m.among()
 	}
 	return bounded(string(r.topOf(pod, ref).UID))
 }
@@ -129,21 +125,24 @@ func (r *Resolver) topOf(pod *corev1.Pod, ref *metav1.OwnerReference) *metav1.Ow
 	return ref
 }
 
-// unit sets the unit of a member. Only a group by its set has the slots of the set's units.
+// unit sets the unit of a member. Each pod of a unit has the slot of the unit, and only units by the labels of a set have numbers.
 func (m *Mix) unit(member *Member, pod *corev1.Pod, set *Set) {
-	switch {
-	case m.Unit.By == UnitByDefault && set != nil && m.Grouping.By != ByController:
-		member.Unit = pod.Labels[set.Unit]
-	case m.Unit.By == UnitByLabel:
+	bySet := set != nil && m.Grouping.By != ByController
+	switch m.Unit.By {
+	case UnitByDefault:
+		if bySet {
+			member.Unit = pod.Labels[set.Unit]
+		}
+	case UnitByLabel:
 		member.Unit = pod.Labels[m.Unit.Label]
-		member.Slot = split.NoSlot
-	case m.Unit.By == UnitBySchedulingGroup:
+	case UnitBySchedulingGroup:
 		if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 			member.Unit = *g.PodGroupName
 		}
+	case UnitIsPod:
+	}
+	if m.Unit.By != UnitByDefault && (bySet || member.Unit != "") {
 		member.Slot = split.NoSlot
-	case set != nil:
-		member.Slot = split.NoSlot // each pod of a unit has a slot of its own, and the number is that of the unit
 	}
 	if member.Unit != "" {
 		member.AnyOrder = true
@@ -162,6 +161,17 @@ func (m *Mix) group() string {
 	return m.Source
 }
 
+// among distinguishes the pods of a set by what governs them: two mixes of one set have a sequence each.
+func (m *Mix) among() string {
+	switch {
+	case m == nil:
+		return ""
+	case m.Source == SourceController:
+		return "/of/" + m.Source + "/" + m.Mix.String()
+	}
+	return "/of/" + m.group()
+}
+
 // Plain reports whether the group of each pod with a controller is that of a mix without settings for groups, so that it does not
 // depend on the mix.
 func (m *Mix) Plain() bool {
@@ -176,14 +186,12 @@ func (r *Resolver) Named(pod *corev1.Pod, m *Mix) *metav1.OwnerReference {
 		return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: m.Grouping.Name}
 	case by == BySelector:
 		return m.reference()
-	case ref == nil && set == nil:
+	case ref == nil:
 		return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: m.group()}
 	case set != nil && by != ByController:
 		return &metav1.OwnerReference{APIVersion: set.GroupVersion().String(), Kind: set.Kind, Name: pod.Labels[set.Name]}
 	case by == ByTop:
 		return r.topOf(pod, ref)
-	case ref == nil:
-		return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: m.group()}
 	case by == ByDefault:
 		return r.OnePodKinds.named(pod, ref, m)
 	}

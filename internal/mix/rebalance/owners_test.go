@@ -119,16 +119,18 @@ func TestWhatKeepsAPodOfAUnitKeepsTheUnit(t *testing.T) {
 }
 
 func TestTheReasonOfAUnitNamesItsOperator(t *testing.T) {
-	for label, want := range map[string]string{
-		"jobset.sigs.k8s.io/jobset-name":       "a JobSet restarts as a whole or fails if the Job of 2 pods does not go on, and loses the work since its last checkpoint",
-		"leaderworkerset.sigs.k8s.io/name":     "it is not known that its LeaderWorkerSet creates all 2 of them again if one ends",
-		"example.com/something-of-an-operator": "no operator is known that would create all 2 of them again",
+	for label, of := range map[string]struct{ apiVersion, kind, want string }{
+		"jobset.sigs.k8s.io/jobset-name":       {"batch/v1", "Job", "a JobSet restarts as a whole or fails if the Job of 2 pods does not go on, and loses the work since its last checkpoint"},
+		"leaderworkerset.sigs.k8s.io/name":     {"apps/v1", "StatefulSet", "it is not known that its LeaderWorkerSet creates all 2 of them again if one ends"},
+		"example.com/something-of-an-operator": {"apps/v1", "ReplicaSet", "no operator is known that would create all 2 of them again"},
 	} {
 		in := outOfMix()
 		in.Group.Assignments[2].Place = clusterstate.Pending // so that one replica may move
-		in.Group.Assignments[4].Pod.Labels = map[string]string{label: "train"}
+		pod := in.Group.Assignments[4].Pod
+		pod.Labels, pod.Owner = map[string]string{label: "train"}, ownerOf("train")
+		pod.Owner.APIVersion, pod.Owner.Kind = of.apiVersion, of.kind
 		unite(&in.Group.Assignments[4], "x")
-		assert.Contains(t, rebalance.Choose(in).Message, want)
+		assert.Contains(t, rebalance.Choose(in).Message, of.want)
 	}
 }
 

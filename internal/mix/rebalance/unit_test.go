@@ -24,7 +24,8 @@ func restarting() (in *rebalance.Input, unit *clusterstate.Assignment) {
 	in.History.RestartsWhole, in.Group.Units, in.Group.Identity = true, true, true
 	in.Group.Assignments[2].Place = clusterstate.Pending
 	unit = &in.Group.Assignments[4]
-	unit.Pod.Labels = map[string]string{lwsName: "vllm", "app": "web"}
+	unit.Pod.Labels, unit.Pod.Owner = map[string]string{lwsName: "vllm", "app": "web"}, ownerOf("vllm")
+	unit.Pod.Owner.Kind = "StatefulSet"
 	unite(unit, lwsUnit)
 	return in, unit
 }
