@@ -28,6 +28,7 @@ list() {
 		Helm hack/cluster/helm/go.mod helm.sh/helm/v3
 		KWOK hack/cluster/kwok/go.mod sigs.k8s.io/kwok
 		Karpenter hack/cluster/karpenter/go.mod sigs.k8s.io/karpenter
+		LeaderWorkerSet hack/cluster/lws/go.mod sigs.k8s.io/lws
 		Prometheus hack/cluster/prometheus/go.mod github.com/prometheus/prometheus
 		kind hack/cluster/kind/go.mod sigs.k8s.io/kind
 		golangci-lint hack/lint/go.mod github.com/golangci/golangci-lint/v2

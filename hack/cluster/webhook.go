@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 
@@ -22,15 +23,15 @@ func (c *Cluster) ApplyWebhook(ctx context.Context, manifest, address string) er
 		return fmt.Errorf("apply %s: %w", manifest, err)
 	}
 	for _, o := range objects {
-		if err := reachByURL(o, address); err != nil {
+		if err := reachByURL(o, address, nil); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
 	return c.applyObjects(ctx, objects)
 }
 
-// reachByURL changes the webhooks of an object, if it has any.
-func reachByURL(o *unstructured.Unstructured, address string) error {
+// reachByURL changes the webhooks of an object, if it has any. Without a certificate authority, they keep theirs.
+func reachByURL(o *unstructured.Unstructured, address string, ca []byte) error {
 	webhooks, found, err := unstructured.NestedSlice(o.Object, "webhooks")
 	if err != nil || !found {
 		return err
@@ -46,6 +47,12 @@ func reachByURL(o *unstructured.Unstructured, address string) error {
 		}
 		unstructured.RemoveNestedField(webhook, "clientConfig", "service")
 		if err := unstructured.SetNestedField(webhook, "https://"+address+path, "clientConfig", "url"); err != nil {
+			return err
+		}
+		if ca == nil {
+			continue
+		}
+		if err := unstructured.SetNestedField(webhook, base64.StdEncoding.EncodeToString(ca), "clientConfig", "caBundle"); err != nil {
 			return err
 		}
 	}
