@@ -72,7 +72,7 @@ func TestUnitsKeepTheirTypeOverARestart(t *testing.T) {
 	w.Create(builders.CapacityMix("lws", 50, 0, builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableWait, 0)))
 	o := newLeaderWorkers(w, "lws", 4)
 	record, nodes := w.Record("lws"), w.Types()
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 8 })
+	o.scale(8)
 	full := testenv.Split{Spot: 10, OnDemand: 6, Pending: 16}
 	w.WaitSplit("lws", "both types are full, and groups wait in part", full)
 	restart(w, testenv.SchedulerOptions(testenv.SecondScheduler), func() {
@@ -93,7 +93,7 @@ func TestAUnitBorrowsWhole(t *testing.T) {
 	o := newLeaderWorkers(w, "lws", 4)
 	record, nodes := w.Record("lws"), w.Types()
 	w.Cordon(true, "spot")
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 5 })
+	o.scale(5)
 	w.WaitSplit("lws", "on-demand is full", testenv.Split{OnDemand: 14, Pending: 6})
 	w.Cordon(false, "spot")
 	w.Eventually("units without pods on on-demand run on spot", func() (bool, string) {
@@ -135,7 +135,7 @@ func TestTheLeadersOfALeaderWorkerSetMayHaveARole(t *testing.T) {
 	m := split.New(70, 2)
 	w.Create(builders.CapacityMix("lws", 70, 2, withRole("leaders", v1alpha1.CapacityTypeOnDemand, workerIndex, "0")))
 	o := newLeaderWorkers(w, "lws", 4)
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 10 })
+	o.scale(10)
 	pods := w.WaitReady("lws", 40)
 	requireOnDemand(w, having(pods, workerIndex, "0"))
 	requireUnits(w, byLabel(testenv.Where(pods, func(p *corev1.Pod) bool { return p.Labels[workerIndex] != "0" }), groupKey), 3, m)
@@ -160,12 +160,12 @@ func TestAGroupWhoseLeaderIsEvictedFollowsItsSlot(t *testing.T) {
 	o := newLeaderWorkers(w, "lws", 4, builders.TerminatesFor(time.Second))
 	record, nodes := w.Record("lws"), w.Types()
 	w.Cordon(true, "spot")
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 5 })
+	o.scale(5)
 	w.WaitReady("lws", 20)
 	require.Equal(t, testenv.Split{OnDemand: 20}, w.Split("lws"))
 	w.Cordon(false, "spot")
 	for slot := range 5 {
-		group := having(w.Live("lws"), groupKey, groupKeyOf("lws", slot))
+		group := o.group(slot)
 		leader := having(group, workerIndex, "0")[0]
 		evictFirstItsWorkers(w, leader.Name)
 		w.WaitGone(group)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,23 +16,6 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
-
-// scaleTo scales a LeaderWorkerSet, and waits until it has so many groups whose pods are all bound, each whole on its type.
-func (o *leaderWorkers) scaleTo(groups int, m split.Mix) map[int]string {
-	o.T.Helper()
-	testenv.Patch(o.World, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = int32(groups) })
-	return o.waitUnits(groups, m)
-}
-
-// waitUnits waits until so many groups have all their pods, Ready, and demands the exact split of whole groups.
-func (o *leaderWorkers) waitUnits(groups int, m split.Mix) map[int]string {
-	o.T.Helper()
-	slots := requireUnits(o.World, byLabel(o.WaitReady(o.app, groups*o.size), groupKey), o.size, m)
-	for slot, unit := range slots {
-		require.Equal(o.T, groupKeyOf(o.app, slot), unit, "the group with slot %d: the slot is its index", slot)
-	}
-	return slots
-}
 
 func TestTheGroupsOfALeaderWorkerSetRunWhole(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
@@ -92,7 +74,7 @@ func TestAGroupWithoutAGangWaitsInPart(t *testing.T) {
 	w.Create(builders.CapacityMix("lws", 50, 0)) // on-demand may be borrowed, but not by a part of a group
 	o := newLeaderWorkers(w, "lws", 4)
 	record, nodes := w.Record("lws"), w.Types()
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 4 })
+	o.scale(4)
 	w.Eventually("two groups run, and of two others all pods exist", func() (bool, string) {
 		live := w.Live("lws")
 		return len(live) == 16 && w.SplitOf(live).Pending <= 2, w.SplitOf(live).String()
@@ -117,7 +99,7 @@ func TestPodsOfALeaderWorkerSetMayBeUnitsOfOne(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("lws", 70, 2, inUnits(v1alpha1.PodUnit{Type: v1alpha1.PodUnitPod})))
 	o := newLeaderWorkers(w, "lws", 4)
-	testenv.Patch(w, o.leaders, func(s *appsv1.StatefulSet) { *s.Spec.Replicas = 10 })
+	o.scale(10)
 	w.RequireExact("lws", split.New(70, 2), 40)
 	require.Equal(t, testenv.Split{Spot: 28, OnDemand: 12}, w.Split("lws"))
 }
