@@ -29,6 +29,7 @@ list() {
 		KWOK hack/cluster/kwok/go.mod sigs.k8s.io/kwok
 		Karpenter hack/cluster/karpenter/go.mod sigs.k8s.io/karpenter
 		LeaderWorkerSet hack/cluster/lws/go.mod sigs.k8s.io/lws
+		JobSet hack/cluster/jobset/go.mod sigs.k8s.io/jobset
 		Prometheus hack/cluster/prometheus/go.mod github.com/prometheus/prometheus
 		kind hack/cluster/kind/go.mod sigs.k8s.io/kind
 		golangci-lint hack/lint/go.mod github.com/golangci/golangci-lint/v2

@@ -74,12 +74,13 @@ var sources = map[string]source{
 	Kind:              {module: "kind", pkg: "sigs.k8s.io/kind"},
 	KWOK:              {module: "kwok", pkg: kwokModule + "/cmd/kwok", edits: kwokEdits},
 	KarpenterBinary:   {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
-	LWSBinary:         {module: "lws", pkg: lwsModule + "/cmd"},
+	LWS:               {module: "lws", pkg: lwsModule + "/cmd"},
+	JobSet:            {module: "jobset", pkg: jobSetModule},
 	PrometheusBinary:  {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
 }
 
-// Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary, LWSBinary or
-// PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
+// Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary, LWS, JobSet
+// or PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
 	if path := asset(name); path != "" {
 		return path, nil

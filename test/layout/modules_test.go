@@ -94,7 +94,7 @@ func TestTheReadmeOfTheTypesHasTheClientThatIsTested(t *testing.T) {
 // so is all that imports it. A replaced version is in the names of files that the compiler writes, and counts too.
 func TestModulesThatShareTheBuildCacheShareVersions(t *testing.T) {
 	versions := requiredIn(modFile(t, "../.."))
-	for _, folder := range []string{"hack/cluster/controlplane", "hack/cluster/lws", "hack/tools", "hack/tools/reference"} {
+	for _, folder := range []string{"hack/cluster/controlplane", "hack/cluster/lws", "hack/cluster/jobset", "hack/tools", "hack/tools/reference"} {
 		for module, version := range requiredIn(modFile(t, "../../"+folder)) {
 			if ours := versions[module]; ours != "" {
 				assert.Equal(t, ours, version, "%s/go.mod: %s", folder, module)

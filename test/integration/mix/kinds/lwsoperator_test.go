@@ -4,8 +4,6 @@ package kinds_test
 
 import (
 	"fmt"
-	"os"
-	"sync"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -18,60 +16,13 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// The labels and the annotation of LeaderWorkerSet.
+// The labels of LeaderWorkerSet.
 const (
 	setName     = "leaderworkerset.sigs.k8s.io/name"
 	groupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
 	groupKey    = "leaderworkerset.sigs.k8s.io/group-key"
 	workerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
-	groupSize   = "leaderworkerset.sigs.k8s.io/size"
 )
-
-// operator is the operator of LeaderWorkerSet, one for the tests of the package as in a cluster. The first test that needs it starts it.
-var operator struct {
-	sync.Mutex
-	*cluster.LWS
-}
-
-// needOperator has the operator run, and pods of LeaderWorkerSets get the labels of their group.
-func needOperator(w *testenv.World) {
-	w.T.Helper()
-	operator.Lock()
-	defer operator.Unlock()
-	if operator.LWS == nil {
-		runOperator(w)
-	}
-	w.T.Cleanup(func() {
-		if w.T.Failed() {
-			w.T.Log("end of the log of the operator of LeaderWorkerSet:\n" + operator.LogTail(40))
-		}
-	})
-}
-
-func runOperator(w *testenv.World) {
-	w.T.Helper()
-	lws, err := w.Cluster.StartLWS(w.Ctx, os.Stderr)
-	require.NoError(w.T, err)
-	operator.LWS = lws
-	w.Succeeds("pods get the labels of their group", func() error {
-		p := builders.Pod("probe", "probe-7", labeled(setName, "probe", workerIndex, "0"), builders.PodAnnotation(groupSize, "1"))
-		if err := w.DryRun(p); err != nil || p.Labels[groupIndex] != "7" {
-			return fmt.Errorf("%v: %w", p.Labels, err)
-		}
-		return nil
-	})
-}
-
-// restartOperator replaces the operator by a new one.
-func restartOperator(w *testenv.World, meanwhile func()) {
-	w.T.Helper()
-	operator.Lock()
-	defer operator.Unlock()
-	operator.Kill()
-	<-operator.Done()
-	meanwhile()
-	runOperator(w)
-}
 
 // leaderWorkers is a LeaderWorkerSet with the restart policy RecreateGroupOnPodRestart, which is its default.
 type leaderWorkers struct {
@@ -84,7 +35,7 @@ type leaderWorkers struct {
 // newLeaderWorkers makes a LeaderWorkerSet without groups, each of which will have so many pods.
 func newLeaderWorkers(w *testenv.World, app string, size int, template ...func(*corev1.PodTemplateSpec)) *leaderWorkers {
 	w.T.Helper()
-	needOperator(w)
+	w.Operator(cluster.LWS)
 	pods, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(builders.PodTemplate(app, template...)))
 	require.NoError(w.T, err)
 	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{

@@ -227,7 +227,7 @@ func requireUnitsWhole(w *testenv.World, record *testenv.Recording, nodes map[st
 		for _, p := range running {
 			unit, t := p.Labels[key], nodes[p.Spec.NodeName]
 			if before, has := on[unit]; has {
-				require.Equal(w.T, before, t, "the type of pod %s and of others of unit %s: %s", p.Name, unit, where(running, nodes, key))
+				require.Equal(w.T, before, t, "the type of pod %s and of others of its unit:%s", p.Name, historyOf(record, key, unit))
 			}
 			on[unit] = t
 		}
@@ -236,13 +236,15 @@ func requireUnitsWhole(w *testenv.World, record *testenv.Recording, nodes map[st
 	require.Positive(w.T, looks, "units that ran")
 }
 
-// where shows the pods of a moment, for a failed test.
-func where(running map[types.UID]*corev1.Pod, nodes map[string]capacity.Type, key string) string {
-	var all []string
-	for _, p := range running {
-		slot, _ := governing.ClaimedSlot(p)
-		all = append(all, fmt.Sprintf("%s of %s, slot %d, on %s", p.Name, p.Labels[key], slot, nodes[p.Spec.NodeName]))
+// historyOf shows what a watch brought of the pods of a unit, for a failed test.
+func historyOf(record *testenv.Recording, key, unit string) string {
+	var all strings.Builder
+	for _, e := range record.Events() {
+		if p := e.Pod; p.Labels[key] == unit {
+			slot, _ := governing.ClaimedSlot(p)
+			fmt.Fprintf(&all, "\n%s %s %s %.8s %s on %q, slot %d, terminating %t", e.At.Format("15:04:05.000"), e.Type, p.Name, p.UID, p.Status.Phase,
+				p.Spec.NodeName, slot, p.DeletionTimestamp != nil)
+		}
 	}
-	slices.Sort(all)
-	return strings.Join(all, "; ")
+	return all.String()
 }

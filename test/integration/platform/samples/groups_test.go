@@ -11,17 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
-// Samples of kinds that are not of Kubernetes. Their controllers do not run here: the tests make the pods as they do.
+// Samples of kinds that are not of Kubernetes. The operator of Spark does not run here: the test makes the pods as it does.
 const (
 	unitsSample = "leaderworkerset.yaml"
 	rolesSample = "spark.yaml"
@@ -60,26 +60,10 @@ func ownerOf(o *unstructured.Unstructured) metav1.OwnerReference {
 
 func TestTheSampleOfUnitsHasEachGroupOnOneType(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	set := serve(w, schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}, "leaderworkersets", unitsSample, "llm")
-	content, _, err := unstructured.NestedMap(set.Object, "spec", "leaderWorkerTemplate", "workerTemplate")
-	require.NoError(t, err)
-	var template corev1.PodTemplateSpec
-	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template))
-	for group := range 4 {
-		for i := range 3 {
-			p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-			p.Name = fmt.Sprintf("llm-%d-%d", group, i)
-			p.Labels["leaderworkerset.sigs.k8s.io/name"] = "llm"
-			p.Labels["leaderworkerset.sigs.k8s.io/group-index"] = fmt.Sprint(group)
-			p.Labels["leaderworkerset.sigs.k8s.io/group-key"] = fmt.Sprint("key-", group)
-			owner := ownerOf(set)
-			owner.Controller = new(true)
-			p.OwnerReferences = []metav1.OwnerReference{owner}
-			w.Create(p)
-		}
-	}
+	w.Operator(cluster.LWS)
+	apply(w, unitsSample)
 	types, units := w.Types(), map[string]map[capacity.Type]int{}
-	for _, p := range w.WaitBound("llm", 12) {
+	for _, p := range w.WaitReady("llm", 12) {
 		group := p.Labels["leaderworkerset.sigs.k8s.io/group-index"]
 		if units[group] == nil {
 			units[group] = map[capacity.Type]int{}
