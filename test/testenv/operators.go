@@ -20,20 +20,19 @@ var operators struct {
 	running map[string]*cluster.Operator
 }
 
-// probes are pods that the webhook of an operator changes or refuses.
+// probes are pods that the webhooks of operators label.
 var probes = map[string]struct {
 	template func(*corev1.PodTemplateSpec)
-	called   func(pod *corev1.Pod, err error) bool
+	label    string
 }{
-	cluster.LWS: {
-		template: func(t *corev1.PodTemplateSpec) {
-			const labels = "leaderworkerset.sigs.k8s.io/"
-			t.Labels[labels+"name"], t.Labels[labels+"worker-index"], t.Annotations[labels+"size"] = "probe", "0", "1"
-		},
-		called: func(pod *corev1.Pod, _ error) bool {
-			return pod.Labels["leaderworkerset.sigs.k8s.io/group-index"] == "7"
-		},
-	},
+	cluster.LWS: {func(t *corev1.PodTemplateSpec) {
+		const labels = "leaderworkerset.sigs.k8s.io/"
+		t.Labels[labels+"name"], t.Labels[labels+"worker-index"], t.Annotations[labels+"size"] = "probe", "0", "1"
+	}, "leaderworkerset.sigs.k8s.io/group-index"},
+	cluster.JobSet: {func(t *corev1.PodTemplateSpec) {
+		const name = "jobset.sigs.k8s.io/jobset-name"
+		t.Labels[name], t.Annotations[name] = "probe", "probe"
+	}, "jobset.sigs.k8s.io/priority"},
 }
 
 // Operator has an operator run, for all namespaces.
@@ -75,6 +74,6 @@ func (w *World) startOperator(name string) {
 	w.Eventually("pods pass the webhook of "+name, func() (bool, string) {
 		p := builders.Pod("probe", "probe-7", probes[name].template)
 		err := w.DryRun(p)
-		return probes[name].called(p, err), fmt.Sprint(err, p.Labels)
+		return p.Labels[probes[name].label] != "", fmt.Sprint(err, p.Labels)
 	})
 }

@@ -85,6 +85,7 @@ func (c *chaos) recover() {
 		lost := testenv.Where(live, func(p *corev1.Pod) bool { return !testenv.Ready(p) || nodes[p.Spec.NodeName] == capacity.Unknown })
 		return len(live) == 24 && len(lost) == 0, fmt.Sprintf("%d pods, %d without a node", len(live), len(lost))
 	})
+	c.logf("all groups run")
 	requireUnitsWhole(c.World, c.record, c.types, groupKey)
 	c.requireSlots(c.Live("lws"))
 	for index := range 8 {
