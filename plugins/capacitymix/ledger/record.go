@@ -36,6 +36,8 @@ type record struct {
 	node      string
 	// limited is the type that an ungated pod was limited to; it keeps it to its end.
 	limited capacity.Type
+	// was is the last type that is known of its node, which may be gone before the pod is.
+	was capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if
 	// in none, or if its group has domains of its own.
 	domain  int32

@@ -176,10 +176,12 @@ func (r *record) anchor() capacity.Type {
 	switch {
 	case r.state == claimed:
 		return r.leans
-	case r.on == capacity.Unknown: // the node is new, or gone
-		return r.limited
+	case r.on != capacity.Unknown:
+		return r.on
+	case r.was != capacity.Unknown: // the node is gone
+		return r.was
 	}
-	return r.on
+	return r.limited // the node is new
 }
 
 // change changes what a seat depends on of one of its pods, and refits the seat.
@@ -188,6 +190,12 @@ func (r *record) change(what func()) {
 	before := s.Pod
 	s.leave(r)
 	what()
+	switch {
+	case r.state == claimed:
+		r.was = capacity.Unknown
+	case r.on != capacity.Unknown:
+		r.was = r.on
+	}
 	s.join(r)
 	s.update()
 	if s.unassigned && s.Pod != before {

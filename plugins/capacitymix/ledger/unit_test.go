@@ -92,6 +92,20 @@ func TestAUnitFollowsThePodThatRuns(t *testing.T) {
 	}
 }
 
+// A pod exists for some time after its node: the garbage collector waits, and the node may come back.
+func TestAUnitFollowsAPodWhoseNodeIsGone(t *testing.T) {
+	l := ledgerWithNodes(t)
+	claims(t, l, "a", "b")
+	l.Observe(ledger.Bound{UID: "c0", Member: inUnit("c"), Claimed: 2, Node: "on-demand"}) // it borrowed
+	l.DeleteNode("on-demand")
+	hold := held(t, l, claimIn("c", "c1"))
+	assert.Equal(t, []any{capacity.OnDemand, true}, []any{hold.Type, hold.Fixed})
+	require.ErrorIs(t, l.Reserve("c1", 2, "spot"), ledger.ErrNoClaim)
+	l.Forget("c0")
+	hold = held(t, l, claimIn("c", "c1"))
+	assert.Equal(t, []any{capacity.Spot, false}, []any{hold.Type, hold.Fixed})
+}
+
 func TestAUnitIsFreeAgainWhenNoneOfItsPodsRuns(t *testing.T) {
 	l := ledgerWithNodes(t)
 	claims(t, l, "a", "b")
