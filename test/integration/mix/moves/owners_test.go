@@ -206,7 +206,7 @@ func TestTheScaleOfAnOwnerIsTheNumberOfItsPods(t *testing.T) {
 	w.Controller(testenv.Impatient, hasty(2))
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", builders.SpotPercent(0))
-	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 pods, and its scale requests 5")
+	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 replicas, and its scale requests 5")
 	require.Empty(t, w.Evictions())
 
 	scale := func(n int64) {
