@@ -65,7 +65,7 @@ func TestUnknownValuesAreShownAsUnknown(t *testing.T) {
 	_, c := start(t, o)
 	_, page := get(t, c, "/")
 	for _, want := range []string{
-		"? Unknown", ">?/7<", ">?/3<", `aria-label="10 slots: 10 unknown"`, `<i class="unknown type-unknown"`, "At least 1 workload<",
+		"? Unknown", ">?/7<", ">?/3<", `aria-label="10 slots: 10 unknown"`, `<i class="unknown type-unknown wants-spot"`, "At least 1 workload<",
 	} {
 		assert.Contains(t, page, want)
 	}
@@ -405,7 +405,7 @@ func TestAPageIsCompressed(t *testing.T) {
 
 func TestEachPageIsBelowOneLink(t *testing.T) {
 	for path, want := range map[string]string{
-		"/": "Mixes page", "/workloads/a/b/c": "Mixes true", "/mixes/a/b": "Mixes true", "/nodes": "Nodes page", "/limits": "Limits page",
+		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Overview true", "/nodes": "Nodes page", "/limits": "Limits page",
 		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/other": "",
 	} {
 		var current []string

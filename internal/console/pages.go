@@ -19,7 +19,7 @@ var errNoPage = errors.New("there is no such page")
 
 const (
 	// ribbonSlots is the number of slots in a row of the overview, and maxSlots that on the page of a workload.
-	ribbonSlots, maxSlots = 60, 2000
+	ribbonSlots, maxSlots = 100, 2000
 	// maxFilter bounds the text of the filter.
 	maxFilter = 256
 )
@@ -28,7 +28,7 @@ const (
 func pageOf(at *url.URL, s *state) (*page, error) {
 	if s.Reading == nil {
 		// The page has none of the parts that the stream sends after the first reading: the browser loads it again then.
-		return &page{title: "Mixes", parts: append(status(s), &part{id: "unread", before: render("unread", nil)})}, nil
+		return &page{title: "Overview", parts: append(status(s), &part{id: "unread", before: render("unread", nil)})}, nil
 	}
 	path, err := pathOfURL(at)
 	if err != nil {
@@ -128,7 +128,7 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 	for _, w := range rowsOf(v.Paging, shown) {
 		list.rows = append(list.rows, s.row(w))
 	}
-	return &page{title: "Mixes", parts: append(status(s),
+	return &page{title: "Overview", parts: append(status(s),
 		&part{id: "totals", before: render("totals", v)}, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
 }
 
@@ -177,7 +177,7 @@ func workloadRow(w *overview.Workload) row {
 		*overview.Workload
 		RowID, URL string
 		Ribbon     ribbon
-	}{w, id, workloadURL(w), ribbonOf(w, ribbonSlots)}
+	}{w, id, workloadURL(w), ribbonOf(w, ribbonSlots, true)}
 	return newRow(id, render("workload-row", v))
 }
 
@@ -235,7 +235,7 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		History    string
 		Reports    bool
 		Conditions []fact
-	}{Workload: w, Ribbon: ribbonOf(w, maxSlots), Reports: s.reports}
+	}{Workload: w, Ribbon: ribbonOf(w, maxSlots, false), Reports: s.reports}
 	if s.reports && w.Name != "" {
 		v.History = workloadPath(w) + "/history"
 	}

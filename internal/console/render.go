@@ -68,9 +68,9 @@ type link struct {
 
 // sections are the pages of all, by the paths of those below them.
 var sections = []struct{ name, url, below string }{
-	{"Mixes", "/", "/workloads/"},
-	{"Mixes", "/", "/mixes/"},
-	{"Mixes", "/", "/pods/"},
+	{"Overview", "/", "/workloads/"},
+	{"Overview", "/", "/mixes/"},
+	{"Overview", "/", "/pods/"},
 	{"Nodes", "/nodes", "/nodes/"},
 	{"Limits", "/limits", "/limits/"},
 	{"Records", "/records", "/records/"},

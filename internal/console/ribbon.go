@@ -15,10 +15,18 @@ import (
 // ribbon are the slots of a workload, a cell each.
 type ribbon struct {
 	Label string
+	// Class is the size of the cells.
+	Class string
 	Cells []cell
 	// More counts the slots that are not shown.
 	More int
 }
+
+// Linked reports whether the cells are links to their pods.
+func (r ribbon) Linked() bool { return r.Class == "ribbon" }
+
+// Thin reports whether the cells have no letters.
+func (r ribbon) Thin() bool { return strings.HasSuffix(r.Class, " thin") }
 
 // cell is a slot. Its letter and its class show the same, so that no colour is needed to read it.
 type cell struct {
@@ -36,9 +44,19 @@ type cell struct {
 // podLink is a pod with its page.
 type podLink struct{ Pod, Node, URL string }
 
-// ribbonOf has the first slots of a workload.
-func ribbonOf(w *overview.Workload, most int) ribbon {
-	r := ribbon{Label: fmt.Sprintf("%d slots: %s", len(w.Slots)+w.HiddenSlots, states(w))}
+// The numbers of slots from which a ribbon has smaller cells: a row of the overview has the width of 100 thin cells, and a page that of 100
+// narrow ones at 1440 pixels. Cells are links while they are as large as a target of a pointer has to be.
+const maxLinked, maxNarrow = 40, 24
+
+// ribbonOf has the first slots of a workload, in a list or on the page of the workload.
+func ribbonOf(w *overview.Workload, most int, list bool) ribbon {
+	r := ribbon{Label: fmt.Sprintf("%d slots: %s", len(w.Slots)+w.HiddenSlots, states(w)), Class: "ribbon"}
+	switch {
+	case list && len(w.Slots) > maxNarrow:
+		r.Class += " thin"
+	case list || len(w.Slots) > maxLinked:
+		r.Class += " many"
+	}
 	n := min(len(w.Slots), most)
 	r.More = len(w.Slots) - n + w.HiddenSlots
 	for i := range w.Slots[:n] {
@@ -84,6 +102,9 @@ func phrase(s *overview.Slot) string {
 func slotOf(s *overview.Slot) cell {
 	c := cell{ID: fmt.Sprintf("slot-%d-%s", s.Slot, s.Pod), Slot: *s, Letter: letter(s)}
 	c.Class = strings.ToLower(string(s.State)) + " " + nodeClass(s)
+	if s.NodeType != "" && s.NodeType != s.Type || s.State == overview.Unknown {
+		c.Class += " wants-" + s.Type // else it has the type of the fill
+	}
 	title := fmt.Sprintf("Slot %d requires %s", s.Slot, s.Type)
 	if s.Floor {
 		c.Class += " floor"
