@@ -69,7 +69,7 @@ func (c columns) row(t theme, w *overview.Workload) string {
 	case w.Satisfied.Is(false):
 		satisfied = t.style(bad, "no")
 	}
-	return c.join("", name, satisfied, w.Desired.String(), w.Actual.String(), t.ribbon(w, c.slots), why(w))
+	return c.join("", name, satisfied, w.Desired.String(), w.Actual.String(), t.ribbon(w, c.slots), w.Why())
 }
 
 func (c columns) join(mark, name, ok, desired, actual, slots, cause string) string {
@@ -98,19 +98,6 @@ func label(w *overview.Workload) string {
 		name += " role " + w.Role
 	}
 	return name
-}
-
-// why is why a workload does not satisfy its mix.
-func why(w *overview.Workload) string {
-	switch {
-	case w.Satisfied.Is(true):
-		return ""
-	case w.Reason == overview.ReasonUnsatisfied:
-		return w.Message
-	case w.Message == "":
-		return w.Reason
-	}
-	return w.Reason + ": " + w.Message
 }
 
 // tableBody is the table, as much of it as a height shows.

@@ -25,7 +25,7 @@ func (m *model) workloadBody(height int) []string {
 	case w.Satisfied.Unknown():
 		lines = append(lines, "Unknown whether it is satisfied")
 	default:
-		for _, line := range wrap("Not satisfied: "+why(w), m.width, 2) {
+		for _, line := range wrap("Not satisfied: "+w.Why(), m.width, 2) {
 			lines = append(lines, m.theme.style(bad, line))
 		}
 	}

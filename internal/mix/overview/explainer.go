@@ -77,7 +77,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		Name: GroupText(&g), Replicas: g.Replicas, Desired: Desired(&g),
 		Actual: standing.Actual, Satisfied: standing.Satisfied,
 	}
-	out.Workload.state, _ = stateOf(&g, &standing, noNodes)
+	out.Workload.state, _ = stateOf(&g, nil, &standing, e.Cluster.Unread(), nil)
 	out.Group = e.groupFacts(&g, &assignment)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot

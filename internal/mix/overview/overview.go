@@ -139,7 +139,7 @@ type builder struct {
 	Input
 	mixes map[types.NamespacedName]*v1alpha1.CapacityMix
 	// waits is why pods have no node, by their UID.
-	waits map[types.UID]string
+	waits scheduled
 	// governing are the mixes of the workloads that were selected.
 	governing map[types.NamespacedName]bool
 	// nodes are the nodes of the cluster, byName those with their zone, and pods the pods of selected workloads on them.
@@ -148,16 +148,11 @@ type builder struct {
 
 func newBuilder(in Input) *builder {
 	b := &builder{
-		Input: in, mixes: make(map[types.NamespacedName]*v1alpha1.CapacityMix, len(in.Mixes)), waits: map[types.UID]string{},
+		Input: in, mixes: make(map[types.NamespacedName]*v1alpha1.CapacityMix, len(in.Mixes)), waits: scheduledOf(in.Pods),
 		governing: map[types.NamespacedName]bool{}, nodes: nodesOf(in),
 	}
 	for _, m := range in.Mixes {
 		b.mixes[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = m
-	}
-	for _, p := range in.Pods {
-		if p.Spec.NodeName == "" {
-			b.waits[p.UID] = waitReason(p)
-		}
 	}
 	return b
 }
@@ -208,11 +203,8 @@ func (b *builder) workload(g *clusterstate.Group) Workload {
 		Parts: PartsOf(g), Replicas: g.Replicas, Counts: standing.Counts,
 	}
 	w.Slots, w.HiddenSlots = b.slots(g)
-	switch {
-	case w.Satisfied.Unknown():
-		w.Reason = ReasonUnknown
-	case w.Satisfied.Is(false):
-		w.Reason, w.Message = reasonOf(m, g, &standing, b.Unread)
+	if !w.Satisfied.Is(true) {
+		w.Reason, w.Message = stateOf(g, m, &standing, b.Unread, b.waits)
 	}
 	return w
 }

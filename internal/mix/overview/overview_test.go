@@ -172,9 +172,9 @@ func TestOnlyACurrentReportIsTheReason(t *testing.T) {
 		return w[slices.IndexFunc(w, func(w overview.Workload) bool { return w.Name == "api" })].Reason
 	}
 	assert.Equal(t, "InsufficientCapacity", reason(func(*v1alpha1.CapacityMix) {}))
-	assert.Equal(t, overview.ReasonUnsatisfied, reason(func(m *v1alpha1.CapacityMix) { m.Generation = 3 }))
-	assert.Equal(t, overview.ReasonUnsatisfied, reason(func(m *v1alpha1.CapacityMix) { m.Status.ObservedGeneration = 0 }))
-	assert.Equal(t, overview.ReasonUnsatisfied, reason(func(m *v1alpha1.CapacityMix) { m.Status.Workloads[0].Revision = "old" }))
+	assert.Equal(t, "WrongType", reason(func(m *v1alpha1.CapacityMix) { m.Generation = 3 }))
+	assert.Equal(t, "WrongType", reason(func(m *v1alpha1.CapacityMix) { m.Status.ObservedGeneration = 0 }))
+	assert.Equal(t, "WrongType", reason(func(m *v1alpha1.CapacityMix) { m.Status.Workloads[0].Revision = "old" }))
 }
 
 func TestTwoBillionReplicasListFewSlots(t *testing.T) {

@@ -3,29 +3,155 @@
 package overview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
-	"berth.dev/berth/internal/mix/split"
 )
 
+// The states of a workload that follow from its pods. Where the controller has reported why it moves no replica, the state is its reason.
 const (
-	// ReasonUnsatisfied is the reason where the controller has reported none.
-	ReasonUnsatisfied = "MixNotSatisfied"
-	// ReasonUnknown is the reason of a workload of which it is unknown whether it satisfies its mix.
-	ReasonUnknown = "Unknown"
+	// ReasonUnknown is the state of a workload of which it is unknown whether it satisfies its mix.
+	ReasonUnknown   = "Unknown"
+	stateExact      = "Exact"
+	stateMoving     = "Moving"
+	stateWrongType  = "WrongType"
+	statePending    = "Pending"
+	stateDeparting  = "Departing"
+	stateRollingOut = "RollingOut"
+	stateScaling    = "Scaling"
 )
 
-// reasonOf is why a group does not satisfy its mix: what the controller reported, else what is missing.
-func reasonOf(m *v1alpha1.CapacityMix, g *clusterstate.Group, s *Standing, unread Unread) (reason, message string) {
-	if report := Report(m, g); report != nil && report.Blocked != nil {
+// Why is why a workload does not satisfy its mix, "" if it does: the reason of the controller with its message, or what its pods lack.
+func (w *Workload) Why() string {
+	switch w.Reason {
+	case stateMoving, stateWrongType, statePending, stateDeparting, stateRollingOut, stateScaling:
+		return w.Message
+	}
+	return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+}
+
+// scheduled is what the scheduler reported of the pods that have no node, by their UID.
+type scheduled map[types.UID]string
+
+func scheduledOf(pods []*corev1.Pod) scheduled {
+	all := scheduled{}
+	for _, p := range pods {
+		if p.Spec.NodeName == "" {
+			all[p.UID] = waitReason(p)
+		}
+	}
+	return all
+}
+
+// of is what was reported of the first pod of a replica that has no node, and of which something was reported.
+func (s scheduled) of(a *clusterstate.Assignment) string {
+	for _, p := range a.Members() {
+		if why := s[p.UID]; why != "" && !p.Bound() {
+			return why
+		}
+	}
+	return ""
+}
+
+// stateOf is the state of a group in a word and, where it does not satisfy its mix, in a sentence. The console, `status` and `top` show it.
+// The mix is the CapacityMix of the group, nil for other sources.
+func stateOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, s *Standing, unread Unread, why scheduled) (state, sentence string) {
+	switch {
+	case s.Satisfied.Unknown():
+		return ReasonUnknown, ""
+	case s.Satisfied.Is(true):
+		return stateExact, ""
+	}
+	report := Report(m, g)
+	if report != nil && report.Blocked != nil {
 		return Inert(report.Blocked.Reason, maxName), Inert(report.Blocked.Message, maxMessage)
 	}
-	return ReasonUnsatisfied, missing(g, s, unread)
+	state, sentence = lacking(g, s, unread, why)
+	if state == stateWrongType && report != nil && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRebalancing) {
+		state = stateMoving
+	}
+	return state, Inert(sentence, maxMessage)
+}
+
+// lacking is what a group lacks, as far as it is known: the first of its states, and all of them in a sentence.
+func lacking(g *clusterstate.Group, s *Standing, unread Unread, why scheduled) (state, sentence string) {
+	var parts []string
+	add := func(first string, n int, one, many string) {
+		if n <= 0 {
+			return
+		}
+		if state = cmp.Or(state, first); n > 1 {
+			one = many
+		}
+		of := ""
+		if len(parts) == 0 {
+			of = " of " + display.Count(g.Replicas, PartsOf(g).Replica())
+		}
+		parts = append(parts, fmt.Sprintf("%d%s %s", n, of, one))
+	}
+	pending, _, settled := g.Counts()
+	without := max(0, g.Replicas-len(g.Assignments))
+	wrong, ofUnknownType := wrongType(g, s, unread)
+	add(stateWrongType, wrong, "runs on the wrong type", "run on the wrong type")
+	add(stateWrongType, ofUnknownType, "runs on a node of unknown type", "run on nodes of unknown type")
+	if g.Rollout.Rolling {
+		state = cmp.Or(state, stateRollingOut)
+	}
+	add(statePending, pending-without, "waits for a node", "wait for a node")
+	if said := said(g, why); said != "" {
+		parts[len(parts)-1] += " (" + strings.TrimSuffix(said, ".") + ")"
+	}
+	add(statePending, without, "has no pod yet", "have no pod yet")
+	departing, _ := s.Departing.Get()
+	add(stateDeparting, departing, "runs on a node that departs", "run on nodes that depart")
+	add(stateScaling, settled-g.Replicas, "is too many", "are too many")
+	sentence = strings.Join(parts, ", ") + "."
+	if len(parts) == 0 {
+		sentence = fmt.Sprintf("%s are there, %d are desired.", display.Count(settled, PartsOf(g).Replica()), g.Replicas)
+	}
+	if g.Rollout.Rolling {
+		sentence += " A rollout is in progress."
+	}
+	return cmp.Or(state, stateScaling), sentence
+}
+
+// wrongType counts the replicas on the wrong type, and of them those on nodes of unknown type apart.
+func wrongType(g *clusterstate.Group, s *Standing, unread Unread) (wrong, ofUnknownType int) {
+	if unread.Nodes {
+		wrong, _ = s.Borrowed.Get()
+		return wrong, 0
+	}
+	for _, a := range g.WrongSide() {
+		if a.On == capacity.Unknown {
+			ofUnknownType++
+		} else {
+			wrong++
+		}
+	}
+	return wrong, ofUnknownType
+}
+
+// said is what the scheduler reported of the first replica that waits and of which it reported something.
+func said(g *clusterstate.Group, why scheduled) string {
+	for i := range g.Assignments {
+		if a := &g.Assignments[i]; a.Place == clusterstate.Pending {
+			if text := why.of(a); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // Report is what the controller reported about a group, nil if it reported nothing about the current spec of its mix.
@@ -41,30 +167,6 @@ func Report(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMi
 		return nil
 	}
 	return &m.Status.Workloads[i]
-}
-
-// missing names all that a group lacks, as far as it is known.
-func missing(g *clusterstate.Group, s *Standing, unread Unread) string {
-	var parts []string
-	add := func(n Maybe[int], what string) {
-		if n, _ := n.Get(); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	if unread.Nodes {
-		add(s.Borrowed, "borrowed")
-	} else {
-		add(Known(len(g.WrongSide())), "on the wrong type")
-	}
-	add(s.Pending, "pending")
-	add(s.Departing, "on departing nodes")
-	if actual, known := s.Actual.Get(); known {
-		add(Known(split.Count(actual).Total()-g.Replicas), "too many")
-	}
-	if g.Rollout.Rolling {
-		parts = append(parts, "rolling out")
-	}
-	return strings.Join(parts, ", ")
 }
 
 // cutSource is the name of the CapacityMix that a source names.

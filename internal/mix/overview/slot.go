@@ -89,7 +89,7 @@ func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 		s.Reason = "the slot requires " + s.Type
 	case Pending:
 		s.Reason = "waits for " + a.On.String()
-		if why := b.wait(a); why != "" {
+		if why := b.waits.of(a); why != "" {
 			s.Reason += ": " + why
 		}
 	}
@@ -111,16 +111,6 @@ func (b *builder) departure(a *clusterstate.Assignment) string {
 	for _, p := range a.Members() {
 		if p.Bound() && b.node(p.Node).Departing != "" {
 			return Inert(b.node(p.Node).Departing, maxName)
-		}
-	}
-	return ""
-}
-
-// wait is what the scheduler reported of the first pod of a replica that has no node, and of which it reported something.
-func (b *builder) wait(a *clusterstate.Assignment) string {
-	for _, p := range a.Members() {
-		if why := b.waits[p.UID]; why != "" && !p.Bound() {
-			return why
 		}
 	}
 	return ""

@@ -54,7 +54,7 @@ type WorkloadStatus struct {
 	Rule     string `json:"rule"`
 	Replicas int    `json:"replicas"`
 	Standing `json:",inline"`
-	// State is one word, Message the same for people.
+	// State is one word, and Message why the mix is not satisfied, in a sentence.
 	State       string       `json:"state"`
 	Message     string       `json:"message,omitempty"`
 	FailedMoves int32        `json:"failedMoves,omitempty"`
@@ -71,30 +71,17 @@ func KindName(kind, name, role string, bare bool) string {
 	return ofRole(kind+"/"+name, role)
 }
 
-// States of a workload that follow from its pods alone. Other states are the
-// controller's reasons.
-const (
-	stateExact           = "Exact"
-	stateMoving          = "Moving"
-	stateMixNotSatisfied = "MixNotSatisfied"
-	statePending         = "Pending"
-	stateDeparting       = "Departing"
-	stateRollingOut      = "RollingOut"
-	stateScaling         = "Scaling"
-	stateUnknown         = ReasonUnknown
-)
-
 // StatusOf counts a cluster, or one mix of it.
 func StatusOf(c *Cluster, only string) *Status {
 	s := &Status{Mixes: []MixStatus{}, Workloads: []WorkloadStatus{}, Partial: c.Missing("pods") || c.Missing(MixesResource)}
-	workloads := map[string][]*Standing{} // by namespace/source
+	workloads, why := map[string][]*Standing{}, scheduledOf(c.Pods) // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
 			if only != "" && g.Governing.Source != governing.SourceCapacityMix+only {
 				continue
 			}
 			key := namespace + "/" + g.Governing.Source
-			w := workloadStatus(c, &g)
+			w := workloadStatus(c, &g, why)
 			workloads[key] = append(workloads[key], &w.Standing)
 			s.Workloads = append(s.Workloads, w)
 		}
@@ -158,57 +145,18 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 	return ""
 }
 
-func workloadStatus(c *Cluster, g *clusterstate.Group) WorkloadStatus {
+func workloadStatus(c *Cluster, g *clusterstate.Group, why scheduled) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source: g.Governing.Source, Rule: g.Governing.Mix.String(), Replicas: g.Replicas, Parts: PartsOf(g), Bare: bare(g),
 	}
 	m := c.MixOf(w.Namespace, g.Governing)
 	w.Standing = StandingOf(g, m, c.Unread())
-	w.State, w.Message = stateOf(g, &w.Standing, c.Missing("nodes"))
-	if !w.Satisfied.Is(false) {
-		return w
-	}
-	report := Report(m, g)
-	if report == nil {
-		return w
-	}
-	w.FailedMoves, w.RetryTime = report.FailedMoves, report.RetryTime
-	switch {
-	case report.Blocked != nil:
-		w.State, w.Message = report.Blocked.Reason, report.Blocked.Message
-	case w.State == stateMixNotSatisfied && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRebalancing):
-		w.State = stateMoving
+	w.State, w.Message = stateOf(g, m, &w.Standing, c.Unread(), why)
+	if report := Report(m, g); report != nil && w.Satisfied.Is(false) {
+		w.FailedMoves, w.RetryTime = report.FailedMoves, report.RetryTime
 	}
 	return w
-}
-
-// stateOf returns the state of a group, by its pods and, where the nodes could not be read, by what is known of them.
-func stateOf(g *clusterstate.Group, s *Standing, noNodes bool) (state, message string) {
-	pending, _, settled := g.Counts()
-	departing, _ := s.Departing.Get()
-	wrong := 0
-	if noNodes {
-		wrong, _ = s.Borrowed.Get()
-	} else {
-		wrong = len(g.WrongSide())
-	}
-	replica := PartsOf(g).Replica()
-	switch {
-	case s.Satisfied.Unknown():
-		return stateUnknown, ""
-	case s.Satisfied.Is(true):
-		return stateExact, ""
-	case wrong > 0:
-		return stateMixNotSatisfied, display.Count(wrong, replica) + " on the wrong type"
-	case g.Rollout.Rolling:
-		return stateRollingOut, fmt.Sprintf("%d of %d %ss of this revision", settled, g.Replicas, replica)
-	case pending > 0:
-		return statePending, display.Count(pending, replica) + " without a node"
-	case departing > 0:
-		return stateDeparting, display.Count(departing, replica) + " on departing nodes"
-	}
-	return stateScaling, fmt.Sprintf("%d %ss, %d desired", settled, replica, g.Replicas)
 }
 
 // notes name mixes whose controller is not there, and mixes that do nothing.

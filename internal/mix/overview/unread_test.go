@@ -105,7 +105,7 @@ func TestWithoutNodesTheReportOfTheControllerCounts(t *testing.T) {
 
 	w = web(func(r *v1alpha1.WorkloadMix) { r.Actual, r.Borrowed = v1alpha1.ReplicaSplit{Spot: 1, OnDemand: 3}, 1 })
 	assert.Equal(t, overview.Known(false), w.Satisfied)
-	assert.Equal(t, "1 borrowed", w.Message)
+	assert.Equal(t, "1 of 4 replicas runs on the wrong type.", w.Message)
 	assert.Equal(t, overview.Known(1), w.Borrowed)
 
 	w = web(func(r *v1alpha1.WorkloadMix) { r.Replicas = 3 })

@@ -66,7 +66,7 @@ func TestStatusExplainAndNodesShowTheCluster(t *testing.T) {
 			states[g.Kind+"/"+g.Name] = g.Source + " " + g.State
 		}
 		assert.Equal(t, map[string]string{
-			"Deployment/web": "capacitymix/web Exact", "Deployment/big": "capacitymix/big MixNotSatisfied", "Deployment/stuck": "capacitymix/stuck Pending",
+			"Deployment/web": "capacitymix/web Exact", "Deployment/big": "capacitymix/big WrongType", "Deployment/stuck": "capacitymix/stuck Pending",
 			"Deployment/annotated": "annotations/controller Exact", "Pod/capacitymix/web": "capacitymix/web Exact",
 		}, states)
 

@@ -72,7 +72,7 @@ func TestWithoutTheRightToListNodesPlacesAreUnknown(t *testing.T) {
 	rules := append([]rbacv1.PolicyRule{builders.Rule("", []string{"pods"}, "list")}, viewer[1:]...)
 	b := s.signIn(s.account("view", rules...)).in(w.Namespace)
 	page := b.shows("/", "not allowed: list nodes<", `<dt>Spot</dt><dd>?/7</dd>`, `<dt>Workloads satisfied</dt><dd>?/1</dd>`, "10 slots: 10 unknown", "? Unknown")
-	for _, wrong := range []string{"on the wrong type", v1alpha1.ReasonMixNotSatisfied, "✗"} {
+	for _, wrong := range []string{"on the wrong type", "WrongType", "✗"} {
 		assert.NotContains(t, page.body, wrong)
 	}
 	b.shows("/nodes", "The nodes are unknown.")
