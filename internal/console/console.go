@@ -87,6 +87,7 @@ func New(o Options) *Console {
 	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)
 	mux.HandleFunc("POST /environments/{namespace}/{name}/run", c.runEnvironment)
+	mux.HandleFunc("GET /find", c.find)
 	mux.HandleFunc("GET /stream", c.stream)
 	mux.Handle("GET /static/", staticFiles())
 	mux.HandleFunc("GET /", c.notFound)

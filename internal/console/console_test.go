@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,7 +23,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -210,6 +213,9 @@ func TestTheFilterAndThePagesOfALongList(t *testing.T) {
 	assert.Equal(t, []int{100, 100, 50, 50, 100}, []int{rows("/"), rows("/?page=2"), rows("/?page=3"), rows("/?page=99"), rows("/?page=x")})
 	assert.Equal(t, 50, rows("/?filter=TEAM-3"))
 	assert.Equal(t, 3, rows("/?filter=team-3+web-3+deployment&page=7"), "web-3, web-33 and web-38")
+	for _, shown := range []string{"satisfied", "70%25+spot", "at+least+2", "7/7", "web-12", "capacitymix/web-2"} {
+		assert.NotZero(t, rows("/?filter="+shown), shown)
+	}
 	_, page := get(t, c, "/?filter=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
 	assert.Len(t, elements(t, page)["script"], 1, "the text of the filter is inert")
 	assert.Contains(t, page, "0 workloads of 250 match")
@@ -381,6 +387,71 @@ func TestNothingIsReadWithoutAPage(t *testing.T) {
 	c.hub.mu.Unlock()
 	get(t, c, "/")
 	assert.Eventually(t, func() bool { return source.count() > 0 }, 5*time.Second, interval)
+}
+
+// A reading of a large cluster takes long, and the page that shows the last one does not wait for it.
+func TestAnOldReadingIsServedAtOnceWithItsAge(t *testing.T) {
+	var mu sync.Mutex
+	now, reads, release := time.Now(), 0, make(chan struct{})
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	c := running(t, Options{Interval: interval, Log: slog.New(slog.DiscardHandler), Now: clock, Source: readings(func() *overview.Reading {
+		if reads++; reads > 1 {
+			<-release
+		}
+		return &overview.Reading{Overview: overviewOf(workload("shop", "web"))}
+	})})
+	defer close(release)
+	get(t, c, "/")
+	mu.Lock()
+	now = now.Add(time.Hour)
+	mu.Unlock()
+	w, page := get(t, c, "/")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, page, "✓ Satisfied")
+	assert.Contains(t, page, "3600 seconds before this page was loaded")
+	assert.Contains(t, page, `data-age="3600"`)
+}
+
+func TestAllThatIsShownIsFound(t *testing.T) {
+	r := &overview.Reading{Overview: overviewOf(workload("shop", "web"), workload("bank", "ledger")), Environments: []*v1alpha1.Environment{environment()}}
+	s := &state{Reading: r, rows: &sync.Map{}}
+	names := func(text string) (all []string) {
+		for _, f := range findIn(s, text) {
+			all = append(all, f.Name+" "+f.URL)
+		}
+		return all
+	}
+	assert.Equal(t, []string{"shop/web /workloads/shop/Deployment/web"}, names("WEB shop"))
+	assert.Equal(t, []string{"Environments /environments", "team/shop /environments/team/shop"}, names("environment"))
+	assert.Empty(t, names("nowhere"))
+	assert.NotContains(t, names(""), "", "without a text, all pages")
+	for i := range 2 * mostFound {
+		r.Overview.Workloads = append(r.Overview.Workloads, workload("shop", fmt.Sprint("web-", i)))
+	}
+	assert.Len(t, names("web"), mostFound)
+	s.Reading = nil
+	assert.Contains(t, names("over"), "Overview /")
+
+	_, c := start(t, overviewOf(workload("shop", "web")))
+	w, body := get(t, c, "/find?q=web")
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	assert.JSONEq(t, `[{"name":"shop/web","detail":"Deployment","url":"/workloads/shop/Deployment/web"}]`, body)
+}
+
+func TestAnErrorOfTheConnectionIsPlain(t *testing.T) {
+	refused := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/apis", Err: &net.OpError{Op: "dial", Err: errors.New("connect: connection refused")}}
+	for want, err := range map[string]error{
+		"the API server cannot be reached":         fmt.Errorf("list pods: %w", refused),
+		"the API server did not respond in time":   fmt.Errorf("list pods: %w", context.DeadlineExceeded),
+		"the mix was changed since it was planned": errors.New("the mix was changed since it was planned"),
+	} {
+		assert.Equal(t, want, plainly(err))
+	}
+	assert.Contains(t, plainly(apierrors.NewUnauthorized("no")), "sign in again")
 }
 
 func TestAPageIsCompressed(t *testing.T) {

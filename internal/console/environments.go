@@ -16,8 +16,57 @@ import (
 	"berth.dev/berth/internal/mix/overview"
 )
 
-// environmentVerbs are what a user can do with an environment, in the order of the buttons.
-var environmentVerbs = []string{"start", "stop", "restart"}
+// environmentVerb is what a user can do with an environment. All that ends pods is confirmed first.
+type environmentVerb struct {
+	Verb, Title string
+	// Effect is what it does, where the page asks before.
+	Effect string
+	// did is what the page reports afterwards.
+	did string
+}
+
+var environmentVerbs = []environmentVerb{
+	{Verb: "start", Title: "Start", did: "The start was requested. Components start stage by stage: their progress is below."},
+	{
+		Verb: "restart", Title: "Restart",
+		Effect: "All of its pods are replaced, so it does not respond for a while. Volumes and data stay.",
+		did:    "The restart was requested. Components restart stage by stage: their progress is below.",
+	},
+	{
+		Verb: "stop", Title: "Stop", Effect: "All of its pods end. Volumes and data stay, and you can start it again.",
+		did: "The stop was requested. Components end one after another: their progress is below. Start undoes it.",
+	},
+}
+
+// verbsOf are those that are of use for an environment now.
+func verbsOf(e *v1alpha1.Environment) []environmentVerb {
+	if e.Spec.RunPolicy == v1alpha1.RunPolicyStopped {
+		return environmentVerbs[:1]
+	}
+	return environmentVerbs[1:]
+}
+
+// verbOf is a verb by its name, nil if there is none.
+func verbOf(name string) *environmentVerb {
+	i := slices.IndexFunc(environmentVerbs, func(v environmentVerb) bool { return v.Verb == name })
+	if i < 0 {
+		return nil
+	}
+	return &environmentVerbs[i]
+}
+
+// environmentPage is the page of an environment, with what was requested before the browser came here.
+func environmentPage(path []string, q url.Values, s *state) (*page, error) {
+	e, err := environmentList.find(path, s)
+	if err != nil {
+		return nil, err
+	}
+	did := ""
+	if v := verbOf(q.Get("did")); v != nil {
+		did = v.did
+	}
+	return environmentList.detailOf(e, s, did, ""), nil
+}
 
 // databaseComponent is the component that has one replica.
 const databaseComponent = "database"
@@ -30,7 +79,7 @@ type environmentView struct {
 	Components                                                                        []componentView
 	Ports                                                                             []fact
 	Conditions                                                                        []fact
-	Verbs                                                                             []string
+	Verbs                                                                             []environmentVerb
 	// Scalable are the components whose replicas can be set.
 	Scalable []string
 	Database bool
@@ -55,7 +104,7 @@ func environmentOf(e *v1alpha1.Environment) *environmentView {
 		Namespace: inert(e.Namespace), Name: inert(e.Name), DisplayName: inert(e.Spec.DisplayName), Description: inert(e.Spec.Description),
 		Stack: inert(e.Spec.Stack.Name + " " + e.Spec.Stack.Version), RunsIn: inert(e.Status.Namespace), Ready: inert(e.Status.Ready),
 		Message: inert(e.Status.Message), Phase: environmentBadge(e), Revision: e.Status.Revision,
-		Conditions: conditionsOf(e.Status.Conditions), Verbs: environmentVerbs,
+		Conditions: conditionsOf(e.Status.Conditions), Verbs: verbsOf(e),
 	}
 	if e.Status.UpdatedAt != nil {
 		v.Updated = timeText(*e.Status.UpdatedAt)
@@ -107,8 +156,8 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verb := form.Get("verb")
-	if !slices.Contains(environmentVerbs, verb) && (environmentForms[verb] == nil || c.reports == nil) {
-		http.Error(w, fmt.Sprintf("verb is %q: the pages have no such form", inert(verb)), http.StatusBadRequest)
+	if verbOf(verb) == nil && (environmentForms[verb] == nil || c.reports == nil) {
+		WriteProblem(w, http.StatusBadRequest, fmt.Sprintf("The verb is %q: the pages have no such form.", inert(verb)))
 		return
 	}
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}}
@@ -119,13 +168,13 @@ func (c *Console) runEnvironment(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		c.again(w, r, http.StatusUnprocessableEntity, environmentList.url(e), func(s *state) *page {
-			return environmentList.detailOf(e, s, "", err.Error())
+			return environmentList.detailOf(e, s, "", plainly(err))
 		})
 		return
 	}
 	c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Environments = append(without(r.Environments, after), after) })
 	if did == "" {
-		http.Redirect(w, r, environmentList.url(after), http.StatusSeeOther) //nolint:gosec // a path of the console
+		http.Redirect(w, r, environmentList.url(after)+"?did="+verb, http.StatusSeeOther) //nolint:gosec // a path of the console
 		return
 	}
 	c.again(w, r, http.StatusOK, environmentList.url(e), func(s *state) *page { return environmentList.detailOf(after, s, did, "") })

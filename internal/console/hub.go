@@ -19,6 +19,8 @@ const (
 	share = 4
 	// idleAfter is how long the cluster is read after the last page was closed.
 	idleAfter = 10 * time.Second
+	// firstWait is how long a page waits for the first reading. Without one, it says so, and the stream has it loaded again.
+	firstWait = 4 * time.Second
 )
 
 // state is the newest reading, and what failed since.
@@ -33,6 +35,8 @@ type state struct {
 	writable, plans, reports bool
 	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
 	rows *sync.Map
+	// now is the clock of ages, nil for none.
+	now func() time.Time
 }
 
 // row is a workload of the reading in a list.
@@ -41,6 +45,7 @@ func (s *state) row(w *overview.Workload) row {
 		return r.(row) //nolint:forcetypeassert // nothing else is stored
 	}
 	r := workloadRow(w)
+	r.text = textOf(r.html)
 	s.rows.Store(w, r)
 	return r
 }
@@ -113,7 +118,7 @@ func (h *hub) read(ctx context.Context) {
 	r, err := h.source.Read(ctx)
 	slow.Stop()
 	if err != nil {
-		h.failed(err.Error())
+		h.failed(plainly(err))
 		return
 	}
 	h.replace(func(s *state) {
@@ -133,7 +138,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{writable: h.writable, plans: h.plans, reports: h.reports}
+	next := &state{writable: h.writable, plans: h.plans, reports: h.reports, now: h.now}
 	if h.last != nil {
 		*next = *h.last
 	}
@@ -148,18 +153,21 @@ func (h *hub) wakeAll() {
 	h.changed = make(chan struct{})
 }
 
-// current returns the state of a session, after the first reading if there is none, or if the last one is of an earlier visit.
+// current returns the state of a session at once, however old: the page has its age, and the stream brings the next one. Only without a
+// reading does it wait, for a while.
 func (h *hub) current(ctx context.Context, session string) (*state, error) {
 	h.enter()
 	defer h.leave()
-	s := h.peek(session)
-	for s == nil || h.now().Sub(s.at) > idleAfter && s.failure == "" {
-		var err error
-		if s, err = h.after(ctx, session, s); err != nil {
-			return nil, err
-		}
+	if s := h.peek(session); s != nil {
+		return s, nil
 	}
-	return s, nil
+	first, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	s, err := h.after(first, session, nil)
+	if err != nil && ctx.Err() == nil {
+		return &state{writable: h.writable, plans: h.plans, reports: h.reports}, nil
+	}
+	return s, err
 }
 
 func (h *hub) peek(session string) *state {

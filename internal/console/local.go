@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Local lets in the browser that was opened with the URL, on this machine only.
@@ -43,11 +44,11 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	switch {
 	case !slices.Contains(l.hosts, r.Host):
-		http.Error(w, "this host is not served: open the URL that kubectl berth ui prints", http.StatusMisdirectedRequest)
+		WriteProblem(w, http.StatusMisdirectedRequest, "This host is not served: open the URL that kubectl berth ui prints.")
 	case r.URL.Path == "/login":
 		l.login(w, r)
-	case !l.known(r):
-		http.Error(w, "unknown browser: open the URL that kubectl berth ui prints", http.StatusUnauthorized)
+	case !l.known(r) && !strings.HasPrefix(r.URL.Path, "/static/"): // also the page that refuses has a style
+		WriteProblem(w, http.StatusUnauthorized, "Unknown browser: open the URL that kubectl berth ui prints.")
 	default:
 		l.next.ServeHTTP(w, r)
 	}
@@ -56,7 +57,7 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // login exchanges the token for a cookie, so that it is in no URL of a page.
 func (l *Local) login(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || !same(r.URL.Query().Get("token"), l.token) {
-		http.Error(w, "invalid token: open the URL that kubectl berth ui prints", http.StatusUnauthorized)
+		WriteProblem(w, http.StatusUnauthorized, "Invalid token: open the URL that kubectl berth ui prints.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -61,7 +62,7 @@ var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"records", 1}:      recordList.page,
 	{"records", 3}:      recordList.detail,
 	{"environments", 1}: environmentList.page,
-	{"environments", 3}: environmentList.detail,
+	{"environments", 3}: environmentPage,
 	{"pods", 3}:         reportPage("pods"),
 	{"pods", 4}:         reportPage("pods"),
 	{"workloads", 5}:    reportPage("workloads"),
@@ -97,7 +98,20 @@ func status(s *state) []*part {
 			v.Problems = append(v.Problems, inert(problem))
 		}
 	}
-	return []*part{{id: "status", before: render("status", v)}, {id: ageID, before: render("age", s.at)}}
+	return []*part{{id: "status", before: render("status", v)}, {id: ageID, before: render("age", ageOf(s))}}
+}
+
+// readAge is when the data of a page was read, and how many seconds before the page was made.
+type readAge struct {
+	time.Time
+	Seconds int
+}
+
+func ageOf(s *state) readAge {
+	if s.now == nil || s.at.IsZero() {
+		return readAge{Time: s.at}
+	}
+	return readAge{s.at, int(s.now().Sub(s.at).Seconds())}
 }
 
 // overviewPage is the page of all workloads.
@@ -107,9 +121,10 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 	if text != "" {
 		filter.Set("filter", text)
 	}
+	words := strings.Fields(strings.ToLower(text))
 	var shown []*overview.Workload
 	for i := range s.Overview.Workloads {
-		if w := &s.Overview.Workloads[i]; matches(w, text) {
+		if w := &s.Overview.Workloads[i]; s.matches(w, words) {
 			shown = append(shown, w)
 		}
 	}
@@ -155,19 +170,9 @@ func reasonsOf(o *overview.Overview) (all []reasonCount) {
 	return all
 }
 
-// matches reports whether a workload has a text in its namespace and name, kind, mix or reason. Parts that are separated by spaces must
-// all be there.
-func matches(w *overview.Workload, text string) bool {
-	if text == "" {
-		return true
-	}
-	all := strings.ToLower(w.Namespace + "/" + w.Name + " " + w.Kind + " " + w.Role + " " + w.Source + " " + w.Reason)
-	for word := range strings.FieldsSeq(strings.ToLower(text)) {
-		if !strings.Contains(all, word) {
-			return false
-		}
-	}
-	return true
+// matches reports whether all words of a text are in what the row of a workload shows, or in the source of its mix.
+func (s *state) matches(w *overview.Workload, words []string) bool {
+	return len(words) == 0 || hasWords(s.row(w).text+" "+w.Source, words)
 }
 
 // workloadRow is a workload in the list.

@@ -4,6 +4,7 @@ package console
 
 import (
 	"hash/maphash"
+	"html"
 	"html/template"
 	"strings"
 )
@@ -28,11 +29,28 @@ type part struct {
 type row struct {
 	id   string
 	html template.HTML
-	// of is the hash of the HTML.
-	of uint64
+	// of is the hash of the HTML, and text what it shows.
+	of   uint64
+	text string
 }
 
-func newRow(id string, html template.HTML) row { return row{id, html, hash(string(html))} }
+func newRow(id string, made template.HTML) row {
+	return row{id: id, html: made, of: hash(string(made))}
+}
+
+// textOf is the text of HTML that a template has made, without the letters of ribbons.
+func textOf(made template.HTML) string {
+	var b strings.Builder
+	for rest := string(made); rest != ""; {
+		before, after, _ := strings.Cut(rest, "<")
+		b.WriteString(before)
+		if strings.HasPrefix(after, "i ") {
+			_, after, _ = strings.Cut(after, "</i")
+		}
+		_, rest, _ = strings.Cut(after, ">")
+	}
+	return html.UnescapeString(b.String())
+}
 
 // replacement is sent to a browser: the new HTML of an element.
 type replacement struct {

@@ -104,13 +104,13 @@ func TestTheCountOfAForbiddenListIsUnknown(t *testing.T) {
 func TestRecordsAndEnvironmentsAreShown(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/environments": {
-			`<a href="/environments/team/shop">shop</a>`, "My shop", `<span class="bad">✗ Failed</span>`, "the backend is not ready", ">1/2</td>", ">3</td>",
+			`<a href="/environments/team/shop">shop</a>`, "My shop", `<span class="badge bad">✗ Failed</span>`, "the backend is not ready", ">1/2</td>", ">3</td>",
 		},
 		"/environments/team/shop": {
 			"for tests", "env-shop-1", "2026-11-27 08:00:00 UTC", `data-label="Restarts">7</td>`, "CrashLoopBackOff",
 			"exit code 3", "frontend: 30080 from outside to 80, TCP", "False, ComponentsNotReady", "kubectl berth env logs shop --namespace team",
 		},
-		"/records": {`<a href="/records/team/cart">cart</a>`, "shop.Cart", "k8s-deployment", `<span class="ok">✓ Available</span>`, ">1/2</td>"},
+		"/records": {`<a href="/records/team/cart">cart</a>`, "shop.Cart", "k8s-deployment", `<span class="badge ok">✓ Available</span>`, ">1/2</td>"},
 		"/records/team/cart": {
 			"cart-1", "prod", "http://cart-fn-0.team.svc", "NoEndpoints", "ODGM", "http://cart-odgm-svc:8080", "Deployment cart-fn-0",
 			"<dt>Latency</dt><dd>Violated</dd>", ">1500m</td>", ">512Mi</td>", ">4</td>", "80 %", "p99 of 300 ms",
@@ -151,20 +151,31 @@ func TestAnEnvironmentIsStopped(t *testing.T) {
 			if verb == "restart" {
 				return nil, errors.New("it is stopped <b>")
 			}
-			e.Status.Phase = v1alpha1.EnvironmentStopping
+			e.Spec.RunPolicy, e.Status.Phase = v1alpha1.RunPolicyStopped, v1alpha1.EnvironmentStopping
 			return e, c.Update(ctx, e)
 		}
 	}, environment())
-	_, page := get(t, c, "/environments/team/shop")
-	var verbs []string
-	for _, b := range elements(t, page)["button"] {
-		verbs = append(verbs, attribute(b, "value"))
+	verbs := func() (all []string) {
+		_, page := get(t, c, "/environments/team/shop")
+		for _, b := range elements(t, page)["button"] {
+			if verb := attribute(b, "value"); verb != "" {
+				all = append(all, verb)
+			}
+		}
+		return all
 	}
-	assert.Equal(t, environmentVerbs, verbs)
+	assert.Equal(t, []string{"restart", "stop"}, verbs(), "it runs, so it is not started")
+	_, page := get(t, c, "/environments/team/shop")
+	assert.Contains(t, page, `<button type="button" popovertarget="ask-stop">Stop …</button>`)
+	assert.Regexp(t, `<div class="dialog" id="ask-stop" popover[^>]*><h2[^>]*>Stop shop\?</h2>`, page, "the page asks before it stops something")
 	w := post(t, c, "/environments/team/shop/run", url.Values{"verb": {"stop"}})
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
 	_, page = get(t, c, w.Header().Get("Location"))
 	assert.Contains(t, page, "Stopping")
+	assert.Contains(t, page, "The stop was requested.")
+	assert.Equal(t, []string{"start"}, verbs(), "it is stopped, so it is neither stopped nor restarted")
+	_, page = get(t, c, "/environments/team/shop?did=%3Cb%3Egone")
+	assert.NotContains(t, page, "was requested")
 
 	w = post(t, c, "/environments/team/shop/run", url.Values{"verb": {"restart"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)

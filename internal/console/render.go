@@ -62,19 +62,21 @@ func render(name string, v any) template.HTML {
 // link is one of the links of all pages.
 type link struct {
 	Name, URL string
+	// Key is the letter that leads here after g.
+	Key string
 	// Current is "page" for the page itself, and "true" for a page below it.
 	Current string
 }
 
 // sections are the pages of all, by the paths of those below them.
-var sections = []struct{ name, url, below string }{
-	{"Overview", "/", "/workloads/"},
-	{"Overview", "/", "/mixes/"},
-	{"Overview", "/", "/pods/"},
-	{"Nodes", "/nodes", "/nodes/"},
-	{"Limits", "/limits", "/limits/"},
-	{"Records", "/records", "/records/"},
-	{"Environments", "/environments", "/environments/"},
+var sections = []struct{ name, url, below, key string }{
+	{"Overview", "/", "/workloads/", "o"},
+	{"Overview", "/", "/mixes/", "o"},
+	{"Overview", "/", "/pods/", "o"},
+	{"Nodes", "/nodes", "/nodes/", "n"},
+	{"Limits", "/limits", "/limits/", "l"},
+	{"Records", "/records", "/records/", "r"},
+	{"Environments", "/environments", "/environments/", "e"},
 }
 
 // navOf are the links of a page at a path.
@@ -91,7 +93,7 @@ func navOf(path string) (nav []link) {
 			nav[n].Current = cmp.Or(nav[n].Current, current)
 			continue
 		}
-		nav = append(nav, link{s.name, s.url, current})
+		nav = append(nav, link{s.name, s.url, s.key, current})
 	}
 	return nav
 }

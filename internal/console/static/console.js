@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces the parts of the page that change. Without this script the page shows what it was loaded with.
+// Replaces the parts of the page that change, and adds keys. Without this script the page shows what it was loaded with.
+import "./keys.js";
+
 const silence = 15000;
 const lost = document.getElementById("connection");
 let timer;
@@ -10,15 +12,53 @@ function heard() {
   timer = setTimeout(() => { lost.hidden = false; }, silence);
 }
 
-function replace({ id, html, gone, into, after }) {
+// inUse reports whether the user types in a part, or has a dialog of it open.
+function inUse(part) {
+  if (part.querySelector(":popover-open, details[open]")) return true;
+  const field = part.contains(document.activeElement) && document.activeElement;
+  if (field && field.matches("input, select, textarea")) return true;
+  return [...part.querySelectorAll("input:not([type=hidden]), textarea")].some((f) => f.type !== "range" && f.value !== f.defaultValue);
+}
+
+// Parts that are in use are replaced when they are not any more: the newest replacement of each.
+const waiting = new Map();
+
+function later() {
+  for (const [id, part] of waiting) {
+    const old = document.getElementById(id);
+    if (old && inUse(old)) continue;
+    waiting.delete(id);
+    replace(part);
+  }
+}
+document.addEventListener("toggle", later, true);
+document.addEventListener("focusout", () => setTimeout(later));
+
+// places are what a replacement must not change: the scroll of boxes, and the focus.
+function places(part) {
+  const boxes = [...part.querySelectorAll(".scroll")].map((b) => [b.scrollLeft, b.scrollTop]);
+  const focused = part.contains(document.activeElement) && document.activeElement;
+  return { boxes, focused: focused && (focused.id || focused.getAttribute("href") || focused.getAttribute("name")) };
+}
+
+function restore(part, { boxes, focused }) {
+  [...part.querySelectorAll(".scroll")].forEach((b, i) => { if (boxes[i]) [b.scrollLeft, b.scrollTop] = boxes[i]; });
+  if (!focused) return;
+  const again = [...part.querySelectorAll("[id], [href], [name]")]
+    .find((e) => [e.id, e.getAttribute("href"), e.getAttribute("name")].includes(focused));
+  if (again) again.focus({ preventScroll: true });
+}
+
+function replace(change) {
+  const { id, html, gone, into, after } = change;
   const old = document.getElementById(id);
   if (gone) return old?.remove();
   if (!old && !into) {
     if (document.getElementById("unread")) location.reload();
     return;
   }
-  const focused = old?.contains(document.activeElement) && document.activeElement;
-  const place = focused && (focused.id || focused.getAttribute("href"));
+  if (old && !into && inUse(old)) return waiting.set(id, change);
+  const kept = old && places(old);
   const next = document.createElement("template");
   next.innerHTML = html;
   if (into) {
@@ -29,11 +69,25 @@ function replace({ id, html, gone, into, after }) {
   } else {
     old.replaceWith(next.content);
   }
-  if (!place) return;
   const part = document.getElementById(id);
-  const again = part && [...part.querySelectorAll("[id], [href]")].find((e) => e.id === place || e.getAttribute("href") === place);
-  if (again) again.focus({ preventScroll: true });
+  if (!part) return;
+  if (part.matches("tr")) part.classList.add("changed");
+  if (kept) restore(part, kept);
+  age();
 }
+
+// age shows how long ago the page was read. Browsers and servers may have different clocks, so it counts from the arrival.
+let readAt = "", arrived = Date.now();
+function age() {
+  const time = document.getElementById("read-at");
+  if (!time) return;
+  if (time.dateTime !== readAt) [readAt, arrived, time.title] = [time.dateTime, readAt ? Date.now() : loaded(time), time.textContent];
+  const seconds = Math.round((Date.now() - arrived) / 1000);
+  time.textContent = seconds < 60 ? `${seconds} s ago` : seconds < 5400 ? `${Math.round(seconds / 60)} min ago` : time.title;
+}
+const loaded = (time) => Date.now() - Number(time.dataset.age || 0) * 1000;
+age();
+setInterval(age, 1000);
 
 const events = new EventSource(document.body.dataset.stream);
 events.addEventListener("open", heard);
