@@ -34,6 +34,8 @@ type Options struct {
 	Plan Planner
 	// Reports are the texts about objects; nil if the pages have none.
 	Reports Reports
+	// Namespace is the one that the pages show, "" for all.
+	Namespace string
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
 	// Log gets what users cannot see.
@@ -50,6 +52,8 @@ type Console struct {
 	change   ChangeEnvironment
 	planner  Planner
 	reports  Reports
+	// namespace is that of Options.
+	namespace string
 	// planning are the turns of plans, reading those of reports, and following those of logs that are followed.
 	planning, reading, following *turns
 	handler                      http.Handler
@@ -62,7 +66,7 @@ func New(o Options) *Console {
 	}
 	c := &Console{
 		hub: newHub(o.Source, o.Interval, o.Now), log: o.Log, clientOf: o.ClientOf, change: o.Environment, planner: o.Plan,
-		reports: o.Reports, planning: newTurns(1, 1), reading: newTurns(reportsAtATime, reportsPerUser),
+		reports: o.Reports, namespace: o.Namespace, planning: newTurns(1, 1), reading: newTurns(reportsAtATime, reportsPerUser),
 		following: newTurns(mostFollowers, followersPerUser),
 	}
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Reports != nil
@@ -88,6 +92,7 @@ func New(o Options) *Console {
 	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)
 	mux.HandleFunc("POST /environments/{namespace}/{name}/run", c.runEnvironment)
 	mux.HandleFunc("GET /find", c.find)
+	mux.HandleFunc("GET /timeline", c.timeline)
 	mux.HandleFunc("GET /stream", c.stream)
 	mux.Handle("GET /static/", staticFiles())
 	mux.HandleFunc("GET /", c.notFound)

@@ -175,7 +175,8 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	}
 	assert.Contains(t, page, `<a href="/?filter=NoCapacity">NoCapacity</a> 1`)
 	var links []string
-	for _, a := range all["a"] {
+	_, page = get(t, c, "/?filter=shop") // without the pictures of the overview
+	for _, a := range elements(t, page)["a"] {
 		if href := attribute(a, "href"); strings.HasPrefix(href, "/workloads") {
 			links = append(links, href)
 		}
@@ -321,7 +322,7 @@ func follow(t *testing.T, c *Console, stream string) (next func() replacement) {
 func TestOnlyWhatChangesIsSent(t *testing.T) {
 	before := []overview.Workload{workload("shop", "cart"), workload("shop", "web")}
 	source, c := start(t, overviewOf(before...))
-	next := listen(t, c, "/")
+	next := listen(t, c, "/?filter=shop")
 	pending := workload("shop", "web")
 	pending.Slots[9].State, pending.Pending = overview.Pending, overview.Known(1)
 	source.set(overviewOf(before[0], pending), nil)
@@ -347,7 +348,7 @@ func TestAStreamBeginsWithWhatThePageLacks(t *testing.T) {
 	source.set(overviewOf(), nil)
 	require.Eventually(t, func() bool { return len(c.hub.peek("").Overview.Workloads) == 0 }, 5*time.Second, interval)
 	next := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
-	assert.Equal(t, []string{"status", "totals", "workloads"}, []string{next().ID, next().ID, next().ID})
+	assert.Equal(t, []string{"status", "totals", "attention", "bars", "workloads"}, []string{next().ID, next().ID, next().ID, next().ID, next().ID})
 }
 
 // What is sent to an open page whose workload is gone replaces a part that the page has.
@@ -454,13 +455,10 @@ func TestAnErrorOfTheConnectionIsPlain(t *testing.T) {
 	assert.Contains(t, plainly(apierrors.NewUnauthorized("no")), "sign in again")
 }
 
-func TestAPageIsCompressed(t *testing.T) {
-	var many []overview.Workload
-	for i := range 100 {
-		many = append(many, workload("shop", fmt.Sprint("web-", i)))
-	}
-	_, c := start(t, overviewOf(many...))
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+// compressedSize is the number of bytes of a page that are sent.
+func compressedSize(t *testing.T, o *overview.Overview, path string) int {
+	_, c := start(t, o)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	r.Header.Set("Accept-Encoding", "gzip")
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, r)
@@ -470,8 +468,8 @@ func TestAPageIsCompressed(t *testing.T) {
 	require.NoError(t, err)
 	page, err := io.ReadAll(z)
 	require.NoError(t, err)
-	t.Log(len(page), "bytes,", sent, "compressed")
-	assert.Less(t, sent, 300<<10)
+	t.Log(path, len(page), "bytes,", sent, "compressed")
+	return sent
 }
 
 func TestEachPageIsBelowOneLink(t *testing.T) {

@@ -51,6 +51,7 @@ type route struct {
 // routes are the pages by their paths, of which they get the other parts.
 var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"", 1}:             overviewPage,
+	{"timeline", 1}:     timelinePage,
 	{"nodes", 1}:        nodesPage,
 	{"nodes", 2}:        reportPage("nodes"),
 	{"workloads", 4}:    workloadPage,
@@ -143,8 +144,43 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 	for _, w := range rowsOf(v.Paging, shown) {
 		list.rows = append(list.rows, s.row(w))
 	}
-	return &page{title: "Overview", parts: append(status(s),
-		&part{id: "totals", before: render("totals", v)}, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
+	parts := append(status(s), &part{id: "totals", before: render("totals", v)})
+	if text == "" && v.Paging.Page == 1 { // a search is for workloads
+		parts = append(parts, pictures(s)...)
+	}
+	return &page{title: "Overview", parts: append(parts, &part{id: "filter", before: render("filter", v), fixed: true}, list)}, nil
+}
+
+// pictures are the parts of the overview that show the cluster as a whole.
+func pictures(s *state) []*part {
+	type card struct {
+		Title, Hint string
+		Bars        []bar
+		More        int
+		Unknown     bool
+	}
+	v := struct {
+		Concerns []concern
+		More     int
+		Known    bool
+		Cards    []card
+		Timeline bool
+	}{Known: !s.Overview.Totals.Satisfied.Unknown(), Timeline: s.reports}
+	v.Concerns, v.More = concernsOf(s.Overview)
+	workloads := card{Title: "Largest workloads", Hint: "The upper band is what the mix requires."}
+	workloads.Bars, workloads.More = workloadBars(s.Overview)
+	zones := card{Title: "By zone", Unknown: s.Overview.Nodes == nil}
+	zones.Bars, zones.More = placeBars(s.Overview.Nodes, "no zone")
+	v.Cards = []card{workloads, zones}
+	if slices.ContainsFunc(s.Overview.Pools, func(g overview.NodeGroup) bool { return g.Zone != "" }) {
+		pools := card{Title: "By node pool"}
+		pools.Bars, pools.More = placeBars(s.Overview.Pools, "no node pool")
+		v.Cards = append(v.Cards, pools)
+	}
+	return []*part{
+		{id: "attention", before: render("attention", v)}, {id: "day", before: render("day-card", v), fixed: true},
+		{id: "bars", before: render("bars", v)},
+	}
 }
 
 // reasonCount is the number of workloads that do not satisfy their mix for a reason, or of which it is unknown.

@@ -73,6 +73,7 @@ var sections = []struct{ name, url, below, key string }{
 	{"Overview", "/", "/workloads/", "o"},
 	{"Overview", "/", "/mixes/", "o"},
 	{"Overview", "/", "/pods/", "o"},
+	{"Overview", "/", "/timeline", "o"},
 	{"Nodes", "/nodes", "/nodes/", "n"},
 	{"Limits", "/limits", "/limits/", "l"},
 	{"Records", "/records", "/records/", "r"},

@@ -42,6 +42,8 @@ type Reports interface {
 	RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error
 	// Nodes are the types of all nodes.
 	Nodes(ctx context.Context, out io.Writer) error
+	// Happenings are the events of a namespace, or of all with "", that the timeline has.
+	Happenings(ctx context.Context, namespace string) ([]overview.Happening, error)
 	EnvironmentReports
 }
 

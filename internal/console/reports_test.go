@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // fakeReports records the reports that pages read, and answers each with a text or an error, after what wait waits for.
@@ -31,6 +32,9 @@ type fakeReports struct {
 	text string
 	err  error
 	wait func(ctx context.Context)
+	// happened are the events of the timeline, noEvents is why there are none.
+	happened []overview.Happening
+	noEvents error
 }
 
 func (f *fakeReports) answer(ctx context.Context, out io.Writer, report string, of ...any) error {
@@ -52,6 +56,10 @@ func (f *fakeReports) Explain(ctx context.Context, out io.Writer, pod client.Obj
 
 func (f *fakeReports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
 	return f.answer(ctx, out, "history", kind, workload)
+}
+
+func (f *fakeReports) Happenings(context.Context, string) ([]overview.Happening, error) {
+	return f.happened, f.noEvents
 }
 
 func (f *fakeReports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {

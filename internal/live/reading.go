@@ -25,7 +25,7 @@ func Read(ctx context.Context, c client.Client, s *overview.Settings, namespace 
 	}
 	r := &overview.Reading{
 		Mixes: cluster.Mixes, Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments,
-		Overview: cluster.Overview(nil),
+		Overview: cluster.Overview(nil), Rollouts: cluster.Rollouts,
 	}
 	for _, p := range cluster.Problems {
 		r.Problems, r.Unread = append(r.Problems, p.Message), append(r.Unread, p.Resource)

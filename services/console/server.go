@@ -179,7 +179,7 @@ func (s *Server) pages(k key, settings *overview.Settings, defaults []string) *p
 			objects: s.objects, settings: settings, namespace: k.namespace,
 			granted: k.rights.of(listingsOf(k.namespace, defaults)), log: s.log,
 		},
-		Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Log: slog.New(logr.ToSlogHandler(s.log)),
+		Namespace: k.namespace, Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Log: slog.New(logr.ToSlogHandler(s.log)),
 	}
 	if s.reports != nil {
 		o.Reports, o.Plan = s.reports, s.reports.Plan

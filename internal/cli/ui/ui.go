@@ -110,7 +110,8 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 }
 
 func (f *flags) console(s *source) console.Options {
-	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Interval: f.interval, Log: slog.New(slog.DiscardHandler)}
+	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Namespace: s.namespace, Interval: f.interval}
+	out.Log = slog.New(slog.DiscardHandler)
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }
 		out.Environment = change.Run

@@ -89,6 +89,20 @@ const loaded = (time) => Date.now() - Number(time.dataset.age || 0) * 1000;
 age();
 setInterval(age, 1000);
 
+// Elements that name where their content is get it from there, and again every minute while the page is seen.
+async function load() {
+  if (document.hidden) return;
+  for (const box of document.querySelectorAll("[data-load]")) {
+    if (box.contains(document.activeElement)) continue;
+    try {
+      const answer = await fetch(box.dataset.load);
+      if (answer.ok && !answer.redirected) box.innerHTML = await answer.text();
+    } catch { /* the page shows that the connection is lost */ }
+  }
+}
+load();
+setInterval(load, 60000);
+
 const events = new EventSource(document.body.dataset.stream);
 events.addEventListener("open", heard);
 events.addEventListener("beat", heard);

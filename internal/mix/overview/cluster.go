@@ -64,6 +64,8 @@ type Cluster struct {
 	Environments []*v1alpha1.Environment
 	// Problems are the lists that are missing.
 	Problems []Problem
+	// Rollouts are those that ReplicaSets show.
+	Rollouts []Happening
 	// above are the owners of ReplicaSets, by their UID.
 	above map[types.UID]*metav1.OwnerReference
 	// sizes are the limits by the default namespace that goes with them.
@@ -77,6 +79,8 @@ type Reading struct {
 	Limits       []*v1alpha1.ResourceLimit
 	Records      []*v1alpha1.DeploymentRecord
 	Environments []*v1alpha1.Environment
+	// Rollouts are those that ReplicaSets show.
+	Rollouts []Happening
 	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
 	Problems, Unread []string
 }
@@ -88,6 +92,7 @@ func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*
 	c := &Cluster{
 		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: governing.NewRegistry(), Invalid: map[types.NamespacedName]error{},
 		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
+		Rollouts: rolloutsOf(owners),
 	}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

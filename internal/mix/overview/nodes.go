@@ -15,7 +15,7 @@ import (
 // NodeGroup counts the nodes of a type in a zone.
 type NodeGroup struct {
 	Type string `json:"type"`
-	// Zone is the failure domain, "" for nodes that name none.
+	// Zone is the failure domain, "" for nodes that name none. Of the groups by node pool, Zone is the name of the pool.
 	Zone      string `json:"zone"`
 	Nodes     int    `json:"nodes"`
 	Accepting int    `json:"accepting"`
@@ -28,19 +28,37 @@ type NodeGroup struct {
 type nodeFacts struct {
 	clusterstate.Node
 	zone string
+	pool string
 	pods int
 	// known is set where the node object was read.
 	known bool
 }
 
-func nodesOf(in Input) map[string]*nodeFacts {
-	zones := make(map[string]string, len(in.Nodes))
-	for _, n := range in.Nodes {
-		zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
+// poolLabels are the labels with the name of the node pool, of Karpenter and of managed offers of Kubernetes.
+var poolLabels = []string{
+	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
+	"doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name",
+}
+
+// poolOf is the node pool of a node, "" if it names none.
+func poolOf(n *corev1.Node) string {
+	for _, label := range poolLabels {
+		if pool := n.Labels[label]; pool != "" {
+			return pool
+		}
 	}
+	return ""
+}
+
+func nodesOf(in Input) map[string]*nodeFacts {
 	nodes := make(map[string]*nodeFacts, len(in.Nodes))
 	for _, n := range in.State.Nodes() {
-		nodes[n.Name] = &nodeFacts{Node: n, zone: zones[n.Name], known: true}
+		nodes[n.Name] = &nodeFacts{Node: n, known: true}
+	}
+	for _, n := range in.Nodes {
+		if facts := nodes[n.Name]; facts != nil {
+			facts.zone, facts.pool = n.Labels[corev1.LabelTopologyZone], poolOf(n)
+		}
 	}
 	return nodes
 }
@@ -55,8 +73,8 @@ func (b *builder) node(name string) *nodeFacts {
 	return n
 }
 
-// nodeGroups sums the nodes by type and zone, in this order; nil where they were not read.
-func (b *builder) nodeGroups() []NodeGroup {
+// nodeGroups sums the nodes by type and place, in this order; nil where they were not read.
+func (b *builder) nodeGroups(place func(*nodeFacts) string) []NodeGroup {
 	if b.Unread.Nodes {
 		return nil
 	}
@@ -69,10 +87,10 @@ func (b *builder) nodeGroups() []NodeGroup {
 		if !n.known {
 			continue
 		}
-		k := key{n.Type, n.zone}
+		k := key{n.Type, place(n)}
 		g := sums[k]
 		if g == nil {
-			g = &NodeGroup{Type: n.Type.String(), Zone: Inert(n.zone, maxName)}
+			g = &NodeGroup{Type: n.Type.String(), Zone: Inert(k.zone, maxName)}
 			if b.governedRead() {
 				g.Pods = Known(0)
 			}

@@ -38,6 +38,8 @@ type Overview struct {
 	Totals Totals `json:"totals"`
 	// Nodes are the groups of nodes by type and zone, nil (null in JSON) where the nodes were not read.
 	Nodes []NodeGroup `json:"nodes"`
+	// Pools are the same by type and node pool.
+	Pools []NodeGroup `json:"-"`
 	// Workloads are sorted: those that do not satisfy their mix first, then those of which it is unknown, then by namespace and name.
 	// Where pods or mixes were not read, some are missing.
 	Workloads []Workload `json:"workloads"`
@@ -98,7 +100,8 @@ func Of(in Input) *Overview {
 	}
 	slices.SortFunc(out.Workloads, byUrgency)
 	out.Totals.Mixes = b.mixesShown()
-	out.Nodes = b.nodeGroups()
+	out.Nodes = b.nodeGroups(func(n *nodeFacts) string { return n.zone })
+	out.Pools = b.nodeGroups(func(n *nodeFacts) string { return n.pool })
 	return out
 }
 

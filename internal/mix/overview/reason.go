@@ -41,6 +41,15 @@ func (w *Workload) Why() string {
 	return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 }
 
+// Hit is the number of replicas that are not where they should be, as far as it is known.
+func (w *Workload) Hit() (n int) {
+	for _, of := range []Maybe[int]{w.Pending, w.Departing, w.Borrowed} {
+		hit, _ := of.Get()
+		n += hit
+	}
+	return n
+}
+
 // scheduled is what the scheduler reported of the pods that have no node, by their UID.
 type scheduled map[types.UID]string
 
@@ -109,7 +118,7 @@ func lacking(g *clusterstate.Group, s *Standing, unread Unread, why scheduled) (
 		state = cmp.Or(state, stateRollingOut)
 	}
 	add(statePending, pending-without, "waits for a node", "wait for a node")
-	if said := said(g, why); said != "" {
+	if said, _, _ := strings.Cut(said(g, why), ". "); said != "" { // further sentences are about preemption
 		parts[len(parts)-1] += " (" + strings.TrimSuffix(said, ".") + ")"
 	}
 	add(statePending, without, "has no pod yet", "have no pod yet")

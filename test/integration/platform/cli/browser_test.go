@@ -37,7 +37,7 @@ type seen struct {
 // lookFor is how long the browser may take.
 const lookFor = 10 * time.Minute
 
-// Each page in Chromium, at three widths, light and dark, with axe-core: make test-ui. The screenshots are in out/ui.
+// Each page in Chromium, at four widths, light and dark, with axe-core: make test-ui. The screenshots are in out/ui.
 func TestTheConsoleInABrowser(t *testing.T) {
 	if os.Getenv("BERTH_TEST_UI") == "" {
 		t.Skip("make test-ui runs it: it installs packages of npm")
@@ -85,8 +85,8 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		"login":   b.login, "pages": pages, "browser": browser,
 		"flow": map[string]any{"pictures": []string{"mixes", "workload", "what-if", "environment"}, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
-	assert.Equal(t, 6*(len(pages)+2), r.Looked)
-	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "loaded again", "scaled", "explained", "refused", "signed in", "signed out"}, r.Steps)
+	assert.Equal(t, 8*(len(pages)+2), r.Looked)
+	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "loaded again", "scaled", "explained", "jumped", "stopped and started", "refused", "signed in", "signed out"}, r.Steps)
 	assert.Empty(t, r.Wrong)
 }
 

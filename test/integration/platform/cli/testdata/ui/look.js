@@ -43,7 +43,7 @@ async function signIn(page, token) {
 }
 
 for (const colorScheme of ["light", "dark"]) {
-  for (const width of [360, 1024, 2560]) {
+  for (const width of [360, 768, 1440, 2560]) {
     const page = await open({ colorScheme, viewport: { width, height: 900 } });
     for (const { name, path } of pages) {
       const at = `${name} at ${width} px, ${colorScheme}`;
@@ -63,7 +63,7 @@ for (const colorScheme of ["light", "dark"]) {
 }
 
 // The pictures of the documentation, in which the namespace has another name than that of the test.
-const shown = await open({ colorScheme: "light", viewport: { width: 1024, height: 640 } });
+const shown = await open({ colorScheme: "light", viewport: { width: 1440, height: 900 } });
 for (const { name, path } of pages.filter((p) => flow.pictures.includes(p.name))) {
   await shown.goto(new URL(path, home).href);
   await shown.evaluate((namespace) => {
@@ -137,6 +137,7 @@ steps.push("loaded again");
 
 // A component is scaled, and a slot leads to its pod and back.
 await page.goto(new URL(flow.environment, home).href);
+await page.getByRole("button", { name: "Scale …" }).click();
 await page.getByLabel("Component").selectOption("backend");
 await page.getByLabel("Replicas").fill("2");
 await page.keyboard.press("Enter");
@@ -148,6 +149,41 @@ await page.getByText("Satisfied:").waitFor();
 await page.getByRole("link", { name: "Back" }).click();
 await page.getByRole("link", { name: "Moves and events" }).waitFor();
 steps.push("explained");
+
+// Keys lead to the filter, to pages, and to objects by the palette. What a user types stays while the page changes.
+await page.goto(home.href);
+await page.keyboard.press("/");
+await page.keyboard.type("large");
+await page.waitForTimeout(5000); // two readings
+if (await page.evaluate(() => document.activeElement.value) !== "large") wrong.push("what is typed in the filter is lost");
+await page.keyboard.press("Enter");
+await page.getByText("match “large”").waitFor();
+if (!new URL(page.url()).searchParams.has("filter", "large")) wrong.push("the URL has no filter");
+await page.keyboard.press("g");
+await page.keyboard.press("e");
+await page.waitForURL(new URL("/environments", home).href);
+await page.keyboard.press("Control+k");
+await page.keyboard.type("deployment web");
+await page.getByRole("option", { name: "/web" }).first().waitFor();
+await page.evaluate(`${axe};0`);
+const { violations: palette } = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
+for (const v of palette) wrong.push(`palette: ${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+await page.screenshot({ path: `${screenshots}/palette.png` });
+await page.keyboard.press("Enter");
+await page.getByRole("link", { name: "What if?" }).waitFor();
+steps.push("jumped");
+
+// An environment is stopped after one question, which stays open while the page changes, and started again.
+await page.goto(new URL(flow.environment, home).href);
+await page.getByRole("button", { name: "Stop …" }).click();
+await page.screenshot({ path: `${screenshots}/stop.png` });
+await page.waitForTimeout(5000); // two readings
+await page.getByRole("button", { name: "Stop shop" }).click();
+await page.getByText("The stop was requested.").waitFor();
+if (await page.getByRole("button", { name: "Restart …" }).count()) wrong.push("Restart is offered while the environment is stopped");
+await page.getByRole("button", { name: "Start", exact: true }).click();
+await page.getByText("The start was requested.").waitFor();
+steps.push("stopped and started");
 
 // A user signs in to the console of the cluster with the keyboard, and out again.
 const guest = await open({}, cluster.url);
