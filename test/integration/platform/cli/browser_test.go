@@ -50,7 +50,8 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	b := openUI(w, user(w, "browser", consoleUser), "-n", ns)
 	pod := w.Pods(client.MatchingLabels{"app": "web"})[0].Name
 	pages := []seen{
-		{"mixes", "/", []string{"web", "large", "✗"}},
+		{"mixes", "/", []string{"web", "large", "✗", "Needs attention", "By zone"}},
+		{"timeline", "/timeline", []string{"Rollouts", "Times are UTC."}},
 		{"workload", "/workloads/" + ns + "/Deployment/web", []string{"70% spot", "What if?"}},
 		{"workload-of-3", "/workloads/" + ns + "/Deployment/small", []string{"Slots"}},
 		{"workload-of-300", "/workloads/" + ns + "/Deployment/large", []string{"Slots"}},

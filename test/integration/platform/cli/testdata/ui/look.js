@@ -138,7 +138,7 @@ steps.push("loaded again");
 // A component is scaled, and a slot leads to its pod and back.
 await page.goto(new URL(flow.environment, home).href);
 await page.getByRole("button", { name: "Scale …" }).click();
-await page.getByLabel("Component").selectOption("backend");
+await page.getByLabel("Component", { exact: true }).selectOption("backend");
 await page.getByLabel("Replicas").fill("2");
 await page.keyboard.press("Enter");
 await page.getByText("scaled from 1 to 2").waitFor();
