@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,12 +105,16 @@ func (f *mixForm) page(s *state) *page {
 }
 
 // mixPage is the page of a mix without a plan: the parts of it that follow the cluster.
-func mixPage(path []string, _ url.Values, s *state) (*page, error) {
+func mixPage(path []string, q url.Values, s *state) (*page, error) {
 	m, err := mixList.find(path, s)
 	if err != nil {
 		return nil, err
 	}
-	return mixFormOf(m, nil).page(s), nil
+	p := mixFormOf(m, nil).page(s)
+	if applied := appliedTo(m, q, s); applied != nil {
+		p.parts = slices.Insert(p.parts, len(p.parts)-1, applied)
+	}
+	return p, nil
 }
 
 // plan serves the page of a mix, with the plan of the numbers in the URL.
@@ -212,7 +217,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
 			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
-			http.Redirect(w, r, mixList.url(m), http.StatusSeeOther) //nolint:gosec // a path of the console
+			redirectApplied(w, r, mixList.url(m))
 			return
 		}
 	}

@@ -61,6 +61,7 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &m))
 	assert.Equal(t, []int32{30, 3, 4}, []int32{m.Spec.SpotPercent, m.Spec.MinOnDemand, *m.Spec.MaxSpot})
 	_, page = get(t, c, w.Header().Get("Location"))
+	assert.Contains(t, page, "is now ", "the page says what was applied")
 	assert.Equal(t, "30", posted(t, page).Get("spotPercent"))
 
 	w = post(t, c, "/mixes/shop/web", sent)

@@ -70,7 +70,7 @@ func TestTheConsoleIsServedUntilTheCommandEnds(t *testing.T) {
 	body, err := io.ReadAll(page.Body)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, page.StatusCode)
-	assert.Contains(t, string(body), "connection refused")
+	assert.Contains(t, string(body), "the API server cannot be reached")
 
 	cancel()
 	select {

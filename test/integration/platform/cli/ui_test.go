@@ -179,7 +179,7 @@ func TestAMixIsPlannedAndAppliedInTheConsole(t *testing.T) {
 	assert.NotContains(t, page, ">Apply to ")
 
 	location, page := b.submit(at+"?spotPercent=30&minOnDemand=2&maxSpot=", at, nil)
-	require.Equal(t, "/"+at, location, page)
+	require.Equal(t, "/"+at+"?applied=1", location, page)
 	assert.EqualValues(t, 30, testenv.Read(w, "web", &v1alpha1.CapacityMix{}).Spec.SpotPercent)
 }
 
