@@ -79,12 +79,12 @@ func (c *chaos) run() {
 
 // recover has the groups run again, and demands that each is where it belongs once it has been created again as a whole.
 func (c *chaos) recover() {
-	c.Cordon(false, slices.Collect(maps.Keys(c.World.Types()))...)
+	c.Cordon(false, slices.Collect(maps.Keys(c.Types()))...)
 	c.addNode(capacity.Spot, 50)
 	c.addNode(capacity.OnDemand, 50)
 	c.scale(8)
 	c.Eventually("all pods run on nodes that exist", func() (bool, string) {
-		live, nodes := c.Live("lws"), c.World.Types()
+		live, nodes := c.Live("lws"), c.Types()
 		lost := testenv.Where(live, func(p *corev1.Pod) bool { return !testenv.Ready(p) || nodes[p.Spec.NodeName] == capacity.Unknown })
 		return len(live) == 24 && len(lost) == 0, fmt.Sprintf("%d pods, %d without a node", len(live), len(lost))
 	})
@@ -109,7 +109,7 @@ func (c *chaos) addNode(t capacity.Type, pods int) {
 
 // node is one that exists.
 func (c *chaos) node() string {
-	nodes := slices.Sorted(maps.Keys(c.World.Types()))
+	nodes := slices.Sorted(maps.Keys(c.Types()))
 	return nodes[c.random.IntN(len(nodes))]
 }
 
