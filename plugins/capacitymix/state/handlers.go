@@ -224,10 +224,20 @@ func (s *State) updatePodsOf(namespace string, owner types.UID) {
 	})
 }
 
-// update is updateLedger for a pod of a list, which may be deleted by now.
+// update is updateLedger for a pod of a list. PodHandler may have had a newer version of the pod, or its deletion, before: the ledger
+// would go back to the older one. The cache has each version before PodHandler has it.
 func (s *State) update(pod *corev1.Pod) {
-	if s.updateLedger(pod); !s.exists(pod) {
-		s.forget(pod)
+	for {
+		s.updateLedger(pod)
+		current := s.current(pod)
+		switch {
+		case current == nil:
+			s.forget(pod)
+			return
+		case current.ResourceVersion == pod.ResourceVersion:
+			return
+		}
+		pod = current
 	}
 }
 

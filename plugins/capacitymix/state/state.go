@@ -209,9 +209,15 @@ func (s *State) ClaimOf(pod *corev1.Pod, member governing.Member, p *governing.M
 }
 
 // exists reports whether the API server is known to have the pod.
-func (s *State) exists(pod *corev1.Pod) bool {
+func (s *State) exists(pod *corev1.Pod) bool { return s.current(pod) != nil }
+
+// current returns a pod as the cache has it, nil if it is deleted.
+func (s *State) current(pod *corev1.Pod) *corev1.Pod {
 	cached, err := s.Pods.Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && cached.UID == pod.UID
+	if err != nil || cached.UID != pod.UID {
+		return nil
+	}
+	return cached
 }
 
 // Activate has pods handled again: by the ungater, or by the scheduling queue.
