@@ -3,6 +3,8 @@
 package budget
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,6 +27,8 @@ type Throttle[K comparable] struct {
 	mu sync.Mutex
 	// pending has the namespaces that pause, with the changes since.
 	pending map[string]Changes[K]
+	// held is set until Release: all namespaces pause.
+	held bool
 }
 
 // Changes are the keys that changed, such as groups of pods. All means everything in the namespace.
@@ -45,6 +49,32 @@ func (c Changes[K]) empty() bool { return !c.All && len(c.Keys) == 0 }
 // is called again for changes during a call, so it must find the pods itself.
 func NewThrottle[K comparable](activate func(namespace string, c Changes[K]) int) *Throttle[K] {
 	return &Throttle[K]{activate: activate, pending: map[string]Changes[K]{}}
+}
+
+// NewHeldThrottle is NewThrottle. Changes wait for Release: what changes many times until then is activated once.
+func NewHeldThrottle[K comparable](activate func(namespace string, c Changes[K]) int) *Throttle[K] {
+	t := NewThrottle(activate)
+	t.held = true
+	return t
+}
+
+// Release activates what changes concerned so far, in a goroutine of its own, and calls a function then. If there were none, it
+// calls the function at once. Later changes do not wait. It must be called once.
+func (t *Throttle[K]) Release(done func()) {
+	t.mu.Lock()
+	t.held = false
+	namespaces := slices.Collect(maps.Keys(t.pending))
+	t.mu.Unlock()
+	if len(namespaces) == 0 {
+		done()
+		return
+	}
+	go func() {
+		for _, namespace := range namespaces {
+			t.flush(namespace)
+		}
+		done()
+	}()
 }
 
 // NamespaceChanged activates the pods that any object of a namespace concerns.
@@ -77,6 +107,7 @@ func (t *Throttle[K]) changed(namespace string, add func(*Changes[K])) {
 	c, pausing := t.pending[namespace]
 	add(&c)
 	t.pending[namespace] = c
+	pausing = pausing || t.held
 	t.mu.Unlock()
 	if !pausing {
 		t.flush(namespace)
@@ -86,15 +117,26 @@ func (t *Throttle[K]) changed(namespace string, add func(*Changes[K])) {
 // flush activates the pods that the pending changes concern, and again after the pause if there are more changes by then.
 // The function finds the pods after the changes, so that none is missed.
 func (t *Throttle[K]) flush(namespace string) {
+	for {
+		c, more := t.next(namespace)
+		if !more {
+			return
+		}
+		if pause := min(time.Duration(t.activate(namespace, c))*pausePerPod, MaxPause); pause > 0 {
+			time.AfterFunc(pause, func() { t.flush(namespace) })
+			return
+		}
+	}
+}
+
+// next takes the pending changes of a namespace. If there are none, its pause is over.
+func (t *Throttle[K]) next(namespace string) (c Changes[K], more bool) {
 	t.mu.Lock()
-	c := t.pending[namespace]
-	if c.empty() {
+	defer t.mu.Unlock()
+	if c = t.pending[namespace]; c.empty() {
 		delete(t.pending, namespace)
-		t.mu.Unlock()
-		return
+		return c, false
 	}
 	t.pending[namespace] = Changes[K]{}
-	t.mu.Unlock()
-	pause := min(time.Duration(t.activate(namespace, c))*pausePerPod, MaxPause)
-	time.AfterFunc(pause, func() { t.flush(namespace) })
+	return c, true
 }

@@ -101,3 +101,38 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		})
 	})
 }
+
+func TestChangesBeforeTheReleaseAreActivatedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		all := map[string][]Changes[string]{}
+		p := NewHeldThrottle(func(namespace string, c Changes[string]) int {
+			mu.Lock()
+			defer mu.Unlock()
+			all[namespace] = append(all[namespace], c)
+			return 0
+		})
+		for range 100 {
+			p.NamespaceChanged("shop")
+			p.Changed("other", "a")
+			p.Changed("other", "b")
+		}
+		synctest.Wait()
+		assert.Empty(t, all)
+		released := false
+		p.Release(func() { released = true })
+		synctest.Wait()
+		assert.True(t, released)
+		assert.Equal(t, map[string][]Changes[string]{
+			"shop": {{All: true}}, "other": {{Keys: map[string]struct{}{"a": {}, "b": {}}}},
+		}, all)
+		p.NamespaceChanged("shop")
+		assert.Len(t, all["shop"], 2, "at once from now on")
+	})
+}
+
+func TestNothingWaitsForAReleaseWithoutChanges(t *testing.T) {
+	released := false
+	NewHeldThrottle(func(string, Changes[string]) int { return 0 }).Release(func() { released = true })
+	assert.True(t, released)
+}

@@ -29,6 +29,8 @@ type fixture struct {
 	framework framework.Framework
 	infos     []fwk.NodeInfo
 	fenced    bool
+	// mixes are the CapacityMixes that the plugin has, by name.
+	mixes map[string]*v1alpha1.CapacityMix
 }
 
 // newFixture builds the plugin with the given nodes, and with objects (pods and
@@ -36,7 +38,7 @@ type fixture struct {
 func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Node, objects ...runtime.Object) *fixture {
 	tb.Helper()
 	c := plugintest.NewCluster(tb, nodes, objects...)
-	f := &fixture{ctx: c.Ctx, cluster: c}
+	f := &fixture{ctx: c.Ctx, cluster: c, mixes: map[string]*v1alpha1.CapacityMix{}}
 	f.framework = c.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		factory := &factory{fenced: func() bool { return f.fenced }}
 		pl, err := factory.build(ctx, args, h)
@@ -71,12 +73,18 @@ func webFixture(t *testing.T, percent int32, pods ...*corev1.Pod) *fixture {
 func (f *fixture) mix(tb testing.TB, cm *v1alpha1.CapacityMix) {
 	tb.Helper()
 	require.NoError(tb, f.plugin.Mixes.Set(cm))
+	f.mixes[cm.Name] = cm
 }
 
-// changeMix has the watch deliver a changed CapacityMix.
+// changeMix has the watch deliver a CapacityMix, which is new or changed.
 func (f *fixture) changeMix(cm *v1alpha1.CapacityMix) {
-	before := cm.DeepCopy()
-	cm.Generation++
+	before := f.mixes[cm.Name]
+	f.mixes[cm.Name] = cm
+	if before == nil {
+		f.plugin.MixHandler().OnAdd(cm, false)
+		return
+	}
+	cm.Generation = before.Generation + 1
 	f.plugin.MixHandler().OnUpdate(before, cm)
 }
 

@@ -98,7 +98,6 @@ func TestAChangeOfTheGroupIsOneOfAllPods(t *testing.T) {
 	assert.Equal(t, 1, slot, "one of the others keeps slot 0, which they all had, and they run on on-demand")
 	assert.Equal(t, capacity.Spot, on)
 
-	cm.Generation = 7
 	f.changeMix(cm)
 	assert.Eventually(t, func() bool { // a namespace pauses after a change
 		groups, all := f.plugin.Ledger.Size()
@@ -200,7 +199,6 @@ func TestRegroupingPausesLikeActivation(t *testing.T) {
 	began := time.Now()
 	for i := range 200 {
 		cm := plugintest.CapacityMix("web", int32(i%100), 0, bySelector)
-		cm.Generation = int64(i)
 		f.changeMix(cm)
 	}
 	perChange := time.Since(began) / 200

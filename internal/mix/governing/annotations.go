@@ -4,6 +4,7 @@ package governing
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,18 @@ type Conventions struct {
 	SpotalisNamespaces sets.Set[string]
 	// OnePodKinds are the kinds of owners that have one pod each.
 	OnePodKinds OnePodKinds
+}
+
+// SameMix reports whether two sets of annotations have the same values for a mix and its group.
+func (a Conventions) SameMix(x, y map[string]string) bool {
+	return !slices.ContainsFunc(a.Prefixes, func(prefix string) bool {
+		f := families[prefix]
+		return slices.ContainsFunc([]string{f.percent, f.floor, f.group}, func(key string) bool {
+			before, had := x[key]
+			after, has := y[key]
+			return had != has || before != after
+		})
+	})
 }
 
 // optedIn reports whether annotations of Spotalis are read in a namespace.

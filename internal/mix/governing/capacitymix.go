@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -58,6 +59,22 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		return Mix{}, nil, err
 	}
 	return governs, selector, nil
+}
+
+// SameGroups reports whether a change of a CapacityMix leaves its pods in the groups and units that they are in.
+func SameGroups(before, after *v1alpha1.CapacityMix) bool {
+	_, _, wasInvalid := FromCapacityMix(before)
+	_, _, isInvalid := FromCapacityMix(after)
+	return before.UID == after.UID && wasInvalid == nil && isInvalid == nil &&
+		equality.Semantic.DeepEqual(grouping(before.Spec), grouping(after.Spec))
+}
+
+// grouping is a spec without the fields on which no group and no unit depends.
+func grouping(s v1alpha1.CapacityMixSpec) v1alpha1.CapacityMixSpec {
+	s.SpotPercent, s.MinOnDemand, s.MaxSpot = 0, 0, nil
+	s.WhenSpotUnavailable, s.SpotWaitSeconds, s.WhenOnDemandUnavailable = "", nil, ""
+	s.SpreadSpotOver, s.Tolerations, s.Rebalance = nil, nil, nil
+	return s
 }
 
 func unitOf(u *v1alpha1.PodUnit) Unit {

@@ -71,16 +71,6 @@ func (r *Registry) Plain(namespace string) bool {
 	return true
 }
 
-// Grouped returns the namespaces that are not plain, in no order.
-func (r *Registry) Grouped() (list []string) {
-	for _, namespace := range r.mixes.Namespaces() {
-		if !r.Plain(namespace) {
-			list = append(list, namespace)
-		}
-	}
-	return list
-}
-
 // Match returns the mix of the oldest CapacityMix of the namespace that selects the labels, ties by name, and nil if
 // there is none. The result is shared and must not be changed.
 func (r *Registry) Match(namespace string, podLabels map[string]string) *Mix {

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -178,26 +177,32 @@ func (s *State) forget(pod *corev1.Pod) {
 	}
 }
 
-// OwnerHandler handles ReplicaSets, StatefulSets and Jobs whose mix annotations
-// change, and StatefulSets whose first ordinal changes.
+// OwnerHandler handles ReplicaSets, StatefulSets and Jobs whose annotations change, and StatefulSets whose first ordinal changes.
 func (s *State) OwnerHandler() cache.ResourceEventHandler {
 	return handler.Funcs[metav1.Object]{
 		Add: func(owner metav1.Object) {
 			s.Owners.Forget(owner)
-			if firstOrdinal(owner) != 0 || s.regroups(owner) {
-				s.updatePodsOf(owner.GetNamespace(), owner.GetUID())
+			if firstOrdinal(owner) != 0 || s.lateOwner(owner) {
+				s.regroups.Changed(owner.GetNamespace(), owner.GetUID())
 			}
 		},
-		Update: func(old, owner metav1.Object) {
-			if firstOrdinal(old) != firstOrdinal(owner) {
-				s.updatePodsOf(owner.GetNamespace(), owner.GetUID())
-			}
-			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
-				s.changes.Add(1)
-				s.throttle.Changed(owner.GetNamespace(), governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
-			}
-		},
+		Update: s.ownerUpdated,
 		Delete: s.Owners.Forget,
+	}
+}
+
+func (s *State) ownerUpdated(old, owner metav1.Object) {
+	sameMix := s.resolver.SameMix(old.GetAnnotations(), owner.GetAnnotations())
+	if !sameMix {
+		s.changes.Add(1)
+	}
+	if !sameMix || firstOrdinal(old) != firstOrdinal(owner) {
+		s.regroups.Changed(owner.GetNamespace(), owner.GetUID())
+	}
+	// Other annotations have the size that a rollout grows to. No list of pods is made for them: each scaling of a Deployment writes
+	// them.
+	if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+		s.throttle.Changed(owner.GetNamespace(), owner.GetUID())
 	}
 }
 
@@ -208,20 +213,11 @@ func firstOrdinal(owner metav1.Object) int32 {
 	return 0
 }
 
-// regroups reports whether pods were seen before their owner, whose group depends on it.
-func (s *State) regroups(owner metav1.Object) bool {
+// lateOwner reports whether pods were seen before their owner, whose group depends on it.
+func (s *State) lateOwner(owner metav1.Object) bool {
 	_, named := owner.GetAnnotations()[v1alpha1.GroupAnnotation]
 	return (named || !s.Mixes.Plain(owner.GetNamespace())) &&
 		s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
-}
-
-// updatePodsOf updates the pods of an owner in the ledger.
-func (s *State) updatePodsOf(namespace string, owner types.UID) {
-	s.eachPod(namespace, func(pod *corev1.Pod) {
-		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.UID == owner {
-			s.update(pod)
-		}
-	})
 }
 
 // update is updateLedger for a pod of a list. PodHandler may have had a newer version of the pod, or its deletion, before: the ledger
@@ -241,70 +237,70 @@ func (s *State) update(pod *corev1.Pod) {
 	}
 }
 
-func (s *State) eachPod(namespace string, f func(*corev1.Pod)) {
+// eachPod calls a function for each pod of a namespace, and returns how many there are.
+func (s *State) eachPod(namespace string, f func(*corev1.Pod)) int {
 	pods, err := s.Pods.Pods(namespace).List(labels.Everything())
 	if err != nil { // reads a cache; cannot fail
 		s.logger.Error(err, "List pods", "namespace", namespace)
-		return
 	}
 	for _, pod := range pods {
 		f(pod)
 	}
+	return len(pods)
 }
 
 // MixHandler updates the mixes.
 func (s *State) MixHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*v1alpha1.CapacityMix]{
-		Add: s.setMix,
+		Add: func(cm *v1alpha1.CapacityMix) { s.setMix(cm, false) },
 		Update: func(old, cm *v1alpha1.CapacityMix) {
 			if old.UID != cm.UID || old.Generation != cm.Generation {
-				s.setMix(cm)
+				s.setMix(cm, governing.SameGroups(old, cm))
 			}
 		},
 		Delete: func(cm *v1alpha1.CapacityMix) {
 			s.Mixes.Delete(cm.Namespace, cm.Name)
-			s.mixesChanged(cm.Namespace)
+			s.mixesChanged(cm.Namespace, false)
 			s.Lookups.MixDeleted(cm)
 		},
 	}
 }
 
-func (s *State) setMix(cm *v1alpha1.CapacityMix) {
+func (s *State) setMix(cm *v1alpha1.CapacityMix, sameGroups bool) {
 	if err := s.Mixes.Set(cm); err != nil {
 		s.Events.InvalidCapacityMix(cm, err)
 	}
 	if ignored := s.Mixes.Ignored(cm); len(ignored) > 0 {
 		s.Events.TolerationsIgnored(cm, ignored)
 	}
-	s.mixesChanged(cm.Namespace)
+	s.mixesChanged(cm.Namespace, sameGroups)
 	s.Lookups.MixUpdated(cm)
 }
 
-// mixesChanged updates the pods of a namespace whose mixes changed. Slots keep
-// their numbers, so only pods whose group depends on the mix, and pods that wait,
-// are affected.
-func (s *State) mixesChanged(namespace string) {
+// mixesChanged updates the pods of a namespace whose mixes changed. Slots keep their numbers, so only pods whose group changes, and
+// pods that wait, are affected.
+func (s *State) mixesChanged(namespace string, sameGroups bool) {
 	s.changes.Add(1)
-	s.eachPod(namespace, func(pod *corev1.Pod) {
-		s.ungater.MixChanged(pod)
-		if s.resolver.GroupedByMix(pod) {
-			s.update(pod)
-		}
-	})
+	if !sameGroups {
+		s.regroups.NamespaceChanged(namespace)
+	}
+	s.eachPod(namespace, s.ungater.MixChanged)
 	s.throttle.NamespaceChanged(namespace)
 }
 
-// regroup updates all pods of a namespace that has, or had, a mix with settings for groups, and returns how many there are.
-func (s *State) regroup(namespace string) (pods int) {
-	plain := s.Mixes.Plain(namespace)
-	if !s.grouped.change(namespace, !plain) && plain {
-		return 0
-	}
-	s.eachPod(namespace, func(pod *corev1.Pod) {
-		pods++
-		s.update(pod)
+// visitedPerPod is how many pods of a list count as one that is activated.
+const visitedPerPod = 64
+
+// regroup updates the pods of a namespace, or those of some owners, in the ledger: their groups may have changed. It has a throttle of
+// its own. New pods are in the new group from now on, and would take the slots of pods that are not updated yet; so it does not
+// wait because pods were activated.
+func (s *State) regroup(namespace string, c budget.Changes[types.UID]) int {
+	visited := s.eachPod(namespace, func(pod *corev1.Pod) {
+		if ref := metav1.GetControllerOfNoCopy(pod); c.All || ref != nil && c.Has(ref.UID) {
+			s.update(pod)
+		}
 	})
-	return pods
+	return visited / visitedPerPod
 }
 
 // firstGroups has the pods that were seen at the start, before their mixes and owners, updated once.
@@ -317,54 +313,20 @@ type firstGroups struct {
 // calls it under its lock.
 func (s *State) regrouped() bool {
 	s.first.begin.Do(func() {
-		namespaces := s.Mixes.Grouped()
-		if len(namespaces) == 0 {
-			s.first.ended.Store(true)
-			return
-		}
-		go func() {
-			for _, namespace := range namespaces {
-				s.regroup(namespace)
-			}
-			s.first.ended.Store(true)
-		}()
+		s.regroups.Release(func() { s.first.ended.Store(true) })
 	})
 	return s.first.ended.Load()
 }
 
-// namespaces is a set of namespaces.
-type namespaces struct {
-	mu  sync.Mutex
-	set sets.Set[string]
-}
-
-// change adds or removes a namespace, and reports whether it was in the set.
-func (n *namespaces) change(namespace string, in bool) (was bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if was = n.set.Has(namespace); in {
-		n.set.Insert(namespace)
-	} else {
-		n.set.Delete(namespace)
-	}
-	return was
-}
-
-// regroupedPerPod is how many pods that are updated in the ledger count as one that is activated.
-const regroupedPerPod = 64
-
 // activateChanged activates the pending pods that changes in a namespace concern.
-func (s *State) activateChanged(namespace string, c budget.Changes[governing.GroupKey]) int {
+func (s *State) activateChanged(namespace string, c budget.Changes[types.UID]) int {
 	var pods []*corev1.Pod
-	updated := 0
 	if c.All {
-		updated = s.regroup(namespace)
 		pods = s.Ledger.Pending(namespace)
 	}
-	for key := range c.Keys {
-		s.updatePodsOf(namespace, key.Owner())
-		pods = append(pods, s.Ledger.PendingOf(key)...)
+	for owner := range c.Keys {
+		pods = append(pods, s.Ledger.PendingOf(governing.GroupKey{Namespace: namespace, ID: string(owner)})...)
 	}
 	s.Activate(s.logger, perscheduler.Pods(pods...))
-	return len(pods) + updated/regroupedPerPod
+	return len(pods)
 }

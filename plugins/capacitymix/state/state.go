@@ -70,14 +70,13 @@ type State struct {
 	// resolver resolves the mixes of pods of any profile, with the default of the first one.
 	resolver *governing.Resolver
 	ungater  Ungater
-	throttle *budget.Throttle[governing.GroupKey]
-	// grouped are the namespaces in which a mix has settings for groups.
-	grouped namespaces
-	first   firstGroups
-	queue   wakeup.Activate // of the scheduler
-	changes atomic.Uint64
-	fenced  func() bool // nil where nothing is fenced
-	logger  klog.Logger
+	// throttle activates pods by owner, regroups updates them.
+	throttle, regroups *budget.Throttle[types.UID]
+	first              firstGroups
+	queue              wakeup.Activate // of the scheduler
+	changes            atomic.Uint64
+	fenced             func() bool // nil where nothing is fenced
+	logger             klog.Logger
 }
 
 // Ungater handles pods with Berth's scheduling gate, see package ungate.
@@ -122,7 +121,7 @@ func New(
 	s.resolver = s.Resolver(arguments.DefaultMix(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
-	s.grouped.set = sets.New[string]()
+	s.regroups = budget.NewHeldThrottle(s.regroup)
 	options := lookup.Options{
 		Owners:     s.Owners,
 		Classifier: classifier,
