@@ -31,7 +31,7 @@ type Throttle[K comparable] struct {
 	held bool
 }
 
-// Changes are the keys that changed, such as groups of pods. All means everything in the namespace.
+// Changes are the keys that changed, such as groups of pods. All means everything in the namespace, of which the keys are a part.
 type Changes[K comparable] struct {
 	All  bool
 	Keys map[K]struct{}
@@ -79,15 +79,12 @@ func (t *Throttle[K]) Release(done func()) {
 
 // NamespaceChanged activates the pods that any object of a namespace concerns.
 func (t *Throttle[K]) NamespaceChanged(namespace string) {
-	t.changed(namespace, func(c *Changes[K]) { c.All, c.Keys = true, nil })
+	t.changed(namespace, func(c *Changes[K]) { c.All = true })
 }
 
 // Changed activates the pods that a key of a namespace concerns.
 func (t *Throttle[K]) Changed(namespace string, key K) {
 	t.changed(namespace, func(c *Changes[K]) {
-		if c.All {
-			return
-		}
 		if c.Keys == nil {
 			c.Keys = map[K]struct{}{}
 		}

@@ -116,6 +116,7 @@ func TestChangesBeforeTheReleaseAreActivatedOnce(t *testing.T) {
 			p.NamespaceChanged("shop")
 			p.Changed("other", "a")
 			p.Changed("other", "b")
+			p.NamespaceChanged("other")
 		}
 		synctest.Wait()
 		assert.Empty(t, all)
@@ -124,7 +125,7 @@ func TestChangesBeforeTheReleaseAreActivatedOnce(t *testing.T) {
 		synctest.Wait()
 		assert.True(t, released)
 		assert.Equal(t, map[string][]Changes[string]{
-			"shop": {{All: true}}, "other": {{Keys: map[string]struct{}{"a": {}, "b": {}}}},
+			"shop": {{All: true}}, "other": {{All: true, Keys: map[string]struct{}{"a": {}, "b": {}}}},
 		}, all)
 		p.NamespaceChanged("shop")
 		assert.Len(t, all["shop"], 2, "at once from now on")

@@ -176,3 +176,19 @@ func TestOwnersThatComeAtTheStartShareOneList(t *testing.T) {
 	require.NoError(t, f.plugin.Startup.Wait(t.Context()))
 	assert.EqualValues(t, 1, l.lists.Load())
 }
+
+func TestAChangedMixOfAnOwnerWakesItsPodsInAnyGroup(t *testing.T) {
+	annotations := func(n int) map[string]string {
+		a := percent(n)
+		a[v1alpha1.GroupAnnotation] = "api"
+		return a
+	}
+	pod, other := plugintest.OwnedPod("a", "web"), plugintest.OwnedPod("b", "other")
+	f := newFixture(t, plugintest.Args(), twoNodes, pod, other)
+	rs := f.replicaSet(t, "web", annotations(0))
+	f.replicaSet(t, "other", annotations(0))
+	f.filter(t, pod)
+	f.filter(t, other)
+	f.annotate(t, rs, annotations(100))
+	assert.Equal(t, map[string]int{"shop/a": 1}, f.cluster.Activated.Pods())
+}

@@ -201,7 +201,7 @@ func (s *State) ownerUpdated(old, owner metav1.Object) {
 	}
 	// Other annotations have the size that a rollout grows to. No list of pods is made for them: each scaling of a Deployment writes
 	// them.
-	if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+	if sameMix && !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
 		s.throttle.Changed(owner.GetNamespace(), owner.GetUID())
 	}
 }
@@ -293,14 +293,23 @@ const visitedPerPod = 64
 
 // regroup updates the pods of a namespace, or those of some owners, in the ledger: their groups may have changed. It has a throttle of
 // its own. New pods are in the new group from now on, and would take the slots of pods that are not updated yet; so it does not
-// wait because pods were activated.
+// wait because pods were activated. It activates the pods of the owners that wait, whatever their groups were.
 func (s *State) regroup(namespace string, c budget.Changes[types.UID]) int {
+	var waiting []*corev1.Pod
 	visited := s.eachPod(namespace, func(pod *corev1.Pod) {
-		if ref := metav1.GetControllerOfNoCopy(pod); c.All || ref != nil && c.Has(ref.UID) {
+		changed := false
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+			_, changed = c.Keys[ref.UID]
+		}
+		if c.All || changed {
 			s.update(pod)
 		}
+		if changed && pod.Spec.NodeName == "" && ledger.Active(pod) {
+			waiting = append(waiting, pod)
+		}
 	})
-	return visited / visitedPerPod
+	s.Activate(s.logger, perscheduler.Pods(waiting...))
+	return len(waiting) + visited/visitedPerPod
 }
 
 // firstGroups has the pods that were seen at the start, before their mixes and owners, updated once.
@@ -322,7 +331,7 @@ func (s *State) regrouped() bool {
 func (s *State) activateChanged(namespace string, c budget.Changes[types.UID]) int {
 	var pods []*corev1.Pod
 	if c.All {
-		pods = s.Ledger.Pending(namespace)
+		pods, c.Keys = s.Ledger.Pending(namespace), nil
 	}
 	for owner := range c.Keys {
 		pods = append(pods, s.Ledger.PendingOf(governing.GroupKey{Namespace: namespace, ID: string(owner)})...)
