@@ -109,12 +109,14 @@ func (pl *CapacityMix) retry(ctx context.Context, pod *corev1.Pod, reason string
 // Unreserve removes the pod from its node; it keeps its claim, unless it is a member
 // of a pod group. It is called after every failure past Reserve, also for pods that
 // Reserve rejected.
-func (pl *CapacityMix) Unreserve(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ string) {
+func (pl *CapacityMix) Unreserve(ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ string) {
 	switch s := readState(cycleState); {
 	case s == nil:
 	case s.member != nil:
 		pl.Ledger.Return(pod.UID)
 	default:
-		pl.Ledger.Unreserve(pod.UID)
+		if others := pl.Ledger.Unreserve(pod.UID); len(others) > 0 {
+			pl.Activate(klog.FromContext(ctx), perscheduler.Pods(others...))
+		}
 	}
 }

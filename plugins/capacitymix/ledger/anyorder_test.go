@@ -3,6 +3,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -69,4 +70,53 @@ func TestPodsRemovedInAnyOrderAreReplacedByTheMissingType(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The type that is missing decides, and not whether the slot that comes free is a lower one.
+func TestAFreedSlotWakesThePodThatWouldTakeIt(t *testing.T) {
+	half := &governing.Mix{Mix: split.New(50, 0)} // slots 1 and 3 are spot
+	for name, test := range map[string]struct {
+		gone string
+		want []string
+	}{
+		"one of the other type, above": {"p2", []string{"p1"}},
+		"one of its own type":          {"p3", []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledgerWithNodes(t)
+			in := func(name string) ledger.Claim {
+				c := claimOf(name)
+				c.Governing, c.AnyOrder = half, true
+				return c
+			}
+			for i, node := range []string{"on-demand", "", "on-demand", "spot"} {
+				name := fmt.Sprint("p", i)
+				require.Equal(t, i, held(t, l, in(name)).Slot)
+				if node != "" {
+					require.NoError(t, l.Reserve(types.UID(name), i, node))
+				}
+			}
+			require.ElementsMatch(t, test.want, names(l.Forget(types.UID(test.gone))))
+			if len(test.want) > 0 {
+				require.Equal(t, 2, held(t, l, in("p1")).Slot)
+			}
+		})
+	}
+}
+
+func TestTwoSlotsThatComeFreeWakeTwoPodsInAnyOrder(t *testing.T) {
+	l := ledgerWithNodes(t)
+	in := func(name string) ledger.Claim {
+		c := claimOf(name)
+		c.Governing, c.AnyOrder = &governing.Mix{Mix: split.New(0, 0)}, true
+		return c
+	}
+	for i := range 6 {
+		slot := held(t, l, in(fmt.Sprint("p", i))).Slot
+		if i < 3 {
+			require.NoError(t, l.Reserve(types.UID(fmt.Sprint("p", i)), slot, "on-demand"))
+		}
+	}
+	require.Equal(t, []string{"p5"}, names(l.Forget("p0")))
+	require.Equal(t, []string{"p4"}, names(l.Forget("p1")))
 }

@@ -13,6 +13,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		g.waiting(r.seat)
 	}
 	t, fixed := g.typeFor(r.seat, r)
+	r.fixed = fixed
 	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried()}, nil
 }
 
@@ -125,6 +127,7 @@ func (r *record) is(m governing.Member) bool {
 // it has to run on another type than the one it searched for.
 func (r *record) claim(c Claim) {
 	g, s := r.group, r.seat
+	s.anyOrder = c.AnyOrder
 	switch {
 	case c.Slot != split.NoSlot:
 		g.identify(s, c.Slot)
@@ -224,14 +227,19 @@ func (l *Ledger) Doubt(uid types.UID) {
 }
 
 // Unreserve takes a pod from its node and leaves it its claim. It may be called
-// any number of times, also for pods that were never reserved.
-func (l *Ledger) Unreserve(uid types.UID) {
+// any number of times, also for pods that were never reserved. It returns the pending pods of its unit that should be tried again.
+func (l *Ledger) Unreserve(uid types.UID) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
 	if r == nil || r.state != reserved {
-		return
+		return nil
 	}
+	l.unreserve(r)
+	return slices.DeleteFunc(r.group.misled(r.seat), func(pod *corev1.Pod) bool { return pod.UID == uid })
+}
+
+func (l *Ledger) unreserve(r *record) {
 	if r.limited != capacity.Unknown {
 		r.change(func() { r.state, r.on = ungated, r.limited })
 		l.place(r, "")
@@ -296,6 +304,14 @@ func (l *Ledger) Gone(uid types.UID) bool {
 	defer l.mu.Unlock()
 	r := l.pods[uid]
 	return r == nil || r.state == reserved || r.state == bound
+}
+
+// In reports whether a pod is in a group.
+func (l *Ledger) In(key governing.GroupKey, uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	return r != nil && r.group.key == key
 }
 
 // Has reports whether a group has pods.

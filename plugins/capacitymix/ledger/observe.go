@@ -41,7 +41,7 @@ func (l *Ledger) Observe(b Bound) (o Observed) {
 	defer l.mu.Unlock()
 	r := l.pods[b.UID]
 	if r != nil && !r.is(b.Member) {
-		l.remove(r)
+		o.Wake = l.leaves(r)
 		r = nil
 	}
 	if r == nil {
@@ -74,7 +74,7 @@ func (l *Ledger) Observe(b Bound) (o Observed) {
 	}
 	r.group.refit(r.seat)
 	l.place(r, b.Node)
-	o.Wake = r.misled()
+	o.Wake = append(o.Wake, r.group.misled(r.seat)...)
 	return o
 }
 
@@ -86,14 +86,15 @@ func (l *Ledger) typeOf(node string, limited capacity.Type) capacity.Type {
 	return l.nodes.byName[node].Type
 }
 
-// misled returns the pending pods of a unit that search on another type than the one that they have to run on now.
-func (r *record) misled() (pods []*corev1.Pod) {
-	s := r.seat
+// misled returns the pending pods of a unit that search on another type than the one that they have to run on now, or that others of
+// the unit keep from borrowing no longer.
+func (g *group) misled(s *seat) (pods []*corev1.Pod) {
 	if s.many == nil || s.many.settled == len(s.many.pods) {
 		return nil
 	}
-	for _, o := range s.waitingIn(r) {
-		if t, _ := r.group.typeFor(s, o); t != o.seeks && o.seeks != capacity.Unknown {
+	for _, o := range s.waitingIn(nil) {
+		t, fixed := g.typeFor(s, o)
+		if o.seeks != capacity.Unknown && (t != o.seeks || o.fixed && !fixed) {
 			pods = append(pods, o.pending)
 		}
 	}
@@ -101,23 +102,77 @@ func (r *record) misled() (pods []*corev1.Pod) {
 }
 
 // Forget removes a pod that is terminating, finished or deleted. It returns the
-// pending pods that should be tried again because a lower slot than theirs is
-// free now. A pod is returned once until it claims again: two slots that
+// pending pods that should be tried again: because a slot that they would take is
+// free now, or because their unit ran where the pod did. A pod is returned once for a slot until it claims again: two slots that
 // come free are for two pods.
 func (l *Ledger) Forget(uid types.UID) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.pods[uid]
-	if r == nil {
-		return nil
+	if r := l.pods[uid]; r != nil {
+		return l.leaves(r)
 	}
+	return nil
+}
+
+// leaves removes a pod from its group, and returns the pods that should be tried again.
+func (l *Ledger) leaves(r *record) []*corev1.Pod {
 	g, s, slot := r.group, r.seat, r.seat.Slot
 	if s.unassigned || r.woken { // its assignment, whichever it was, is free; or the slot that it was woken for
 		slot = split.NoSlot
 	}
 	l.remove(r)
-	if s.identity || !s.empty() {
+	switch {
+	case s.identity:
 		return nil
+	case !s.empty():
+		return g.misled(s)
+	}
+	if pods := g.misplaced(); pods != nil {
+		return pods
 	}
 	return g.highestPendingAbove(slot)
+}
+
+// misplaced returns the pods of the pending seat with the highest slot of those that would get another one, and were not woken yet,
+// where pods are removed in any order: whichever slot comes free, it changes the type that is missing.
+func (g *group) misplaced() (pods []*corev1.Pod) {
+	if g.topPending == split.NoSlot {
+		return nil
+	}
+	highest, waits := g.highestByType()
+	if !waits {
+		g.topPending = split.NoSlot
+	}
+	var top *record
+	for _, r := range highest { // of a type, those with a lower slot keep theirs if this one does
+		if r != nil && !g.keeps(r.seat, true) && (top == nil || r.seat.Slot > top.seat.Slot) {
+			top = r
+		}
+	}
+	if top == nil {
+		return nil
+	}
+	for _, r := range top.seat.waitingIn(top) {
+		r.woken = true
+		pods = append(pods, r.pending)
+	}
+	return pods
+}
+
+// highestByType returns, for each type, a pod of the pending seat with the highest slot of that type where pods are removed in any
+// order, of those that were not woken yet. waits is false if no pod of the group waits.
+func (g *group) highestByType() (highest [numTypes]*record, waits bool) {
+	for _, r := range g.members {
+		s := r.seat
+		if s.settled() || r.pending == nil {
+			continue
+		}
+		if waits = true; !s.anyOrder || s.identity || s.Slot == split.NoSlot || r.woken {
+			continue
+		}
+		if top := &highest[g.mix.TypeOf(s.Slot)]; *top == nil || s.Slot > (*top).seat.Slot {
+			*top = r
+		}
+	}
+	return highest, waits
 }

@@ -52,6 +52,8 @@ type record struct {
 	// seeks is the type that the pod's own slot is of; while it is tried ahead
 	// of its turn (StageAhead), the slot it holds is of the other type.
 	seeks capacity.Type
+	// fixed: when it claimed, others of its unit determined its type, so it does not borrow.
+	fixed bool
 	// attempt is nil for one that has not begun, as that of most pods.
 	attempt *Attempt
 }

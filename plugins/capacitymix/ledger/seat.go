@@ -26,6 +26,8 @@ type seat struct {
 	assignment int32
 	// identity: the slot follows from what the seat is; it is not exclusive.
 	identity bool
+	// anyOrder is that of the last claim.
+	anyOrder bool
 	// unassigned: settled, without a slot of its own or beaten to it; see group.reassign.
 	unassigned bool
 }

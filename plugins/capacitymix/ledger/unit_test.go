@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -132,6 +133,33 @@ func TestTheOthersOfAUnitAreWokenWhenItsTypeIsAnother(t *testing.T) {
 		held(t, l, claimIn("c", fmt.Sprint("c", i+1)))
 	}
 	assert.Empty(t, l.Observe(ledger.Bound{UID: "c0", Member: inUnit("c"), Claimed: 2, Node: "on-demand"}).Wake)
+}
+
+// They could borrow, or use the type of their slot, from now on.
+func TestTheOthersOfAUnitAreWokenWhenNoneOfItRunsAnyMore(t *testing.T) {
+	for name, test := range map[string]struct {
+		reserved bool
+		gone     func(l *ledger.Ledger) []*corev1.Pod
+	}{
+		"forgotten": {gone: func(l *ledger.Ledger) []*corev1.Pod { return l.Forget("c0") }},
+		"relabelled": {gone: func(l *ledger.Ledger) []*corev1.Pod {
+			return l.Observe(ledger.Bound{UID: "c0", Member: inUnit("d"), Claimed: 2, Node: "spot"}).Wake
+		}},
+		"not bound": {reserved: true, gone: func(l *ledger.Ledger) []*corev1.Pod { return l.Unreserve("c0") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledgerWithNodes(t)
+			claims(t, l, "a", "b")
+			held(t, l, claimIn("c", "c0"))
+			held(t, l, claimIn("c", "early"))
+			require.NoError(t, l.Reserve("c0", 2, "spot"))
+			if !test.reserved {
+				l.Observe(ledger.Bound{UID: "c0", Member: inUnit("c"), Claimed: 2, Node: "spot"})
+			}
+			require.True(t, held(t, l, claimIn("c", "c1")).Fixed)
+			assert.Equal(t, []string{"c1"}, names(test.gone(l)), "and none that was free to borrow")
+		})
+	}
 }
 
 func TestAFreedSlotWakesAllPodsOfAUnit(t *testing.T) {
