@@ -118,6 +118,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 		return nil, err
 	}
 	resolver := s.Resolver(arguments.DefaultMix(args))
+	s.AddProfile(handle.ProfileName(), resolver)
 	s.ungater.AddProfile(handle.ProfileName(), resolver)
 	pl := &CapacityMix{
 		State:    s.State,

@@ -67,9 +67,11 @@ type State struct {
 	// built from, and the watch of mixes has begun.
 	Startup perscheduler.Startup
 
-	// resolver resolves the mixes of pods of any profile, with the default of the first one.
-	resolver *governing.Resolver
-	ungater  Ungater
+	// resolver resolves the mixes of pods of any profile, with the default of the first one; profiles have those of each, and foreign
+	// is that of the pods of other schedulers.
+	resolver, foreign *governing.Resolver
+	profiles          map[string]*governing.Resolver
+	ungater           Ungater
 	// throttle activates pods by owner, regroups updates them.
 	throttle, regroups *budget.Throttle[types.UID]
 	first              firstGroups
@@ -118,7 +120,8 @@ func New(
 		logger: klog.FromContext(ctx),
 	}
 	s.Mixes.Comparison = taints.Compared()
-	s.resolver = s.Resolver(arguments.DefaultMix(args))
+	s.resolver, s.foreign = s.Resolver(arguments.DefaultMix(args)), s.Resolver(nil)
+	s.profiles = map[string]*governing.Resolver{}
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
 	s.regroups = budget.NewHeldThrottle(s.regroup)
@@ -185,6 +188,17 @@ func (s *State) Resolver(defaultMix *governing.Mix) *governing.Resolver {
 		Controllers: s.Owners,
 		Default:     defaultMix,
 	}
+}
+
+// AddProfile sets the resolver of the pods of a profile. The informers start later.
+func (s *State) AddProfile(name string, r *governing.Resolver) { s.profiles[name] = r }
+
+// resolverOf returns the resolver by which a pod claims its slot.
+func (s *State) resolverOf(pod *corev1.Pod) *governing.Resolver {
+	if r := s.profiles[pod.Spec.SchedulerName]; r != nil {
+		return r
+	}
+	return s.foreign
 }
 
 // Changes counts the changes of mixes, and of the annotations of owners, that were seen. While it stays the same, a pod keeps its mix.
