@@ -118,6 +118,22 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 	assert.NotNil(t, c)
 }
 
+// Its own annotations have the mix, but not the highest owner.
+func TestAPodOfTheTopIsHeldUntilItsOwnerIsKnown(t *testing.T) {
+	pod := plugintest.OwnedPod("a", "new")
+	pod.Annotations = map[string]string{v1alpha1.SpotPercentAnnotation: "50", v1alpha1.GroupAnnotation: "Top"}
+	r := newLiveFixture(t, false, pod)
+	rs := annotatedReplicaSet("new", "50")
+	rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)}}
+	r.owners["new"] = rs
+	require.True(t, r.held(t, pod))
+	r.activated.Next(t)
+	require.False(t, r.held(t, pod))
+	c, _ := r.preFilter(pod)
+	require.NotNil(t, c)
+	assert.Equal(t, "web", c.group.ID)
+}
+
 // The symptom: 200 pods with made-up references made 200 reads in the scheduling
 // goroutine, one after the other, up to two seconds each.
 func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {

@@ -151,7 +151,7 @@ func TestPodsAreRegroupedAlsoWhileActivationsPause(t *testing.T) {
 	assert.NotZero(t, slot, "one of the ten that run holds it")
 }
 
-// At the start, pods may come before their owners.
+// At the start, pods may come before their owners, which need not have the annotations of the pods.
 func TestOwnersThatComeAtTheStartShareOneList(t *testing.T) {
 	pods := make([]*corev1.Pod, 20)
 	for i := range pods {
@@ -170,7 +170,7 @@ func TestOwnersThatComeAtTheStartShareOneList(t *testing.T) {
 		f.addPod(pod)
 	}
 	for i := range pods {
-		f.plugin.OwnerHandler().OnAdd(f.replicaSet(t, fmt.Sprint("web-", i), map[string]string{v1alpha1.GroupAnnotation: "Top"}), false)
+		f.plugin.OwnerHandler().OnAdd(f.replicaSet(t, fmt.Sprint("web-", i), nil), false)
 	}
 	c.Start()
 	require.NoError(t, f.plugin.Startup.Wait(t.Context()))

@@ -28,11 +28,13 @@ func (l *Lookups) Required(pod *corev1.Pod) bool {
 //
 // The count of misses makes that cheap: no owner is looked up twice for a pod
 // whose owner is known. A miss of another goroutine meanwhile costs a second
-// look-up and nothing else.
+// look-up and nothing else. The annotations of a pod have its mix without a look-up of its owner, but not the
+// highest owner, by which its group may be found.
 func (l *Lookups) Resolve(r *governing.Resolver, pod *corev1.Pod) (p *governing.Mix, invalid []governing.InvalidAnnotation, known bool) {
 	misses := l.o.Owners.misses.Load()
 	p, invalid = r.Resolve(pod)
-	return p, invalid, l.o.Owners.misses.Load() == misses || !l.readRequired(pod)
+	certain := l.o.Owners.misses.Load() == misses && (p == nil || p.Grouping.By != governing.ByTop)
+	return p, invalid, certain || !l.readRequired(pod)
 }
 
 // listRequired reports whether the mixes of a namespace must be listed before a

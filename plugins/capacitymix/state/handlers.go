@@ -213,11 +213,9 @@ func firstOrdinal(owner metav1.Object) int32 {
 	return 0
 }
 
-// lateOwner reports whether pods were seen before their owner, whose group depends on it.
+// lateOwner reports whether pods were seen before their owner, which may have another group.
 func (s *State) lateOwner(owner metav1.Object) bool {
-	_, named := owner.GetAnnotations()[v1alpha1.GroupAnnotation]
-	return (named || !s.Mixes.Plain(owner.GetNamespace())) &&
-		s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+	return s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 }
 
 // update is updateLedger for a pod of a list. PodHandler may have had a newer version of the pod, or its deletion, before: the ledger
