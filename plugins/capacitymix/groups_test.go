@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -207,4 +209,44 @@ func TestRegroupingPausesLikeActivation(t *testing.T) {
 		groups, _ := f.plugin.Ledger.Size()
 		return groups == 1
 	}, 10*time.Second, time.Millisecond)
+}
+
+func TestAPodOfTheGroupThatIsGoneQueuesThePodsThatWait(t *testing.T) {
+	pods := runners(3)
+	pods[2].Labels = map[string]string{"app": "other"}
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 70, 2, bySelector))
+	f.mix(t, plugintest.CapacityMix("other", 70, 2, bySelector))
+	for _, pod := range pods {
+		f.filter(t, pod)
+	}
+	for pod, want := range map[*corev1.Pod]fwk.QueueingHint{pods[1]: fwk.Queue, pods[2]: fwk.QueueSkip} {
+		hint, err := f.plugin.podDeleted(klog.Background(), pod, pods[0], nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, hint, pod.Labels)
+	}
+}
+
+func TestAPodIsCountedByTheDefaultOfItsProfile(t *testing.T) {
+	pods := []*corev1.Pod{plugintest.Pod("web", 0), plugintest.Pod("web", 1)}
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.plugin.AddProfile("second", f.plugin.Resolver(&governing.Mix{Source: governing.SourceDefault}))
+	for i, scheduler := range []string{"second", "another one"} {
+		pods[i].OwnerReferences, pods[i].Spec.SchedulerName = nil, scheduler
+		f.bound(t, pods[i], "o", i)
+	}
+	assert.True(t, f.plugin.Ledger.Has(governing.GroupKey{Namespace: "shop", ID: governing.SourceDefault}))
+	_, all := f.plugin.Ledger.Size()
+	assert.Equal(t, 1, all)
+}
+
+func TestOthersOfAUnitAreActivatedWhenOneIsNotBound(t *testing.T) {
+	pods := []*corev1.Pod{inUnit(plugintest.Pod("web", 0), "a"), inUnit(plugintest.Pod("web", 1), "a")}
+	f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pods...)...)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, byUnitLabel))
+	state, _ := f.filter(t, pods[0])
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[0], "s"))
+	f.filter(t, pods[1])
+	f.plugin.Unreserve(f.ctx, state, pods[0], "s")
+	assert.Equal(t, map[string]int{"shop/web-1": 1}, f.cluster.Activated.Pods())
 }

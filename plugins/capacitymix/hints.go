@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // EventsToRegister names the events after which a pod that this plugin rejected
@@ -68,7 +69,7 @@ func (pl *CapacityMix) podDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, _
 	if !ok {
 		return fwk.Queue, fmt.Errorf("want a pod, got %T", oldObj)
 	}
-	if siblings(pod, gone) {
+	if siblings(pod, gone) || pod.Namespace == gone.Namespace && pl.Ledger.In(pl.groupOf(gone), pod.UID) {
 		logger.V(5).Info("A sibling is gone", "pod", klog.KObj(pod), "sibling", klog.KObj(gone))
 		return fwk.Queue, nil
 	}
@@ -88,7 +89,27 @@ func (pl *CapacityMix) podRelabelled(_ klog.Logger, pod *corev1.Pod, _, newObj a
 	return fwk.QueueSkip, nil
 }
 
-// siblings reports whether two pods can be of one group.
+// departed is the group of a pod that is gone.
+type departed struct {
+	pod     *corev1.Pod
+	changes uint64
+	group   governing.GroupKey
+}
+
+// groupOf returns the group of a pod that is gone. The scheduling queue calls the hint for each pod that waits, under its lock, so
+// the last answer is kept.
+func (pl *CapacityMix) groupOf(gone *corev1.Pod) governing.GroupKey {
+	changes := pl.Changes()
+	if last := pl.departed.Load(); last != nil && last.pod == gone && last.changes == changes {
+		return last.group
+	}
+	p, _ := pl.resolver.Resolve(gone)
+	member, _ := pl.Member(gone, p)
+	pl.departed.Store(&departed{gone, changes, member.Group})
+	return member.Group
+}
+
+// siblings reports whether two pods have one controller, or none.
 func siblings(a, b *corev1.Pod) bool {
 	if a.Namespace != b.Namespace {
 		return false

@@ -14,6 +14,7 @@ package capacitymix
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -47,6 +48,8 @@ type CapacityMix struct {
 	clock   clock.PassiveClock
 	// none is the state of pods that are placed without a mix.
 	none *noSlot
+	// departed is the last pod that a queueing hint was called for.
+	departed atomic.Pointer[departed]
 }
 
 var (
