@@ -92,7 +92,7 @@ func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*
 	c := &Cluster{
 		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: governing.NewRegistry(), Invalid: map[types.NamespacedName]error{},
 		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
-		Rollouts: rolloutsOf(owners),
+		Rollouts: RolloutsOf(owners),
 	}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

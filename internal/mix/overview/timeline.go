@@ -125,9 +125,9 @@ func changes(m *v1alpha1.CapacityMix) (all []Happening) {
 	return all
 }
 
-// rolloutsOf are the ReplicaSets of Deployments that others of the same Deployment precede: each began a rollout. The API server keeps as
+// RolloutsOf are the ReplicaSets of Deployments that others of the same Deployment precede: each began a rollout. The API server keeps as
 // many as the Deployment's revisionHistoryLimit.
-func rolloutsOf(owners []metav1.Object) (all []Happening) {
+func RolloutsOf(owners []metav1.Object) (all []Happening) {
 	first := map[string]metav1.Object{}
 	deployment := func(o metav1.Object) *metav1.OwnerReference {
 		if _, is := o.(*appsv1.ReplicaSet); !is {

@@ -257,6 +257,7 @@ func TestTextsOfCommandsInTheConsole(t *testing.T) {
 		assert.Contains(t, page, want)
 	}
 	assert.NotContains(t, told.out+page, "of another workload")
+	b.shows("timeline?part=1", "ReplicaMoved", "its replacement fits on on-demand-2", "no spot node has free capacity")
 	unknown := kubectl(w, me, "", "history", "wombat/web", "-n", w.Namespace)
 	assert.ErrorContains(t, unknown.err, `KIND is "wombat"`)
 
