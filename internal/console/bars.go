@@ -70,22 +70,22 @@ func workloadBars(o *overview.Overview) (bars []bar, more int) {
 			pending, _ := w.Pending.Get()
 			b.fill(bandHeight+1, barHeight-bandHeight-1, max(w.Replicas, actual.Spot+actual.OnDemand+actual.Unknown),
 				append(portionsOf(actual), portion{"pending", pending}))
-			b.Words = splitWords(actual)
+			b.Words = words(append(portionsOf(actual), portion{"pending", pending}))
 		}
 		bars = append(bars, b)
 	}
 	return bars, len(largest) - len(bars)
 }
 
-// splitWords is "7 spot, 3 on-demand" without the types that have none.
-func splitWords(s overview.Split) string {
-	var words []string
-	for _, p := range portionsOf(s) {
+// words is "7 spot, 3 on-demand" without the parts that have none.
+func words(parts []portion) string {
+	var all []string
+	for _, p := range parts {
 		if p.n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", p.n, p.class))
+			all = append(all, fmt.Sprintf("%d %s", p.n, p.class))
 		}
 	}
-	return cmp.Or(strings.Join(words, ", "), "none")
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // placeBars are the pods of workloads by zone, or by node pool. Groups have a type and a place.
@@ -113,7 +113,7 @@ func placeBars(groups []overview.NodeGroup, none string) (bars []bar, more int) 
 		b := bar{Name: cmp.Or(name, none), Words: "?"}
 		if !unknown {
 			b.fill(0, barHeight, s.Spot+s.OnDemand+s.Unknown, portionsOf(*s))
-			b.Words = splitWords(*s)
+			b.Words = words(portionsOf(*s))
 		}
 		bars = append(bars, b)
 	}

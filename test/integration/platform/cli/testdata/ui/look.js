@@ -28,6 +28,7 @@ async function open(options, first = login) {
 }
 
 async function inspect(page, name, at) {
+  if (await page.locator("[data-load]").count()) await page.locator("[data-load] svg.day").waitFor();
   await page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   if (wide > 0) wrong.push(`${at}: ${wide} px wider than the window`);
@@ -138,7 +139,7 @@ steps.push("loaded again");
 // A component is scaled, and a slot leads to its pod and back.
 await page.goto(new URL(flow.environment, home).href);
 await page.getByRole("button", { name: "Scale …" }).click();
-await page.getByLabel("Component", { exact: true }).selectOption("backend");
+await page.locator("select[name=component]").selectOption("backend");
 await page.getByLabel("Replicas").fill("2");
 await page.keyboard.press("Enter");
 await page.getByText("scaled from 1 to 2").waitFor();
