@@ -22,7 +22,7 @@ func redirectApplied(w http.ResponseWriter, r *http.Request, to string) {
 // mostApplied bounds the workloads of a mix that a page leads to.
 const mostApplied = 8
 
-// appliedTo is what a page reports after a plan was applied: what the mix is now, and where its workloads can be watched. It is nil on other
+// appliedTo is what a page reports after a plan was applied: what the mix is now, and where its workloads are. It is nil on other
 // pages.
 func appliedTo(m *v1alpha1.CapacityMix, q url.Values, s *state) *part {
 	if !q.Has(appliedParameter) {

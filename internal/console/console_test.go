@@ -68,7 +68,7 @@ func TestUnknownValuesAreShownAsUnknown(t *testing.T) {
 	_, c := start(t, o)
 	_, page := get(t, c, "/")
 	for _, want := range []string{
-		"? Unknown", ">?/7<", ">?/3<", `aria-label="10 slots: 10 unknown"`, `<i class="unknown type-unknown wants-spot"`, "At least 1 workload<",
+		"? Unknown", ">?/7<", ">?/3<", `aria-label="10 slots: 10 unknown"`, `<i class="unknown type-unknown needs-spot"`, "At least 1 workload<",
 	} {
 		assert.Contains(t, page, want)
 	}

@@ -19,7 +19,7 @@ import (
 // environmentVerb is what a user can do with an environment. All that ends pods is confirmed first.
 type environmentVerb struct {
 	Verb, Title string
-	// Effect is what it does, where the page asks before.
+	// Effect is what it does, where the page requires a confirmation.
 	Effect string
 	// did is what the page reports afterwards.
 	did string

@@ -19,7 +19,7 @@ const (
 	share = 4
 	// idleAfter is how long the cluster is read after the last page was closed.
 	idleAfter = 10 * time.Second
-	// firstWait is how long a page waits for the first reading. Without one, it says so, and the stream has it loaded again.
+	// firstWait is how long a page waits for the first reading. Without one, it shows that, and the stream has it loaded again.
 	firstWait = 4 * time.Second
 )
 

@@ -103,7 +103,7 @@ func slotOf(s *overview.Slot) cell {
 	c := cell{ID: fmt.Sprintf("slot-%d-%s", s.Slot, s.Pod), Slot: *s, Letter: letter(s)}
 	c.Class = strings.ToLower(string(s.State)) + " " + nodeClass(s)
 	if s.NodeType != "" && s.NodeType != s.Type || s.State == overview.Unknown {
-		c.Class += " wants-" + s.Type // else it has the type of the fill
+		c.Class += " needs-" + s.Type // else it has the type of the fill
 	}
 	title := fmt.Sprintf("Slot %d requires %s", s.Slot, s.Type)
 	if s.Floor {

@@ -30,7 +30,7 @@ type preFilterState struct {
 	ungated bool
 	// fixed: other pods of its unit determine the type.
 	fixed bool
-	// elsewhere: the pod is tried on nodes of the other type only, which have to have room for all pods of its unit.
+	// elsewhere: the pod is tried on nodes of the other type only, which need free capacity for all pods of its unit.
 	elsewhere bool
 	// nominated: preemption frees capacity for the pod on a node of its type.
 	nominated bool

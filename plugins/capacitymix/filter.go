@@ -58,7 +58,7 @@ func (s *preFilterState) wrongTypeReason() string {
 	reason := "node(s) are " + s.slotType.Other().String() + ", slot " + strconv.Itoa(s.slot) + " needs " + s.slotType.String()
 	switch {
 	case s.elsewhere:
-		reason = "node(s) are " + s.slotType.String() + ", which has no room for all pods of the unit"
+		reason = "node(s) are " + s.slotType.String() + ", which has no free capacity for all pods of the unit"
 	case s.fixed:
 		reason = "node(s) are " + s.slotType.Other().String() + ", the unit of the pod runs on " + s.slotType.String()
 	}

@@ -119,7 +119,7 @@ func TestAnnotationsThatAreNoMixListNoPods(t *testing.T) {
 	assert.EqualValues(t, 1, l.lists.Load())
 }
 
-func TestAChangedMixOfAnnotationsIsThrottledByTheSizeOfTheNamespace(t *testing.T) {
+func TestAChangedMixOfAnnotationsIsThrottledBySize(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 2000 {
 		pods = append(pods, plugintest.Pod("other", i))

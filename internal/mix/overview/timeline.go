@@ -83,8 +83,8 @@ type Timeline struct {
 	Happenings []Happening
 }
 
-// TimelineOf merges events with what the objects of a reading keep: when a condition of a mix changed last, and when a revision began. These
-// reach back a day whatever the API server keeps of events, and whichever replica of a controller leads.
+// TimelineOf merges events with what the objects of a reading keep: when a condition of a mix changed last, and when a revision began.
+// These reach back a day whatever the API server keeps of events, and whichever replica of a controller leads.
 func TimelineOf(r *Reading, events []Happening, now time.Time) *Timeline {
 	t := &Timeline{From: now.Add(-Day), To: now}
 	all := slices.Concat(events, r.Rollouts)
@@ -151,7 +151,8 @@ func RolloutsOf(owners []metav1.Object) (all []Happening) {
 			continue
 		}
 		all = append(all, Happening{
-			Time: o.GetCreationTimestamp().Time, Lane: LaneRollouts, Namespace: Inert(o.GetNamespace(), maxName), Kind: Inert(ref.Kind, maxName),
+			Time: o.GetCreationTimestamp().Time, Lane: LaneRollouts, Namespace: Inert(o.GetNamespace(), maxName),
+			Kind: Inert(ref.Kind, maxName),
 			Name: Inert(ref.Name, maxName), Reason: "RolloutBegan", Message: "Revision " + Inert(o.GetName(), maxName),
 		})
 	}
