@@ -77,7 +77,7 @@ func TestTopShowsTheNumbersOfStatusAndNodes(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		once := kubectl(w, me, "", "top", "--once", "-n", w.Namespace).ok(t).out
 		assert.Contains(t, once, "mixes 3  workloads 5 (3 satisfied)")
-		assert.Contains(t, once, "1 pending")
+		assert.Contains(t, once, "1 of 1 replica waits")
 		assert.NotContains(t, once, "\x1b")
 		assert.Equal(t, once, kubectl(w, me, "", "top", "-n", w.Namespace).ok(t).out, "stdout is no terminal")
 		assert.Contains(t, kubectl(w, me, "", "top", "-A").ok(t).out, w.Namespace+"/web-")
