@@ -39,8 +39,9 @@ type chaos struct {
 	random *rand.Rand
 	mix    split.Mix
 	record *testenv.Recording
-	// types are those of all nodes that there have been.
+	// types are those of all nodes that there have been since the scheduler started; nodes is how many there have been at all.
 	types map[string]capacity.Type
+	nodes int
 }
 
 func newChaos(t *testing.T, random *rand.Rand) *chaos {
@@ -102,7 +103,8 @@ func (c *chaos) recover() {
 
 func (c *chaos) addNode(t capacity.Type, pods int) {
 	c.T.Helper()
-	name := fmt.Sprintf("%s-%d", t, len(c.types))
+	name := fmt.Sprintf("%s-%d", t, c.nodes)
+	c.nodes++
 	c.AddNodes(room(name, t.String(), pods))
 	c.types[name] = t
 }
@@ -121,8 +123,18 @@ func (c *chaos) logf(format string, args ...any) {
 
 func (c *chaos) restartScheduler() {
 	c.logf("the scheduler restarts")
-	restart(c.World, testenv.SchedulerOptions(testenv.SecondScheduler), c.losePod)
+	restart(c.World, testenv.SchedulerOptions(testenv.SecondScheduler), func() {
+		c.forgetNodes()
+		c.losePod()
+	})
 	c.logf("the scheduler runs")
+}
+
+// forgetNodes demands that groups were on one type up to now. The next scheduler has no type for a node that is gone by then, so pods that
+// have that node do not count from then on.
+func (c *chaos) forgetNodes() {
+	requireUnitsWhole(c.World, c.record, c.types, groupKey)
+	c.record, c.types = c.Record("lws"), c.Types()
 }
 
 func (c *chaos) restartOperator() {

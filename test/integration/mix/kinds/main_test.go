@@ -218,7 +218,8 @@ func requireUnits(w *testenv.World, units map[string][]corev1.Pod, size int, m s
 	return slots
 }
 
-// requireUnitsWhole demands that at no event a unit had pods on two types, of those that are neither terminating nor finished.
+// requireUnitsWhole demands that at no event a unit had pods on two types, of those that are neither terminating nor finished. Pods on
+// other nodes than those given do not count.
 func requireUnitsWhole(w *testenv.World, record *testenv.Recording, nodes map[string]capacity.Type, key string) {
 	w.T.Helper()
 	looks := 0
@@ -226,6 +227,9 @@ func requireUnitsWhole(w *testenv.World, record *testenv.Recording, nodes map[st
 		on := map[string]capacity.Type{}
 		for _, p := range running {
 			unit, t := p.Labels[key], nodes[p.Spec.NodeName]
+			if t == capacity.Unknown {
+				continue
+			}
 			if before, has := on[unit]; has {
 				require.Equal(w.T, before, t, "the type of pod %s and of others of its unit:%s", p.Name, historyOf(record, key, unit))
 			}
