@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/split"
@@ -128,18 +129,13 @@ func (r *Resolver) topOf(pod *corev1.Pod, ref *metav1.OwnerReference) *metav1.Ow
 // unit sets the unit of a member. Each pod of a unit has the slot of the unit, and only units by the labels of a set have numbers.
 func (m *Mix) unit(member *Member, pod *corev1.Pod, set *Set) {
 	bySet := set != nil && m.Grouping.By != ByController
-	switch m.Unit.By {
-	case UnitByDefault:
-		if bySet {
-			member.Unit = pod.Labels[set.Unit]
-		}
-	case UnitByLabel:
+	switch g := pod.Spec.SchedulingGroup; {
+	case m.Unit.By == UnitByDefault && bySet:
+		member.Unit = pod.Labels[set.Unit]
+	case m.Unit.By == UnitByLabel:
 		member.Unit = pod.Labels[m.Unit.Label]
-	case UnitBySchedulingGroup:
-		if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-			member.Unit = *g.PodGroupName
-		}
-	case UnitIsPod:
+	case m.Unit.By == UnitBySchedulingGroup && g != nil:
+		member.Unit = ptr.Deref(g.PodGroupName, "")
 	}
 	if m.Unit.By != UnitByDefault && (bySet || member.Unit != "") {
 		member.Slot = split.NoSlot

@@ -73,12 +73,18 @@ func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
 			at(ledger.StageType), onDemand, never, 0, growing, try(ahead, "the rollout is not complete: trying a later slot that is spot next"),
 		},
 		"and where there is no later slot borrows for its own": {
-			ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, Below: 10}, spot, mayBorrow, 0, growing,
-			try(since(ledger.StageBorrow), "trying on-demand nodes next"),
+			attempt:   ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, Below: 10},
+			wants:     spot,
+			governing: mayBorrow,
+			more:      growing,
+			want:      try(since(ledger.StageBorrow), "trying on-demand nodes next"),
 		},
 		"or leaves it to preemption": {
-			ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, Below: 10}, onDemand, never, 0, growing,
-			Next{Attempt: preempted, Preempt: true, RetryAt: now.Add(2 * time.Second)},
+			attempt:   ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, Below: 10},
+			wants:     onDemand,
+			governing: never,
+			more:      growing,
+			want:      Next{Attempt: preempted, Preempt: true, RetryAt: now.Add(2 * time.Second)},
 		},
 		"and where that has no room waits for its own": {since(ledger.StageAhead), spot, never, 0, nil, try(since(ledger.StagePreempt), "")},
 		"which is tried again soon": {
