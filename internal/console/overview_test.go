@@ -79,7 +79,8 @@ func TestTheRectanglesOfABarFillIt(t *testing.T) {
 
 func TestPodsAreCountedByZone(t *testing.T) {
 	groups := []overview.NodeGroup{
-		{Type: "spot", Zone: "a", Pods: overview.Known(7)}, {Type: "on-demand", Zone: "a", Pods: overview.Known(3)},
+		{Type: "spot", Zone: "a", Pods: overview.Known(7)},
+		{Type: "on-demand", Zone: "a", Pods: overview.Known(3)},
 		{Type: "on-demand", Zone: "", Pods: overview.Known(2)},
 	}
 	words := func() map[string]string {

@@ -178,7 +178,8 @@ func pictures(s *state) []*part {
 		v.Cards = append(v.Cards, pools)
 	}
 	return []*part{
-		{id: "attention", before: render("attention", v)}, {id: "day", before: render("day-card", v), fixed: true},
+		{id: "attention", before: render("attention", v)},
+		{id: "day", before: render("day-card", v), fixed: true},
 		{id: "bars", before: render("bars", v)},
 	}
 }

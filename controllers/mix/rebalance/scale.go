@@ -187,7 +187,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if c.scales == nil || !(g.Units && restarts(g)) && !rebalance.ByScale(g) {
+	if c.scales == nil || (!g.Units || !restarts(g)) && !rebalance.ByScale(g) {
 		return e
 	}
 	s, ok, err := c.scales.get(ctx, g)
