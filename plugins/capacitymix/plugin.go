@@ -122,7 +122,6 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 	}
 	resolver := s.Resolver(arguments.DefaultMix(args))
 	s.AddProfile(handle.ProfileName(), resolver)
-	s.ungater.AddProfile(handle.ProfileName(), resolver)
 	pl := &CapacityMix{
 		State:    s.State,
 		handle:   handle,

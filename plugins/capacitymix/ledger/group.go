@@ -253,10 +253,14 @@ func (g *group) highestPendingAbove(slot int) []*corev1.Pod {
 	if top.seat.Slot <= slot {
 		return nil
 	}
-	var pods []*corev1.Pod
-	for _, r := range top.seat.waitingIn(top) {
-		r.woken = true
-		pods = append(pods, r.pending)
+	return top.wake()
+}
+
+// wake returns the pods of the seat of a pending pod that wait, and notes that they were returned.
+func (r *record) wake() (pods []*corev1.Pod) {
+	for _, o := range r.seat.waitingIn(r) {
+		o.woken = true
+		pods = append(pods, o.pending)
 	}
 	return pods
 }

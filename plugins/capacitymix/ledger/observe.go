@@ -135,7 +135,7 @@ func (l *Ledger) leaves(r *record) []*corev1.Pod {
 
 // misplaced returns the pods of the pending seat with the highest slot of those that would get another one, and were not woken yet,
 // where pods are removed in any order: whichever slot comes free, it changes the type that is missing.
-func (g *group) misplaced() (pods []*corev1.Pod) {
+func (g *group) misplaced() []*corev1.Pod {
 	if g.topPending == split.NoSlot {
 		return nil
 	}
@@ -152,11 +152,7 @@ func (g *group) misplaced() (pods []*corev1.Pod) {
 	if top == nil {
 		return nil
 	}
-	for _, r := range top.seat.waitingIn(top) {
-		r.woken = true
-		pods = append(pods, r.pending)
-	}
-	return pods
+	return top.wake()
 }
 
 // highestByType returns, for each type, a pod of the pending seat with the highest slot of that type where pods are removed in any

@@ -149,7 +149,7 @@ func (s *State) observe(pod *corev1.Pod) {
 	if !governing.Governable(pod) {
 		return
 	}
-	p, _ := s.resolverOf(pod).Resolve(pod)
+	p, _ := s.ResolverOf(pod).Resolve(pod)
 	member, ok := s.Member(pod, p)
 	if !ok {
 		s.forget(pod)

@@ -193,8 +193,8 @@ func (s *State) Resolver(defaultMix *governing.Mix) *governing.Resolver {
 // AddProfile sets the resolver of the pods of a profile. The informers start later.
 func (s *State) AddProfile(name string, r *governing.Resolver) { s.profiles[name] = r }
 
-// resolverOf returns the resolver by which a pod claims its slot.
-func (s *State) resolverOf(pod *corev1.Pod) *governing.Resolver {
+// ResolverOf returns the resolver by which a pod claims its slot.
+func (s *State) ResolverOf(pod *corev1.Pod) *governing.Resolver {
 	if r := s.profiles[pod.Spec.SchedulerName]; r != nil {
 		return r
 	}

@@ -154,7 +154,11 @@ func (u *unitsInFallback) add(m governing.Member, uid types.UID) {
 func (u *unitsInFallback) has(m governing.Member, deleted func(types.UID) bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := unitKey{m.Group, m.Unit}
+	return u.left(unitKey{m.Group, m.Unit}, deleted)
+}
+
+// left is has with the lock held.
+func (u *unitsInFallback) left(key unitKey, deleted func(types.UID) bool) bool {
 	if left := slices.DeleteFunc(u.all[key], deleted); len(left) > 0 {
 		u.all[key] = left
 		return true
@@ -167,10 +171,8 @@ func (u *unitsInFallback) has(m governing.Member, deleted func(types.UID) bool) 
 func (u *unitsInFallback) prune(deleted func(types.UID) bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for key, left := range u.all {
-		if u.all[key] = slices.DeleteFunc(left, deleted); len(u.all[key]) == 0 {
-			delete(u.all, key)
-		}
+	for key := range u.all {
+		u.left(key, deleted)
 	}
 }
 

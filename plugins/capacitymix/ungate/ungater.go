@@ -57,9 +57,6 @@ type Ungater struct {
 	client clientset.Interface
 	label  *gate.Label // nil: no node label limits pods to a capacity type
 
-	resolvers map[string]*governing.Resolver // by profile; written before the start only
-	foreign   *governing.Resolver            // for the pods of other schedulers
-
 	// spotFallback decides which pods with a spot slot are limited to on-demand.
 	spotFallback *spotFallback
 
@@ -71,15 +68,13 @@ type Ungater struct {
 // label; without one it removes gates without a slot.
 func New(ctx context.Context, s *state.State, client clientset.Interface, label *gate.Label, check admission.Check) *Ungater {
 	u := &Ungater{
-		State:     s,
-		client:    client,
-		label:     label,
-		resolvers: map[string]*governing.Resolver{},
-		foreign:   s.Resolver(nil),
-		queue:     newQueue(minRetry, maxRetry),
+		State:  s,
+		client: client,
+		label:  label,
+		queue:  newQueue(minRetry, maxRetry),
 	}
 	u.spotFallback = newSpotFallback(s, client, label, check, func(pod *corev1.Pod) *governing.Mix {
-		p, _ := u.resolver(pod).Resolve(pod)
+		p, _ := u.ResolverOf(pod).Resolve(pod)
 		return p
 	})
 	// The queues have goroutines from here on, also in a process that never leads.
@@ -94,9 +89,6 @@ func newQueue(minRetry, maxRetry time.Duration) workqueue.TypedRateLimitingInter
 	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry,
 		maxRetry))
 }
-
-// AddProfile sets the resolver for the pods of a profile. It must be called before Run.
-func (u *Ungater) AddProfile(name string, r *governing.Resolver) { u.resolvers[name] = r }
 
 // Add requests that a pod is ungated. It does nothing in a process that does not lead.
 func (u *Ungater) Add(pod *corev1.Pod) {
@@ -205,14 +197,6 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 	return &ungating{pod: pod, patch: patch, capacityType: capacityType}
 }
 
-// resolver is that of the pod's profile.
-func (u *Ungater) resolver(pod *corev1.Pod) *governing.Resolver {
-	if r := u.resolvers[pod.Spec.SchedulerName]; r != nil {
-		return r
-	}
-	return u.foreign
-}
-
 // Patch claims the slot of a pod and returns the patch that ungates it, with the
 // capacity type that the pod is limited to.
 func (u *Ungater) Patch(pod *corev1.Pod) (patch []byte, capacityType string, err error) {
@@ -228,7 +212,7 @@ func (u *Ungater) Patch(pod *corev1.Pod) (patch []byte, capacityType string, err
 
 // decide returns what the patch changes.
 func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityType string, err error) {
-	p, invalid := u.resolver(pod).Resolve(pod)
+	p, invalid := u.ResolverOf(pod).Resolve(pod)
 	if len(invalid) > 0 {
 		u.Events.InvalidAnnotations(pod, invalid)
 	}

@@ -28,6 +28,15 @@ func ofUnit(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels[unitLabel] = name }
 }
 
+// runs is a pod of unit a on a spot node.
+func (f *fallbackFixture) runs(i int) *corev1.Pod {
+	f.t.Helper()
+	pod, _ := f.ungated(i, ofUnit("a"))
+	pod.Spec.NodeName = "spot-node"
+	f.tell(pod)
+	return pod
+}
+
 func TestAUnitFallsBackAsAWhole(t *testing.T) {
 	f := newFallbackFixture(t, byUnit)
 	var unit []*corev1.Pod
@@ -96,9 +105,7 @@ func TestEachPodOfAUnitIsDeletedInTheEnd(t *testing.T) {
 // The pods that run may end without successors.
 func TestAPodWaitsForItsUnitOnlyWhileItRuns(t *testing.T) {
 	f := newFallbackFixture(t, byUnit)
-	running, _ := f.ungated(0, ofUnit("a"))
-	running.Spec.NodeName = "spot-node"
-	f.tell(running)
+	running := f.runs(0)
 	pod := f.ungatedAndWaits(1, ofUnit("a"))
 	f.reconcile(pod)
 	f.gone(running)
@@ -130,18 +137,14 @@ func TestAPodFollowsItsUnitThatGotATypeMeanwhile(t *testing.T) {
 	_, _, err := f.ungater.Patch(gated)
 	require.NoError(t, err)
 	assert.True(t, f.ungater.Ledger.Lean(gated.UID, capacity.Spot))
-	running, _ := f.ungated(1, ofUnit("a"))
-	running.Spec.NodeName = "spot-node"
-	f.tell(running)
+	f.runs(1)
 	assert.False(t, f.ungater.Ledger.Lean(gated.UID, capacity.OnDemand))
 	assert.True(t, f.ungater.Ledger.Lean(gated.UID, capacity.Spot))
 }
 
 func TestAUnitOfWhichAPodRunsDoesNotFallBack(t *testing.T) {
 	f := newFallbackFixture(t, byUnit)
-	running, _ := f.ungated(0, ofUnit("a"))
-	running.Spec.NodeName = "spot-node"
-	f.tell(running)
+	f.runs(0)
 	pod := f.ungatedAndWaits(1, ofUnit("a"))
 	f.reconcile(pod)
 	assert.Empty(t, f.deleted)
