@@ -187,7 +187,7 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if c.scales == nil || (!g.Units || !restarts(g)) && !rebalance.ByScale(g) {
+	if c.scales == nil || !restarts(g) && !rebalance.ByScale(g) {
 		return e
 	}
 	s, ok, err := c.scales.get(ctx, g)
@@ -205,11 +205,11 @@ func needsOwner(e *rebalance.Entry, g *clusterstate.Group) bool {
 }
 
 // mayRestart reports whether a group has units on the wrong type that its operator may create again as a whole.
-func mayRestart(g *clusterstate.Group) bool { return g.Units && restarts(g) && len(g.WrongSide()) > 0 }
+func mayRestart(g *clusterstate.Group) bool { return restarts(g) && len(g.WrongSide()) > 0 }
 
-// restarts reports whether the owner of a group is of a kind that may create the pods of a unit again as a whole.
+// restarts reports whether a group has units, and an owner of a kind that may create the pods of a unit again as a whole.
 func restarts(g *clusterstate.Group) bool {
-	return governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind)
+	return g.Units && governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind)
 }
 
 // now returns the scale of the owner of a workload for a decision about an eviction, nil where there is none to be read. It

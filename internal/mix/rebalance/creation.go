@@ -55,18 +55,11 @@ func (b *Bounds) Crowded(next *corev1.Pod) string {
 func (b *Bounds) Replace(next, old *corev1.Pod) {
 	for i := range b.Quotas {
 		q := &b.Quotas[i]
-		used := q.Status.Used.DeepCopy()
+		freed, taken, used := countedBy(q, old), countedBy(q, next), corev1.ResourceList{}
 		for kind := range q.Spec.Hard {
-			now := used[kind]
-			if covers(q, old) {
-				now.Sub(usageOf(old).of(kind))
-			}
-			if covers(q, next) {
-				now.Add(usageOf(next).of(kind))
-			}
-			if used == nil {
-				used = corev1.ResourceList{}
-			}
+			now := q.Status.Used[kind].DeepCopy()
+			now.Sub(freed.of(kind))
+			now.Add(taken.of(kind))
 			used[kind] = now
 		}
 		q.Status.Used = used
@@ -75,18 +68,13 @@ func (b *Bounds) Replace(next, old *corev1.Pod) {
 
 // exceeded returns how a quota forbids a pod once another one is gone, which is nil if none goes; "" if it does not.
 func exceeded(next, old *corev1.Pod, q *corev1.ResourceQuota) string {
-	if !covers(q, next) {
-		return ""
-	}
-	freed, name := usage{}, cmp.Or(next.Name, next.GenerateName)
+	freed, taken, name := countedBy(q, old), countedBy(q, next), cmp.Or(next.Name, next.GenerateName)
 	if old != nil {
-		if name = old.Name; covers(q, old) {
-			freed = usageOf(old)
-		}
+		name = old.Name
 	}
 	for _, kind := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
 		hard, used := q.Spec.Hard[kind], q.Status.Used[kind].DeepCopy()
-		takes := usageOf(next).of(kind)
+		takes := taken.of(kind)
 		if takes.Sign() <= 0 {
 			continue
 		}
@@ -105,6 +93,14 @@ func exceeded(next, old *corev1.Pod, q *corev1.ResourceQuota) string {
 type usage struct {
 	pods             int64
 	requests, limits corev1.ResourceList
+}
+
+// countedBy is what a quota counts of a pod: nothing of nil, and of a pod outside of its scopes.
+func countedBy(q *corev1.ResourceQuota, pod *corev1.Pod) usage {
+	if pod == nil || !covers(q, pod) {
+		return usage{}
+	}
+	return usageOf(pod)
 }
 
 func usageOf(pod *corev1.Pod) usage {
