@@ -3,7 +3,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 
@@ -39,7 +38,7 @@ func appliedTo(m *v1alpha1.CapacityMix, q url.Values, s *state) *part {
 	for i := range s.Overview.Workloads {
 		w := &s.Overview.Workloads[i]
 		if w.Namespace == m.Namespace && w.Source == governing.SourceCapacityMix+m.Name && len(v.Workloads) < mostApplied {
-			v.Workloads = append(v.Workloads, of{cmp.Or(w.Name, "pods without a controller"), workloadURL(w)})
+			v.Workloads = append(v.Workloads, of{nameOf(w), workloadURL(w)})
 		}
 	}
 	return &part{id: "applied", before: render("applied", v), fixed: true}

@@ -62,7 +62,7 @@ func workloadBars(o *overview.Overview) (bars []bar, more int) {
 	for _, w := range largest[:min(mostBars, len(largest))] {
 		desired, known := w.Desired.Get()
 		actual, placed := w.Actual.Get()
-		b := bar{Name: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), URL: workloadURL(w), Words: "? of " + fmt.Sprint(w.Replicas)}
+		b := bar{Name: w.Namespace + "/" + nameOf(w), URL: workloadURL(w), Words: "? of " + fmt.Sprint(w.Replicas)}
 		if known {
 			b.fill(0, bandHeight, w.Replicas, portionsOf(desired))
 		}
@@ -138,7 +138,7 @@ func concernsOf(o *overview.Overview) (all []concern, more int) {
 	for i := range o.Workloads {
 		if w := &o.Workloads[i]; w.Satisfied.Is(false) {
 			all = append(all, concern{
-				w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), workloadURL(w), w.Why(), max(1, w.Hit()), w.Replicas,
+				w.Namespace + "/" + nameOf(w), workloadURL(w), w.Why(), max(1, w.Hit()), w.Replicas,
 			})
 		}
 	}

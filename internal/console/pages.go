@@ -231,6 +231,9 @@ func workloadPath(w *overview.Workload) string {
 	return strings.Join(parts, "/")
 }
 
+// nameOf is the name of a workload, for the pods of a mix that have no controller a phrase.
+func nameOf(w *overview.Workload) string { return cmp.Or(w.Name, "pods without a controller") }
+
 func workloadURL(w *overview.Workload) string {
 	at, query := workloadPath(w), url.Values{}
 	if w.Revision != "" {
@@ -296,7 +299,7 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		slot.link(w, s)
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
-	return &page{title: w.Namespace + "/" + cmp.Or(w.Name, "pods without a controller"), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
+	return &page{title: w.Namespace + "/" + nameOf(w), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
 }
 
 // maxLinks is how many pods of a unit its row has: a unit may have hundreds.
