@@ -4,7 +4,6 @@ package console
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"berth.dev/berth/internal/kube/display"
@@ -100,7 +99,7 @@ func phrase(s *overview.Slot) string {
 }
 
 func slotOf(s *overview.Slot) cell {
-	c := cell{ID: fmt.Sprintf("slot-%d-%s", s.Slot, s.Pod), Slot: *s, Letter: letter(s)}
+	c := cell{ID: fmt.Sprintf("slot-%d-%s", s.Slot, s.Pod), Slot: *s, Letter: s.Letter(), Block: s.Block()}
 	c.Class = strings.ToLower(string(s.State)) + " " + nodeClass(s)
 	if s.NodeType != "" && s.NodeType != s.Type || s.State == overview.Unknown {
 		c.Class += " needs-" + s.Type // else it has the type of the fill
@@ -115,7 +114,6 @@ func slotOf(s *overview.Slot) cell {
 	switch {
 	case s.Unit != "":
 		c.Class += " unit"
-		c.Block = strconv.Itoa(len(s.Pods))
 		title += fmt.Sprintf(", unit %s of %s: %s", s.Unit, display.Count(len(s.Pods), "pod"), some(s.PodNames()))
 	case s.Pod != "":
 		title += ", pod " + s.Pod
@@ -149,25 +147,4 @@ func nodeClass(s *overview.Slot) string {
 		t = s.Type
 	}
 	return "type-" + t
-}
-
-// letter is S for spot, O for on-demand and ? for unknown or for a node that was not read, or a sign for a slot that is not in place.
-func letter(s *overview.Slot) string {
-	switch s.State {
-	case overview.Borrowed:
-		return "!"
-	case overview.Pending:
-		return "·"
-	case overview.Departing:
-		return "×"
-	case overview.NoPod:
-		return "–"
-	}
-	switch s.NodeType {
-	case capacity.Spot.String():
-		return "S"
-	case capacity.OnDemand.String():
-		return "O"
-	}
-	return "?"
 }

@@ -29,7 +29,7 @@ func units(name string, pods int) overview.Workload {
 func TestAUnitIsABlockOfTheRibbonWithItsPods(t *testing.T) {
 	_, c := start(t, overviewOf(units("llm", 3)))
 	_, page := get(t, c, "/")
-	assert.Contains(t, page, `<i class="inplace type-spot unit" title="Slot 4 requires spot: on spot, unit key-4 of 3 pods: llm-4-0, llm-4-1, llm-4-2">S3</i>`)
+	assert.Contains(t, page, `<i class="inplace type-spot unit" title="Slot 4 requires spot: on spot, unit key-4 of 3 pods: llm-4-0, llm-4-1, llm-4-2">s3</i>`)
 	assert.Contains(t, page, "LeaderWorkerSet · 10 units")
 	_, page = get(t, c, "/workloads/ai/LeaderWorkerSet/llm")
 	assert.Contains(t, page, "<dd>10 units of 30 pods</dd>")

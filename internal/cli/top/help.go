@@ -4,15 +4,17 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // helpLines are the help of the screen.
-var helpLines = strings.Split(`SLOTS: a letter for each slot, in the order of the mix
-  s  on a spot node            O  on-demand of minOnDemand
-  o  on an on-demand node      !  on the wrong type of node
-  ·  no pod, or no node yet    +5 more slots
-  ×  on a departing node       ?  unknown: the nodes are not read
+var helpLines = slices.Concat([]string{"SLOTS: a letter for each slot, in the order of the mix"}, legend(), strings.Split(
+	`  +5 more slots, s4 a unit of 4 pods
 DESIRED and ACTUAL are spot/on-demand, 2? is unknown type
 
 KEYS
@@ -24,7 +26,20 @@ KEYS
   s                            sort by state, name, replicas
   p                            pause, resume
   ?                            this help
-  q ctrl+c                     quit`, "\n")
+  q ctrl+c                     quit`, "\n"))
+
+// legend has a line for two letters.
+func legend() (lines []string) {
+	for pair := range slices.Chunk(overview.Letters, 2) {
+		line := ""
+		for _, l := range pair {
+			line += "  " + l.Text + "  " + l.Means
+			line = fit(line, max(32, ansi.StringWidth(line)))
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
 
 func (m *model) helpBody(height int) []string {
 	first := max(0, min(m.help.cursor, len(helpLines)-height))

@@ -155,7 +155,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"--interval is 2h0m0s: it must be from 1s to 1h":           {"--interval", "2h"},
 		`--selector is "a in b": `:                                 {"-l", "a in b"},
 		`--output is "name": it must be one of table, json, yaml`:  {"-o", "name"},
-		`unknown command "web" for "top"`:                          {"web"},
+		`unexpected argument "web"`:                                {"web"},
 		`invalid argument "soon" for "--interval" flag: time: inv`: {"--interval", "soon"},
 	} {
 		o, _, _ := clitest.Screen(printers.Text)

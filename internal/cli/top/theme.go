@@ -3,11 +3,11 @@
 package top
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -37,24 +37,27 @@ func (t theme) style(s ansi.Style, text string) string {
 
 // cell is the letter of a slot and its style.
 func cell(s *overview.Slot) (string, ansi.Style) {
+	return s.Letter(), styleOf(s)
+}
+
+func styleOf(s *overview.Slot) ansi.Style {
 	switch s.State {
 	case overview.Pending, overview.NoPod:
-		return "·", waiting
+		return waiting
 	case overview.Borrowed:
-		return "!", bad
+		return bad
 	case overview.Departing:
-		return "×", leaving
+		return leaving
 	case overview.Unknown:
-		return "?", faint
+		return faint
 	}
-	letter, style := "s", spot
-	if s.Type == "on-demand" {
-		letter, style = "o", onDemand
+	switch {
+	case s.Floor:
+		return onDemand.Bold()
+	case s.Type == capacity.OnDemand.String():
+		return onDemand
 	}
-	if s.Floor {
-		letter, style = strings.ToUpper(letter), style.Bold()
-	}
-	return letter, style
+	return spot
 }
 
 // ribbon is a cell for each slot. Where they do not fit, "+12" is how many more there are. A unit of pods is a block: its letter and how
@@ -86,18 +89,10 @@ func (t theme) ribbon(w *overview.Workload, width int) string {
 	var out strings.Builder
 	for i := range w.Slots[:shown] {
 		letter, style := cell(&w.Slots[i])
-		text := letter + block(&w.Slots[i])
+		text := letter + w.Slots[i].Block()
 		out.WriteString(t.style(style, text) + strings.Repeat(" ", cellWidth(w, i)-ansi.StringWidth(text)))
 	}
 	return fit(out.String()+rest, width)
-}
-
-// block is how many pods a unit has, "" for a slot that is no unit.
-func block(s *overview.Slot) string {
-	if s.Unit == "" {
-		return ""
-	}
-	return strconv.Itoa(len(s.Pods))
 }
 
 // cellWidth is the width of a cell. Those of units have a space behind them.
@@ -105,7 +100,7 @@ func cellWidth(w *overview.Workload, i int) int {
 	if w.Units == 0 {
 		return 1
 	}
-	return 2 + len(block(&w.Slots[i]))
+	return 2 + len(w.Slots[i].Block())
 }
 
 // fit cuts a text to a width, and pads it.

@@ -56,7 +56,7 @@ func New(o *command.Options) *cobra.Command {
 		Long:  about,
 		Example: "  kubectl berth top\n  kubectl berth top -A --interval 10s\n  kubectl berth top -n shop -l app=web --once\n" +
 			"  kubectl berth top --once -o json",
-		Args: cobra.NoArgs,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.parse(); err != nil {
 				return err
