@@ -320,7 +320,7 @@ type DatabaseRestoreList struct {
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Current",type=string,JSONPath=`.status.conditions[?(@.type=="BackupCurrent")].status`
-// +kubebuilder:printcolumn:name="Last Backup",type=date,JSONPath=`.status.lastSuccessfulTime`
+// +kubebuilder:printcolumn:name="Last-Backup",type=date,JSONPath=`.status.lastSuccessfulTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type DatabaseBackupSchedule struct {
 	metav1.TypeMeta   `json:",inline"`
