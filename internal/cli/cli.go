@@ -73,6 +73,9 @@ func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFla
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), policies.New(o),
 		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)),
 		top.New(o), newVersion(o))
+	root.Args = command.NoArguments
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	command.ShowUsage(root)
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

@@ -4,6 +4,8 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,7 +80,7 @@ func TestEnvCommandsNameTheWrongArgument(t *testing.T) {
 		`NAME requires one namespace: use -n, not -A`:                          {"env", "backup", "-A", "x"},
 		`--include-retained requires --delete`:                                 {"env", "orphans", "--include-retained"},
 		`--output is "name": it must be one of table, wide, json, yaml`:        {"env", "history", "x", "-o", "name"},
-		`accepts 1 arg(s), received 0`:                                         {"env", "get"},
+		`expected 1 name, got 0`:                                               {"env", "get"},
 		`unknown flag: --force`:                                                {"env", "start", "x", "--force"},
 		`invalid argument "many" for "--to-revision" flag: strconv.ParseInt: `: {"env", "rollback", "x", "--to-revision", "many"},
 	} {
@@ -95,7 +97,7 @@ func TestDatabaseCommandsNameTheWrongArgument(t *testing.T) {
 		`--dry-run is "maybe": it must be none, client or server`:       {"backup-database", "x", "--dry-run", "maybe"},
 		`required flag(s) "from" not set`:                               {"restore-database", "x"},
 		`--output is "wide": it must be one of table, json, yaml, name`: {"database-backups", "x", "-o", "wide"},
-		`accepts 1 arg(s), received 0`:                                  {"database-backups"},
+		`expected 1 name, got 0`:                                        {"database-backups"},
 	} {
 		_, err := run(t, append([]string{"env"}, args...)...)
 		require.ErrorContains(t, err, want, "%v", args)
@@ -104,7 +106,7 @@ func TestDatabaseCommandsNameTheWrongArgument(t *testing.T) {
 
 func TestPoliciesNamesTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "web" for "kubectl berth policies"`:                  {"web"},
+		`kubectl berth policies: unexpected argument "web"`:                   {"web"},
 		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
 		`[all-namespaces pod] were all set`:                                   {"-A", "--pod", "web"},
 		`[pod selector] were all set`:                                         {"-l", "app=web", "--pod", "web"},
@@ -117,7 +119,7 @@ func TestPoliciesNamesTheWrongArgument(t *testing.T) {
 
 func TestReservationsNamesTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "web" for "kubectl berth reservations"`:              {"web"},
+		`kubectl berth reservations: unexpected argument "web"`:               {"web"},
 		`--output is "text": it must be one of table, wide, json, yaml, name`: {"-o", "text"},
 		`[all-namespaces placeholder] were all set`:                           {"-A", "--placeholder", "web"},
 		`[placeholder selector] were all set`:                                 {"-l", "app=web", "--placeholder", "web"},
@@ -149,4 +151,95 @@ func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
 	out, err = run(t, "env", "create", "store", "--stack", "postgres", "--dry-run=client")
 	require.NoError(t, err)
 	assert.Equal(t, "environment.berth.dev/store created (dry run)\n", out)
+}
+
+func TestAWrongCallShowsOneErrorAndTheUsage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"kubectl berth explain: expected 1 name, got 0\nUsage: kubectl berth explain POD|KIND/NAME [flags]\n" +
+			`See "kubectl berth explain --help" for more.`: {"explain"},
+		"kubectl berth status: expected at most 1 name, got 2\nUsage: kubectl berth status [MIX|KIND/NAME] [flags]\n":        {"status", "a", "b"},
+		"kubectl berth: unknown command \"statu\": did you mean status?\nUsage: kubectl berth [flags]\n":                     {"statu"},
+		"kubectl berth env: unknown command \"strt\": did you mean start?\nUsage: kubectl berth env [flags]\n":               {"env", "strt"},
+		"kubectl berth import: unknown command \"x\"\nUsage: kubectl berth import [flags]\n":                                 {"import", "x"},
+		"kubectl berth env scale: expected at least 2 arguments, got 1\nUsage: kubectl berth env scale NAME":                 {"env", "scale", "shop"},
+		"kubectl berth nodes: unknown flag: --unknwon\nUsage: kubectl berth nodes [flags]\n":                                 {"nodes", "--unknwon"},
+		"kubectl berth env restore: required flag(s) \"filename\" not set\nUsage: kubectl berth env restore -f FILE [flags]": {"env", "restore"},
+		"kubectl berth nodes: --output is \"text\": it must be one of table, wide, json, yaml, name\nUsage: kubectl berth":   {"nodes", "-o", "text"},
+	} {
+		out, err := run(t, args...)
+		require.ErrorContains(t, err, want, "%v", args)
+		assert.Empty(t, out, "main prints the error once")
+	}
+}
+
+// each calls a function with each command.
+func each(visit func(*cobra.Command)) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		visit(cmd)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(New(genericiooptions.NewTestIOStreamsDiscard()))
+}
+
+// A command that is added and changes something is in neither list.
+func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
+	changing := map[string]bool{
+		"env create": true, "env start": true, "env stop": true, "env restart": true, "env scale": true, "env rollback": true, "env restore": true,
+		"env backup-database": true, "env restore-database": true, "env orphans": true, "import resource-limits": true, "import records": true,
+	}
+	reading := map[string]bool{
+		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "doctor": true, "policies": true,
+		"reservations": true, "records": true, "records list": true, "records get": true, "records recommendations": true,
+		"records history": true, "env": true, "env list": true, "env get": true, "env logs": true, "env history": true, "env stacks": true,
+		"env backup": true, "env database-backups": true, "import": true, "proxy": true, "ui": true, "top": true, "version": true,
+	}
+	each(func(cmd *cobra.Command) {
+		words := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "kubectl berth"), " ")
+		assert.NotEqual(t, changing[words], reading[words], "%s is in one of the lists", words)
+		assert.Equal(t, changing[words], cmd.Flags().Lookup("dry-run") != nil, words)
+	})
+}
+
+func TestListsHaveTheFlagsOfKubectl(t *testing.T) {
+	listing := map[string]bool{"status": true, "nodes": true}
+	for words := range lists() {
+		listing[words] = true
+	}
+	each(func(cmd *cobra.Command) {
+		if !listing[strings.TrimPrefix(cmd.CommandPath(), "kubectl berth ")] {
+			return
+		}
+		assert.NotNil(t, cmd.Flags().ShorthandLookup("w"), cmd.Name())
+		assert.NotNil(t, cmd.Flags().ShorthandLookup("l"), cmd.Name())
+		output := cmd.Flags().Lookup("output")
+		require.NotNil(t, output, cmd.Name())
+		assert.Contains(t, output.Usage, "wide", cmd.Name())
+		assert.Contains(t, output.Usage, "name", cmd.Name())
+	})
+}
+
+func TestColumnsHaveNoSpaceInTheirNames(t *testing.T) {
+	files, err := filepath.Glob("../../manifests/crds/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var crd struct {
+			Spec struct {
+				Versions []struct {
+					AdditionalPrinterColumns []struct{ Name string }
+				}
+			}
+		}
+		require.NoError(t, yaml.Unmarshal(text, &crd))
+		for _, version := range crd.Spec.Versions {
+			for _, column := range version.AdditionalPrinterColumns {
+				assert.NotContains(t, column.Name, " ", file)
+			}
+		}
+	}
 }

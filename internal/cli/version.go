@@ -29,7 +29,7 @@ func newVersion(o *command.Options) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this plugin",
 		Example: "  kubectl berth version -o json",
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			v := Version{
 				Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(),

@@ -5,11 +5,9 @@ package live
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -22,16 +20,16 @@ const eventPage, maxEvents = 500, 10_000
 // History returns what happened to a workload of a kind, which can be any word that the API server has for the kind.
 func (u *User) History(ctx context.Context, word string, workload client.ObjectKey) (*overview.History, error) {
 	namespace, name := workload.Namespace, workload.Name
-	kind, err := u.Client.RESTMapper().KindFor(schema.GroupVersionResource{Resource: strings.ToLower(word)})
+	kind, err := u.Kind(word)
 	if err != nil {
-		return nil, fmt.Errorf("KIND is %q: %w", word, err)
+		return nil, err
 	}
 	cluster, err := u.Load(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	h := &overview.History{Namespace: namespace, Kind: kind.Kind, Name: name, Entries: []overview.Entry{}}
-	own := fields.Set{"involvedObject.kind": kind.Kind, "involvedObject.name": name}
+	h := &overview.History{Namespace: namespace, Kind: kind, Name: name, Entries: []overview.Entry{}}
+	own := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
 	err = eachEvent(ctx, u.Client, namespace, own, func(e *corev1.Event) { h.Entries = append(h.Entries, overview.EntryOf(e)) })
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,8 +40,8 @@ func (u *User) warnOf(problems []overview.Problem) {
 	}
 }
 
-// Nodes returns the type of each node, or only the nodes of unknown type.
-func (u *User) Nodes(ctx context.Context, unknown bool) (*overview.Nodes, error) {
+// Nodes returns the type of each node that a selector chooses, all with nil, or only the nodes of unknown type.
+func (u *User) Nodes(ctx context.Context, unknown bool, selector labels.Selector) (*overview.Nodes, error) {
 	cluster, err := u.Load(ctx, "")
 	if err != nil {
 		return nil, err
@@ -48,5 +49,5 @@ func (u *User) Nodes(ctx context.Context, unknown bool) (*overview.Nodes, error)
 	if cluster.Missing("nodes") {
 		return nil, errors.New("cannot list nodes")
 	}
-	return overview.NodesOf(cluster, unknown), nil
+	return overview.NodesOf(cluster, unknown, selector), nil
 }

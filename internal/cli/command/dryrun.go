@@ -37,6 +37,9 @@ func DryRunText(value string) string {
 	return map[string]string{DryRunClient: " (dry run)", DryRunServer: " (server dry run)"}[value]
 }
 
+// IsDryRun reports whether a value of --dry-run stores nothing.
+func IsDryRun(value string) bool { return value == DryRunClient || value == DryRunServer }
+
 // Writer returns a client that writes as --dry-run requires, as a field owner.
 func Writer(c client.Client, dryRun, owner string) client.Client {
 	switch c = client.WithFieldOwner(c, owner); dryRun {
@@ -54,6 +57,8 @@ type readOnly struct{ client.Client }
 func (readOnly) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
 
 func (readOnly) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
+
+func (readOnly) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
 
 func (readOnly) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return nil

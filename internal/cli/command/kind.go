@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -47,8 +48,30 @@ func (k *Kind[T, S]) Explain(err error) error {
 // Get reads an object by its name, which may be as -o name prints it.
 func (k *Kind[T, S]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
 	object, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem())) // a pointer to a struct
-	key := client.ObjectKey{Namespace: namespace, Name: name[strings.LastIndex(name, "/")+1:]}
-	return object, k.Explain(c.Get(ctx, key, object))
+	name, err := k.nameIn(c, name)
+	if err != nil {
+		return object, err
+	}
+	return object, k.Explain(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
+}
+
+// nameIn is the name of NAME or KIND/NAME, where KIND is any word that the API server has for the kind.
+func (k *Kind[T, S]) nameIn(c client.Client, arg string) (string, error) {
+	target, err := TargetOf(arg)
+	if err != nil || target.Kind == "" {
+		return target.Name, err
+	}
+	resource, _, _ := strings.Cut(k.Resource, ".")
+	for _, word := range []string{strings.ToLower(k.Kind), resource} {
+		if strings.EqualFold(target.Kind, word) || strings.EqualFold(target.Kind, word+"."+v1alpha1.GroupName) {
+			return target.Name, nil
+		}
+	}
+	kind, err := c.RESTMapper().KindFor(schema.ParseGroupResource(strings.ToLower(target.Kind)).WithVersion(""))
+	if err != nil || kind.Kind != k.Kind || kind.Group != v1alpha1.GroupName {
+		return "", fmt.Errorf("%q is of another kind: it must be NAME or %s/NAME", arg, strings.ToLower(k.Kind))
+	}
+	return target.Name, nil
 }
 
 // Complete completes the first argument with names.
@@ -80,7 +103,7 @@ func (k *Kind[T, S]) One(o *Options, cmd *cobra.Command, get Getter[T],
 	run func(ctx context.Context, c client.Client, object T) error,
 ) *cobra.Command {
 	cmd.Use += " NAME"
-	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), k.Complete(o)
+	cmd.Args, cmd.ValidArgsFunction = Names(1, 1), k.Complete(o)
 	cmd.RunE = o.WithCluster(func(ctx context.Context, c client.Client, namespace string, args []string) error {
 		object, err := get(ctx, c, namespace, args[0])
 		if err != nil {

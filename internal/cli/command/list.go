@@ -22,7 +22,7 @@ const ListAnnotation = "berth.dev/list"
 
 // List is a command that shows the objects of a namespace, or of all: those that keep returns true for, or with nil all.
 func (k *Kind[T, S]) List(o *Options, cmd *cobra.Command, keep func(T) bool) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = NoArguments
 	cmd.Annotations = map[string]string{ListAnnotation: k.Resource}
 	cmd.RunE = o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 		all, err := kinds.List[T](ctx, c, k.NewList(), client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: o.selector})
@@ -34,6 +34,7 @@ func (k *Kind[T, S]) List(o *Options, cmd *cobra.Command, keep func(T) bool) *co
 		}
 		return k.Show(o, all, namespace)
 	})
+	o.WatchFlag(cmd)
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd)
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)

@@ -37,6 +37,10 @@ type Options struct {
 	SchedulerConfig string
 	SystemNamespace string
 	Now             func() time.Time
+	// WatchInterval is the time from one reading of --watch to the next, 0 for the usual one.
+	WatchInterval time.Duration
+	// changes are what --watch has printed, nil without it.
+	changes *changes
 }
 
 // OutputFlag adds -o to a command that has a table.
@@ -57,7 +61,7 @@ func checkFirst(cmd *cobra.Command, check func() error) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := check(); err != nil {
-			return err
+			return &UsageError{cmd, err}
 		}
 		return run(cmd, args)
 	}
@@ -68,9 +72,12 @@ func (o *Options) AllNamespacesFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Show all namespaces.")
 }
 
-// SelectorFlag adds -l, a label selector for the objects of a list.
-func (o *Options) SelectorFlag(cmd *cobra.Command) {
-	text := cmd.Flags().StringP("selector", "l", "", "Label selector, such as team=shop,tier!=test.")
+// Selector is the one of -l.
+func (o *Options) Selector() labels.Selector { return o.selector }
+
+// SelectorFlag adds -l, a label selector for the objects of a list, or for what the text names.
+func (o *Options) SelectorFlag(cmd *cobra.Command, of ...string) {
+	text := cmd.Flags().StringP("selector", "l", "", "Label selector"+strings.Join(append([]string{""}, of...), " ")+", such as team=shop,tier!=test.")
 	checkFirst(cmd, func() (err error) {
 		if o.selector, err = labels.Parse(*text); err != nil {
 			return fmt.Errorf("--selector is %q: %w", *text, err)
@@ -145,7 +152,16 @@ func (o *Options) Client() (client.Client, error) {
 
 // Warn writes a warning to stderr.
 func (o *Options) Warn(format string, args ...any) {
-	fmt.Fprintf(o.ErrOut, "Warning: "+format+"\n", args...)
+	o.note(fmt.Sprintf("Warning: "+format, args...))
+}
+
+// Note writes a sentence to stderr, with --watch once.
+func (o *Options) Note(format string, args ...any) { o.note(fmt.Sprintf(format, args...)) }
+
+func (o *Options) note(text string) {
+	if o.changes.once(text) {
+		fmt.Fprintln(o.ErrOut, text)
+	}
 }
 
 // Print writes v as JSON or YAML if that was requested.
@@ -153,18 +169,25 @@ func (o *Options) Print(v any) (bool, error) {
 	switch o.Output {
 	case printers.JSON:
 		out, err := json.MarshalIndent(v, "", "    ")
-		if err == nil {
+		if err == nil && o.changes.isNew(string(out)) {
 			_, err = fmt.Fprintln(o.Out, string(out))
 		}
 		return true, err
 	case printers.YAML:
 		out, err := yaml.Marshal(v)
-		if err == nil {
+		if err == nil && o.changes.isNew(string(out)) {
 			_, err = o.Out.Write(out)
 		}
 		return true, err
 	}
 	return false, nil
+}
+
+// Hint writes a sentence after a table, with --watch once.
+func (o *Options) Hint(text string) {
+	if o.changes.once(text) {
+		fmt.Fprintf(o.Out, "\n%s\n", text)
+	}
 }
 
 // Conditions writes a sentence for each condition.
@@ -183,32 +206,38 @@ func (o *Options) Sentence(sentence string) {
 // follow the table.
 func (o *Options) PrintList(v any, t *printers.Table, empty string, warnings ...string) error {
 	if o.Output == printers.Name {
-		for _, name := range t.Names {
-			fmt.Fprintln(o.Out, name)
-		}
+		o.PrintNames(t)
 		return nil
 	}
 	if done, err := o.Print(v); done {
 		return err
 	}
 	if len(t.Rows) == 0 {
-		fmt.Fprintln(o.ErrOut, empty)
+		o.note(empty)
 		return nil
 	}
 	return o.WriteTables(warnings, t)
+}
+
+// PrintNames prints the names of rows, with --watch those that are new.
+func (o *Options) PrintNames(tables ...*printers.Table) {
+	for _, t := range tables {
+		for _, name := range t.Names {
+			if o.changes.once(name) {
+				fmt.Fprintln(o.Out, name)
+			}
+		}
+	}
 }
 
 // WriteTables writes the tables that have rows, with an empty line between them, and the warnings after them.
 func (o *Options) WriteTables(warnings []string, tables ...*printers.Table) error {
 	tables = slices.DeleteFunc(tables, func(t *printers.Table) bool { return len(t.Rows) == 0 })
 	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprintln(o.Out)
-		}
 		if o.Output == printers.Wide {
 			t.Header = append(t.Header, t.Wide...)
 		}
-		if err := t.Write(o.Out); err != nil {
+		if err := o.writeTable(t, i == 0); err != nil {
 			return err
 		}
 	}
@@ -216,6 +245,16 @@ func (o *Options) WriteTables(warnings []string, tables ...*printers.Table) erro
 		o.Warn("%s", warning)
 	}
 	return nil
+}
+
+func (o *Options) writeTable(t *printers.Table, first bool) error {
+	if o.changes != nil {
+		return o.changes.write(o.Out, t)
+	}
+	if !first {
+		fmt.Fprintln(o.Out)
+	}
+	return t.Write(o.Out)
 }
 
 // PrintObjects writes objects as one or as a List, if JSON or YAML was requested.

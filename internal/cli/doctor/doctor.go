@@ -91,7 +91,7 @@ func New(o *command.Options) *cobra.Command {
 		Short:   "Check the installation of Berth and the state of its workloads",
 		Long:    aboutDoctor + "\n\nWithout -n, or with -A, the command checks the workloads of all namespaces.",
 		Example: "  kubectl berth doctor\n  kubectl berth doctor -n shop -o json",
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := newPatient(o, cmd)
 			if err != nil {

@@ -99,7 +99,7 @@ func newRestore(o *command.Options) *cobra.Command {
 		Short:             "Create the environments of a backup",
 		Long:              aboutRestore,
 		Example:           restoreExamples,
-		Args:              cobra.NoArgs,
+		Args:              command.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 			objects, err := backupOf(o, f.file, namespace)

@@ -77,7 +77,7 @@ func TestAChangeAppliesToTheCurrentObject(t *testing.T) {
 		return c.Patch(ctx, obj, p, opts...)
 	}}, store())
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "frontend", Replicas: 1}}, &waitFlags{}))
+	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "frontend", Replicas: 1}}, &scaleFlags{}))
 	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend already has 1 replica\n", out.String())
 	assert.Equal(t, 2, tries)
 	now := reread(t, c)
@@ -138,7 +138,7 @@ func TestComponentsAreScaled(t *testing.T) {
 func TestAllComponentsAreScaledOrNone(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store())
 	o, out, _ := clitest.Screen("table")
-	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "database", Replicas: 2}}, &waitFlags{})
+	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []change.Replicas{{Component: "backend", Replicas: 5}, {Component: "database", Replicas: 2}}, &scaleFlags{})
 	require.ErrorContains(t, err, "environment.berth.dev/store-1a2b: database cannot be scaled: it has one replica; run a database with more by an operator")
 	assert.Empty(t, out.String())
 	assert.EqualValues(t, 3, *reread(t, c).Spec.Stack.Backend.Replicas)

@@ -49,7 +49,7 @@ func newStacks(o *command.Options) *cobra.Command {
 		Short:   "List the predefined stacks",
 		Long:    "Lists the predefined stacks of this version of the plugin. -o yaml prints all their fields. The command needs no cluster.",
 		Example: "  kubectl berth env stacks\n  kubectl berth env stacks -o yaml",
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return showStacks(o, stacksOf(render.Stacks())) },
 	}
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
@@ -89,7 +89,7 @@ func newCreate(o *command.Options) *cobra.Command {
 		Short:             "Create an environment from a predefined stack",
 		Long:              aboutCreate,
 		Example:           createExamples,
-		Args:              cobra.ExactArgs(1),
+		Args:              command.Names(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, err := environmentOfStack(args[0], f)

@@ -61,7 +61,8 @@ func newDatabaseBackups(o *command.Options) *cobra.Command {
 			}
 			return showBackups(o, list)
 		})
-	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
+	o.WatchFlag(cmd)
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
@@ -100,11 +101,11 @@ func summaryOf(b *v1alpha1.DatabaseBackup) DatabaseBackup {
 const noBackupController = "no controller has reported anything yet (berth-environments)"
 
 func showBackups(o *command.Options, list *DatabaseBackups) error {
-	t := &printers.Table{Header: []string{"NAME", "METHOD", "PHASE", "AGE", "SIZE", "VERIFIED", "ENCRYPTED", "MESSAGE"}}
+	t := &printers.Table{Header: []string{"NAME", "METHOD", "PHASE", "AGE", "SIZE", "VERIFIED", "ENCRYPTED", "MESSAGE"}, Wide: []string{"SCHEDULE"}}
 	for i := range list.Backups {
 		b := &list.Backups[i]
 		t.Names = append(t.Names, databaseBackupKind.Name(b.Name))
-		t.Add(b.Name, b.Method, b.Phase, o.Age(b.Created), b.Size, b.Verified, b.Encrypted, b.Message)
+		t.Add(b.Name, b.Method, b.Phase, o.Age(b.Created), b.Size, b.Verified, b.Encrypted, b.Message, b.Schedule)
 	}
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }

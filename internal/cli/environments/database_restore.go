@@ -42,6 +42,7 @@ const restoreDatabaseExamples = `  # A dump
 type restoreDatabaseFlags struct {
 	from    string
 	confirm bool
+	dryRun  string
 	waitFlags
 }
 
@@ -59,6 +60,7 @@ func newRestoreDatabase(o *command.Options) *cobra.Command {
 		return databaseBackupKind.Complete(o)(cmd, nil, prefix)
 	})
 	f.addTo(cmd, "Wait until the restore is Completed; exit with code 1 if it fails.", databaseTimeout, aboutDatabaseTimeout)
+	command.DryRunFlag(cmd, &f.dryRun)
 	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
@@ -76,7 +78,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 	if err := restorable(env, b); err != nil {
 		return err
 	}
-	if !f.confirm {
+	if !f.confirm && !command.IsDryRun(f.dryRun) {
 		what := fmt.Sprintf("database %q", render.DatabaseName(env.Spec.Stack.Database))
 		if b.Status.Method == v1alpha1.DatabaseBackupSnapshot {
 			what = "the volume with all databases"
@@ -88,7 +90,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: render.OperationName(env.Name, o.Now())},
 		Spec:       v1alpha1.DatabaseRestoreSpec{Environment: env.Name, Backup: b.Name, EncryptionSecretRef: b.Spec.EncryptionSecretRef},
 	}
-	if err := createObject(ctx, o, c, r, "DatabaseRestore", command.DryRunNone); err != nil {
+	if err := createObject(ctx, o, c, r, "DatabaseRestore", f.dryRun); err != nil || command.IsDryRun(f.dryRun) {
 		return err
 	}
 	return f.awaitOperation(ctx, o, operationName("DatabaseRestore", r.Name),

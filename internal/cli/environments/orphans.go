@@ -35,7 +35,10 @@ type Orphans struct {
 }
 
 // orphansFlags are the flags of orphans.
-type orphansFlags struct{ remove, retained bool }
+type orphansFlags struct {
+	remove, retained bool
+	dryRun           string
+}
 
 func newOrphans(o *command.Options) *cobra.Command {
 	f := &orphansFlags{}
@@ -44,7 +47,7 @@ func newOrphans(o *command.Options) *cobra.Command {
 		Short:   "List or delete what is left of environments that no longer exist",
 		Long:    aboutOrphans,
 		Example: orphansExamples,
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if f.retained && !f.remove {
 				return errors.New("--include-retained requires --delete")
@@ -58,7 +61,8 @@ func newOrphans(o *command.Options) *cobra.Command {
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete orphans.")
 	cmd.Flags().BoolVar(&f.retained, "include-retained", false,
 		"With --delete: also delete orphans in state Retained, and the volumes with them.")
-	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
+	command.DryRunFlag(cmd, &f.dryRun)
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
@@ -80,7 +84,7 @@ func runOrphans(ctx context.Context, o *command.Options, c client.Client, namesp
 	if len(found.Orphans) == 0 {
 		fmt.Fprintln(o.ErrOut, none)
 	}
-	return deleteOrphans(ctx, o, c, found.Orphans, f.retained)
+	return deleteOrphans(ctx, o, c, found.Orphans, f)
 }
 
 func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
@@ -94,7 +98,7 @@ func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
 }
 
 // deleteOrphans deletes orphans, and prints a line for each.
-func deleteOrphans(ctx context.Context, o *command.Options, c client.Client, list []orphans.Orphan, retained bool) error {
+func deleteOrphans(ctx context.Context, o *command.Options, c client.Client, list []orphans.Orphan, f *orphansFlags) error {
 	failed := false
 	for i := range list {
 		a := &list[i]
@@ -102,7 +106,7 @@ func deleteOrphans(ctx context.Context, o *command.Options, c client.Client, lis
 		if a.Namespace != "" {
 			name += " in namespace " + a.Namespace
 		}
-		outcome, err := deleteOrphan(ctx, c, a, retained)
+		outcome, err := deleteOrphan(ctx, c, a, f)
 		if err != nil {
 			failed = true
 			fmt.Fprintf(o.ErrOut, "error: delete %s: %v\n", name, err)
@@ -123,16 +127,16 @@ var skipped = map[orphans.State]string{
 	orphans.Retained:    "retained (--include-retained deletes it)",
 }
 
-func deleteOrphan(ctx context.Context, c client.Client, a *orphans.Orphan, retained bool) (outcome string, err error) {
-	if !a.Deletable(retained) {
+func deleteOrphan(ctx context.Context, c client.Client, a *orphans.Orphan, f *orphansFlags) (outcome string, err error) {
+	if !a.Deletable(f.retained) {
 		return skipped[a.State], nil
 	}
-	created, err := orphans.Delete(ctx, c, c, a)
+	created, err := orphans.Delete(ctx, c, command.Writer(c, f.dryRun, fieldOwner), a)
 	switch {
 	case created:
 		return "skipped: Environment " + a.Environment + " exists again", nil
 	case apierrors.IsNotFound(err):
 		return "was already deleted", nil
 	}
-	return "deleted", err
+	return "deleted" + command.DryRunText(f.dryRun), err
 }

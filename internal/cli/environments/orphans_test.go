@@ -124,12 +124,12 @@ func TestAnOrphanIsReadAgainBeforeItIsDeleted(t *testing.T) {
 		return nil
 	}}, back)
 	orphan := &orphans.Orphan{APIVersion: "v1", Kind: "Secret", Namespace: "back", Name: "database", Environment: "back/store-1a2b", State: orphans.Unused, UID: "u"}
-	said, err := deleteOrphan(t.Context(), c, orphan, false)
+	said, err := deleteOrphan(t.Context(), c, orphan, &orphansFlags{})
 	require.NoError(t, err)
 	assert.Equal(t, "skipped: Environment back/store-1a2b exists again", said)
 	assert.Nil(t, preconditions)
 	orphan.Environment = "back/lost"
-	said, err = deleteOrphan(t.Context(), c, orphan, false)
+	said, err = deleteOrphan(t.Context(), c, orphan, &orphansFlags{})
 	require.NoError(t, err)
 	assert.Equal(t, "deleted", said)
 	assert.Equal(t, orphan.UID, *preconditions.UID)

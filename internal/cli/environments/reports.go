@@ -79,7 +79,7 @@ func Scale(component string, replicas int32) Report {
 		if err != nil {
 			return err
 		}
-		return scaleEnvironment(ctx, o, c, env, []change.Replicas{wanted}, &waitFlags{})
+		return scaleEnvironment(ctx, o, c, env, []change.Replicas{wanted}, &scaleFlags{})
 	}
 }
 

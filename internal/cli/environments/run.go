@@ -34,7 +34,8 @@ all components at once, without their termination grace period; it can also be g
 
 // runFlags are the flags of start, stop and restart.
 type runFlags struct {
-	force bool
+	force  bool
+	dryRun string
 	waitFlags
 }
 
@@ -67,17 +68,22 @@ func runCommand(o *command.Options, verb, done, short, long, example string,
 		cmd.Flags().BoolVar(&f.force, "force", false, "Stop all containers at once, without a grace period.")
 	}
 	f.addTo(cmd, aboutWait, environmentTimeout, aboutTimeout)
+	command.DryRunFlag(cmd, &f.dryRun)
 	return cmd
 }
 
 func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string,
 	once func(e *v1alpha1.Environment, f *runFlags) error,
 ) error {
-	after, err := change.Environment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
+	w := command.Writer(c, f.dryRun, fieldOwner)
+	after, err := change.Environment(ctx, w, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s %s\n", environmentKind.Name(env.Name), done)
+	fmt.Fprintf(o.Out, "%s %s%s\n", environmentKind.Name(env.Name), done, command.DryRunText(f.dryRun))
+	if command.IsDryRun(f.dryRun) {
+		return nil
+	}
 	return f.awaitEnvironment(ctx, o, c, after)
 }
 

@@ -27,15 +27,21 @@ its replicas when the environment starts.`
 const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
 
+// scaleFlags are the flags of scale.
+type scaleFlags struct {
+	dryRun string
+	waitFlags
+}
+
 func newScale(o *command.Options) *cobra.Command {
-	f := &waitFlags{poll: pollInterval}
+	f := &scaleFlags{waitFlags: waitFlags{poll: pollInterval}}
 	var wanted []change.Replicas
 	cmd := anEnvironment(o, "scale", "Set the number of replicas of components", aboutScale, scaleExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			return scaleEnvironment(ctx, o, c, env, wanted, f)
 		})
 	cmd.Use += " COMPONENT=REPLICAS..."
-	cmd.Args = cobra.MinimumNArgs(2)
+	cmd.Args = command.Arguments(2, -1, "argument")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return completeScale(o, cmd, args, toComplete)
 	}
@@ -44,6 +50,7 @@ func newScale(o *command.Options) *cobra.Command {
 		return err
 	}
 	f.addTo(cmd, aboutWait, environmentTimeout, aboutTimeout)
+	command.DryRunFlag(cmd, &f.dryRun)
 	return cmd
 }
 
@@ -104,14 +111,17 @@ func replicasOf(component, text string) (change.Replicas, error) {
 }
 
 func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []change.Replicas,
-	f *waitFlags,
+	f *scaleFlags,
 ) error {
-	did, after, err := change.Scale(ctx, c, env, wanted)
+	did, after, err := change.Scale(ctx, command.Writer(c, f.dryRun, fieldOwner), env, wanted)
 	if err != nil {
 		return err
 	}
 	for _, s := range did {
-		fmt.Fprintf(o.Out, "%s %s\n", environmentKind.Name(env.Name), scaledText(s))
+		fmt.Fprintf(o.Out, "%s %s%s\n", environmentKind.Name(env.Name), scaledText(s), command.DryRunText(f.dryRun))
+	}
+	if command.IsDryRun(f.dryRun) {
+		return nil
 	}
 	return f.awaitEnvironment(ctx, o, c, after)
 }

@@ -43,7 +43,7 @@ func New(o *command.Options) *cobra.Command {
 			"DeploymentRecords of OaaS.",
 		Example: "  kubectl berth import resource-limits -n mcp-servers --dry-run=server\n" +
 			"  kubectl berth import records -n oaas --dry-run=server",
-		Args: cobra.NoArgs,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newLimits(o), newRecords(o))
@@ -53,7 +53,7 @@ func New(o *command.Options) *cobra.Command {
 // subcommand adds to a command what all that import have.
 func subcommand(o *command.Options, cmd *cobra.Command, from *system) *cobra.Command {
 	f := &flags{}
-	cmd.Args = cobra.NoArgs
+	cmd.Args = command.NoArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, f, from) }
 	set := cmd.Flags()
 	set.StringVarP(&f.file, "filename", "f", "", "Read objects from a file, directory or URL instead of the cluster; - is standard input.")

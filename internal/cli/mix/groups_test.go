@@ -21,7 +21,7 @@ func TestGroupsInTheOutputs(t *testing.T) {
 	s := clitest.GroupShop()
 	c := s.Cluster(t)
 	clitest.Goldens(t, "groups-status.stderr", map[string]string{"groups-status.txt": printers.Text, "groups-status.json": printers.JSON},
-		func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, ""), "shop") })
+		func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, ""), "shop", nil) })
 	clitest.Golden(t, "groups-explain.txt", explained(t, c, nil))
 	p := planned(t, s, changed(s, "llm", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 100 }))
 	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showPlan(o, p) })

@@ -4,7 +4,6 @@ package mix
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,21 +24,22 @@ const historyExamples = `  kubectl berth history deployment/web
 // NewHistory returns the command history.
 func NewHistory(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "history KIND/NAME",
-		Short:   "Show the moves and events of a workload",
-		Long:    aboutHistory,
-		Example: historyExamples,
-		Args:    cobra.ExactArgs(1),
+		Use:               "history KIND/NAME",
+		Short:             "Show the moves and events of a workload",
+		Long:              aboutHistory,
+		Example:           historyExamples,
+		Args:              command.Names(1, 1),
+		ValidArgsFunction: o.CompleteTargets(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, name, ok := strings.Cut(args[0], "/")
-			if !ok || kind == "" || name == "" {
+			target, err := command.TargetOf(args[0])
+			if err != nil || target.Kind == "" {
 				return fmt.Errorf("%q must be KIND/NAME, such as deployment/web", args[0])
 			}
 			namespace, u, err := access.User(o)
 			if err != nil {
 				return err
 			}
-			h, err := u.History(cmd.Context(), kind, client.ObjectKey{Namespace: namespace, Name: name})
+			h, err := u.History(cmd.Context(), target.Kind, client.ObjectKey{Namespace: namespace, Name: target.Name})
 			if err != nil {
 				return err
 			}

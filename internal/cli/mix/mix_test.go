@@ -22,12 +22,16 @@ import (
 
 func TestStatus(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
+	show := func(o *command.Options, c *overview.Cluster) error {
+		s, slots := (&chosen{}).of(c)
+		return showStatus(o, s, "shop", slots)
+	}
 	clitest.Goldens(t, "status.stderr", map[string]string{
 		"status.txt": printers.Text, "status-wide.txt": printers.Wide, "status.json": printers.JSON, "status.yaml": printers.YAML,
-	}, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, ""), "shop") })
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "") })
+	}, func(o *command.Options) error { return show(o, c) })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "", nil) })
 	clitest.Golden(t, "status-mix-all-namespaces.txt", out)
-	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, &overview.Status{}, "empty") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, &overview.Status{}, "empty", nil) })
 	assert.Empty(t, out)
 	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut)
 }
@@ -37,7 +41,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 	s.Pods = nil
 	c := s.Cluster(t)
 	c.Problems = []overview.Problem{{Resource: "pods"}}
-	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "shop") })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, overview.StatusOf(c, "web"), "shop", nil) })
 	assert.Contains(t, out, "<unknown>")
 	assert.NotContains(t, out, "True")
 }
@@ -45,7 +49,7 @@ func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return show.Nodes(o, overview.NodesOf(c, unknown)) })
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return show.Nodes(o, overview.NodesOf(c, unknown, nil)) })
 	}
 }
 

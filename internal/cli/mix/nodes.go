@@ -21,14 +21,14 @@ func NewNodes(o *command.Options) *cobra.Command {
 		Use:     "nodes",
 		Short:   "Show the capacity type of each node",
 		Long:    aboutNodes,
-		Example: "  kubectl berth nodes\n  kubectl berth nodes --unknown",
-		Args:    cobra.NoArgs,
+		Example: "  kubectl berth nodes -o wide\n  kubectl berth nodes --unknown",
+		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, u, err := access.User(o)
 			if err != nil {
 				return err
 			}
-			n, err := u.Nodes(cmd.Context(), unknown)
+			n, err := u.Nodes(cmd.Context(), unknown, o.Selector())
 			if err != nil {
 				return err
 			}
@@ -36,6 +36,8 @@ func NewNodes(o *command.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&unknown, "unknown", false, "Show only nodes of unknown type.")
-	o.OutputFlag(cmd, printers.JSON, printers.YAML)
+	o.WatchFlag(cmd)
+	o.SelectorFlag(cmd, "for nodes")
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }

@@ -3,6 +3,7 @@
 package mix
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -22,13 +24,18 @@ const aboutPlan = `Shows what applying a CapacityMix would do: which replicas wo
 would become governed or no longer governed. The API server validates the mix in a dry run. Nothing is written.
 
 Moves are simulated one after the other. For each, the filters of the scheduler profile must find a node for the replacement, and the capacity
-of that node is then not available to later moves.`
+of that node is then not available to later moves.
+
+Of a workload, such as deployment/web, the mix is the CapacityMix that governs it, with all other workloads that it governs.`
 
 const planExamples = `  # Show what applying this file would do
   kubectl berth plan -f mix.yaml
 
   # Show what 30 percent spot would do
-  kubectl berth plan web --spot-percent=30`
+  kubectl berth plan web --spot-percent=30
+
+  # The same for the mix that governs a workload
+  kubectl berth plan deployment/web --spot-percent=30`
 
 // planFlags are the flags of plan.
 type planFlags struct {
@@ -41,12 +48,12 @@ type planFlags struct {
 func NewPlan(o *command.Options) *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
-		Use:               "plan (-f FILE | MIX [--spot-percent=N] [--min-on-demand=N] [--max-spot=N])",
+		Use:               "plan (-f FILE | MIX|KIND/NAME [--spot-percent=N] [--min-on-demand=N] [--max-spot=N])",
 		Short:             "Show what a mix would do before it is applied",
 		Long:              aboutPlan,
 		Example:           planExamples,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.CompleteFirst(&v1alpha1.CapacityMixList{}),
+		Args:              command.Names(0, 1),
+		ValidArgsFunction: o.CompleteTargets(&v1alpha1.CapacityMixList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPlan(o, cmd, f, args)
 		},
@@ -75,7 +82,11 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 	var given []*unstructured.Unstructured
 	if len(args) > 0 {
 		var mix *unstructured.Unstructured
-		mix, err = u.MixWith(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, func(spec *v1alpha1.CapacityMixSpec) {
+		key := client.ObjectKey{Namespace: namespace}
+		if key.Name, err = mixNamed(ctx, u, namespace, args[0]); err != nil {
+			return err
+		}
+		mix, err = u.MixWith(ctx, key, func(spec *v1alpha1.CapacityMixSpec) {
 			f.edit(spec, cmd.Flags().Changed)
 		})
 		given = append(given, mix)
@@ -96,6 +107,15 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 		return err
 	}
 	return showPlan(o, out)
+}
+
+// mixNamed returns the name of the mix that MIX or KIND/NAME mean.
+func mixNamed(ctx context.Context, u *live.User, namespace, arg string) (string, error) {
+	target, err := command.TargetOf(arg)
+	if err != nil || target.Kind == "" {
+		return target.Name, err
+	}
+	return u.MixOf(ctx, target.Kind, client.ObjectKey{Namespace: namespace, Name: target.Name})
 }
 
 // edit sets the numbers that are given.

@@ -84,6 +84,7 @@ func New(o *command.Options) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("pod", o.CompleteFirst(&corev1.PodList{})) // fails for a flag that does not exist
 	cmd.MarkFlagsMutuallyExclusive("pod", "all-namespaces")
 	cmd.MarkFlagsMutuallyExclusive("pod", "selector")
+	cmd.MarkFlagsMutuallyExclusive("pod", "watch")
 	return cmd
 }
 

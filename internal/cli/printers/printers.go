@@ -35,6 +35,27 @@ type Table struct {
 	Names []string
 	// Namespaces is set where the rows can be of several namespaces.
 	Namespaces bool
+	// Keys is how many of the first columns identify a row, 0 for the namespace and the name.
+	Keys int
+}
+
+// KeyColumns is how many of the first columns identify a row.
+func (t *Table) KeyColumns() int {
+	switch {
+	case t.Keys > 0:
+		return t.Keys
+	case t.Header[0] == "NAMESPACE":
+		return 2
+	}
+	return 1
+}
+
+// NameOf names a row in a sentence.
+func (t *Table) NameOf(row []string) string {
+	if t.Header[0] != "NAMESPACE" {
+		return row[0]
+	}
+	return strings.TrimPrefix(row[0]+"/", "/") + row[1]
 }
 
 // Add adds a row, with the cells as fmt.Sprint prints them.
@@ -48,22 +69,40 @@ func (t *Table) Add(cells ...any) {
 
 // Write prints the table.
 func (t *Table) Write(out io.Writer) error {
-	first := 0
-	if !t.Namespaces && t.Header[0] == "NAMESPACE" {
-		first = 1
+	return t.Lines(out).Write(append([][]string{t.Header}, t.Rows...))
+}
+
+// Lines are rows of a table that are printed bit by bit. The columns keep their width.
+type Lines struct {
+	w interface {
+		io.Writer
+		Flush() error
 	}
-	w := printers.GetNewTabWriter(out)
-	for _, row := range append([][]string{t.Header}, t.Rows...) {
+	first, last int
+}
+
+// Lines prints rows of the table.
+func (t *Table) Lines(out io.Writer) *Lines {
+	l := &Lines{w: printers.GetNewTabWriter(out), last: len(t.Header)}
+	if !t.Namespaces && t.Header[0] == "NAMESPACE" {
+		l.first = 1
+	}
+	return l
+}
+
+// Write prints rows.
+func (l *Lines) Write(rows [][]string) error {
+	for _, row := range rows {
 		cells := make([]string, 0, len(row))
-		for _, cell := range row[first:len(t.Header)] {
+		for _, cell := range row[l.first:l.last] {
 			// kubectl leaves no cell empty: scripts cut by columns.
 			cells = append(cells, strings.ReplaceAll(cmp.Or(cell, "<none>"), "\n", " "))
 		}
-		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
+		if _, err := fmt.Fprintln(l.w, strings.Join(cells, "\t")); err != nil {
 			return err
 		}
 	}
-	return w.Flush()
+	return l.w.Flush()
 }
 
 // Words that the pages of the console have, too.

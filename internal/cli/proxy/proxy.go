@@ -61,7 +61,7 @@ func New(o *command.Options) *cobra.Command {
 		Short:   "Call the gRPC and REST services with your Kubernetes credentials",
 		Long:    about,
 		Example: examples,
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()

@@ -112,7 +112,7 @@ func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client
 
 // Nodes implements console.Reports.
 func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
-	return write(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false) }, show.Nodes)
+	return write(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false, nil) }, show.Nodes)
 }
 
 // about runs a report about an environment as the user of a request.

@@ -86,7 +86,7 @@ func New(o *command.Options) *cobra.Command {
 	cmd.Flags().StringVar(&placeholderOf, "placeholder", "",
 		"The name of a Reservation: print, as YAML, a Deployment that holds the same capacity, and its PriorityClass.")
 	_ = cmd.RegisterFlagCompletionFunc("placeholder", reservationKind.Complete(o)) // fails for a flag that does not exist
-	for _, other := range []string{"all-namespaces", "selector", "output"} {
+	for _, other := range []string{"all-namespaces", "selector", "watch", "output"} {
 		cmd.MarkFlagsMutuallyExclusive("placeholder", other)
 	}
 	return cmd

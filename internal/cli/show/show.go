@@ -31,12 +31,23 @@ func Nodes(o *command.Options, n *overview.Nodes) error {
 		return err
 	}
 	if len(n.Nodes) == 0 {
-		fmt.Fprintln(o.ErrOut, "No nodes found.")
+		if n.Known > 0 {
+			o.Note("No node of unknown type found: the type of %s is known.", printers.Count(n.Known, "node"))
+			return nil
+		}
+		o.Note("No nodes found.")
 		return nil
 	}
-	t := &printers.Table{Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}}
+	t := &printers.Table{
+		Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}, Wide: []string{"ZONE", "INSTANCE-TYPE", "AGE"},
+	}
 	for _, s := range n.Nodes {
-		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, s.Accepts, s.Pods)
+		t.Names = append(t.Names, "node/"+s.Name)
+		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, s.Accepts, s.Pods, s.Zone, s.InstanceType, o.Age(s.Created))
+	}
+	if o.Output == printers.Name {
+		o.PrintNames(t)
+		return nil
 	}
 	sums := &printers.Table{Header: []string{"TYPE", "NODES", "ACCEPTING", "DEPARTING", "PODS"}}
 	for _, s := range n.Totals {
@@ -46,7 +57,7 @@ func Nodes(o *command.Options, n *overview.Nodes) error {
 		return err
 	}
 	if n.Hint != "" {
-		fmt.Fprintf(o.Out, "\n%s.\n", printers.Upper(n.Hint))
+		o.Hint(printers.Upper(n.Hint) + ".")
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func New(o *command.Options, planner console.Planner, reports console.Reports) *
 		Short:   "Show mixes, limits, records and environments in the browser",
 		Long:    about,
 		Example: examples,
-		Args:    cobra.NoArgs,
+		Args:    command.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()

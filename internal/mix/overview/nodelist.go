@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -16,6 +20,8 @@ type Nodes struct {
 	Nodes  []NodeStatus `json:"nodes"`
 	Totals []NodeTotal  `json:"totals"`
 	Hint   string       `json:"hint,omitempty"`
+	// Known counts the nodes of a known type, shown or not.
+	Known int `json:"-"`
 }
 
 // NodeStatus is one node.
@@ -27,6 +33,10 @@ type NodeStatus struct {
 	Departing string   `json:"departing,omitempty"`
 	Accepts   bool     `json:"accepts"`
 	Pods      NodePods `json:"pods"`
+	// Zone and InstanceType are those of the well-known labels.
+	Zone         string      `json:"zone,omitempty"`
+	InstanceType string      `json:"instanceType,omitempty"`
+	Created      metav1.Time `json:"created"`
 }
 
 // NodePods counts the governed pods of a node by the type of their slot.
@@ -48,11 +58,17 @@ type NodeTotal struct {
 	Pods      NodePods `json:"pods"`
 }
 
-// NodesOf returns the type of each node.
-func NodesOf(c *Cluster, unknown bool) *Nodes {
+// NodesOf returns the type of each node that a selector chooses, all with nil, or only the nodes of unknown type.
+func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
-	all := c.State.Nodes()
+	objects := map[string]*corev1.Node{}
+	for _, n := range c.Nodes {
+		objects[n.Name] = n
+	}
+	all := slices.DeleteFunc(slices.Clone(c.State.Nodes()), func(n clusterstate.Node) bool {
+		return selector != nil && (objects[n.Name] == nil || !selector.Matches(labels.Set(objects[n.Name].Labels)))
+	})
 	slices.SortFunc(all, func(a, b clusterstate.Node) int { return cmp.Compare(a.Name, b.Name) })
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
@@ -63,11 +79,17 @@ func NodesOf(c *Cluster, unknown bool) *Nodes {
 		if unknown && n.Type != capacity.Unknown {
 			continue
 		}
-		out.Nodes = append(out.Nodes, NodeStatus{
+		s := NodeStatus{
 			Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain,
 			Departing: n.Departing, Accepts: n.Accepting, Pods: pods[n.Name],
-		})
+		}
+		if o := objects[n.Name]; o != nil {
+			s.Zone, s.InstanceType = o.Labels[corev1.LabelTopologyZone], o.Labels[corev1.LabelInstanceTypeStable]
+			s.Created = o.CreationTimestamp
+		}
+		out.Nodes = append(out.Nodes, s)
 	}
+	out.Known = len(all) - totals[capacity.Unknown].Nodes
 	for _, t := range typeNames {
 		if !unknown || t == capacity.Unknown {
 			out.Totals = append(out.Totals, *totals[t])
