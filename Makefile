@@ -46,6 +46,11 @@ demo: ## Run the demo: mixes, limits, records and environments on a local contro
 	@$(FIRST)
 	@go run ./hack/demo --acts="$(ACTS)"
 
+.PHONY: demo-recording
+demo-recording: ## Record docs/images/demo.svg, the picture of README.md, from a run of the demo
+	@$(FIRST)
+	@go run ./hack/demo --acts=mix --record=docs/images/demo.svg
+
 .PHONY: test
 test: ## Run what a contributor needs: generated files, unit and property tests, and the core of the suites on a real control plane
 	@$(FIRST)

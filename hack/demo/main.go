@@ -55,6 +55,7 @@ func main() {
 	keep := flag.Bool("keep", false, "leave the cluster running at the end, and print how to connect to it and stop it")
 	pause := flag.Bool("pause", false, "wait for Enter after each act")
 	acts := flag.String("acts", strings.Join(allActs, ","), "the parts of the demo that run")
+	record := flag.String("record", "", "write a recording of the demo to this SVG file")
 	noColour := flag.Bool("no-color", false, "disable colors (also: NO_COLOR=1)")
 	flag.Parse()
 	chosen, err := parseActs(*acts)
@@ -66,10 +67,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d := newDemo(newScreen(os.Stdout, *noColour))
 	d.keep, d.acts = *keep, chosen
+	recorded := d.record(*record)
 	if *pause {
 		d.pause = d.enter(os.Stdin)
 	}
-	err = d.run(ctx)
+	if err = d.run(ctx); err == nil {
+		err = recorded()
+	}
 	interrupted := ctx.Err() != nil
 	stop()
 	switch {

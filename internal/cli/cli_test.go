@@ -91,13 +91,13 @@ func TestEnvCommandsNameTheWrongArgument(t *testing.T) {
 
 func TestDatabaseCommandsNameTheWrongArgument(t *testing.T) {
 	for want, args := range map[string][]string{
-		`--method is "tar": it must be one of auto, dump, snapshot`:     {"backup-database", "x", "--method", "tar"},
-		`--size is "much": it must be a quantity such as 10Gi`:          {"backup-database", "x", "--size", "much"},
-		`--size is "0": it must be a quantity such as 10Gi`:             {"backup-database", "x", "--size", "0"},
-		`--dry-run is "maybe": it must be none, client or server`:       {"backup-database", "x", "--dry-run", "maybe"},
-		`required flag(s) "from" not set`:                               {"restore-database", "x"},
-		`--output is "wide": it must be one of table, json, yaml, name`: {"database-backups", "x", "-o", "wide"},
-		`expected 1 name, got 0`:                                        {"database-backups"},
+		`--method is "tar": it must be one of auto, dump, snapshot`:           {"backup-database", "x", "--method", "tar"},
+		`--size is "much": it must be a quantity such as 10Gi`:                {"backup-database", "x", "--size", "much"},
+		`--size is "0": it must be a quantity such as 10Gi`:                   {"backup-database", "x", "--size", "0"},
+		`--dry-run is "maybe": it must be none, client or server`:             {"backup-database", "x", "--dry-run", "maybe"},
+		`required flag(s) "from" not set`:                                     {"restore-database", "x"},
+		`--output is "text": it must be one of table, wide, json, yaml, name`: {"database-backups", "x", "-o", "text"},
+		`expected 1 name, got 0`:                                              {"database-backups"},
 	} {
 		_, err := run(t, append([]string{"env"}, args...)...)
 		require.ErrorContains(t, err, want, "%v", args)
@@ -159,7 +159,7 @@ func TestAWrongCallShowsOneErrorAndTheUsage(t *testing.T) {
 			`See "kubectl berth explain --help" for more.`: {"explain"},
 		"kubectl berth status: expected at most 1 name, got 2\nUsage: kubectl berth status [MIX|KIND/NAME] [flags]\n":        {"status", "a", "b"},
 		"kubectl berth: unknown command \"statu\": did you mean status?\nUsage: kubectl berth [flags]\n":                     {"statu"},
-		"kubectl berth env: unknown command \"strt\": did you mean start?\nUsage: kubectl berth env [flags]\n":               {"env", "strt"},
+		"kubectl berth env: unknown command \"strt\": did you mean start or stop?\nUsage: kubectl berth env [flags]\n":       {"env", "strt"},
 		"kubectl berth import: unknown command \"x\"\nUsage: kubectl berth import [flags]\n":                                 {"import", "x"},
 		"kubectl berth env scale: expected at least 2 arguments, got 1\nUsage: kubectl berth env scale NAME":                 {"env", "scale", "shop"},
 		"kubectl berth nodes: unknown flag: --unknwon\nUsage: kubectl berth nodes [flags]\n":                                 {"nodes", "--unknwon"},
