@@ -5,9 +5,11 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -57,4 +59,16 @@ func TestARoleHasAPageOfItsOwn(t *testing.T) {
 	assert.Contains(t, page, "<dt>Replicas</dt><dd>10</dd>")
 	_, page = get(t, c, "/?filter=driver")
 	assert.Contains(t, page, "1 workload of 2 match")
+}
+
+func TestTheLegendHasTheLettersOfTheCommandLine(t *testing.T) {
+	_, c := start(t, overviewOf(units("llm", 3)))
+	_, page := get(t, c, "/")
+	_, legend, found := strings.Cut(page, `class="legend"`)
+	require.True(t, found)
+	legend, _, _ = strings.Cut(legend, "</p>")
+	for _, l := range overview.Letters {
+		assert.Contains(t, legend, ">"+l.Text+"</i>", l.Means)
+	}
+	assert.Contains(t, legend, ">s4</i>")
 }
