@@ -64,13 +64,22 @@ func SVG(out io.Writer, title, output string, size Size) error {
 	fmt.Fprintf(&b, "</style>\n<rect width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#141a22\"/>\n", width, height)
 	fmt.Fprintf(&b, `<svg x="%d" y="%d" width="%d" height="%d"><g class="all">`, margin, margin, width-2*margin, height-2*margin)
 	for i, line := range lines {
-		if text := spans(Steady(line)); text != "" {
-			fmt.Fprintf(&b, "\n<text y=\"%d\">%s</text>", i*lineHeight+13, text)
+		line = Steady(line)
+		if text := spans(line); text != "" {
+			fmt.Fprintf(&b, "\n<text y=\"%d\"%s>%s</text>", i*lineHeight+13, squeezed(line, size.Columns), text)
 		}
 	}
 	b.WriteString("</g></svg>\n</svg>\n")
 	_, err := out.Write(b.Bytes())
 	return err
+}
+
+// squeezed makes a line that is wider than the terminal as wide as it.
+func squeezed(line string, columns int) string {
+	if utf8.RuneCountInString(code.ReplaceAllString(line, "")) <= columns {
+		return ""
+	}
+	return fmt.Sprintf(` textLength="%d" lengthAdjust="spacingAndGlyphs"`, columns*charWidth)
 }
 
 // frames scroll the lines, one at a time. Who wants no motion sees the last lines.

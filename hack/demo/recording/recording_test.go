@@ -42,6 +42,8 @@ func TestARecordingIsXMLWithTheColorsAndScrolls(t *testing.T) {
 	assert.Contains(t, svg, `<tspan fill="#7ee2a8">ok</tspan> rest`)
 	assert.Contains(t, svg, `<tspan class="b" fill="#ff8d85">bad</tspan>`)
 	assert.NotContains(t, svg, "\x1b")
+	assert.NotContains(t, svg, "textLength")
+	assert.Contains(t, draw(t, strings.Repeat("x", 41)), `textLength="320"`, "a long line is not cut")
 	assert.Equal(t, 5, strings.Count(svg, "%{"), "a step for each line")
 	assert.Contains(t, svg, ".all{transform:translateY(-36px)", "without motion, the last lines are shown")
 	assert.Contains(t, svg, "prefers-reduced-motion")
