@@ -3,10 +3,10 @@
 package overview
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -53,7 +53,7 @@ func NodesOf(c *Cluster, unknown bool) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
 	all := c.State.Nodes()
-	slices.SortFunc(all, func(a, b clusterstate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b clusterstate.Node) int { return display.Natural(a.Name, b.Name) })
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
 		totals[t] = &NodeTotal{Type: t.String()}
