@@ -192,7 +192,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	assert.Contains(t, page, `aria-label="Slot 4 requires spot: borrowed, pod cart-4 on node spot-4"`)
 	assert.Contains(t, page, `<td data-label="State">borrowed <span class="dim">the slot requires spot</span></td>`)
 	_, page = get(t, c, "/nodes")
-	assert.Equal(t, "S spot", text(elements(t, page)["th"][6]))
+	assert.Equal(t, "spot", text(elements(t, page)["th"][6]))
 
 	for path, want := range map[string]string{"/workloads/shop/Deployment/gone": "there is no shop Deployment gone with a mix", "/else": "there is no such page", "/workloads/a/%3Cb%3E/x": "&lt;b&gt;"} {
 		w, page := get(t, c, path)
@@ -474,7 +474,7 @@ func compressedSize(t *testing.T, o *overview.Overview, path string) int {
 
 func TestEachPageIsBelowOneLink(t *testing.T) {
 	for path, want := range map[string]string{
-		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Overview true", "/nodes": "Nodes page", "/limits": "Limits page",
+		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Mixes true", "/domain": "Nodes true", "/nodes": "Nodes page", "/limits": "Limits page",
 		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/other": "",
 	} {
 		var current []string
@@ -485,5 +485,5 @@ func TestEachPageIsBelowOneLink(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(current, ", "), path)
 	}
-	assert.Len(t, navOf("/"), 5)
+	assert.Len(t, navOf("/"), 8)
 }

@@ -34,8 +34,6 @@ type Question struct {
 // Planner makes plans, with warnings of what they leave out. It writes nothing.
 type Planner func(ctx context.Context, q Question) (plan *overview.Plan, warnings []string, err error)
 
-var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *overview.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
-
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
 	name, found := strings.CutPrefix(w.Source, governing.SourceCapacityMix)
@@ -59,13 +57,16 @@ type mixForm struct {
 	Plan              *planView
 }
 
+// planURL is the page of what another mix would do.
+func planURL(m *v1alpha1.CapacityMix) string { return mixList.url(m) + "/plan" }
+
 // numbers are the names of the numbers in a form.
 var numbers = []string{"spotPercent", "minOnDemand", "maxSpot"}
 
 // mixFormOf is a mix with the numbers of a form or, without them, its own.
 func mixFormOf(m *v1alpha1.CapacityMix, sent url.Values) *mixForm {
 	f := &mixForm{
-		URL: mixList.url(m), Name: inert(m.Namespace + "/" + m.Name), Version: specVersion(m),
+		URL: planURL(m), Name: inert(m.Namespace + "/" + m.Name), Version: specVersion(m),
 		SpotPercent: strconv.Itoa(int(m.Spec.SpotPercent)), MinOnDemand: strconv.Itoa(int(m.Spec.MinOnDemand)),
 	}
 	if m.Spec.MaxSpot != nil {
@@ -104,8 +105,8 @@ func (f *mixForm) page(s *state) *page {
 	return &page{title: "What if: " + f.Name, parts: append(status(s), &part{id: "plan", before: render("plan", f), fixed: true})}
 }
 
-// mixPage is the page of a mix without a plan: the parts of it that follow the cluster.
-func mixPage(path []string, q url.Values, s *state) (*page, error) {
+// planPage is the page of a mix without a plan: the parts of it that follow the cluster.
+func planPage(path []string, q url.Values, s *state) (*page, error) {
 	m, err := mixList.find(path, s)
 	if err != nil {
 		return nil, err
@@ -217,7 +218,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
 			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
-			redirectApplied(w, r, mixList.url(m))
+			redirectApplied(w, r, planURL(m))
 			return
 		}
 	}
@@ -236,4 +237,12 @@ func writeMix(ctx context.Context, k client.Client, q Question, version string) 
 	}
 	m.Spec.SpotPercent, m.Spec.MinOnDemand, m.Spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
 	return &m, k.Update(ctx, &m)
+}
+
+// mixChangePage is the page of what another mix would do, or one that changes the mix.
+func mixChangePage(path []string, q url.Values, s *state) (*page, error) {
+	if path[2] == "plan" {
+		return planPage(path, q, s)
+	}
+	return nil, errNoPage
 }

@@ -31,3 +31,11 @@ func TestNaturalIsAnOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestCountsAreInThePlural(t *testing.T) {
+	for want, n := range map[string]int{"1 policy": 1, "2 policies": 2, "0 policies": 0} {
+		assert.Equal(t, want, Count(n, "policy"))
+	}
+	assert.Equal(t, "2 mixes", Count(2, "mix"))
+	assert.Equal(t, "2 pods", Count(2, "pod"))
+}

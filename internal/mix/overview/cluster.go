@@ -80,7 +80,7 @@ type Reading struct {
 	Records      []*v1alpha1.DeploymentRecord
 	Environments []*v1alpha1.Environment
 	// Rollouts are those that ReplicaSets show.
-	Rollouts []Happening
+	Rollouts     []Happening
 	Policies     []*v1alpha1.SchedulingPolicy
 	Reservations []*v1alpha1.Reservation
 	// Nodes is nil where the nodes were not read.
