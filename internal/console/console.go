@@ -87,9 +87,10 @@ func New(o Options) *Console {
 	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", c.follow)
 	mux.HandleFunc("GET /mixes/{namespace}/{name}/plan", c.plan)
 	mux.HandleFunc("POST /mixes/{namespace}/{name}/plan", c.applyMix)
-	for _, kind := range []string{"mixes", "policies", "reservations"} {
-		mux.HandleFunc("GET /"+kind, c.page)
-		mux.HandleFunc("GET /"+kind+"/{namespace}/{name}", c.page)
+	for id, kind := range editedKinds {
+		mux.HandleFunc("GET /"+id, c.page)
+		mux.HandleFunc("GET /"+id+"/{namespace}/{name}", c.page)
+		c.edits(mux, kind)
 	}
 	mux.HandleFunc("POST /limits", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)

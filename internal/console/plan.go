@@ -244,5 +244,5 @@ func mixChangePage(path []string, q url.Values, s *state) (*page, error) {
 	if path[2] == "plan" {
 		return planPage(path, q, s)
 	}
-	return nil, errNoPage
+	return objectChangePage(mixList)(path, q, s)
 }
