@@ -73,7 +73,7 @@ func timeValue(now time.Time, t metav1.Time) value {
 	if t.IsZero() {
 		return value{}
 	}
-	return value{Text: ageOf(now, t), Time: timeTag(now, t), order: -t.Unix()}
+	return value{Text: ageOf(now, t), Time: timeTag(now, t), order: t.Unix()}
 }
 
 func ageOf(now time.Time, t metav1.Time) string {
@@ -245,6 +245,9 @@ func (l listing[T]) view(path string, q url.Values, text string, by int, down bo
 	}
 	v.Paging = pagingOf("Pages of "+strings.ToLower(l.label), path, kept, q.Get("page"), shown)
 	v.Count = l.count(text, all, shown)
+	if l.unknown {
+		v.Empty = "" // there may be some
+	}
 	return v
 }
 
