@@ -77,7 +77,7 @@ func timesValue(s *state, e *overview.Entry) value {
 	if e.Count > 1 {
 		v.Note = fmt.Sprintf("%d times", e.Count)
 		if e.First != nil && !e.First.IsZero() {
-			v.Note += " since " + ageOf(s.at, *e.First)
+			v.Note += " since " + agoOf(s.at, *e.First)
 		}
 	}
 	return v

@@ -73,10 +73,10 @@ func timeValue(now time.Time, t metav1.Time) value {
 	if t.IsZero() {
 		return value{}
 	}
-	return value{Text: ageOf(now, t), Time: timeTag(now, t), order: t.Unix()}
+	return value{Text: agoOf(now, t), Time: timeTag(now, t), order: t.Unix()}
 }
 
-func ageOf(now time.Time, t metav1.Time) string {
+func agoOf(now time.Time, t metav1.Time) string {
 	if t.After(now) {
 		return "in " + display.Age(t.Time, now)
 	}
@@ -87,7 +87,7 @@ func ageOf(now time.Time, t metav1.Time) string {
 func timeTag(now time.Time, t metav1.Time) template.HTML {
 	return render("time", struct {
 		At, Title, Age string
-	}{t.UTC().Format(time.RFC3339), timeText(t), ageOf(now, t)})
+	}{t.UTC().Format(time.RFC3339), timeText(t), agoOf(now, t)})
 }
 
 // column is a column of a listing. Rows are in the natural order of its texts or, with Number, in that of its numbers.
