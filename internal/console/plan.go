@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // planTimeout bounds a plan.
@@ -55,6 +57,38 @@ type mixForm struct {
 	Planned, Writable bool
 	Problem           string
 	Plan              *planView
+	// Ribbons are the workloads that the mix governs, with the slots of its numbers. Replicas are those of the largest.
+	Ribbons  []ribbonOfPlan
+	Replicas int
+}
+
+// ribbonOfPlan is a workload with its slots.
+type ribbonOfPlan struct {
+	Name, URL string
+	Ribbon    ribbon
+}
+
+// maxRibbons bounds the workloads that a plan draws.
+const maxRibbons = 20
+
+// draw draws the workloads of a mix, with the slots of its numbers.
+func (f *mixForm) draw(m *v1alpha1.CapacityMix, q Question, s *state) {
+	mix := split.Mix{SpotPercent: q.SpotPercent, MinOnDemand: q.MinOnDemand, MaxSpot: split.NoMax}
+	if q.MaxSpot != nil {
+		mix.MaxSpot = *q.MaxSpot
+	}
+	valid := mix.Validate() == nil
+	for i := range s.Overview.Workloads {
+		w := &s.Overview.Workloads[i]
+		if w.Namespace != m.Namespace || w.Source != governing.SourceCapacityMix+m.Name {
+			continue
+		}
+		f.Replicas = max(f.Replicas, w.Replicas)
+		if valid && len(f.Ribbons) < maxRibbons && w.Role == "" { // a role has a type of its own
+			under := w.Under(mix)
+			f.Ribbons = append(f.Ribbons, ribbonOfPlan{workloadName(w), workloadURL(w), ribbonOf(&under, ribbonSlots)})
+		}
+	}
 }
 
 // planURL is the page of what another mix would do.
@@ -111,7 +145,11 @@ func planPage(path []string, q url.Values, s *state) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := mixFormOf(m, nil).page(s)
+	f := mixFormOf(m, nil)
+	if own, err := f.question(m); err == nil {
+		f.draw(m, own, s)
+	}
+	p := f.page(s)
 	if applied := appliedTo(m, q, s); applied != nil {
 		p.parts = slices.Insert(p.parts, len(p.parts)-1, applied)
 	}
@@ -131,10 +169,18 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 	f, status := mixFormOf(m, r.URL.Query()), http.StatusOK
 	q, err := f.question(m)
 	if err == nil {
+		f.draw(m, q, s)
 		f.Plan, err = c.planOf(r.Context(), userOf(r), q)
 	}
 	if err != nil {
 		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
+	}
+	if r.URL.Query().Has("result") { // a slider has moved
+		f.Writable = s.writable
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, string(render("plan-result", f))) // the client may be gone
+		return
 	}
 	c.write(w, r, status, f.page(s), r.URL)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,12 +49,22 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 
 	w, page := get(t, c, "/mixes/shop/web/plan?spotPercent=30&minOnDemand=3&maxSpot=4")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Len(t, asked, 1)
+	require.NotEmpty(t, asked)
 	assert.Equal(t, Question{ObjectKey: client.ObjectKey{Namespace: "shop", Name: "web"}, SpotPercent: 30, MinOnDemand: 3, MaxSpot: new(int32(4))}, asked[0])
 	assert.Contains(t, page, "<p>CapacityMix shop/web would not change: &lt;b&gt;.</p>")
 	assert.Contains(t, page, `<td data-label="POD">web-1</td><td data-label="FROM"></td><td data-label="TO">on-demand</td>`)
 	assert.Contains(t, page, "<p>A note\\x1b.</p><p>1 move, 0 blocked. Nothing was written.</p><p>Warning: a list is missing</p>")
+	assert.Contains(t, page, `<div id="plan-result"`)
+	assert.Contains(t, page, "borrowed, pod web-5 on node spot-5", "3 of 10 slots are spot slots then")
 	sent := posted(t, page)
+	w, fragment := get(t, c, "/mixes/shop/web/plan?spotPercent=30&minOnDemand=3&maxSpot=4&result=1")
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.True(t, strings.HasPrefix(fragment, `<div id="plan-result"`), "a slider gets the result only")
+	assert.NotContains(t, fragment, "<html")
+	assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	assert.Contains(t, fragment, "Nothing was written.")
+	_, fragment = get(t, c, "/mixes/shop/web/plan?spotPercent=x&minOnDemand=3&maxSpot=4&result=1")
+	assert.Contains(t, fragment, "must be a whole number")
 
 	w = post(t, c, "/mixes/shop/web/plan", sent)
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
