@@ -80,7 +80,11 @@ func agoOf(now time.Time, t metav1.Time) string {
 	if t.After(now) {
 		return "in " + display.Age(t.Time, now)
 	}
-	return display.Age(now, t.Time) + " ago"
+	age := now.Sub(t.Time)
+	if age >= 2*time.Minute {
+		age = age.Truncate(time.Minute) // a page must not change with each reading
+	}
+	return display.Age(now, now.Add(-age)) + " ago"
 }
 
 // timeTag is a time as its age, with the time itself in its title.

@@ -34,7 +34,7 @@ var editedKinds = []struct {
 	{
 		id: "mixes", kind: "CapacityMix", resource: "capacitymixes",
 		fields: map[string]string{"spec.selector.matchLabels": "app=web", "spec.spotPercent": "70", "spec.minOnDemand": "2"},
-		field:  "spec.spotPercent", second: "30", shows: "30% spot, at least 2 on-demand", refused: "130", reason: "spotPercent must be between 0 and 100",
+		field:  "spec.spotPercent", second: "30", shows: "30% spot, at least 2 on-demand", refused: "130", reason: "Invalid value: 130",
 	},
 	{
 		id: "policies", kind: "SchedulingPolicy", resource: "schedulingpolicies",
@@ -178,12 +178,12 @@ func TestPagesOfNodesAndPodsLeadToOneAnother(t *testing.T) {
 	for i := range pods {
 		node := "/nodes/" + pods[i].Spec.NodeName
 		b.shows(workload, `<a href="`+node+`">`)
-		b.shows(node, `<a href="`+workload+`">Deployment/web</a>`, pods[i].Name)
+		b.shows(node, `<a href="`+workload, pods[i].Name)
 		b.shows("/nodes?sort=-spot", `<a href="`+node+`">`)
 	}
 	b.shows(workload, "/mixes/"+w.Namespace+"/web")
-	b.shows("/mixes/"+w.Namespace+"/web", `<a href="`+workload+`">Deployment/web</a>`)
-	b.shows("/policies/"+w.Namespace+"/all", `<a href="`+workload+`">Deployment/web</a>`, `data-label="Pods">10</td>`)
+	b.shows("/mixes/"+w.Namespace+"/web", `<a href="`+workload)
+	b.shows("/policies/"+w.Namespace+"/all", `<a href="`+workload, `data-label="Pods">10</td>`)
 	b.in("default")
 	assert.NotContains(t, b.get("/nodes/"+pods[0].Spec.NodeName).body, pods[0].Name, "a pod of another namespace")
 }
