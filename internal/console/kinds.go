@@ -177,7 +177,7 @@ func workloadListing() listing[*overview.Workload] {
 			}},
 			{"replicas", "Replicas", true, func(w workload) value { return numberValue(w.Replicas) }},
 			{"slots", "Slots", false, func(w workload) value {
-				return value{Text: "", HTML: render("ribbon", ribbonOf(w, ribbonSlots))}
+				return value{Text: "", HTML: render("ribbon", ribbonOf(w, ribbonSlots, true))}
 			}},
 			{"status", "Status", false, func(w workload) value {
 				switch {

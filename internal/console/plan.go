@@ -86,7 +86,7 @@ func (f *mixForm) draw(m *v1alpha1.CapacityMix, q Question, s *state) {
 		f.Replicas = max(f.Replicas, w.Replicas)
 		if valid && len(f.Ribbons) < maxRibbons && w.Role == "" { // a role has a type of its own
 			under := w.Under(mix)
-			f.Ribbons = append(f.Ribbons, ribbonOfPlan{workloadName(w), workloadURL(w), ribbonOf(&under, ribbonSlots)})
+			f.Ribbons = append(f.Ribbons, ribbonOfPlan{workloadName(w), workloadURL(w), ribbonOf(&under, ribbonSlots, true)})
 		}
 	}
 }
