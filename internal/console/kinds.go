@@ -28,13 +28,15 @@ var mixList = listOf[*v1alpha1.CapacityMix]{
 
 var policyList = listOf[*v1alpha1.SchedulingPolicy]{
 	id: "policies", title: "Scheduling policies", kind: "SchedulingPolicy", noun: "scheduling policy", resource: overview.PoliciesResource,
-	of: func(r *overview.Reading) []*v1alpha1.SchedulingPolicy { return r.Policies }, columns: policyColumns, detailed: policyDetails,
+	of:      func(r *overview.Reading) []*v1alpha1.SchedulingPolicy { return r.Policies },
+	columns: policyColumns, detailed: policyDetails,
 	empty: `<h2>No scheduling policy</h2><p>A SchedulingPolicy scores nodes for the pods that it selects, and records how they were placed.</p>`,
 }
 
 var reservationList = listOf[*v1alpha1.Reservation]{
 	id: "reservations", title: "Reservations", kind: "Reservation", noun: "reservation", resource: overview.ReservationsResource,
-	of: func(r *overview.Reading) []*v1alpha1.Reservation { return r.Reservations }, columns: reservationColumns, detailed: reservationDetails,
+	of:      func(r *overview.Reading) []*v1alpha1.Reservation { return r.Reservations },
+	columns: reservationColumns, detailed: reservationDetails,
 	empty: `<h2>No reservation</h2><p>A Reservation holds capacity on nodes for pods that come later.</p>`,
 }
 

@@ -286,7 +286,9 @@ func nodeOf(n *overview.NodeDetail, s *state) *nodeView {
 	for i := range o.Status.Conditions {
 		c := &o.Status.Conditions[i]
 		if fine := c.Type == corev1.NodeReady; (c.Status == corev1.ConditionTrue) != fine {
-			v.Conditions = append(v.Conditions, nodeCondition{inert(string(c.Type)), inert(string(c.Status)), inert(c.Reason), inert(c.Message)})
+			v.Conditions = append(v.Conditions, nodeCondition{
+				inert(string(c.Type)), inert(string(c.Status)), inert(c.Reason), inert(c.Message),
+			})
 		}
 	}
 	return v

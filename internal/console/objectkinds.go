@@ -24,8 +24,9 @@ type editedKind struct {
 // editedKinds are all of them, by their ids.
 var editedKinds = map[string]*editedKind{
 	mixList.id: {
-		id: mixList.id, kind: mixList.kind, noun: mixList.noun, wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.CapacityMix { return &r.Mixes }),
-		spec: func() map[string]any { return map[string]any{"selector": map[string]any{}, "spotPercent": int64(50)} },
+		id: mixList.id, kind: mixList.kind, noun: mixList.noun,
+		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.CapacityMix { return &r.Mixes }),
+		spec:  func() map[string]any { return map[string]any{"selector": map[string]any{}, "spotPercent": int64(50)} },
 		fields: []formField{
 			{path: "spec.selector.matchLabels", label: "Labels of the pods", hint: "One key=value in a line; all pods of the namespace without a line", kind: labelsField, parent: true},
 			{path: "spec.spotPercent", label: "Spot, in percent of the replicas", hint: "0 to 100", kind: numberField},

@@ -87,7 +87,8 @@ func (f *objectForm) page(s *state) *page {
 
 func objectDeletionPage(k *editedKind, o client.Object, s *state, problem string) *page {
 	v := struct{ Kind, Name, Namespace, URL, UID, Problem string }{
-		k.kind, inert(o.GetName()), inert(o.GetNamespace()), objectURL(k.id, o.GetNamespace(), o.GetName()), string(o.GetUID()), inert(problem),
+		k.kind, inert(o.GetName()), inert(o.GetNamespace()), objectURL(k.id, o.GetNamespace(), o.GetName()), string(o.GetUID()),
+		inert(problem),
 	}
 	return &page{title: "Delete " + v.Namespace + "/" + v.Name, parts: append(status(s),
 		&part{id: "form", before: render("object-delete", v), fixed: true})}
@@ -124,7 +125,8 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 	if !ok {
 		return
 	}
-	f := &objectForm{kind: k, Namespace: strings.TrimSpace(form.Get("metadata.namespace")), Name: strings.TrimSpace(form.Get("metadata.name"))}
+	f := &objectForm{kind: k}
+	f.Namespace, f.Name = strings.TrimSpace(form.Get("metadata.namespace")), strings.TrimSpace(form.Get("metadata.name"))
 	path := "/" + k.id + "/" + newLimit
 	if name := r.PathValue("name"); name != "" {
 		f.Namespace, f.Name, f.Version = r.PathValue("namespace"), name, form.Get("version")

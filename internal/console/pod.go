@@ -11,9 +11,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/policies/decision"
 )
 
 // shownAttempts is the number of attempts on the page of the scores of a pod.
@@ -144,9 +144,10 @@ type rejectionView struct {
 	Example         value
 }
 
-func decisionOf(r *decision.Record, s *state) decisionView {
+func decisionOf(r *overview.Decision, s *state) decisionView {
 	v := decisionView{
-		Outcome: badgeValue(string(r.Outcome), outcomeClass(r.Outcome)), When: timeValue(s.at, metav1.NewTime(r.Time)),
+		Outcome: badgeValue(string(r.Outcome), outcomeClass(v1alpha1.AttemptOutcome(r.Outcome))),
+		When: timeValue(s.at, metav1.NewTime(r.Time)),
 		Message: inert(r.Message), TieBreaker: inert(r.TieBreaker), Feasible: r.Feasible, Tied: r.Tied, Scheduler: inert(r.SchedulerName),
 	}
 	if r.Policy != "" {
@@ -177,11 +178,11 @@ func decisionOf(r *decision.Record, s *state) decisionView {
 	return v
 }
 
-func outcomeClass(o decision.Outcome) string {
+func outcomeClass(o v1alpha1.AttemptOutcome) string {
 	switch o {
-	case decision.Bound:
+	case v1alpha1.AttemptBound:
 		return "ok"
-	case decision.Unschedulable, decision.BindFailed:
+	case v1alpha1.AttemptUnschedulable, v1alpha1.AttemptBindFailed:
 		return "bad"
 	}
 	return "plain"
@@ -192,10 +193,11 @@ const functionClasses = 6
 
 func functionClass(i int) string { return "part-" + strconv.Itoa(i%functionClasses+1) }
 
-func candidateOf(r *decision.Record, i int, longest float64, s *state) candidateView {
+func candidateOf(r *overview.Decision, i int, longest float64, s *state) candidateView {
 	c := &r.Candidates[i]
 	v := candidateView{
-		Node: linkValue(c.Node, nodeURL(s, c.Node)), Selected: r.Node != "" && c.Node == r.Node, Score: decimals(c.Score), Demoted: inert(c.Demoted),
+		Node: linkValue(c.Node, nodeURL(s, c.Node)), Selected: r.Node != "" && c.Node == r.Node,
+		Score: decimals(c.Score), Demoted: inert(c.Demoted),
 	}
 	at := 0.0
 	for j, f := range r.Functions {

@@ -88,7 +88,7 @@ func (r Reports) Explain(ctx context.Context, pod client.ObjectKey, attempts int
 	return as(ctx, r, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
 		a := decisions.Access{Config: u.Config, Client: u.Client, SystemNamespace: u.SystemNamespace, Now: u.Now()}
 		last := decisions.Last(attempts).Reader(a)
-		return u.Explain(ctx, pod, func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error) {
+		read := func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error) {
 			if attempts == 1 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, decisionTimeout)
@@ -99,7 +99,8 @@ func (r Reports) Explain(ctx context.Context, pod client.ObjectKey, attempts int
 				u.Warn("the decision of the scheduler cannot be shown: %v", err)
 			}
 			return records, nil
-		})
+		}
+		return u.Explain(ctx, pod, read)
 	})
 }
 
