@@ -147,7 +147,7 @@ type rejectionView struct {
 func decisionOf(r *overview.Decision, s *state) decisionView {
 	v := decisionView{
 		Outcome: badgeValue(string(r.Outcome), outcomeClass(v1alpha1.AttemptOutcome(r.Outcome))),
-		When: timeValue(s.at, metav1.NewTime(r.Time)),
+		When:    timeValue(s.at, metav1.NewTime(r.Time)),
 		Message: inert(r.Message), TieBreaker: inert(r.TieBreaker), Feasible: r.Feasible, Tied: r.Tied, Scheduler: inert(r.SchedulerName),
 	}
 	if r.Policy != "" {
