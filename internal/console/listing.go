@@ -154,6 +154,8 @@ type listingView struct {
 	Paging   paging
 	Empty    template.HTML
 	Shown    int
+	// Bare is set without a table: there is nothing to show, and no filter.
+	Bare bool
 }
 
 // parts are the parts of a page at a URL: the filter, which is not replaced while it is open, and the table.
@@ -252,6 +254,7 @@ func (l listing[T]) view(path string, q url.Values, text string, by int, down bo
 	if l.unknown {
 		v.Empty = "" // there may be some
 	}
+	v.Bare = v.Empty != "" && shown == 0 && text == ""
 	return v
 }
 
