@@ -73,20 +73,25 @@ func New(o Options) *Console {
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{
-		"/{$}", "/nodes", "/workloads/{namespace}/{kind}/{name}", "/limits", "/limits/new", "/limits/{namespace}/{name}",
+		"/{$}", "/nodes", "/nodes/{name}", "/domain", "/workloads/{namespace}/{kind}/{name}", "/limits", "/limits/new", "/limits/{namespace}/{name}",
 		"/limits/{namespace}/{name}/{change}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
 	} {
 		mux.HandleFunc("GET "+path, c.page)
 	}
 	for _, path := range []string{
-		"/nodes/{report}", "/pods/{namespace}/{name}", "/pods/{namespace}/{name}/{report}", "/workloads/{namespace}/{kind}/{name}/{report}", "/records/{namespace}/{name}/{report}",
+		"/pods/{namespace}/{name}", "/pods/{namespace}/{name}/{report}", "/workloads/{namespace}/{kind}/{name}/{report}", "/records/{namespace}/{name}/{report}",
 		"/environments/{namespace}/{name}/{report}",
 	} {
 		mux.HandleFunc("GET "+path, c.report)
 	}
 	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", c.follow)
-	mux.HandleFunc("GET /mixes/{namespace}/{name}", c.plan)
-	mux.HandleFunc("POST /mixes/{namespace}/{name}", c.applyMix)
+	mux.HandleFunc("GET /mixes/{namespace}/{name}/plan", c.plan)
+	mux.HandleFunc("POST /mixes/{namespace}/{name}/plan", c.applyMix)
+	for id, kind := range editedKinds {
+		mux.HandleFunc("GET /"+id, c.page)
+		mux.HandleFunc("GET /"+id+"/{namespace}/{name}", c.page)
+		c.edits(mux, kind)
+	}
 	mux.HandleFunc("POST /limits", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)
 	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)

@@ -192,7 +192,7 @@ func TestThePagesAreCompleteWithoutAScript(t *testing.T) {
 	assert.Contains(t, page, `aria-label="Slot 4 requires spot: borrowed, pod cart-4 on node spot-4"`)
 	assert.Contains(t, page, `<td data-label="State">borrowed <span class="dim">the slot requires spot</span></td>`)
 	_, page = get(t, c, "/nodes")
-	assert.Equal(t, "S spot", text(elements(t, page)["th"][6]))
+	assert.Equal(t, "spot", text(elements(t, page)["th"][6]))
 
 	for path, want := range map[string]string{"/workloads/shop/Deployment/gone": "there is no shop Deployment gone with a mix", "/else": "there is no such page", "/workloads/a/%3Cb%3E/x": "&lt;b&gt;"} {
 		w, page := get(t, c, path)
@@ -419,6 +419,9 @@ func TestAnOldReadingIsServedAtOnceWithItsAge(t *testing.T) {
 
 func TestAllThatIsShownIsFound(t *testing.T) {
 	r := &overview.Reading{Overview: overviewOf(workload("shop", "web"), workload("bank", "ledger")), Environments: []*v1alpha1.Environment{environment()}}
+	r.Mixes = []*v1alpha1.CapacityMix{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cheap"}}}
+	r.Nodes = []overview.NodeDetail{{NodeStatus: overview.NodeStatus{Name: "spot-0"}}}
+	r.Overview.Workloads[1].Slots = []overview.Slot{{Pod: "ledger-0"}, {}}
 	s := &state{Reading: r, rows: &sync.Map{}}
 	names := func(text string) (all []string) {
 		for _, f := range findIn(s, text) {
@@ -428,11 +431,15 @@ func TestAllThatIsShownIsFound(t *testing.T) {
 	}
 	assert.Equal(t, []string{"shop/web /workloads/shop/Deployment/web"}, names("WEB shop"))
 	assert.Equal(t, []string{"Environments /environments", "team/shop /environments/team/shop"}, names("environment"))
+	assert.Equal(t, []string{"shop/cheap /mixes/shop/cheap"}, names("cheap"))
+	assert.Equal(t, []string{"spot-0 /nodes/spot-0"}, names("spot-0"))
+	assert.Equal(t, []string{"bank/ledger-0 /pods/bank/ledger-0"}, names("pod ledger"))
 	assert.Empty(t, names("nowhere"))
 	assert.NotContains(t, names(""), "", "without a text, all pages")
 	for i := range 2 * mostFound {
 		r.Overview.Workloads = append(r.Overview.Workloads, workload("shop", fmt.Sprint("web-", i)))
 	}
+	r.Overview.Workloads[1].Slots = nil
 	assert.Len(t, names("web"), mostFound)
 	s.Reading = nil
 	assert.Contains(t, names("over"), "Overview /")
@@ -474,7 +481,7 @@ func compressedSize(t *testing.T, o *overview.Overview, path string) int {
 
 func TestEachPageIsBelowOneLink(t *testing.T) {
 	for path, want := range map[string]string{
-		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Overview true", "/nodes": "Nodes page", "/limits": "Limits page",
+		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Mixes true", "/domain": "Nodes true", "/nodes": "Nodes page", "/limits": "Limits page",
 		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/other": "",
 	} {
 		var current []string
@@ -485,5 +492,5 @@ func TestEachPageIsBelowOneLink(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(current, ", "), path)
 	}
-	assert.Len(t, navOf("/"), 5)
+	assert.Len(t, navOf("/"), 8)
 }

@@ -46,15 +46,33 @@ func findIn(s *state, text string) []found {
 		w := &s.Overview.Workloads[i]
 		f.add(w.Namespace+"/"+w.Name, strings.TrimSpace(w.Kind+" "+w.Revision+" "+w.Role), workloadURL(w))
 	}
+	findObjects(f, mixList, s)
+	for i := range s.Nodes {
+		f.add(inert(s.Nodes[i].Name), "Node", nodeURL(s, s.Nodes[i].Name))
+	}
+	findObjects(f, policyList, s)
+	findObjects(f, reservationList, s)
 	findObjects(f, limitList, s)
 	findObjects(f, recordList, s)
 	findObjects(f, environmentList, s)
+	for i := range s.Overview.Workloads {
+		findPods(f, &s.Overview.Workloads[i])
+	}
 	return f.all
 }
 
 func findObjects[T client.Object](f *finder, l listOf[T], s *state) {
 	for _, o := range l.of(s.Reading) {
 		f.add(inert(o.GetNamespace()+"/"+o.GetName()), l.kind, l.url(o))
+	}
+}
+
+// findPods finds the pods in the slots of a workload.
+func findPods(f *finder, w *overview.Workload) {
+	for i := range w.Slots {
+		for _, pod := range w.Slots[i].PodNames() {
+			f.add(inert(w.Namespace+"/"+pod), "Pod", objectURL("pods", w.Namespace, pod))
+		}
 	}
 }
 

@@ -17,11 +17,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/policies/decision"
 )
 
 // hostileText is what a tenant can write where the API server bounds no text: a script, a text from right to left, control characters, and
@@ -82,11 +84,19 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	r := &overview.Reading{
 		Overview: o, Mixes: []*v1alpha1.CapacityMix{hostile(&v1alpha1.CapacityMix{})}, Limits: []*v1alpha1.ResourceLimit{hostile(&v1alpha1.ResourceLimit{})},
 		Records: []*v1alpha1.DeploymentRecord{hostile(&v1alpha1.DeploymentRecord{})}, Environments: []*v1alpha1.Environment{hostile(&v1alpha1.Environment{})},
+		Policies: []*v1alpha1.SchedulingPolicy{hostile(&v1alpha1.SchedulingPolicy{})}, Reservations: []*v1alpha1.Reservation{hostile(&v1alpha1.Reservation{})},
+		Nodes: []overview.NodeDetail{{
+			NodeStatus: overview.NodeStatus{Name: "node-1", Type: hostileText, Rule: hostileText, Domain: hostileText[:600], Departing: hostileText},
+			Node:       hostile(&corev1.Node{}), Others: []*corev1.Pod{hostile(&corev1.Pod{})},
+		}},
+		Governed: map[[2]string][]overview.PolicyWorkload{{"team", "web"}: {{Namespace: "team", Kind: hostileText, Name: hostileText}}},
 		Problems: []string{hostileText},
 	}
+	domain := url.QueryEscape(hostileText[:600])
 	for _, e := range r.Environments {
 		e.CreationTimestamp = metav1.Time{}
 	}
+	reports := &fakeReports{text: hostileText, err: errors.New(hostileText)}
 	c := running(t, Options{
 		Source: oneReading{r}, Interval: interval, Log: slog.New(slog.DiscardHandler),
 		ClientOf: func(*http.Request) (client.Client, error) { return nil, errors.New(hostileText) },
@@ -95,11 +105,15 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 			fill(reflect.ValueOf(p).Elem(), hostileText, 8)
 			return p, []string{hostileText}, nil
 		},
-		Reports: &fakeReports{text: hostileText, err: errors.New(hostileText)},
+		Reports: reports,
 	})
+	record := &decision.Record{}
+	fill(reflect.ValueOf(record).Elem(), hostileText, 8)
+	reports.decisions = []*decision.Record{record}
 	s := &state{Reading: r, failure: hostileText, writable: true, plans: true, reports: true, rows: &sync.Map{}}
 	for _, path := range []string{
-		"/", "/nodes", "/workloads/team/Deployment/web", "/mixes/team/web", "/limits", "/limits/team/web", "/limits/team/web/delete", "/records", "/records/team/web", "/environments", "/environments/team/web",
+		"/", "/nodes", "/workloads/team/Deployment/web", "/mixes", "/mixes/team/web", "/mixes/team/web/plan", "/policies", "/policies/team/web", "/reservations",
+		"/reservations/team/web", "/nodes/node-1", "/domain?name=" + domain, "/limits", "/limits/team/web", "/limits/team/web/delete", "/records", "/records/team/web", "/environments", "/environments/team/web",
 	} {
 		at, err := url.Parse(path)
 		require.NoError(t, err)
@@ -109,10 +123,19 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 		c.write(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), http.StatusOK, p, at)
 		requireInert(t, path, recorder.Body.String())
 	}
+	for _, err := range []error{reports.err, nil} {
+		reports.err = err
+		requireInertReports(t, c)
+	}
+}
+
+// requireInertReports reads the pages with reports, and those of queries.
+func requireInertReports(t *testing.T, c *Console) {
+	t.Helper()
 	for _, path := range []string{
-		"/mixes/team/web?spotPercent=30&minOnDemand=1&maxSpot=", "/pods/team/web-1", "/workloads/team/Deployment/web/history",
+		"/mixes/team/web/plan?spotPercent=30&minOnDemand=1&maxSpot=", "/pods/team/web-1", "/pods/team/web-1/scores", "/nodes?sort=-name&x=" + url.QueryEscape(hostileText[:4000]), "/workloads/team/Deployment/web/history",
 		"/records/team/web/history", "/environments/team/web/logs", "/environments/team/web/history", "/environments/team/web/backups",
-		"/?filter=" + url.QueryEscape(hostileText[:4000]), "/mixes/team/web?spotPercent=" + url.QueryEscape(hostileText[:4000]),
+		"/?filter=" + url.QueryEscape(hostileText[:4000]), "/mixes/team/web/plan?spotPercent=" + url.QueryEscape(hostileText[:4000]),
 		"/environments/team/web/logs?component=" + url.QueryEscape(hostileText[:4000]),
 	} {
 		_, page := get(t, c, path)

@@ -260,7 +260,7 @@ func (f *limitForm) term(rule, term string) (t v1alpha1.NodeTerm) {
 		if row.Rule != rule || row.Term != term {
 			continue
 		}
-		values := split(row.Values)
+		values := splitValues(row.Values)
 		if row.Of == ofField {
 			t.MatchFields = append(t.MatchFields,
 				v1alpha1.NodeFieldRequirement{Key: row.Key, Operator: v1alpha1.NodeFieldOperator(row.Operator), Values: values})
@@ -275,7 +275,7 @@ func (f *limitForm) term(rule, term string) (t v1alpha1.NodeTerm) {
 // emptyValue is an empty value among those of a row.
 const emptyValue = `""`
 
-// joined and split write and read the values of a row.
+// joined and splitValues write and read the values of a row.
 func joined(values []string) string {
 	texts := slices.Clone(values)
 	for i := range texts {
@@ -284,7 +284,7 @@ func joined(values []string) string {
 	return strings.Join(texts, ", ")
 }
 
-func split(text string) (values []string) {
+func splitValues(text string) (values []string) {
 	if text == "" {
 		return nil
 	}

@@ -121,10 +121,12 @@ func (s store) Read(ctx context.Context) (*overview.Reading, error) {
 	var limits v1alpha1.ResourceLimitList
 	var mixes v1alpha1.CapacityMixList
 	var environments v1alpha1.EnvironmentList
-	err := errors.Join(s.List(ctx, &limits), s.List(ctx, &mixes), s.List(ctx, &environments))
+	var policies v1alpha1.SchedulingPolicyList
+	var reservations v1alpha1.ReservationList
+	err := errors.Join(s.List(ctx, &limits), s.List(ctx, &mixes), s.List(ctx, &environments), s.List(ctx, &policies), s.List(ctx, &reservations))
 	return &overview.Reading{
 		Overview: overviewOf(workload("shop", "web")), Limits: pointers(limits.Items), Mixes: pointers(mixes.Items),
-		Environments: pointers(environments.Items),
+		Environments: pointers(environments.Items), Policies: pointers(policies.Items), Reservations: pointers(reservations.Items),
 	}, err
 }
 

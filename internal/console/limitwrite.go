@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,26 +130,7 @@ func (c *Console) saveLimit(r *http.Request, k client.Client, f *limitForm, exis
 }
 
 // refused adds what the API server responds, by field.
-func (f *limitForm) refused(err error) {
-	var refusal apierrors.APIStatus
-	if !errors.As(err, &refusal) || refusal.Status().Details == nil || len(refusal.Status().Details.Causes) == 0 {
-		f.problem("", err.Error())
-		return
-	}
-	for _, cause := range refusal.Status().Details.Causes {
-		at := ""
-		for _, known := range f.fields() {
-			if cause.Field == known || strings.HasPrefix(cause.Field, known+".") || strings.HasPrefix(cause.Field, known+"[") {
-				at = known
-			}
-		}
-		message := cause.Message
-		if at != cause.Field {
-			message = cause.Field + ": " + message
-		}
-		f.problem(at, message)
-	}
-}
+func (f *limitForm) refused(err error) { byField(err, f.fields(), f.problem) }
 
 // fields are the fields that the form has.
 func (f *limitForm) fields() []string {

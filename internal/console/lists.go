@@ -25,13 +25,20 @@ type listOf[T client.Object] struct {
 	// of are the objects of a reading, and view is what the templates of an object get.
 	of   func(*overview.Reading) []T
 	view func(T) any
+	// columns are set for a list whose table is a listing, with empty for a namespace that has none, and detailed for pages of objects.
+	columns  func(*state) []column[T]
+	empty    template.HTML
+	detailed func(o T, path string, q url.Values, s *state) *details
 }
 
 // page is the page of all objects, by namespace and name.
 func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 	sorted := slices.SortedFunc(slices.Values(l.of(s.Reading)), func(a, b T) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(display.Natural(a.GetNamespace(), b.GetNamespace()), display.Natural(a.GetName(), b.GetName()))
 	})
+	if l.columns != nil {
+		return l.listed(q, s, sorted), nil
+	}
 	v := struct {
 		Count    string
 		Writable bool
@@ -45,13 +52,25 @@ func (l listOf[T]) page(_ []string, q url.Values, s *state) (*page, error) {
 	return &page{title: l.title, parts: append(status(s), list)}, nil
 }
 
+// listed is the page of a list whose table is a listing.
+func (l listOf[T]) listed(q url.Values, s *state, sorted []T) *page {
+	table := listing[T]{
+		id: l.id, label: l.title, noun: l.noun, columns: l.columns(s), empty: l.empty, unknown: slices.Contains(s.Unread, l.resource),
+		row: func(o T) string { return o.GetNamespace() + "/" + o.GetName() },
+	}
+	if s.writable {
+		table.create = "/" + l.id + "/new"
+	}
+	return &page{title: l.title, parts: append(status(s), table.parts("/"+l.id, q, sorted)...)}
+}
+
 // count is the number of objects in words. Without all lists, the number is unknown.
 func (l listOf[T]) count(n int, r *overview.Reading) string {
 	switch known := !slices.Contains(r.Unread, l.resource); {
 	case known:
 		return display.Count(n, l.noun)
 	case n == 0:
-		return "The number of " + l.noun + "s is unknown: they could not be listed."
+		return "The number of " + display.Plural(l.noun) + " is unknown: they could not be listed."
 	}
 	return display.Count(n, l.noun) + " and those that could not be listed"
 }
@@ -84,10 +103,20 @@ func (l listOf[T]) find(path []string, s *state) (found T, err error) {
 }
 
 // detail is the page of an object. The template has the ID of the list without its last letter.
-func (l listOf[T]) detail(path []string, _ url.Values, s *state) (*page, error) {
+func (l listOf[T]) detail(path []string, q url.Values, s *state) (*page, error) {
 	o, err := l.find(path, s)
 	if err != nil {
 		return nil, err
+	}
+	if l.detailed != nil {
+		d := l.detailed(o, l.url(o), q, s)
+		v := struct {
+			shown
+			Details *details
+			Links   []link
+		}{shown{URL: l.url(o), Writable: s.writable}, d, d.Links}
+		parts := append(status(s), &part{id: "object", before: render("object", v)})
+		return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(parts, d.parts...)}, nil
 	}
 	return l.detailOf(o, s, "", ""), nil
 }

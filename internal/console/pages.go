@@ -53,9 +53,21 @@ var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"", 1}:             overviewPage,
 	{"timeline", 1}:     timelinePage,
 	{"nodes", 1}:        nodesPage,
-	{"nodes", 2}:        reportPage("nodes"),
+	{"nodes", 2}:        nodePage,
+	{"domain", 1}:       domainPage,
 	{"workloads", 4}:    workloadPage,
-	{"mixes", 3}:        mixPage,
+	{"mixes", 1}:        mixList.page,
+	{"mixes", 3}:        mixList.detail,
+	{"mixes", 2}:        newObjectPage(mixList.id),
+	{"mixes", 4}:        mixChangePage,
+	{"policies", 2}:     newObjectPage(policyList.id),
+	{"policies", 4}:     objectChangePage(policyList),
+	{"reservations", 2}: newObjectPage(reservationList.id),
+	{"reservations", 4}: objectChangePage(reservationList),
+	{"policies", 1}:     policyList.page,
+	{"policies", 3}:     policyList.detail,
+	{"reservations", 1}: reservationList.page,
+	{"reservations", 3}: reservationList.detail,
 	{"limits", 1}:       limitList.page,
 	{"limits", 2}:       limitFormPage,
 	{"limits", 3}:       limitList.detail,
@@ -287,11 +299,11 @@ func slotsPage(w *overview.Workload, s *state) *page {
 	if m := s.mixOf(w); m != nil {
 		v.Conditions = conditionsOf(m.Status.Conditions)
 		if s.plans {
-			v.Plan = mixList.url(m)
+			v.Plan = planURL(m)
 		}
 	}
 	for i := range v.Ribbon.Cells {
-		v.Ribbon.Cells[i].URL = podURL(w, v.Ribbon.Cells[i].Pod, s)
+		v.Ribbon.Cells[i].URL = s.podURL(w.Namespace, v.Ribbon.Cells[i].Pod)
 	}
 	slots := &part{id: "slots", before: render("slots-before", v), after: render("slots-after", v)}
 	for i := range w.Slots[:min(len(w.Slots), maxSlots)] {
@@ -314,24 +326,6 @@ func (c *cell) link(w *overview.Workload, s *state) {
 	n := min(len(pods), maxLinks)
 	c.MoreLinks = len(pods) - n
 	for _, p := range pods[:n] {
-		c.Links = append(c.Links, podLink{p.Pod, p.Node, podURL(w, p.Pod, s)})
+		c.Links = append(c.Links, podLink{p.Pod, p.Node, s.podURL(w.Namespace, p.Pod), nodeURL(s, p.Node)})
 	}
-}
-
-// podURL is the page of a pod of a workload, "" if there is none.
-func podURL(w *overview.Workload, pod string, s *state) string {
-	if !s.reports || pod == "" {
-		return ""
-	}
-	return objectURL("pods", w.Namespace, pod)
-}
-
-// nodesPage is the page of the nodes.
-func nodesPage(_ []string, _ url.Values, s *state) (*page, error) {
-	v := struct {
-		Groups  []overview.NodeGroup
-		Unread  bool
-		Reports bool
-	}{s.Overview.Nodes, s.Overview.Nodes == nil, s.reports}
-	return &page{title: "Nodes", parts: append(status(s), &part{id: "nodes", before: render("nodes", v)})}, nil
 }

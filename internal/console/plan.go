@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // planTimeout bounds a plan.
@@ -33,8 +35,6 @@ type Question struct {
 
 // Planner makes plans, with warnings of what they leave out. It writes nothing.
 type Planner func(ctx context.Context, q Question) (plan *overview.Plan, warnings []string, err error)
-
-var mixList = listOf[*v1alpha1.CapacityMix]{id: "mixes", kind: "CapacityMix", of: func(r *overview.Reading) []*v1alpha1.CapacityMix { return r.Mixes }}
 
 // mixOf is the CapacityMix that governs a workload, nil if there is none, or it could not be read.
 func (s *state) mixOf(w *overview.Workload) *v1alpha1.CapacityMix {
@@ -57,7 +57,42 @@ type mixForm struct {
 	Planned, Writable bool
 	Problem           string
 	Plan              *planView
+	// Ribbons are the workloads that the mix governs, with the slots of its numbers. Replicas are those of the largest.
+	Ribbons  []ribbonOfPlan
+	Replicas int
 }
+
+// ribbonOfPlan is a workload with its slots.
+type ribbonOfPlan struct {
+	Name, URL string
+	Ribbon    ribbon
+}
+
+// maxRibbons bounds the workloads that a plan draws.
+const maxRibbons = 20
+
+// draw draws the workloads of a mix, with the slots of its numbers.
+func (f *mixForm) draw(m *v1alpha1.CapacityMix, q Question, s *state) {
+	mix := split.Mix{SpotPercent: q.SpotPercent, MinOnDemand: q.MinOnDemand, MaxSpot: split.NoMax}
+	if q.MaxSpot != nil {
+		mix.MaxSpot = *q.MaxSpot
+	}
+	valid := mix.Validate() == nil
+	for i := range s.Overview.Workloads {
+		w := &s.Overview.Workloads[i]
+		if w.Namespace != m.Namespace || w.Source != governing.SourceCapacityMix+m.Name {
+			continue
+		}
+		f.Replicas = max(f.Replicas, w.Replicas)
+		if valid && len(f.Ribbons) < maxRibbons && w.Role == "" { // a role has a type of its own
+			under := w.Under(mix)
+			f.Ribbons = append(f.Ribbons, ribbonOfPlan{workloadName(w), workloadURL(w), ribbonOf(&under, ribbonSlots, true)})
+		}
+	}
+}
+
+// planURL is the page of what another mix would do.
+func planURL(m *v1alpha1.CapacityMix) string { return mixList.url(m) + "/plan" }
 
 // numbers are the names of the numbers in a form.
 var numbers = []string{"spotPercent", "minOnDemand", "maxSpot"}
@@ -65,7 +100,7 @@ var numbers = []string{"spotPercent", "minOnDemand", "maxSpot"}
 // mixFormOf is a mix with the numbers of a form or, without them, its own.
 func mixFormOf(m *v1alpha1.CapacityMix, sent url.Values) *mixForm {
 	f := &mixForm{
-		URL: mixList.url(m), Name: inert(m.Namespace + "/" + m.Name), Version: specVersion(m),
+		URL: planURL(m), Name: inert(m.Namespace + "/" + m.Name), Version: specVersion(m),
 		SpotPercent: strconv.Itoa(int(m.Spec.SpotPercent)), MinOnDemand: strconv.Itoa(int(m.Spec.MinOnDemand)),
 	}
 	if m.Spec.MaxSpot != nil {
@@ -104,13 +139,17 @@ func (f *mixForm) page(s *state) *page {
 	return &page{title: "What if: " + f.Name, parts: append(status(s), &part{id: "plan", before: render("plan", f), fixed: true})}
 }
 
-// mixPage is the page of a mix without a plan: the parts of it that follow the cluster.
-func mixPage(path []string, q url.Values, s *state) (*page, error) {
+// planPage is the page of a mix without a plan: the parts of it that follow the cluster.
+func planPage(path []string, q url.Values, s *state) (*page, error) {
 	m, err := mixList.find(path, s)
 	if err != nil {
 		return nil, err
 	}
-	p := mixFormOf(m, nil).page(s)
+	f := mixFormOf(m, nil)
+	if own, err := f.question(m); err == nil {
+		f.draw(m, own, s)
+	}
+	p := f.page(s)
 	if applied := appliedTo(m, q, s); applied != nil {
 		p.parts = slices.Insert(p.parts, len(p.parts)-1, applied)
 	}
@@ -130,10 +169,18 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 	f, status := mixFormOf(m, r.URL.Query()), http.StatusOK
 	q, err := f.question(m)
 	if err == nil {
+		f.draw(m, q, s)
 		f.Plan, err = c.planOf(r.Context(), userOf(r), q)
 	}
 	if err != nil {
 		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
+	}
+	if r.URL.Query().Has("result") { // a slider has moved
+		f.Writable = s.writable
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, string(render("plan-result", f))) // the client may be gone
+		return
 	}
 	c.write(w, r, status, f.page(s), r.URL)
 }
@@ -217,7 +264,7 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
 			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
-			redirectApplied(w, r, mixList.url(m))
+			redirectApplied(w, r, planURL(m))
 			return
 		}
 	}
@@ -236,4 +283,12 @@ func writeMix(ctx context.Context, k client.Client, q Question, version string) 
 	}
 	m.Spec.SpotPercent, m.Spec.MinOnDemand, m.Spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
 	return &m, k.Update(ctx, &m)
+}
+
+// mixChangePage is the page of what another mix would do, or one that changes the mix.
+func mixChangePage(path []string, q url.Values, s *state) (*page, error) {
+	if path[2] == "plan" {
+		return planPage(path, q, s)
+	}
+	return objectChangePage(mixList)(path, q, s)
 }

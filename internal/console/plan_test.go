@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,23 +40,33 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 		}, []string{"Warning: a list is missing"}, nil
 	})
 	_, page := get(t, c, "/workloads/shop/Deployment/web")
-	assert.Contains(t, page, `<a href="/mixes/shop/web">What if?</a>`)
+	assert.Contains(t, page, `<a href="/mixes/shop/web/plan">What if?</a>`)
 	assert.Contains(t, page, `<dt>SpotAvailable</dt><dd>False, NoNodes: 3 pods wait &lt;b&gt;</dd>`)
-	_, page = get(t, c, "/mixes/shop/web")
+	_, page = get(t, c, "/mixes/shop/web/plan")
 	assert.Empty(t, asked, "nothing is planned before a question")
 	assert.Equal(t, url.Values{"spotPercent": {"70"}, "minOnDemand": {"2"}, "maxSpot": {""}}, posted(t, page))
 	assert.NotContains(t, page, "Apply to")
 
-	w, page := get(t, c, "/mixes/shop/web?spotPercent=30&minOnDemand=3&maxSpot=4")
+	w, page := get(t, c, "/mixes/shop/web/plan?spotPercent=30&minOnDemand=3&maxSpot=4")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Len(t, asked, 1)
+	require.NotEmpty(t, asked)
 	assert.Equal(t, Question{ObjectKey: client.ObjectKey{Namespace: "shop", Name: "web"}, SpotPercent: 30, MinOnDemand: 3, MaxSpot: new(int32(4))}, asked[0])
 	assert.Contains(t, page, "<p>CapacityMix shop/web would not change: &lt;b&gt;.</p>")
 	assert.Contains(t, page, `<td data-label="POD">web-1</td><td data-label="FROM"></td><td data-label="TO">on-demand</td>`)
 	assert.Contains(t, page, "<p>A note\\x1b.</p><p>1 move, 0 blocked. Nothing was written.</p><p>Warning: a list is missing</p>")
+	assert.Contains(t, page, `<div id="plan-result"`)
+	assert.Contains(t, page, "borrowed, pod web-5 on node spot-5", "3 of 10 slots are spot slots then")
 	sent := posted(t, page)
+	w, fragment := get(t, c, "/mixes/shop/web/plan?spotPercent=30&minOnDemand=3&maxSpot=4&result=1")
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.True(t, strings.HasPrefix(fragment, `<div id="plan-result"`), "a slider gets the result only")
+	assert.NotContains(t, fragment, "<html")
+	assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	assert.Contains(t, fragment, "Nothing was written.")
+	_, fragment = get(t, c, "/mixes/shop/web/plan?spotPercent=x&minOnDemand=3&maxSpot=4&result=1")
+	assert.Contains(t, fragment, "must be a whole number")
 
-	w = post(t, c, "/mixes/shop/web", sent)
+	w = post(t, c, "/mixes/shop/web/plan", sent)
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
 	var m v1alpha1.CapacityMix
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &m))
@@ -64,7 +75,7 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	assert.Contains(t, page, "is now ", "the page says what was applied")
 	assert.Equal(t, "30", posted(t, page).Get("spotPercent"))
 
-	w = post(t, c, "/mixes/shop/web", sent)
+	w = post(t, c, "/mixes/shop/web/plan", sent)
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code, "the mix is another one now")
 	assert.Contains(t, w.Body.String(), "show the plan again")
 }
@@ -80,13 +91,13 @@ func TestAnInvalidPlanIsNotApplied(t *testing.T) {
 		"spotPercent=130&minOnDemand=2&maxSpot=":          "spotPercent must be &lt;script&gt;",
 		"spotPercent=%22%3E%3Cscript%3E&minOnDemand=%00x": "must be a whole number",
 	} {
-		w, page := get(t, c, "/mixes/shop/web?"+query)
+		w, page := get(t, c, "/mixes/shop/web/plan?"+query)
 		assert.Equal(t, http.StatusUnprocessableEntity, w.Code, query)
 		assert.Contains(t, page, want, query)
 		assert.NotContains(t, page, "Apply to", query)
 		assert.Len(t, elements(t, page)["script"], 1, query)
 	}
-	w, _ := get(t, c, "/mixes/shop/other?spotPercent=1&minOnDemand=2")
+	w, _ := get(t, c, "/mixes/shop/other/plan?spotPercent=1&minOnDemand=2")
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }
 

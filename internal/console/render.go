@@ -71,10 +71,13 @@ type link struct {
 // sections are the pages of all, by the paths of those below them.
 var sections = []struct{ name, url, below, key string }{
 	{"Overview", "/", "/workloads/", "o"},
-	{"Overview", "/", "/mixes/", "o"},
 	{"Overview", "/", "/pods/", "o"},
 	{"Overview", "/", "/timeline", "o"},
+	{"Mixes", "/mixes", "/mixes/", "m"},
 	{"Nodes", "/nodes", "/nodes/", "n"},
+	{"Nodes", "/nodes", "/domain", "n"},
+	{"Policies", "/policies", "/policies/", "p"},
+	{"Reservations", "/reservations", "/reservations/", "v"},
 	{"Limits", "/limits", "/limits/", "l"},
 	{"Records", "/records", "/records/", "r"},
 	{"Environments", "/environments", "/environments/", "e"},

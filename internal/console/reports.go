@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,16 +31,15 @@ const (
 	tailLines = 200
 )
 
-// Reports read texts about objects with the rights of the user of the request that a context is of, and write them to out. Those about
-// environments also change what their names say.
+// Reports read about objects with the rights of the user of the request that a context is of. The first of them return warnings of what
+// is missing. Those about environments write a text to out, and also change what their names say.
 type Reports interface {
-	// Explain is why a pod is on its node, with scores also how the scheduler decided.
-	Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error
+	// Explain is why a pod is on its node, with the records of its last scheduling attempts, unless attempts is 0. Why there is no
+	// record is a warning.
+	Explain(ctx context.Context, pod client.ObjectKey, attempts int) (*overview.Explanation, []string, error)
 	// History is what happened to a workload of a kind, and RecordHistory to a DeploymentRecord.
-	History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error
-	RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error
-	// Nodes are the types of all nodes.
-	Nodes(ctx context.Context, out io.Writer) error
+	History(ctx context.Context, kind string, workload client.ObjectKey) (*overview.History, []string, error)
+	RecordHistory(ctx context.Context, record client.ObjectKey) (*overview.History, []string, error)
 	// Happenings are the events of a namespace, or of all with "", that the timeline has.
 	Happenings(ctx context.Context, namespace string) ([]overview.Happening, error)
 	EnvironmentReports
@@ -63,6 +61,12 @@ type EnvironmentReports interface {
 // write calls one of the Reports.
 type write func(ctx context.Context, reports Reports, out io.Writer) error
 
+// read calls one of the Reports, and returns what draws its result, with warnings of what is missing.
+type read func(ctx context.Context, reports Reports) (draw, []string, error)
+
+// draw are the parts of a page at a URL that show what was read.
+type draw func(s *state, at *url.URL) []*part
+
 // isName reports whether a part of a path can be the name of an object. Names of kinds have capital letters, too, but those of ASCII.
 func isName(part string) bool {
 	lower := strings.ToLower(part)
@@ -73,11 +77,12 @@ func isName(part string) bool {
 type report struct {
 	// title is a sentence of the object.
 	title string
+	// read reads what the page shows, and write writes a text instead.
+	read  read
 	write write
 	// namespace is that of the object, and back its page.
 	namespace, back string
-	// pod is set for the page of a pod, and environment for the reports of an environment.
-	pod         string
+	// environment is set for the reports of an environment.
 	environment *environmentReport
 }
 
@@ -93,31 +98,14 @@ type environmentReport struct {
 }
 
 // objectParts are the parts of a path that name an object, by the first part of the path. The first of them is a namespace.
-var objectParts = map[string]int{"nodes": 0, "pods": 2, "records": 2, "environments": 2, "workloads": 3}
+var objectParts = map[string]int{"pods": 2, "records": 2, "environments": 2, "workloads": 3}
 
 // reports complete the reports by the first and the last part of their paths, with what is between them.
 var reports = map[string]func(r *report, object []string, q url.Values) error{
-	"pods/": func(r *report, object []string, _ url.Values) error {
-		r.pod = object[1]
-		return r.of("Pod "+object[1], explain(keyOf(object), false))
-	},
-	"pods/scores": func(r *report, object []string, _ url.Values) error {
-		return r.of("Scores of "+object[1], explain(keyOf(object), true))
-	},
-	"workloads/history": func(r *report, object []string, _ url.Values) error {
-		workload := client.ObjectKey{Namespace: object[0], Name: object[2]}
-		return r.of("History of "+object[2], func(ctx context.Context, reports Reports, out io.Writer) error {
-			return reports.History(ctx, out, object[1], workload)
-		})
-	},
-	"nodes/list": func(r *report, _ []string, _ url.Values) error {
-		return r.of("All nodes", func(ctx context.Context, reports Reports, out io.Writer) error { return reports.Nodes(ctx, out) })
-	},
-	"records/history": func(r *report, object []string, _ url.Values) error {
-		return r.of("History of "+object[1], func(ctx context.Context, reports Reports, out io.Writer) error {
-			return reports.RecordHistory(ctx, out, keyOf(object))
-		})
-	},
+	"pods/":                podReport(1),
+	"pods/scores":          podReport(shownAttempts),
+	"workloads/history":    workloadHistory,
+	"records/history":      recordHistory,
 	"environments/logs":    logsOf,
 	"environments/history": revisionsOf,
 	"environments/backups": func(r *report, object []string, _ url.Values) error {
@@ -126,12 +114,6 @@ var reports = map[string]func(r *report, object []string, q url.Values) error{
 			return reports.Backups(ctx, out, keyOf(object))
 		})
 	},
-}
-
-func explain(pod client.ObjectKey, scores bool) write {
-	return func(ctx context.Context, reports Reports, out io.Writer) error {
-		return reports.Explain(ctx, out, pod, scores)
-	}
 }
 
 // keyOf is the key of an object of a namespace.
@@ -215,12 +197,8 @@ func rollback(environment client.ObjectKey, revision int32, preview bool) write 
 // reportView is what the template of a report gets.
 type reportView struct {
 	Title, Back, Text, Problem, Follow string
-	// Scores is the page of the scores of a pod.
-	Scores        string
-	Cut, Writable bool
-	// Prose is set for a text of sentences, whose lines can be broken.
-	Prose       bool
-	Environment *environmentReport
+	Cut, Writable                      bool
+	Environment                        *environmentReport
 }
 
 // page is the page of a report. The text is not replaced while it is open.
@@ -232,29 +210,14 @@ func (r *report) page(s *state, text string, err error) *page {
 	case err != nil:
 		v.Problem = inert(err.Error())
 	}
-	if r.pod != "" {
-		v.Scores, v.Back, v.Prose = r.back+"/scores", workloadOf(s, r.namespace, r.pod), true
+	if r.read != nil && err == nil { // an open page, of which the stream replaces the other parts
+		return &page{title: r.title, parts: status(s)}
 	}
 	if e := r.environment; e != nil && e.What == "logs" {
 		e.Components = componentsOf(s, e.Namespace, e.Name)
 		v.Follow = r.back + "/logs/follow?" + url.Values{"component": {e.Component}}.Encode()
 	}
 	return &page{title: r.title, parts: append(status(s), &part{id: "report", before: render("report", v), fixed: true})}
-}
-
-// workloadOf is the page of the workload of a pod, or that of all.
-func workloadOf(s *state, namespace, pod string) string {
-	if s.Reading == nil {
-		return "/"
-	}
-	for i := range s.Overview.Workloads {
-		w := &s.Overview.Workloads[i]
-		has := func(slot overview.Slot) bool { return slices.Contains(slot.PodNames(), pod) }
-		if w.Namespace == namespace && slices.ContainsFunc(w.Slots, has) {
-			return workloadURL(w)
-		}
-	}
-	return "/"
 }
 
 // componentsOf are the names of the components of an environment, as it reports them.
@@ -301,12 +264,38 @@ func (c *Console) report(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+	if found.read != nil {
+		p, status := c.drawn(r, found, s)
+		c.write(w, r, status, p, r.URL)
+		return
+	}
 	text, err := c.run(r, found.write)
 	status := http.StatusOK
 	if err != nil && !errors.Is(err, errTooLong) {
 		status = http.StatusUnprocessableEntity
 	}
 	c.write(w, r, status, found.page(s, text, err), r.URL)
+}
+
+// drawn is the page of a report that is read, and its status.
+func (c *Console) drawn(r *http.Request, found *report, s *state) (*page, int) {
+	ctx, cancel := context.WithTimeout(r.Context(), reportTimeout)
+	defer cancel()
+	done, err := c.reading.take(ctx, userOf(r), "other requests")
+	if err != nil {
+		return found.page(s, "", err), http.StatusUnprocessableEntity
+	}
+	defer done()
+	shown, warnings, err := found.read(ctx, c.reports)
+	if err != nil {
+		return found.page(s, "", err), http.StatusUnprocessableEntity
+	}
+	parts := append(status(s), &part{id: "warnings", before: render("warnings", allInert(warnings)), fixed: true})
+	for _, p := range shown(s, r.URL) {
+		p.fixed = true // it is not read again while the page is open
+		parts = append(parts, p)
+	}
+	return &page{title: found.title, parts: parts}, http.StatusOK
 }
 
 // run returns what a report writes, line by line inert.

@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/policies/decision"
 )
 
 // fakeReports records the reports that pages read, and answers each with a text or an error, after what wait waits for.
@@ -31,7 +32,10 @@ type fakeReports struct {
 	read []string
 	text string
 	err  error
-	wait func(ctx context.Context)
+	// decisions and entries are those of the explanation and of the history of a workload.
+	decisions []*decision.Record
+	entries   []overview.Entry
+	wait      func(ctx context.Context)
 	// happened are the events of the timeline, noEvents is why there are none.
 	happened []overview.Happening
 	noEvents error
@@ -50,24 +54,26 @@ func (f *fakeReports) answer(ctx context.Context, out io.Writer, report string, 
 	return f.err
 }
 
-func (f *fakeReports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
-	return f.answer(ctx, out, "explain", pod, scores)
+func (f *fakeReports) Explain(ctx context.Context, pod client.ObjectKey, attempts int) (*overview.Explanation, []string, error) {
+	err := f.answer(ctx, io.Discard, "explain", pod, attempts)
+	e := &overview.Explanation{Namespace: pod.Namespace, Pod: pod.Name, Why: []string{f.text}, Decisions: f.decisions}
+	return e, []string{f.text}, err
 }
 
-func (f *fakeReports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
-	return f.answer(ctx, out, "history", kind, workload)
+func (f *fakeReports) History(ctx context.Context, kind string, workload client.ObjectKey) (*overview.History, []string, error) {
+	err := f.answer(ctx, io.Discard, "history", kind, workload)
+	h := &overview.History{Namespace: workload.Namespace, Kind: kind, Name: workload.Name}
+	h.Entries = append(f.entries, overview.Entry{From: workload.Name + "-1", Type: f.text, Reason: f.text, Message: f.text, Count: 3})
+	return h, nil, err
 }
 
 func (f *fakeReports) Happenings(context.Context, string) ([]overview.Happening, error) {
 	return f.happened, f.noEvents
 }
 
-func (f *fakeReports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
-	return f.answer(ctx, out, "records history", record)
-}
-
-func (f *fakeReports) Nodes(ctx context.Context, out io.Writer) error {
-	return f.answer(ctx, out, "nodes")
+func (f *fakeReports) RecordHistory(ctx context.Context, record client.ObjectKey) (*overview.History, []string, error) {
+	h := &overview.History{Namespace: record.Namespace, Name: record.Name, Entries: []overview.Entry{{From: "Status", Message: f.text}}}
+	return h, nil, f.answer(ctx, io.Discard, "records history", record)
 }
 
 func (f *fakeReports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
@@ -120,10 +126,9 @@ func TestAPageReadsItsReport(t *testing.T) {
 	ran := &fakeReports{text: "All is well.\n"}
 	c := reporting(t, ran)
 	for path, want := range map[string]string{
-		"/pods/team/web-1":                               "explain team/web-1 false",
-		"/pods/team/web-1/scores":                        "explain team/web-1 true",
+		"/pods/team/web-1":                               "explain team/web-1 1",
+		"/pods/team/web-1/scores":                        "explain team/web-1 5",
 		"/workloads/team/Deployment/web/history":         "history Deployment team/web",
-		"/nodes/list":                                    "nodes",
 		"/records/team/cart/history":                     "records history team/cart",
 		"/environments/team/shop/logs":                   "logs team/shop  200 false",
 		"/environments/team/shop/logs?component=backend": "logs team/shop backend 200 false",
@@ -140,7 +145,7 @@ func TestAPageReadsItsReport(t *testing.T) {
 	for _, path := range []string{
 		"/pods/team/--kubeconfig=x", "/pods/-team/web", "/workloads/team/Deployment/web/other", "/workloads/team/--output/web/history",
 		"/records/team/cart/logs", "/environments/team/shop/shell", "/environments/team/-A/logs", "/environments/team/shop/logs?component=-f",
-		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a", "/nodes/-A", "/nodes/other",
+		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a",
 	} {
 		w, _ := get(t, c, path)
 		assert.Equal(t, http.StatusNotFound, w.Code, path)
@@ -152,13 +157,13 @@ func TestAPageReadsItsReport(t *testing.T) {
 func TestTextsOfReportsAreInertAndBounded(t *testing.T) {
 	ran := &fakeReports{text: "<script>alert(1)</script>\n\x1b[31mred \u202egnp\u00e4\n", err: errors.New("the API server is <b>away</b>")}
 	c := reporting(t, ran)
-	w, page := get(t, c, "/pods/team/web-1")
+	w, page := get(t, c, "/environments/team/shop/history")
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
 	assert.Contains(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;\n\\x1b[31mred \\u202egnp\\u00e4\n")
 	assert.Contains(t, page, "the API server is &lt;b&gt;away&lt;/b&gt;")
 
 	ran.text, ran.err = strings.Repeat(strings.Repeat("x", 10_000)+"\n", 200), nil
-	w, page = get(t, c, "/pods/team/web-1")
+	w, page = get(t, c, "/environments/team/shop/history")
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, page, "Only the first part is shown")
 	assert.Less(t, len(page), maxReport+maxLine)
@@ -262,7 +267,8 @@ func TestPagesLeadToReports(t *testing.T) {
 	assert.Contains(t, page, "kubectl berth explain POD")
 	assert.NotContains(t, page, "/pods/")
 	_, page = get(t, c, "/pods/team/web-1")
-	assert.Contains(t, page, `<a href="/workloads/team/Deployment/web">Back</a> · <a href="/pods/team/web-1/scores">`)
+	assert.Contains(t, page, `<a href="/workloads/team/Deployment/web">Deployment/web</a>`)
+	assert.Contains(t, page, `<a href="/pods/team/web-1/scores">Earlier attempts</a>`)
 	w, _ := get(t, without, "/pods/team/web-1")
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }

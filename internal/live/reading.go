@@ -23,9 +23,13 @@ func Read(ctx context.Context, c client.Client, s *overview.Settings, namespace 
 	if err := LoadProducts(ctx, c, cluster, namespace); err != nil {
 		return nil, err
 	}
+	if err := LoadPolicies(ctx, c, cluster, namespace); err != nil {
+		return nil, err
+	}
 	r := &overview.Reading{
 		Mixes: cluster.Mixes, Limits: cluster.Limits, Records: cluster.Records, Environments: cluster.Environments,
-		Overview: cluster.Overview(nil), Rollouts: cluster.Rollouts,
+		Overview: cluster.Overview(nil), Rollouts: cluster.Rollouts, Policies: cluster.Policies, Reservations: cluster.Reservations,
+		Nodes: overview.NodeDetails(cluster), Governed: overview.PolicyWorkloads(cluster),
 	}
 	for _, p := range cluster.Problems {
 		r.Problems, r.Unread = append(r.Problems, p.Message), append(r.Unread, p.Resource)

@@ -56,6 +56,8 @@ var kinds = []kind{
 	{&v1alpha1.ResourceLimit{}, &v1alpha1.ResourceLimitList{}, v1alpha1.GroupName, "v1alpha1", limitsResource, false},
 	{&v1alpha1.DeploymentRecord{}, &v1alpha1.DeploymentRecordList{}, v1alpha1.GroupName, "v1alpha1", "deploymentrecords", false},
 	{&v1alpha1.Environment{}, &v1alpha1.EnvironmentList{}, v1alpha1.GroupName, "v1alpha1", "environments", false},
+	{&v1alpha1.SchedulingPolicy{}, &v1alpha1.SchedulingPolicyList{}, v1alpha1.GroupName, "v1alpha1", "schedulingpolicies", false},
+	{&v1alpha1.Reservation{}, &v1alpha1.ReservationList{}, v1alpha1.GroupName, "v1alpha1", "reservations", false},
 }
 
 const limitsResource = "resourcelimits"

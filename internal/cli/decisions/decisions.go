@@ -30,8 +30,8 @@ type Flags struct {
 	address string
 }
 
-// Last are the flags by which the last record is shown.
-func Last() *Flags { return &Flags{Scores: true, attempts: 1} }
+// Last are the flags by which the last records are shown.
+func Last(attempts int) *Flags { return &Flags{Scores: true, attempts: attempts} }
 
 // Add adds the flags to a command.
 func (f *Flags) Add(cmd *cobra.Command) {

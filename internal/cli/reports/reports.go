@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reports has the reports and the plans of the console: it reads them as the commands of kubectl berth do, and prints them alike.
+// Package reports has the reports and the plans of the console: it reads them as the commands of kubectl berth do, and prints those about
+// environments alike.
 package reports
 
 import (
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -20,10 +22,10 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/environments"
-	"berth.dev/berth/internal/cli/show"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/policies/decision"
 )
 
 // Reports implements console.Reports.
@@ -61,58 +63,61 @@ func userOf(o *command.Options) (*live.User, error) {
 	return &live.User{Installation: i, Config: config, Client: c, Now: o.Now, Warn: o.Warn}, err
 }
 
-// write shows what read returns for the user of a request.
-func write[T any](ctx context.Context, r Reports, out io.Writer, namespace string, read func(u *live.User) (T, error),
-	shown func(o *command.Options, v T) error,
-) error {
-	o, err := r.options(ctx, out, namespace)
+// as reads for the user of a request, and returns warnings of what is missing.
+func as[T any](ctx context.Context, r Reports, namespace string, read func(u *live.User) (T, error)) (v T, warnings []string, err error) {
+	o, err := r.options(ctx, io.Discard, namespace)
 	if err != nil {
-		return err
+		return v, nil, err
 	}
 	u, err := userOf(o)
 	if err != nil {
-		return err
+		return v, nil, err
 	}
-	v, err := read(u)
-	if err != nil {
-		return err
+	u.Warn = func(format string, args ...any) {
+		warnings = append(warnings, "Warning: "+fmt.Sprintf(format, args...))
 	}
-	return shown(o, v)
+	v, err = read(u)
+	return v, warnings, err
 }
 
-// Explain implements console.Reports.
-func (r Reports) Explain(ctx context.Context, out io.Writer, pod client.ObjectKey, scores bool) error {
-	attempts := &decisions.Flags{}
-	if scores {
-		attempts = decisions.Last()
-	}
-	return write(ctx, r, out, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
+// decisionTimeout bounds how long the page of a pod waits for the record of its last attempt.
+const decisionTimeout = 3 * time.Second
+
+// Explain implements console.Reports. A page of one attempt is shown without it if the scheduler does not respond at once.
+func (r Reports) Explain(ctx context.Context, pod client.ObjectKey, attempts int) (*overview.Explanation, []string, error) {
+	return as(ctx, r, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
 		a := decisions.Access{Config: u.Config, Client: u.Client, SystemNamespace: u.SystemNamespace, Now: u.Now()}
-		return u.Explain(ctx, pod, attempts.Reader(a))
-	}, show.Explanation)
+		last := decisions.Last(attempts).Reader(a)
+		read := func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error) {
+			if attempts == 1 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, decisionTimeout)
+				defer cancel()
+			}
+			records, err := last(ctx, lease, pod, berths)
+			if err != nil {
+				u.Warn("the decision of the scheduler cannot be shown: %v", err)
+			}
+			return records, nil
+		}
+		return u.Explain(ctx, pod, read)
+	})
 }
 
 // History implements console.Reports.
-func (r Reports) History(ctx context.Context, out io.Writer, kind string, workload client.ObjectKey) error {
-	return write(ctx, r, out, workload.Namespace, func(u *live.User) (*overview.History, error) {
-		return u.History(ctx, kind, workload)
-	}, show.History)
+func (r Reports) History(ctx context.Context, kind string, workload client.ObjectKey) (*overview.History, []string, error) {
+	return as(ctx, r, workload.Namespace, func(u *live.User) (*overview.History, error) { return u.History(ctx, kind, workload) })
 }
 
 // RecordHistory implements console.Reports.
-func (r Reports) RecordHistory(ctx context.Context, out io.Writer, record client.ObjectKey) error {
-	return write(ctx, r, out, record.Namespace, func(u *live.User) (*overview.History, error) {
+func (r Reports) RecordHistory(ctx context.Context, record client.ObjectKey) (*overview.History, []string, error) {
+	return as(ctx, r, record.Namespace, func(u *live.User) (*overview.History, error) {
 		rec := &v1alpha1.DeploymentRecord{}
 		if err := u.Client.Get(ctx, record, rec); err != nil {
 			return nil, err
 		}
 		return u.RecordHistory(ctx, rec), nil
-	}, show.History)
-}
-
-// Nodes implements console.Reports.
-func (r Reports) Nodes(ctx context.Context, out io.Writer) error {
-	return write(ctx, r, out, "", func(u *live.User) (*overview.Nodes, error) { return u.Nodes(ctx, false, nil) }, show.Nodes)
+	})
 }
 
 // about runs a report about an environment as the user of a request.
@@ -155,28 +160,18 @@ func (r Reports) BackUp(ctx context.Context, out io.Writer, environment client.O
 }
 
 // Plan is a console.Planner.
-func (r Reports) Plan(ctx context.Context, q console.Question) (p *overview.Plan, warnings []string, err error) {
-	o, err := r.options(ctx, io.Discard, q.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	u, err := userOf(o)
-	if err != nil {
-		return nil, nil, err
-	}
-	u.Warn = func(format string, args ...any) {
-		warnings = append(warnings, fmt.Sprintf("Warning: "+format, args...))
-	}
-	given, err := u.MixWith(ctx, q.ObjectKey, func(spec *v1alpha1.CapacityMixSpec) {
-		spec.SpotPercent, spec.MinOnDemand, spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
+func (r Reports) Plan(ctx context.Context, q console.Question) (*overview.Plan, []string, error) {
+	return as(ctx, r, q.Namespace, func(u *live.User) (*overview.Plan, error) {
+		given, err := u.MixWith(ctx, q.ObjectKey, func(spec *v1alpha1.CapacityMixSpec) {
+			spec.SpotPercent, spec.MinOnDemand, spec.MaxSpot = q.SpotPercent, q.MinOnDemand, q.MaxSpot
+		})
+		if err != nil {
+			return nil, err
+		}
+		change, err := u.Validate(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		return u.Plan(ctx, []overview.MixChange{change}, false)
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	change, err := u.Validate(ctx, given)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err = u.Plan(ctx, []overview.MixChange{change}, false)
-	return p, warnings, err
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the parts of the page that change, and adds keys. Without this script the page shows what it was loaded with.
 import "./keys.js";
+import "./sliders.js";
 
 const silence = 15000;
 const lost = document.getElementById("connection");

@@ -27,7 +27,18 @@ func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %s", n, Plural(thing))
+}
+
+// Plural is several of a thing: pods, policies, mixes.
+func Plural(thing string) string {
+	if stem, ok := strings.CutSuffix(thing, "y"); ok {
+		return stem + "ies"
+	}
+	if strings.HasSuffix(thing, "x") {
+		return thing + "es"
+	}
+	return thing + "s"
 }
 
 // Upper begins a sentence.

@@ -80,7 +80,13 @@ type Reading struct {
 	Records      []*v1alpha1.DeploymentRecord
 	Environments []*v1alpha1.Environment
 	// Rollouts are those that ReplicaSets show.
-	Rollouts []Happening
+	Rollouts     []Happening
+	Policies     []*v1alpha1.SchedulingPolicy
+	Reservations []*v1alpha1.Reservation
+	// Nodes is nil where the nodes were not read.
+	Nodes []NodeDetail
+	// Governed are the workloads of the policies, by the namespace and name of each.
+	Governed map[[2]string][]PolicyWorkload
 	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
 	Problems, Unread []string
 }

@@ -35,6 +35,9 @@ type Explanation struct {
 	Decisions []*decision.Record `json:"decisions,omitempty"`
 }
 
+// Decision is the record of a scheduling attempt.
+type Decision = decision.Record
+
 // MixFacts are where a pod's mix comes from.
 type MixFacts struct {
 	Source string `json:"source"`

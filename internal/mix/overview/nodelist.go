@@ -3,7 +3,6 @@
 package overview
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -69,7 +69,7 @@ func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 	all := slices.DeleteFunc(slices.Clone(c.State.Nodes()), func(n clusterstate.Node) bool {
 		return selector != nil && (objects[n.Name] == nil || !selector.Matches(labels.Set(objects[n.Name].Labels)))
 	})
-	slices.SortFunc(all, func(a, b clusterstate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b clusterstate.Node) int { return display.Natural(a.Name, b.Name) })
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
 		totals[t] = &NodeTotal{Type: t.String()}

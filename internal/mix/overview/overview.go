@@ -121,8 +121,8 @@ func urgency(w *Workload) int {
 
 // ByName orders workloads by namespace and name.
 func ByName(a, b Workload) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(byNames(a.Namespace, a.Name, b.Namespace, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Revision, b.Revision),
+		cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
 }
 
 func (t *Totals) add(w *Workload) {

@@ -130,10 +130,10 @@ func PlanOf(ctx context.Context, c *Cluster, changes []MixChange, room Room, now
 
 func plannedMix(w MixChange) PlannedMix {
 	out := PlannedMix{
-		Namespace: w.Then.Namespace, Name: w.Then.Name, Action: "created", After: ruleOf(w.Then), Validated: w.Unvalidated == "",
+		Namespace: w.Then.Namespace, Name: w.Then.Name, Action: "created", After: RuleOf(w.Then), Validated: w.Unvalidated == "",
 	}
 	if w.Now != nil {
-		out.Action, out.Before = "changed", ruleOf(w.Now)
+		out.Action, out.Before = "changed", RuleOf(w.Now)
 		if reflect.DeepEqual(w.Now.Spec, w.Then.Spec) {
 			out.Action = "unchanged"
 		}
@@ -271,8 +271,8 @@ func (p *Plan) summary() string {
 	return fmt.Sprintf("%s, %d blocked. Nothing was written.", display.Count(len(p.Moves), "move"), len(p.Blocked))
 }
 
-// ruleOf is the rule of a mix as people write it.
-func ruleOf(m *v1alpha1.CapacityMix) string {
+// RuleOf is the rule of a mix as people write it.
+func RuleOf(m *v1alpha1.CapacityMix) string {
 	p, _, err := governing.FromCapacityMix(m)
 	if err != nil {
 		return "invalid (" + err.Error() + ")"

@@ -56,9 +56,19 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"workload-of-3", "/workloads/" + ns + "/Deployment/small", []string{"Slots"}},
 		{"workload-of-300", "/workloads/" + ns + "/Deployment/large", []string{"Slots"}},
 		{"workload-unsatisfied", "/workloads/" + ns + "/Deployment/stuck", []string{"✗"}},
-		{"what-if", "/mixes/" + ns + "/web?spotPercent=30&minOnDemand=2&maxSpot=", []string{"Nothing was written."}},
+		{"what-if", "/mixes/" + ns + "/web/plan?spotPercent=30&minOnDemand=2&maxSpot=", []string{"Nothing was written."}},
 		{"nodes", "/nodes", []string{"spot", "on-demand"}},
-		{"nodes-each", "/nodes/list", []string{"RULE", "on-demand-0"}},
+		{"nodes-filtered", "/nodes?filter=on-demand&sort=-age", []string{"on-demand-0", "match"}},
+		{"node", "/nodes/on-demand-0", []string{"Interruption domain", "Pods"}},
+		{"mixes-list", "/mixes", []string{"70% spot", "Satisfied"}},
+		{"mix", "/mixes/" + ns + "/web", []string{"What if?", "Deployment/web"}},
+		{"mix-new", "/mixes/new", []string{"Review the fields", "Review the YAML"}},
+		{"mix-edit", "/mixes/" + ns + "/web/edit", []string{"spotPercent: 70"}},
+		{"mix-delete", "/mixes/" + ns + "/web/delete", []string{"Delete the CapacityMix"}},
+		{"policies", "/policies", []string{"packed", "Pack"}},
+		{"policy", "/policies/" + ns + "/packed", []string{"Scores by"}},
+		{"reservations", "/reservations", []string{"No reservation"}},
+		{"reservation-new", "/reservations/new", []string{"CPU for each pod"}},
 		{"limits", "/limits", []string{"gpu", "No scheduling configuration"}},
 		{"limit", "/limits/" + ns + "/gpu", []string{"gpu In a100, h100"}},
 		{"limit-new", "/limits/new", []string{"Node affinity"}},
@@ -71,9 +81,9 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"environment-revisions", "/environments/" + ns + "/shop/history", []string{"REVISION", "1*"}},
 		{"environment-rollback", "/environments/" + ns + "/shop/history?revision=1", []string{"already has the spec of revision 1"}},
 		{"environment-backups", "/environments/" + ns + "/shop/backups", []string{"Back up now"}},
-		{"pod", "/pods/" + ns + "/" + pod, []string{"Desired:", "7 spot, 3 on-demand"}},
+		{"pod", "/pods/" + ns + "/" + pod, []string{"<dt>Desired</dt>", "7 spot, 3 on-demand"}},
 		{"workload-history", "/workloads/" + ns + "/Deployment/web/history", []string{"Scheduled", pod}},
-		{"record-history", "/records/" + ns + "/cart/history", []string{"REASON"}},
+		{"record-history", "/records/" + ns + "/cart/history", []string{"No events were found"}},
 	}
 	for _, p := range pages {
 		b.shows(p.Path[1:])
@@ -108,6 +118,9 @@ func fillConsole(w *testenv.World) {
 		builders.CapacityMix("stuck", 50, 1), builders.Deployment("stuck", 4, builders.CPU("1000")),
 		builders.ResourceLimit("plain", builders.SizeCPU("1", "1")), builders.ResourceLimit("gpu", builders.SizeCPU("2", "4"), onGPUs),
 	)
+	w.Create(builders.SchedulingPolicy("packed", func(s *v1alpha1.SchedulingPolicySpec) {
+		s.Score, s.Decisions = &v1alpha1.ScoreRules{Preset: v1alpha1.ScorePresetPack}, &v1alpha1.DecisionRules{Record: v1alpha1.RecordAlways, Objects: true}
+	}))
 	deployed(w)
 	w.ApplyFiles("manifests/rbac/environments")
 	w.NamedController("berth-environments", testenv.Impatient, func(c *controller.Configuration) {

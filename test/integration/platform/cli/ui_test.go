@@ -139,9 +139,9 @@ func TestTheConsoleShowsWhatTheUserMayList(t *testing.T) {
 	b.shows("", `<dt>Spot</dt><dd>7/7</dd>`, `<dt>On-demand</dt><dd>3/3</dd>`, `<dt>Workloads satisfied</dt><dd>1/1</dd>`, "✓ Satisfied")
 	page := b.get("workloads/" + w.Namespace + "/Deployment/web")
 	for i := range pods {
-		assert.Contains(t, page, fmt.Sprintf(">%s</a></td><td data-label=\"Node\">%s</td>", pods[i].Name, pods[i].Spec.NodeName))
+		assert.Contains(t, page, fmt.Sprintf(">%[1]s</a></td><td data-label=\"Node\"><a href=\"/nodes/%[2]s\">%[2]s</a></td>", pods[i].Name, pods[i].Spec.NodeName))
 	}
-	b.shows("nodes", "on-demand</th>")
+	b.shows("nodes", `data-label="Type"><span class="badge on-demand">`)
 
 	// Rights that are taken away, and given again, while a page is open.
 	role := testenv.ReadIn(w, "", "console", &rbacv1.ClusterRole{})
@@ -159,8 +159,8 @@ func TestAMixIsPlannedAndAppliedInTheConsole(t *testing.T) {
 	w.RequireExact("web", split.New(70, 2), 10)
 	me := user(w, "planner", editor)
 	b := openUI(w, me, "-n", w.Namespace)
-	b.shows("workloads/"+w.Namespace+"/Deployment/web", `<a href="/mixes/`+w.Namespace+`/web">What if\?</a>`)
-	at := "mixes/" + w.Namespace + "/web"
+	b.shows("workloads/"+w.Namespace+"/Deployment/web", `<a href="/mixes/`+w.Namespace+`/web/plan">What if\?</a>`)
+	at := "mixes/" + w.Namespace + "/web/plan"
 	page := b.get(at + "?spotPercent=30&minOnDemand=2&maxSpot=")
 	plan := kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace).ok(t)
 	var moves int
@@ -248,6 +248,13 @@ func TestTextsOfCommandsInTheConsole(t *testing.T) {
 	page := b.get("pods/" + w.Namespace + "/" + pod)
 	explained := kubectl(w, me, "", "explain", pod, "-n", w.Namespace).ok(t)
 	for line := range strings.Lines(explained.out) {
+		if name, value, is := strings.Cut(strings.TrimSpace(line), ":"); is {
+			if name == "Name" || name == "Namespace" { // they are in the title and the path
+				continue
+			}
+			line = value
+			assert.Contains(t, page, "<dt>"+html.EscapeString(name)+"</dt>")
+		}
 		assert.Contains(t, page, html.EscapeString(strings.TrimSpace(line)))
 	}
 	page = b.get(at + "/history")
@@ -281,7 +288,7 @@ func TestTextsOfCommandsInTheConsole(t *testing.T) {
 	require.GreaterOrEqual(t, len(nodes.Totals), 2)
 	page = b.get("nodes")
 	for _, n := range nodes.Totals {
-		row := regexp.MustCompile(n.Type + `</th>.*?"Nodes">(\d+)<.*?"Accept pods">(\d+)<.*?"Departing">(\d+)<`)
+		row := regexp.MustCompile(n.Type + `</span></th>.*?"Nodes">(\d+)<.*?"Accept pods">(\d+)<.*?"Departing">(\d+)<`)
 		var sums [3]int
 		for _, found := range row.FindAllStringSubmatch(page, -1) {
 			for i, text := range found[1:] {

@@ -32,9 +32,9 @@ func TestCommandsRunAsTheUser(t *testing.T) {
 	b := s.signIn(token).in(w.Namespace)
 	at := "/workloads/" + w.Namespace + "/Deployment/web"
 	b.shows(at, "/pods/"+w.Namespace+"/"+pod, at+"/history", "What if?")
-	b.shows("/pods/"+w.Namespace+"/"+pod, "Desired:", "7 spot, 3 on-demand", "satisfies its mix")
+	b.shows("/pods/"+w.Namespace+"/"+pod, "<dt>Desired</dt>", "7 spot, 3 on-demand", "satisfies its mix")
 	b.shows(at+"/history", "Scheduled", pod)
-	b.shows("/mixes/"+w.Namespace+"/web?spotPercent=30&minOnDemand=2&maxSpot=", "4 moves, 0 blocked. Nothing was written.")
+	b.shows("/mixes/"+w.Namespace+"/web/plan?spotPercent=30&minOnDemand=2&maxSpot=", "4 moves, 0 blocked. Nothing was written.")
 
 	stranger := s.signIn(s.account("stranger", viewer...)).in(w.Namespace)
 	a := stranger.get(at + "/history")

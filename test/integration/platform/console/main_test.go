@@ -43,7 +43,7 @@ var viewer = []rbacv1.PolicyRule{
 	builders.Rule("", []string{"pods", "nodes"}, "list"),
 	builders.Rule("apps", []string{"replicasets", "deployments", "statefulsets"}, "list"),
 	builders.Rule("batch", []string{"jobs"}, "list"),
-	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "deploymentrecords", "environments"}, "list"),
+	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "schedulingpolicies", "reservations", "deploymentrecords", "environments"}, "list"),
 }
 
 // scene is a running console.

@@ -134,16 +134,18 @@ var asked = map[string]struct {
 	group, page, shows string
 	clusterScoped      bool
 }{
-	"pods":              {"", "/", `<dt>Spot</dt><dd>1/1</dd>`, false},
-	"nodes":             {"", "/nodes", `on-demand</th>`, true},
-	"capacitymixes":     {v1alpha1.GroupName, "/", `<dt>Mixes</dt><dd>1</dd>`, false},
-	"resourcelimits":    {v1alpha1.GroupName, "/limits", `>small</a>`, false},
-	"deploymentrecords": {v1alpha1.GroupName, "/records", `>cart</a>`, false},
-	"environments":      {v1alpha1.GroupName, "/environments", `>shop</a>`, false},
-	"replicasets":       {"apps", "", "", false},
-	"deployments":       {"apps", "", "", false},
-	"statefulsets":      {"apps", "", "", false},
-	"jobs":              {"batch", "", "", false},
+	"pods":               {"", "/", `<dt>Spot</dt><dd>1/1</dd>`, false},
+	"nodes":              {"", "/nodes", `data-label="Type"><span class="badge on-demand">`, true},
+	"capacitymixes":      {v1alpha1.GroupName, "/", `<dt>Mixes</dt><dd>1</dd>`, false},
+	"resourcelimits":     {v1alpha1.GroupName, "/limits", `>small</a>`, false},
+	"deploymentrecords":  {v1alpha1.GroupName, "/records", `>cart</a>`, false},
+	"schedulingpolicies": {v1alpha1.GroupName, "/policies", `>packed</a>`, false},
+	"reservations":       {v1alpha1.GroupName, "/reservations", `>hold</a>`, false},
+	"environments":       {v1alpha1.GroupName, "/environments", `>shop</a>`, false},
+	"replicasets":        {"apps", "", "", false},
+	"deployments":        {"apps", "", "", false},
+	"statefulsets":       {"apps", "", "", false},
+	"jobs":               {"batch", "", "", false},
 }
 
 // Whatever RBAC grants, in the cluster or in a namespace, the pages show exactly what the user may list: also while a second user, who may
@@ -151,7 +153,8 @@ var asked = map[string]struct {
 func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	shop := builders.Environment("shop")
-	w.Create(builders.CapacityMix("web", 100, 0), builders.Deployment("web", 1), limit("small"), builders.DeploymentRecord("cart", "add"), shop)
+	w.Create(builders.CapacityMix("web", 100, 0), builders.Deployment("web", 1), limit("small"), builders.DeploymentRecord("cart", "add"), shop,
+		builders.SchedulingPolicy("packed"), builders.Reservation("hold", "held", "100m"))
 	w.RequireExact("web", split.New(100, 0), 1)
 	s := serve(t, w)
 	token, writer := s.account("random"), s.account("writer")
@@ -165,13 +168,13 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	user, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
 	names := slices.Sorted(maps.Keys(asked))
-	may := func(name, namespace string) bool {
+	may := func(verb, name, namespace string) bool {
 		if asked[name].clusterScoped {
 			namespace = ""
 		}
 		review, err := user.AuthorizationV1().SelfSubjectAccessReviews().Create(w.Ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: "list", Group: asked[name].group, Resource: name, Namespace: namespace,
+				Verb: verb, Group: asked[name].group, Resource: name, Namespace: namespace,
 			}},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -181,7 +184,7 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 	exact := func(b *browser, namespace string) (bool, string) {
 		granted := map[string]bool{}
 		for _, name := range names {
-			granted[name] = may(name, namespace)
+			granted[name] = may("list", name, namespace)
 		}
 		for _, name := range names {
 			full := name
@@ -215,7 +218,7 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 		draw := func(label string) (rules []rbacv1.PolicyRule) {
 			for _, name := range names {
 				if rapid.Bool().Draw(r, label+name) {
-					rules = append(rules, builders.Rule(asked[name].group, []string{name}, rapid.SampledFrom([]string{"list", "list", "list", "get", "*"}).Draw(r, label+"verb of "+name)))
+					rules = append(rules, builders.Rule(asked[name].group, []string{name}, rapid.SampledFrom([]string{"list", "list", "list", "get", "create", "*"}).Draw(r, label+"verb of "+name)))
 				}
 			}
 			return rules
@@ -229,12 +232,23 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 		}
 		w.Eventually("all pages of all namespaces are exact", func() (bool, string) { return exact(all, "") })
 		w.Eventually("all pages of the namespace are exact", func() (bool, string) { return exact(one, w.Namespace) })
+		for _, kind := range editedKinds {
+			form := url.Values{"metadata.namespace": {w.Namespace}, "metadata.name": {"drawn"}, "do": {"form"}}
+			for name, value := range kind.fields {
+				form.Set(name, value)
+			}
+			status := map[bool]int{true: http.StatusOK, false: http.StatusUnprocessableEntity}[may("create", kind.resource, w.Namespace)]
+			for _, writes := range []*browser{all, one} {
+				a := writes.post("/"+kind.id, form)
+				require.Equal(t, status, a.status, "%s: %s", kind.resource, a.body)
+			}
+		}
 		for namespace, reads := range map[string]*browser{"": all, w.Namespace: one} {
 			name := fmt.Sprintf("written-%d-%d", rounds, len(namespace))
 			writing[namespace].shows("/limits", "As of")
 			a := writing[namespace].post("/limits", url.Values{"namespace": {w.Namespace}, "name": {name}, "cpu": {"1"}})
 			require.Equal(t, http.StatusSeeOther, a.status, a.body)
-			if !may("resourcelimits", namespace) {
+			if !may("list", "resourcelimits", namespace) {
 				assert.NotContains(t, reads.get("/limits").body, ">"+name+"</a>")
 			} else {
 				reads.shows("/limits", ">"+name+"</a>")

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/overview"
+)
+
+// value is what a cell of a listing shows. All texts in it are inert.
+type value struct {
+	Text, URL string
+	// Note follows the text, less prominent.
+	Note string
+	// Class is that of a badge or, with Plain, of the text.
+	Class string
+	Plain bool
+	// Time is shown as its age, with the time itself in its title.
+	Time template.HTML
+	// HTML is shown in place of the text.
+	HTML template.HTML
+	// order is the time as a number, or a number that the text is not in the order of.
+	order int64
+}
+
+// words are the texts of a value, for the filter.
+func (v *value) words() string { return v.Text + " " + v.Note }
+
+// textValue is a text of others.
+func textValue(text string) value { return value{Text: inert(text)} }
+
+// nameParameter is the parameter of a page that is about a name that no path can have. The links of a listing keep it.
+const nameParameter = "name"
+
+// maxURL bounds a link. Names of objects are shorter; other texts lead nowhere.
+const maxURL = 2048
+
+// linkValue is a text of others that leads to a page.
+func linkValue(text, url string) value {
+	if len(url) > maxURL {
+		url = ""
+	}
+	return value{Text: inert(text), URL: url}
+}
+
+// numberValue is a number.
+func numberValue(n int) value { return value{Text: fmt.Sprint(n), order: int64(n)} }
+
+// maybeValue is a number that can be unknown. Unknown is the least.
+func maybeValue(n overview.Maybe[int]) value {
+	known, is := n.Get()
+	if !is {
+		known = -1
+	}
+	return value{Text: n.String(), order: int64(known)}
+}
+
+// badgeValue is a word with a class of the style.
+func badgeValue(word, class string) value { return value{Text: inert(word), Class: class} }
+
+// timeValue is a time in the past of now.
+func timeValue(now time.Time, t metav1.Time) value {
+	if t.IsZero() {
+		return value{}
+	}
+	return value{Text: agoOf(now, t), Time: timeTag(now, t), order: t.Unix()}
+}
+
+func agoOf(now time.Time, t metav1.Time) string {
+	if t.After(now) {
+		return "in " + display.Age(t.Time, now)
+	}
+	age := now.Sub(t.Time)
+	if age >= 2*time.Minute {
+		age = age.Truncate(time.Minute) // a page must not change with each reading
+	}
+	return display.Age(now, now.Add(-age)) + " ago"
+}
+
+// timeTag is a time as its age, with the time itself in its title.
+func timeTag(now time.Time, t metav1.Time) template.HTML {
+	return render("time", struct {
+		At, Title, Age string
+	}{t.UTC().Format(time.RFC3339), timeText(t), agoOf(now, t)})
+}
+
+// column is a column of a listing. Rows are in the natural order of its texts or, with Number, in that of its numbers.
+type column[T any] struct {
+	// ID names the column in URLs.
+	ID, Label string
+	Number    bool
+	of        func(T) value
+}
+
+// listing is a table that is filtered by all of its texts, and sorted by each column.
+type listing[T any] struct {
+	// id is that of the element, label its name for screen readers, and noun is one row in a sentence.
+	id, label, noun string
+	columns         []column[T]
+	// row identifies a row, "" for one that stays where it is.
+	row func(T) string
+	// empty is shown without rows and without a filter: what this is, and how to begin.
+	empty template.HTML
+	// create is the URL of the form of a new one, "" if there is none.
+	create string
+	// unknown is set if the list could not be read, or not all of it.
+	unknown bool
+}
+
+// heading is the head of a column.
+type heading struct {
+	Label, URL, Sort string
+	Number           bool
+}
+
+// line is a row of a listing.
+type line[T any] struct {
+	of     T
+	values []value
+}
+
+// lineView is what the template of a row gets.
+type lineView struct {
+	Row    string
+	Values []labelled
+}
+
+// labelled is a value with the label of its column, which narrow screens show beside it.
+type labelled struct {
+	value
+	Label  string
+	Number bool
+	First  bool
+}
+
+// listingView is what the templates around the rows get.
+type listingView struct {
+	ID, Label, Action, Filter, Sort, Create string
+	// Keep are the other parameters of the page, and Clear is the page without a filter.
+	Keep     []fact
+	Clear    string
+	Count    string
+	Headings []heading
+	Paging   paging
+	Empty    template.HTML
+	Shown    int
+	// Bare is set without a table: there is nothing to show, and no filter.
+	Bare bool
+}
+
+// parts are the parts of a page at a URL: the filter, which is not replaced while it is open, and the table.
+func (l listing[T]) parts(path string, q url.Values, all []T) []*part {
+	text := overview.Inert(q.Get("filter"), maxFilter)
+	lines := l.lines(all, text)
+	by, down := l.sorted(lines, q.Get("sort"))
+	v := l.view(path, q, text, by, down, len(all), len(lines))
+	rows := &part{id: l.id, before: render("listing-before", v), after: render("listing-after", v)}
+	for _, line := range rowsOf(v.Paging, lines) {
+		rows.rows = append(rows.rows, l.line(line))
+	}
+	return []*part{{id: l.id + "-filter", before: render("listing-filter", v), fixed: true}, rows}
+}
+
+// lines are the rows that have all words of a text.
+func (l listing[T]) lines(all []T, text string) (lines []line[T]) {
+	words := strings.Fields(strings.ToLower(text))
+	for _, o := range all {
+		values, texts := make([]value, len(l.columns)), ""
+		for i, c := range l.columns {
+			values[i] = c.of(o)
+			if len(words) > 0 {
+				texts += strings.ToLower(values[i].words()) + " "
+			}
+		}
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(texts, word) }) {
+			lines = append(lines, line[T]{o, values})
+		}
+	}
+	return lines
+}
+
+// sorted sorts rows by the column of the parameter sort, in the other direction with a "-" before it, and returns which it was. Without a
+// column, rows stay in the order that they have.
+func (l listing[T]) sorted(lines []line[T], parameter string) (by int, down bool) {
+	name, down := strings.CutPrefix(parameter, "-")
+	by = slices.IndexFunc(l.columns, func(c column[T]) bool { return c.ID == name })
+	if by < 0 {
+		return by, false
+	}
+	slices.SortStableFunc(lines, func(a, b line[T]) int {
+		if down {
+			a, b = b, a
+		}
+		x, y := &a.values[by], &b.values[by]
+		if l.columns[by].Number && x.order != y.order {
+			return compare(x.order, y.order)
+		}
+		return display.Natural(x.words(), y.words())
+	})
+	return by, down
+}
+
+func compare(a, b int64) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+func (l listing[T]) view(path string, q url.Values, text string, by int, down bool, all, shown int) listingView {
+	v := listingView{ID: l.id, Label: l.label, Action: path, Filter: text, Create: l.create, Empty: l.empty, Shown: shown}
+	kept := url.Values{}
+	if name := q.Get(nameParameter); name != "" && name == inert(name) {
+		kept.Set(nameParameter, name)
+		v.Keep = []fact{{nameParameter, name}}
+	}
+	at := func(parameters url.Values) string {
+		return (&url.URL{Path: path, RawQuery: parameters.Encode()}).String()
+	}
+	v.Clear = at(kept)
+	if text != "" {
+		kept.Set("filter", text)
+	}
+	for i, c := range l.columns {
+		h := heading{Label: c.Label, Number: c.Number}
+		sorted := maps.Clone(kept)
+		sorted.Set("sort", c.ID)
+		switch {
+		case i == by && down:
+			h.Sort = "descending"
+		case i == by:
+			h.Sort = "ascending"
+			sorted.Set("sort", "-"+c.ID)
+		}
+		h.URL = at(sorted)
+		v.Headings = append(v.Headings, h)
+	}
+	if by >= 0 {
+		v.Sort = map[bool]string{true: "-"}[down] + l.columns[by].ID
+		kept.Set("sort", v.Sort)
+	}
+	v.Paging = pagingOf("Pages of "+strings.ToLower(l.label), path, kept, q.Get("page"), shown)
+	v.Count = l.count(text, all, shown)
+	if l.unknown {
+		v.Empty = "" // there may be some
+	}
+	v.Bare = v.Empty != "" && shown == 0 && text == ""
+	return v
+}
+
+// count is the number of rows in words.
+func (l listing[T]) count(text string, all, shown int) string {
+	switch {
+	case text != "" && l.unknown:
+		return fmt.Sprintf("%d of those that could be listed", shown)
+	case text != "":
+		return fmt.Sprintf("%d of %s", shown, display.Count(all, l.noun))
+	case l.unknown && all == 0:
+		return "The number of " + display.Plural(l.noun) + " is unknown: they could not be listed."
+	case l.unknown:
+		return display.Count(all, l.noun) + " and those that could not be listed"
+	}
+	return display.Count(all, l.noun)
+}
+
+func (l listing[T]) line(of line[T]) row {
+	v := lineView{Row: l.id + "-" + fmt.Sprintf("%x", hash(l.row(of.of)))}
+	for i := range of.values {
+		v.Values = append(v.Values, labelled{of.values[i], l.columns[i].Label, l.columns[i].Number, i == 0})
+	}
+	return newRow(v.Row, render("listing-row", v))
+}
