@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/overview"
@@ -429,7 +430,7 @@ func TestAllThatIsShownIsFound(t *testing.T) {
 		}
 		return all
 	}
-	assert.Equal(t, []string{"shop/web /workloads/shop/Deployment/web"}, names("WEB shop"))
+	assert.Equal(t, []string{"shop/web /workloads/shop/Deployment/web"}, names("WEB shop deployment"))
 	assert.Equal(t, []string{"Environments /environments", "team/shop /environments/team/shop"}, names("environment"))
 	assert.Equal(t, []string{"shop/cheap /mixes/shop/cheap"}, names("cheap"))
 	assert.Equal(t, []string{"spot-0 /nodes/spot-0"}, names("spot-0"))
@@ -445,7 +446,7 @@ func TestAllThatIsShownIsFound(t *testing.T) {
 	assert.Contains(t, names("over"), "Overview /")
 
 	_, c := start(t, overviewOf(workload("shop", "web")))
-	w, body := get(t, c, "/find?q=web")
+	w, body := get(t, c, "/find?q=web+deployment")
 	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	assert.JSONEq(t, `[{"name":"shop/web","detail":"Deployment","url":"/workloads/shop/Deployment/web"}]`, body)
 }
