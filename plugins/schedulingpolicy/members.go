@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -30,7 +31,11 @@ const (
 )
 
 // task is a group whose members that wait are tried again or, without a key, a namespace whose pods are counted again.
-type task struct{ namespace, key string }
+type task struct {
+	namespace, key string
+	// wake is set for a group whose members without a node are tried at once.
+	wake bool
+}
 
 // waits are the groups with members that wait, with one of these. Safe for concurrent use.
 type waits struct {
@@ -133,7 +138,7 @@ func (sh *shared) ownerHandler() cache.ResourceEventHandler {
 	retry := func(obj any) {
 		if owner, ok := obj.(metav1.Object); ok {
 			if key, ok := sh.waits.ownedBy(owner.GetUID()); ok {
-				sh.tasks.AddAfter(task{owner.GetNamespace(), key}, retryAfter)
+				sh.tasks.AddAfter(task{namespace: owner.GetNamespace(), key: key}, retryAfter)
 			}
 		}
 	}
@@ -144,11 +149,7 @@ func (sh *shared) ownerHandler() cache.ResourceEventHandler {
 func (sh *shared) count(pod *corev1.Pod) {
 	key := ""
 	if counts(pod) {
-		if g := sh.governing(pod); g != nil && g.rules.GroupSize > 0 {
-			if group := g.groupOf(pod); group != "" {
-				key = pod.Namespace + "/" + group
-			}
-		}
+		key = sh.groupKeyOf(pod)
 	}
 	sh.changed(pod.Namespace, sh.census.set(pod, key))
 }
@@ -157,7 +158,7 @@ func (sh *shared) count(pod *corev1.Pod) {
 func (sh *shared) changed(namespace string, keys []string) {
 	for _, key := range keys {
 		if _, waits := sh.waits.get(key); waits {
-			sh.tasks.AddAfter(task{namespace, key}, retryAfter)
+			sh.tasks.AddAfter(task{namespace: namespace, key: key}, retryAfter)
 		}
 	}
 }
@@ -171,10 +172,12 @@ func (sh *shared) work(ctx context.Context, handle fwk.Handle) {
 		if end {
 			return
 		}
-		if t.key != "" {
+		if t.key != "" && !t.wake {
 			sh.retry(t)
 		} else if all, err := pods.Pods(t.namespace).List(labels.Everything()); err != nil {
-			klog.FromContext(ctx).Error(err, "List the pods of a namespace whose policies have changed", "namespace", t.namespace)
+			klog.FromContext(ctx).Error(err, "List the pods of a namespace whose policies or groups have changed", "namespace", t.namespace)
+		} else if t.wake {
+			handle.Activate(klog.FromContext(ctx), sh.withoutNode(t.key, all))
 		} else {
 			for _, pod := range all {
 				sh.count(pod)
@@ -182,6 +185,27 @@ func (sh *shared) work(ctx context.Context, handle fwk.Handle) {
 		}
 		sh.tasks.Done(t)
 	}
+}
+
+// withoutNode are the pods of a group that have no node and do not wait with one, by namespace and name.
+func (sh *shared) withoutNode(key string, all []*corev1.Pod) map[string]*corev1.Pod {
+	members, waiting := map[string]*corev1.Pod{}, sets.New(sh.groups.Waiting(key)...)
+	for _, pod := range all {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !waiting.Has(pod.UID) && sh.groupKeyOf(pod) == key {
+			members[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	return members
+}
+
+// groupKeyOf identifies the group that a pod is bound with, empty for none.
+func (sh *shared) groupKeyOf(pod *corev1.Pod) string {
+	if g := sh.governing(pod); g != nil && g.rules.GroupSize > 0 {
+		if group := g.groupOf(pod); group != "" {
+			return pod.Namespace + "/" + group
+		}
+	}
+	return ""
 }
 
 // retry allows the members of a group that wait, if it is complete.

@@ -5,6 +5,7 @@ package schedulingpolicy
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,6 +91,21 @@ func TestAMemberWaitsForWhatItsControllerMakesOnly(t *testing.T) {
 			f.permit(t, "x", test.want, test.of)
 		})
 	}
+}
+
+// Members that are tried at different times would miss each other for as long as their back-offs are longer than they wait.
+func TestTheFirstThatWaitsWakesItsGroup(t *testing.T) {
+	t.Parallel()
+	f, _ := grouped(t, 3)
+	f.SetPods(t, pod("a", ""), pod("b", ""), pod("c", ""), pod("bound", "n00"), pod("gone", "", deleted), pod("other", "", controller("db")))
+	woken := func(want map[string]int, message string) {
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, f.Activated.Pods()) }, time.Minute, time.Millisecond, message)
+	}
+	first := f.permit(t, "a", fwk.Wait)
+	woken(map[string]int{"shop/b": 1, "shop/c": 1}, "those without a node, and not the one that waits")
+	f.framework.RunReservePluginsUnreserve(f.Ctx, first.state, first.pod, first.node)
+	f.permit(t, "b", fwk.Wait)
+	woken(map[string]int{"shop/a": 1, "shop/b": 1, "shop/c": 2}, "the first of each attempt wakes the others")
 }
 
 // The members of a group by a label can have several controllers, some of which are created later, so that what one of them makes at

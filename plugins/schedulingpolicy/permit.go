@@ -106,6 +106,11 @@ func (pl *SchedulingPolicy) Permit(_ context.Context, cycleState fwk.CycleState,
 		timeout := c.governor.rules.ReservationTimeout
 		c.expiry = time.AfterFunc(timeout, func() { pl.reject(pod.UID, pl.incomplete(c, pod)) })
 		pl.waits.add(key, pl, c, pod)
+		// The first that waits has the others tried at once. Else they come when their own back-off ends, which can be longer than
+		// this one waits: members that miss each other once would miss each other each time.
+		if len(pl.groups.Waiting(key)) == 1 {
+			pl.tasks.Add(task{namespace: pod.Namespace, key: key, wake: true})
+		}
 		return fwk.NewStatus(fwk.Wait), timeout + waitSlack
 	}
 	pl.waits.remove(key, pl.groups)
