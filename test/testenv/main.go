@@ -73,6 +73,9 @@ type Options struct {
 	Fills bool
 }
 
+// AfterCoreEnv is set where `make test` has run the core of the suites before, so that `make test-more` leaves it out.
+const AfterCoreEnv = "BERTH_TEST_AFTER_CORE"
+
 // Main starts the control plane and the scheduler, runs the package's tests and stops everything. Call it from TestMain:
 // os.Exit(testenv.Main(m, testenv.Options{})).
 func Main(m *testing.M, o Options) int {
@@ -113,13 +116,25 @@ func Main(m *testing.M, o Options) int {
 
 func setFlags(o Options) error {
 	flag.Parse()
-	if testing.Short() && len(o.Core) > 0 && wholePackage() {
-		if err := flag.Set("test.run", "^("+strings.Join(o.Core, "|")+")$"); err != nil {
+	if name := selection(o); name != "" && len(o.Core) > 0 && wholePackage() {
+		if err := flag.Set(name, "^("+strings.Join(o.Core, "|")+")$"); err != nil {
 			return err
 		}
 	}
 	// Tests that run in parallel wait for most of their time: all of them may begin, however few processors there are.
 	return flag.Set("test.parallel", "32")
+}
+
+// selection is the flag of go test for the core of a suite, empty where all tests run. The rights of a program are compared with what
+// all tests used, so that none of these is left out.
+func selection(o Options) string {
+	switch {
+	case testing.Short():
+		return "test.run"
+	case os.Getenv(AfterCoreEnv) != "" && len(o.Rights) == 0:
+		return "test.skip"
+	}
+	return ""
 }
 
 // suite returns the directory of the package under test, in which go test runs it, without those above that all suites share.

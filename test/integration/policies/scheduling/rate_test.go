@@ -20,7 +20,8 @@ import (
 // Two schedulers get 200 pods a second each, for more capacity than there is. The test counts the nodes on which they bound
 // pods for more than there is, and how many pods were bound in a second; docs/performance.md has the numbers.
 func TestSchedulersAt200PodsASecond(t *testing.T) {
-	const nodes, cpus, perScheduler, rate = 100, 8, 600, 200
+	const cpus, rate = 8, 200
+	nodes, perScheduler := testenv.Length(25, 100), testenv.Length(150, 600)
 	for _, c := range []struct {
 		name, rival string
 		mode        v1alpha1.BindMode
