@@ -65,3 +65,10 @@ func TestRightsAreUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 		})
 	}
 }
+
+func TestTheCoreIsLeftOutWhereItRanBefore(t *testing.T) {
+	assert.Empty(t, selection(Options{}))
+	t.Setenv(AfterCoreEnv, "1")
+	assert.Equal(t, "test.skip", selection(Options{}))
+	assert.Empty(t, selection(Options{Rights: []Rights{{}}}), "the rights are those that all tests use")
+}
