@@ -143,7 +143,7 @@ CORE := $(addprefix ./test/integration/,mix/moves environments/lifecycle records
 NICE ?=
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are
 # processors, as long as these have free capacity (hack/cluster/admission.go). The vet of go test is left to the linter, which runs all of it.
-SUITES := $(addprefix ./test/integration/,mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
+SUITES := $(addprefix ./test/integration/,mix/kinds mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
 	mix/rebalance platform/install platform/lifecycle) ./hack/cluster/... ./hack/demo/... ./test/integration/...
 SUITES_AT_A_TIME ?= 4
 # Lends control planes to the suites of a command, each to one suite at a time.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -71,4 +72,11 @@ func TestTheCoreIsLeftOutWhereItRanBefore(t *testing.T) {
 	t.Setenv(AfterCoreEnv, "1")
 	assert.Equal(t, "test.skip", selection(Options{}))
 	assert.Empty(t, selection(Options{Rights: []Rights{{}}}), "the rights are those that all tests use")
+}
+
+func TestAWaitPollsLessWhereAPollTakesLong(t *testing.T) {
+	assert.Equal(t, 100*time.Millisecond, pause(0, 0))
+	assert.Equal(t, 500*time.Millisecond, pause(time.Minute, time.Millisecond))
+	assert.Equal(t, 4*time.Second, pause(0, time.Second))
+	assert.Equal(t, 5*time.Second, pause(0, time.Minute), "a wait that ends is noticed soon")
 }

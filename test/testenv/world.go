@@ -159,18 +159,24 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 	w.T.Helper()
 	began, deadline := time.Now(), time.After(bound)
 	for {
+		polled := time.Now()
 		ok, saw := condition()
 		if ok {
 			return
 		}
-		// The longer the wait, the less a poll more at its end counts, and the more polls there are.
-		pause := min(max(time.Since(began)/20, 50*time.Millisecond), 250*time.Millisecond)
 		select {
 		case <-deadline:
 			require.FailNow(w.T, fmt.Sprintf("not within %s: %s", bound, what), "last seen: %s", saw)
-		case <-time.After(pause):
+		case <-time.After(pause(time.Since(began), time.Since(polled))):
 		}
 	}
+}
+
+// pause is the time between two polls of a wait, after how long it waited, and how long a poll took. The longer the wait, the less a poll
+// more at its end counts, and the more polls there are. Where polls are slow, the machine is busy: thirty tests that poll all the time
+// would keep it so.
+func pause(waited, took time.Duration) time.Duration {
+	return max(min(max(waited/20, 100*time.Millisecond), 500*time.Millisecond), min(4*took, 5*time.Second))
 }
 
 // Becomes waits until what is counted, or read, is as wanted.
@@ -226,16 +232,15 @@ func Length[T time.Duration | int](short, full T) T {
 func (w *World) Always(during time.Duration, what string, condition func() (bool, string)) {
 	w.T.Helper()
 	deadline := time.After(during)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for {
+		polled := time.Now()
 		if ok, saw := condition(); !ok {
 			require.FailNow(w.T, "did not hold: "+what, "seen: %s", saw)
 		}
 		select {
 		case <-deadline:
 			return
-		case <-tick.C:
+		case <-time.After(max(100*time.Millisecond, pause(0, time.Since(polled)))):
 		}
 	}
 }
