@@ -31,7 +31,7 @@ func TestAGroupIsOnOneTypeWhateverHappens(t *testing.T) {
 }
 
 // faultsOfARun are so many that pods, groups, nodes and programs are lost several times each.
-const faultsOfARun = 40
+var faultsOfARun = testenv.Length(20, 40)
 
 // chaos loses parts of a LeaderWorkerSet, of its nodes and of its programs.
 type chaos struct {
