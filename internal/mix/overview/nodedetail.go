@@ -68,10 +68,7 @@ type PolicyWorkload struct {
 // PolicyWorkloads are the workloads of each SchedulingPolicy, by its namespace and name: those of the pods that it governs as the
 // scheduler decides it, the oldest policy first.
 func PolicyWorkloads(c *Cluster) map[[2]string][]PolicyWorkload {
-	policies := registry.New()
-	for _, p := range c.Policies {
-		policies.Set(p)
-	}
+	policies := registry.Of(c.Policies)
 	type key struct {
 		policy [2]string
 		PolicyWorkload

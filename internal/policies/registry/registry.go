@@ -64,8 +64,10 @@ func OldestFirst(objects []*v1alpha1.SchedulingPolicy) []*Policy {
 }
 
 // Oldest orders policies of a namespace: oldest first, then by name.
-func Oldest(a, b *Policy) int {
-	return cmp.Or(a.Object.CreationTimestamp.Compare(b.Object.CreationTimestamp.Time), cmp.Compare(a.Object.Name, b.Object.Name))
+func Oldest(a, b *Policy) int { return older(a.Object, b.Object) }
+
+func older(a, b *v1alpha1.SchedulingPolicy) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // Affordable returns the policies of a list, oldest first, that can govern pods: MaxPerNamespace of them at most, whose
@@ -90,6 +92,21 @@ type Registry struct{ policies *budget.Selectors[*Policy] }
 
 // New returns an empty registry.
 func New() *Registry { return &Registry{policies: budget.NewSelectors[*Policy](MaxPerNamespace)} }
+
+// Of returns a registry of the policies that can govern pods: the oldest ones of each namespace. Newer ones are not compiled, and the order
+// is made once: a namespace can have thousands.
+func Of(objects []*v1alpha1.SchedulingPolicy) *Registry {
+	r := New()
+	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.SchedulingPolicy) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), older(a, b))
+	})
+	for i, o := range sorted {
+		if i < MaxPerNamespace || sorted[i-MaxPerNamespace].Namespace != o.Namespace {
+			r.Set(o)
+		}
+	}
+	return r
+}
 
 // Set adds or replaces a policy, which must not be changed afterwards. It reports whether the rules for pods can differ: a
 // new status does not count.

@@ -154,3 +154,25 @@ func BenchmarkForWithoutPolicies(b *testing.B) {
 		}
 	}
 }
+
+// A registry of a list governs pods as one to which all policies are added, and compiles no more of a namespace than can govern pods.
+func TestARegistryOfAListHasThePoliciesThatGovern(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var objects []*v1alpha1.SchedulingPolicy
+		all := New()
+		for i := range rapid.SampledFrom([]int{0, 3, MaxPerNamespace, MaxPerNamespace + 30}).Draw(t, "policies") {
+			p := policy(fmt.Sprint("p", i), rapid.SampledFrom([]string{"web", "db", "never"}).Draw(t, "app"), rapid.IntRange(0, 50).Draw(t, "created"))
+			p.Namespace = rapid.SampledFrom([]string{"shop", "shop", "bank"}).Draw(t, "namespace")
+			objects = append(objects, p)
+			all.Set(p)
+		}
+		r := Of(objects)
+		for _, namespace := range []string{"shop", "bank", "other"} {
+			require.LessOrEqual(t, len(r.In(namespace)), MaxPerNamespace)
+			for _, app := range []string{"web", "db", "other"} {
+				require.Equal(t, governs(all, pod(namespace, app)), governs(r, pod(namespace, app)))
+			}
+		}
+	})
+}
