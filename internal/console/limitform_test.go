@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,26 +32,45 @@ import (
 	"berth.dev/berth/internal/mix/overview"
 )
 
-// posted are the fields of a form of a page as a browser sends them.
+// posted are the fields of the last form of a page as a browser sends them.
 func posted(t testing.TB, page string) url.Values {
+	t.Helper()
 	sent := url.Values{}
-	all := elements(t, page)
-	for _, in := range all["input"] {
-		sent.Add(attribute(in, "name"), attribute(in, "value"))
-	}
-	for _, area := range all["textarea"] {
-		sent.Add(attribute(area, "name"), text(area))
-	}
-	for _, list := range all["select"] {
-		for option := range list.Descendants() {
-			for _, a := range option.Attr {
-				if a.Key == "selected" {
-					sent.Add(attribute(list, "name"), text(option))
-				}
-			}
+	forms := elements(t, page)["form"]
+	require.NotEmpty(t, forms, page)
+	for field := range forms[len(forms)-1].Descendants() {
+		if field.Type != html.ElementNode {
+			continue
+		}
+		switch name := attribute(field, "name"); field.Data {
+		case "input":
+			sent.Add(name, attribute(field, "value"))
+		case "textarea":
+			sent.Add(name, text(field))
+		case "select":
+			sent.Add(name, chosen(field))
 		}
 	}
 	return sent
+}
+
+// chosen is the value of a list, that of the first choice if none is selected.
+func chosen(list *html.Node) string {
+	var first *html.Node
+	for option := range list.Descendants() {
+		if option.Type != html.ElementNode {
+			continue
+		}
+		if first == nil || slices.ContainsFunc(option.Attr, func(a html.Attribute) bool { return a.Key == "selected" }) {
+			first = option
+		}
+	}
+	for _, a := range first.Attr {
+		if a.Key == "value" {
+			return a.Val
+		}
+	}
+	return text(first)
 }
 
 // editing is the page that edits a limit.

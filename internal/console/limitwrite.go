@@ -167,11 +167,16 @@ func (c *Console) removeLimit(w http.ResponseWriter, r *http.Request) {
 
 // form reads what a browser sends, and the client that writes as its user.
 func (c *Console) form(w http.ResponseWriter, r *http.Request) (url.Values, client.Client, bool) {
+	return c.formOf(w, r, maxForm)
+}
+
+// formOf reads a form of so many bytes at most.
+func (c *Console) formOf(w http.ResponseWriter, r *http.Request, most int64) (url.Values, client.Client, bool) {
 	if c.clientOf == nil {
 		http.Error(w, "the console is read-only", http.StatusForbidden)
 		return nil, nil, false
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	r.Body = http.MaxBytesReader(w, r.Body, most)
 	if err := r.ParseForm(); err != nil {
 		status := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {

@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,9 +56,10 @@ type objectForm struct {
 	kind *editedKind
 	// Namespace, Name and Version identify what is edited. Version is empty for a new object.
 	Namespace, Name, Version string
-	// texts are those of the fields, by their paths.
-	texts map[string]string
-	YAML  string
+	// texts are those of the fields, by their paths, and was what they were when the form was made: a text that differs is one that the user
+	// has changed.
+	texts, was map[string]string
+	YAML       string
 	// Problems are by the path of a field. The key "" has those of no field.
 	Problems map[string][]string
 	// Diff is what the object would become. Reviewed is the YAML that is written then.
@@ -75,7 +77,7 @@ func (f *objectForm) problem(field, message string) {
 
 // objectFormOf is the form that edits an object.
 func objectFormOf(k *editedKind, o *unstructured.Unstructured) *objectForm {
-	f := &objectForm{kind: k, Namespace: o.GetNamespace(), Name: o.GetName(), texts: k.textsOf(o)}
+	f := &objectForm{kind: k, Namespace: o.GetNamespace(), Name: o.GetName(), texts: k.textsOf(o), was: k.textsOf(o)}
 	if o.GetUID() != "" || o.GetResourceVersion() != "" {
 		f.Version = contentVersion(o)
 	}
@@ -165,34 +167,75 @@ func labelsOf(text string) (any, error) {
 	return labels, nil
 }
 
-// readTexts are the texts of the fields that a browser sends.
+// wasPrefix is before the paths of fields in the names of what their texts were.
+const wasPrefix = "was."
+
+// readTexts are the texts of the fields that a browser sends, and what they were.
 func (f *objectForm) readTexts(sent url.Values) {
-	f.texts = map[string]string{}
+	f.texts, f.was = map[string]string{}, map[string]string{}
+	text := func(name string) string { return strings.TrimSpace(strings.ReplaceAll(sent.Get(name), "\r\n", "\n")) }
 	for i := range f.kind.fields {
 		path := f.kind.fields[i].path
-		f.texts[path] = strings.TrimSpace(strings.ReplaceAll(sent.Get(path), "\r\n", "\n"))
+		f.texts[path], f.was[path] = text(path), text(wasPrefix+path)
 	}
 }
 
-// applied is an object with the fields whose texts differ from those of the object. All others stay as they are.
-func (f *objectForm) applied(base *unstructured.Unstructured) *unstructured.Unstructured {
-	out, before := base.DeepCopy(), f.kind.textsOf(base)
+// applied is a draft with the fields that the user has changed. All others stay as the draft has them.
+func (f *objectForm) applied(draft *unstructured.Unstructured) *unstructured.Unstructured {
+	out := draft.DeepCopy()
 	out.SetNamespace(f.Namespace)
 	out.SetName(f.Name)
 	for i := range f.kind.fields {
 		field := &f.kind.fields[i]
-		text := f.texts[field.path]
-		if text == before[field.path] {
+		if !f.changed(field.path) {
 			continue
 		}
-		v, err := field.value(text)
+		v, err := field.value(f.texts[field.path])
 		if err != nil {
 			f.problem(field.path, err.Error())
 			continue
 		}
 		field.set(out.Object, v)
 	}
+	for i := range f.kind.fields {
+		f.replaceOther(&f.kind.fields[i], out)
+	}
 	return out
+}
+
+// changed reports whether the user has changed a field.
+func (f *objectForm) changed(path string) bool { return f.texts[path] != f.was[path] }
+
+// replaceOther removes the field in place of which another one is set. What the user wrote there must not be lost without notice.
+func (f *objectForm) replaceOther(field *formField, o *unstructured.Unstructured) {
+	if field.instead == "" || f.texts[field.path] == "" {
+		return
+	}
+	touched := func(other formField) bool {
+		return (other.path == field.path || strings.HasPrefix(other.path, field.instead+".")) && f.changed(other.path)
+	}
+	if !slices.ContainsFunc(f.kind.fields, touched) {
+		return
+	}
+	names := strings.Split(field.instead, ".")
+	other, _, err := unstructured.NestedMap(o.Object, names...)
+	if err == nil && len(other) == 0 {
+		unstructured.RemoveNestedField(o.Object, names...)
+		return
+	}
+	f.problem(field.path, fmt.Sprintf("it is in place of %s: remove one of the two", field.instead))
+}
+
+// take shows an object as YAML and as fields. With keep, the fields that the user has changed stay as they are: they were not applied.
+func (f *objectForm) take(o *unstructured.Unstructured, keep bool) {
+	f.YAML, f.Namespace, f.Name = yamlOf(o), o.GetNamespace(), o.GetName()
+	shown := f.kind.textsOf(o)
+	for i := range f.kind.fields {
+		if path := f.kind.fields[i].path; !keep || !f.changed(path) {
+			f.texts[path] = shown[path]
+		}
+	}
+	f.was = shown
 }
 
 // set sets a field, or removes it, with its parents that are empty then.
@@ -200,9 +243,6 @@ func (f *formField) set(o map[string]any, v any) {
 	names := f.names()
 	if v != nil {
 		_ = unstructured.SetNestedField(o, v, names...) // a parent that is no map is what the API server refuses
-		if f.instead != "" {
-			unstructured.RemoveNestedField(o, strings.Split(f.instead, ".")...)
-		}
 		return
 	}
 	unstructured.RemoveNestedField(o, names...)
@@ -248,7 +288,7 @@ func contentVersion(o *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parsed is an object with what a user wrote as YAML, nil if that cannot be read.
+// parsed is an object with what a user wrote as YAML, nil if that cannot be read. A new object whose YAML has no names has those of the form.
 func (f *objectForm) parsed(base *unstructured.Unstructured) *unstructured.Unstructured {
 	v, _, err := objectBudget.Parse(f.YAML)
 	if err != nil {
@@ -272,13 +312,11 @@ func (f *objectForm) parsed(base *unstructured.Unstructured) *unstructured.Unstr
 		return nil
 	}
 	f.checkKeys(metadata, "metadata.", editedMetadata...)
-	if f.Version == "" {
-		f.Namespace, f.Name = o.GetNamespace(), o.GetName()
-	} else if o.GetNamespace() != f.Namespace || o.GetName() != f.Name {
+	out.SetNamespace(cmp.Or(o.GetNamespace(), f.Namespace))
+	out.SetName(cmp.Or(o.GetName(), f.Name))
+	if f.Version != "" && (o.GetNamespace() != f.Namespace || o.GetName() != f.Name) {
 		f.problem("", "metadata.namespace and metadata.name cannot be changed")
 	}
-	out.SetNamespace(f.Namespace)
-	out.SetName(f.Name)
 	out.Object["spec"] = written["spec"]
 	for _, name := range []string{"labels", "annotations"} {
 		if v, has := metadata[name]; has && v != nil {
@@ -308,12 +346,24 @@ func (f *objectForm) fieldNames() []string {
 	return names
 }
 
-// fieldView is a field as the template shows it.
+// fieldView is a field as the template shows it. Most is the greatest length of a name.
 type fieldView struct {
-	Path, Label, Hint, Text string
-	Choices                 []string
-	Area, Number            bool
-	Problems                []string
+	Path, Label, Hint, Text, Was string
+	Choices                      []string
+	Area, Number                 bool
+	Problems                     []string
+	Most                         int
+}
+
+// Names are the fields of the names of a new object.
+func (f *objectForm) Names() []fieldView {
+	if f.Version != "" {
+		return nil
+	}
+	return []fieldView{
+		{Path: "metadata.namespace", Label: "Namespace", Text: f.Namespace, Most: 63, Problems: f.Problems["metadata.namespace"]},
+		{Path: "metadata.name", Label: "Name", Text: f.Name, Most: 253, Problems: f.Problems["metadata.name"]},
+	}
 }
 
 // Fields are the fields for the template.
@@ -321,8 +371,8 @@ func (f *objectForm) Fields() (views []fieldView) {
 	for i := range f.kind.fields {
 		field := &f.kind.fields[i]
 		v := fieldView{
-			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Choices: field.choices,
-			Area: field.kind == labelsField, Number: field.kind == numberField, Problems: f.Problems[field.path],
+			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Was: f.was[field.path],
+			Choices: field.choices, Area: field.kind == labelsField, Number: field.kind == numberField, Problems: f.Problems[field.path],
 		}
 		if field.kind == boolField {
 			v.Choices = []string{"true", "false"}
@@ -334,79 +384,4 @@ func (f *objectForm) Fields() (views []fieldView) {
 		views = append(views, v)
 	}
 	return views
-}
-
-// diffLine is a line of a comparison: Op is + for one that is added, - for one that is removed, and a space otherwise.
-type diffLine struct{ Op, Text string }
-
-// maxDiff bounds the lines that are compared, without those at the beginning and the end that are the same.
-const maxDiff = 1000
-
-// diffOf compares texts line by line.
-func diffOf(before, after string) (lines []diffLine) {
-	a, b := linesOf(before), linesOf(after)
-	add := func(op string, of []string) {
-		for _, text := range of {
-			lines = append(lines, diffLine{op, inertLine(text)})
-		}
-	}
-	head := 0
-	for head < min(len(a), len(b)) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	add(" ", a[:head])
-	x, y := a[head:len(a)-tail], b[head:len(b)-tail]
-	if len(x) > maxDiff || len(y) > maxDiff {
-		add("-", x)
-		add("+", y)
-	} else {
-		compareLines(x, y, add)
-	}
-	add(" ", a[len(a)-tail:])
-	return lines
-}
-
-// linesOf are the lines of a text, none of an empty one.
-func linesOf(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-}
-
-// compareLines adds lines so that those in both, in one order, are as many as possible.
-func compareLines(a, b []string, add func(op string, lines []string)) {
-	same := make([][]int, len(a)+1) // same[i][j] is how many lines a[i:] and b[j:] have in common
-	for i := range same {
-		same[i] = make([]int, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				same[i][j] = same[i+1][j+1] + 1
-			} else {
-				same[i][j] = max(same[i+1][j], same[i][j+1])
-			}
-		}
-	}
-	i, j := 0, 0
-	for i < len(a) && j < len(b) {
-		switch {
-		case a[i] == b[j]:
-			add(" ", a[i:i+1])
-			i, j = i+1, j+1
-		case same[i+1][j] >= same[i][j+1]:
-			add("-", a[i:i+1])
-			i++
-		default:
-			add("+", b[j:j+1])
-			j++
-		}
-	}
-	add("-", a[i:])
-	add("+", b[j:])
 }

@@ -4,6 +4,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -155,6 +156,7 @@ func TestAParentWithoutFieldsIsRemoved(t *testing.T) {
 	assert.Equal(t, map[string]any{
 		"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}, "spotPercent": int64(50), "rebalance": map[string]any{"mode": "Off"},
 	}, with.Object["spec"])
+	f = objectFormOf(k, with)
 	f.texts["spec.rebalance.mode"], f.texts["spec.selector.matchLabels"] = "", ""
 	assert.Equal(t, o, f.applied(with), "the selector is required")
 
@@ -195,18 +197,19 @@ func TestYAMLThatCannotBeWrittenIsRefused(t *testing.T) {
 		"status cannot be edited here": good + "status: {}\n",
 		"metadata.uid cannot be":       strings.Replace(good, "metadata:", "metadata:\n  uid: x", 1),
 		"metadata must be an object":   "apiVersion: berth.dev/v1alpha1\nkind: CapacityMix\nspec: {}\n",
-		"has 2":                        strings.Repeat("a", maxForm-100) + "\u00e4",
+		"more than 262144":             good + "# " + strings.Repeat("a", maxForm),
 	} {
-		if want == "has 2" {
-			continue // the body is bounded first
-		}
 		w := post(t, c, "/mixes", url.Values{"do": {reviewYAML}, "yaml": {text}})
 		assert.Equal(t, http.StatusUnprocessableEntity, w.Code, want)
 		assert.Contains(t, w.Body.String(), want)
+		assert.Equal(t, strings.TrimSpace(text), strings.TrimSpace(posted(t, w.Body.String()).Get("yaml")), "what the user wrote is kept")
 	}
 	assert.Equal(t, http.StatusBadRequest, post(t, c, "/mixes", url.Values{"do": {"delete"}}).Code)
 	assert.Equal(t, http.StatusBadRequest, post(t, c, "/mixes/shop/web", url.Values{"do": {reviewForm}}).Code, "without a version")
-	assert.Equal(t, http.StatusRequestEntityTooLarge, post(t, c, "/mixes", url.Values{"yaml": {strings.Repeat("a", maxForm)}}).Code)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, post(t, c, "/mixes", url.Values{"yaml": {strings.Repeat("a", 3*maxForm)}}).Code)
+	long := strings.Replace(good, "metadata:", "metadata:\n  annotations: {of: "+strings.Repeat("\u00e4", 60_000)+"}", 1)
+	w := post(t, c, "/mixes", url.Values{"do": {reviewYAML}, "yaml": {long}})
+	assert.Equal(t, http.StatusOK, w.Code, "a browser sends each character as six")
 }
 
 // changesOfKinds are a field of each kind with a value and another one.
@@ -317,7 +320,8 @@ func TestRefusedFieldsOfObjectsHaveTheirReason(t *testing.T) {
 	sent.Set("do", reviewForm)
 	w := post(t, c, "/mixes", sent)
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	assert.Contains(t, w.Body.String(), `<p class="bad">must be &lt;b&gt;</p>`)
+	assert.Contains(t, w.Body.String(), `<div id="spec.spotPercent-problems"><p class="bad">must be &lt;b&gt;</p></div>`)
+	assert.Contains(t, w.Body.String(), `aria-invalid="true" aria-describedby="spec.spotPercent-problems"`)
 	assert.Contains(t, w.Body.String(), `<p class="bad">spec.roles[0]: is too long</p>`)
 	assert.NotContains(t, w.Body.String(), "Apply")
 	assert.Equal(t, 1, sends)
@@ -331,6 +335,112 @@ func TestRefusedFieldsOfObjectsHaveTheirReason(t *testing.T) {
 		assert.Contains(t, w.Body.String(), `aria-invalid="true"`)
 	}
 	assert.Equal(t, 1, sends)
+}
+
+// send sends the form of a page after a change, and returns the page that follows.
+func send(t *testing.T, c *Console, path, page, do string, change func(url.Values)) (status int, after string) {
+	t.Helper()
+	sent := posted(t, page)
+	change(sent)
+	sent.Set("do", do)
+	w := post(t, c, path, sent)
+	return w.Code, w.Body.String()
+}
+
+// added are the lines that a page shows as added.
+func added(t *testing.T, page string) string {
+	t.Helper()
+	var all []string
+	for _, line := range elements(t, page)["ins"] {
+		all = append(all, text(line))
+	}
+	return strings.Join(all, "\n")
+}
+
+// A browser sends one form: what is written as YAML stays when the fields are reviewed, and the other way round.
+func TestFieldsAreAppliedToTheYAML(t *testing.T) {
+	_, c := editor(t, interceptor.Funcs{}, nil)
+	_, page := get(t, c, "/mixes/new")
+	status, page := send(t, c, "/mixes", page, reviewYAML, func(v url.Values) {
+		v.Set("metadata.namespace", "shop")
+		v.Set("metadata.name", "web")
+		v.Set("spec.maxSpot", "7")
+		v.Set("yaml", strings.Replace(v.Get("yaml"), "selector: {}", "selector: {matchExpressions: [{key: app, operator: Exists}]}\n  roles: [{name: a}]", 1))
+	})
+	require.Equal(t, http.StatusOK, status, page)
+	assert.Contains(t, added(t, page), "name: web", "the YAML has no name, so it is that of the form")
+	assert.Contains(t, added(t, page), "operator: Exists")
+	assert.NotContains(t, added(t, page), "maxSpot", "the fields were not reviewed")
+	assert.Equal(t, "7", posted(t, page).Get("spec.maxSpot"), "but they are kept")
+	status, page = send(t, c, "/mixes", page, reviewForm, func(v url.Values) { v.Set("spec.spotPercent", "30") })
+	require.Equal(t, http.StatusOK, status, page)
+	for _, want := range []string{"name: web", "operator: Exists", "roles:", "maxSpot: 7", "spotPercent: 30"} {
+		assert.Contains(t, added(t, page), want)
+		assert.Contains(t, posted(t, page).Get("yaml"), want)
+	}
+	status, page = send(t, c, "/mixes", page, reviewYAML, func(v url.Values) {
+		v.Set("yaml", strings.Replace(v.Get("yaml"), "spotPercent: 30", "spotPercent: 40", 1))
+	})
+	require.Equal(t, http.StatusOK, status, page)
+	assert.Equal(t, "40", posted(t, page).Get("spec.spotPercent"), "a field that the user has not changed follows the YAML")
+	status, page = send(t, c, "/mixes", page, reviewForm, func(url.Values) {})
+	require.Equal(t, http.StatusOK, status, page)
+	assert.Contains(t, added(t, page), "spotPercent: 40", "and does not undo it")
+}
+
+// Whatever cannot be reviewed, all texts of both parts of the form stay.
+func TestAFormThatIsRefusedKeepsItsTexts(t *testing.T) {
+	refused := func(ctx context.Context, k client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		return errors.New("refused")
+	}
+	_, c := editor(t, interceptor.Funcs{Create: refused}, nil)
+	_, page := get(t, c, "/mixes/new")
+	for _, do := range []string{reviewForm, reviewYAML} {
+		for _, yaml := range []string{"a: [", posted(t, page).Get("yaml") + "# a note\n"} {
+			want := url.Values{}
+			status, after := send(t, c, "/mixes", page, do, func(v url.Values) {
+				v.Set("metadata.namespace", "shop")
+				v.Set("metadata.name", "web")
+				v.Set("spec.maxSpot", "7")
+				v.Set("yaml", yaml)
+				for name := range v {
+					want.Set(name, v.Get(name))
+				}
+			})
+			assert.Equal(t, http.StatusUnprocessableEntity, status)
+			assert.Equal(t, want, posted(t, after), "%s of %q", do, yaml)
+		}
+	}
+}
+
+// Labels and the name of a pod exclude each other: neither is dropped without notice.
+func TestAFieldThatReplacesAnotherIsRefusedBesideIt(t *testing.T) {
+	_, c := editor(t, interceptor.Funcs{}, nil)
+	_, page := get(t, c, "/reservations/new")
+	status, page := send(t, c, "/reservations", page, reviewForm, func(v url.Values) {
+		v.Set("metadata.namespace", "shop")
+		v.Set("metadata.name", "hold")
+		v.Set("spec.podSelector.matchLabels", "app=web")
+		v.Set("spec.podName", "web-0")
+	})
+	assert.Equal(t, http.StatusUnprocessableEntity, status)
+	assert.Contains(t, page, `<div id="spec.podName-problems"><p class="bad">it is in place of spec.podSelector: remove one of the two</p></div>`)
+	assert.Equal(t, "app=web", posted(t, page).Get("spec.podSelector.matchLabels"))
+	status, page = send(t, c, "/reservations", page, reviewForm, func(v url.Values) { v.Set("spec.podSelector.matchLabels", "") })
+	require.Equal(t, http.StatusOK, status, page)
+	assert.Contains(t, added(t, page), "podName: web-0")
+	assert.NotContains(t, added(t, page), "podSelector")
+}
+
+// A rule on several fields is shown at the first of them, and one on the whole spec at none.
+func TestACauseIsShownAtAField(t *testing.T) {
+	fields := []string{"metadata.name", "spec.podSelector.matchLabels", "spec.podName", "spec.podSelector.other"}
+	for cause, want := range map[string]string{
+		"spec.podName": "spec.podName", "spec.podSelector.matchLabels[a]": "spec.podSelector.matchLabels", "spec.podSelector": "spec.podSelector.matchLabels",
+		"spec.podSelector.matchLabels.a": "spec.podSelector.matchLabels", "spec": "", "spec.pod": "", "": "",
+	} {
+		assert.Equal(t, want, fieldOf(cause, fields), cause)
+	}
 }
 
 // A status that is written at the same time is no conflict: the next attempt has it.
@@ -405,4 +515,23 @@ func TestADifferenceHasBothTexts(t *testing.T) {
 		require.Equal(t, fmt.Sprint(before), fmt.Sprint(first))
 		require.Equal(t, fmt.Sprint(after), fmt.Sprint(second))
 	})
+}
+
+// A line that is too long to be shown begins where it differs.
+func TestTheDifferenceOfLongLinesIsShown(t *testing.T) {
+	for _, same := range []string{strings.Repeat("x", 2*maxLine), strings.Repeat("\u202e", maxLine/2), strings.Repeat("\u00e4", maxLine)} {
+		lines := diffOf("a\n"+same+"before"+same+"\nz", "a\ninserted\n"+same+"after"+same+"\nz")
+		var all []string
+		for _, l := range lines {
+			require.LessOrEqual(t, len(l.Text), maxLine)
+			all = append(all, l.Op+l.Text)
+		}
+		require.Len(t, all, 5, all)
+		shown := strings.Join(all, "\n")
+		assert.Contains(t, shown, "before")
+		assert.Contains(t, shown, "after")
+		assert.Contains(t, shown, "-... ")
+		assert.NotContains(t, shown, `\xe2`, "no character is cut")
+		assert.NotContains(t, shown, `\xa4`)
+	}
 }

@@ -121,7 +121,8 @@ func (c *Console) editObject(w http.ResponseWriter, r *http.Request, k *editedKi
 
 // writeObject creates an object, or changes that of the path, or shows what that would do.
 func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedKind) {
-	form, writer, ok := c.form(w, r)
+	// A browser sends most characters of YAML as three. The YAML has a limit of its own, which the page shows.
+	form, writer, ok := c.formOf(w, r, 3*maxForm)
 	if !ok {
 		return
 	}
@@ -164,6 +165,12 @@ const writeAttempts = 5
 
 // write writes the object, or has the API server judge it without keeping it. It returns nil if the form has problems.
 func (f *objectForm) write(ctx context.Context, k client.Client, do string) *unstructured.Unstructured {
+	if do == applyYAML { // that form has no fields
+		if o := f.parsed(f.kind.newObject(f.Namespace, f.Name)); o != nil {
+			f.take(o, false)
+		}
+		f.Problems = nil // each attempt has them
+	}
 	for attempt := 1; ; attempt++ {
 		written, err := f.attempt(ctx, k, do)
 		if f.Version != "" && apierrors.IsConflict(err) && attempt < writeAttempts {
@@ -179,60 +186,36 @@ func (f *objectForm) write(ctx context.Context, k client.Client, do string) *uns
 	}
 }
 
+// attempt writes what the form has, or has it judged. Whatever fails, the form keeps what the user wrote, in both of its parts.
 func (f *objectForm) attempt(ctx context.Context, k client.Client, do string) (*unstructured.Unstructured, error) {
 	base := f.kind.newObject(f.Namespace, f.Name)
+	before := ""
 	if f.Version != "" {
 		if err := k.Get(ctx, client.ObjectKeyFromObject(base), base); err != nil {
 			return nil, err
 		}
 		if contentVersion(base) != f.Version {
-			f.showCurrent(base, do)
 			return nil, errChanged
 		}
+		before = yamlOf(base)
 	}
-	wanted := f.wanted(base, do)
+	wanted := f.parsed(base)
+	if wanted != nil && do == reviewForm {
+		wanted = f.applied(wanted)
+	}
 	if wanted == nil || len(f.Problems) > 0 {
 		return nil, nil //nolint:nilnil // the form has the problems
 	}
-	before := ""
-	if f.Version != "" {
-		before = yamlOf(base)
-	}
-	proposed := yamlOf(wanted)
+	proposed := wanted.DeepCopy()
 	if err := f.send(ctx, k, wanted, do); err != nil {
 		return nil, err
 	}
 	if do != applyYAML {
-		// What the API server made of it: with its defaults.
-		f.Diff, f.Reviewed = diffOf(before, yamlOf(wanted)), proposed
-		f.texts, f.YAML = f.kind.textsOf(wanted), proposed
+		f.take(proposed, do == reviewYAML)
+		// The differences are those that the API server makes of it: with its defaults.
+		f.Diff, f.Reviewed = diffOf(before, yamlOf(wanted)), f.YAML
 	}
 	return wanted, nil
-}
-
-// showCurrent shows what there is beside what the user wrote.
-func (f *objectForm) showCurrent(base *unstructured.Unstructured, do string) {
-	if do == reviewForm {
-		f.YAML = yamlOf(base)
-	} else {
-		f.texts = f.kind.textsOf(base)
-	}
-}
-
-// wanted is the object of the fields or of the YAML. The other of the two shows what there is.
-func (f *objectForm) wanted(base *unstructured.Unstructured, do string) *unstructured.Unstructured {
-	if do == reviewForm {
-		wanted := f.applied(base)
-		f.YAML = yamlOf(wanted)
-		return wanted
-	}
-	wanted := f.parsed(base)
-	if wanted != nil {
-		f.texts = f.kind.textsOf(wanted)
-	} else {
-		f.texts = f.kind.textsOf(base)
-	}
-	return wanted
 }
 
 // send creates or updates an object, and keeps it only to apply it.
@@ -280,16 +263,24 @@ func byField(err error, fields []string, add func(field, message string)) {
 		return
 	}
 	for _, cause := range refusal.Status().Details.Causes {
-		at := ""
-		for _, known := range fields {
-			if cause.Field == known || strings.HasPrefix(cause.Field, known+".") || strings.HasPrefix(cause.Field, known+"[") {
-				at = known
-			}
-		}
-		message := cause.Message
+		at, message := fieldOf(cause.Field, fields), cause.Message
 		if at != cause.Field {
 			message = cause.Field + ": " + message
 		}
 		add(at, message)
 	}
+}
+
+// fieldOf is the field of a form at which a cause is shown: the one that it is of or in or, for a rule on several fields, the first of them.
+// It is "" for a cause of no field.
+func fieldOf(cause string, fields []string) (first string) {
+	for _, known := range fields {
+		switch {
+		case cause == known || strings.HasPrefix(cause, known+".") || strings.HasPrefix(cause, known+"["):
+			return known
+		case first == "" && strings.Contains(cause, ".") && strings.HasPrefix(known, cause+"."):
+			first = known
+		}
+	}
+	return first
 }

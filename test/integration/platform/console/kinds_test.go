@@ -95,7 +95,11 @@ func TestObjectsAreEditedWithTheRightsOfTheUser(t *testing.T) {
 				require.NoError(t, err)
 				return o
 			}
-			form := url.Values{"metadata.namespace": {s.Namespace}, "metadata.name": {"web"}, "do": {"form"}}
+			draft := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(b.get("/" + kind.id + "/new").body)
+			require.NotNil(t, draft)
+			form := url.Values{
+				"metadata.namespace": {s.Namespace}, "metadata.name": {"web"}, "do": {"form"}, "yaml": {html.UnescapeString(draft[1])},
+			}
 			for name, value := range kind.fields {
 				form.Set(name, value)
 			}
@@ -110,7 +114,7 @@ func TestObjectsAreEditedWithTheRightsOfTheUser(t *testing.T) {
 			refused.Set(kind.field, kind.refused)
 			a = b.post("/"+kind.id, refused)
 			assert.Equal(t, http.StatusUnprocessableEntity, a.status)
-			assert.Regexp(t, `aria-invalid="true">.*</label><p class="bad">[^<]*`+regexp.QuoteMeta(kind.reason), a.body)
+			assert.Regexp(t, `aria-invalid="true" aria-describedby="`+kind.field+`-problems">.*</label><div id="[^"]*"><p class="bad">[^<]*`+regexp.QuoteMeta(kind.reason), a.body)
 			a = b.post("/"+kind.id, form)
 			require.Equal(t, http.StatusOK, a.status, a.body)
 			assert.Nil(t, stored(), "a review writes nothing")
