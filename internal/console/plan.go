@@ -167,15 +167,18 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f, status := mixFormOf(m, r.URL.Query()), http.StatusOK
+	draft := r.URL.Query().Has("draft") // a slider moves: a plan of each step would take the turns of others
 	q, err := f.question(m)
 	if err == nil {
 		f.draw(m, q, s)
-		f.Plan, err = c.planOf(r.Context(), userOf(r), q)
+		if f.Planned = !draft; f.Planned {
+			f.Plan, err = c.planOf(r.Context(), userOf(r), q)
+		}
 	}
 	if err != nil {
 		f.Problem, f.Planned, status = inert(err.Error()), false, http.StatusUnprocessableEntity
 	}
-	if r.URL.Query().Has("result") { // a slider has moved
+	if draft || r.URL.Query().Has("result") { // a slider has moved
 		f.Writable = s.writable
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(status)

@@ -63,6 +63,13 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	assert.NotContains(t, fragment, "<html")
 	assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	assert.Contains(t, fragment, "Nothing was written.")
+	planned := len(asked)
+	w, fragment = get(t, c, "/mixes/shop/web/plan?spotPercent=30&minOnDemand=3&maxSpot=4&draft=1")
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.True(t, strings.HasPrefix(fragment, `<div id="plan-result"`))
+	assert.Contains(t, fragment, "borrowed, pod web-5 on node spot-5", "the slots are drawn")
+	assert.NotContains(t, fragment, "Apply to", "what is not planned is not applied")
+	assert.Len(t, asked, planned, "a slider that moves takes no turn of a plan")
 	_, fragment = get(t, c, "/mixes/shop/web/plan?spotPercent=x&minOnDemand=3&maxSpot=4&result=1")
 	assert.Contains(t, fragment, "must be a whole number")
 
