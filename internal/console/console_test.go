@@ -36,13 +36,17 @@ type cluster struct {
 	o     *overview.Overview
 	err   error
 	reads int
+	// with is the rest of the reading.
+	with overview.Reading
 }
 
 func (c *cluster) Read(ctx context.Context) (*overview.Reading, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reads++
-	return &overview.Reading{Overview: c.o, Problems: []string{"you may not list nodes"}}, errors.Join(c.err, ctx.Err())
+	r := c.with
+	r.Overview, r.Problems = c.o, []string{"you may not list nodes"}
+	return &r, errors.Join(c.err, ctx.Err())
 }
 
 func (c *cluster) set(o *overview.Overview, err error) {

@@ -4,7 +4,10 @@ package console
 
 import (
 	"fmt"
+	"html/template"
 	"net/url"
+	"slices"
+	"strings"
 
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -38,58 +41,80 @@ func domainPage(_ []string, q url.Values, s *state) (*page, error) {
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("there is no domain %s", inert(name))
 	}
-	v := struct {
-		Name             string
-		Nodes, Departing int
-		Losses           tableOfLosses
-		Unknown          bool
-	}{inert(name), len(nodes), departing, tableOfLosses{}, s.podsOf(0).Unknown()}
-	for _, l := range lossesOf(s.Overview, on) {
-		v.Losses = append(v.Losses, lossView{
-			Name: workloadName(l.w), Namespace: l.w.Namespace, URL: workloadURL(l.w), Here: l.here, Spot: l.spot, Replicas: l.replicas,
-		})
-	}
+	v := struct{ Nodes, Departing int }{len(nodes), departing}
+	losses := lossListing(s)
+	losses.keeps = []string{"filter", "sort", "page"}
+	list := nodeListing(s)
+	list.keeps = []string{losses.prefix + "filter", losses.prefix + "sort", losses.prefix + "page"}
 	parts := append(status(s), &part{id: "domain", before: render("domain", v)})
-	return &page{title: "Domain " + inert(name), parts: append(parts, nodeListing(s).parts("/domain", q, nodes)...)}, nil
+	parts = append(parts, losses.parts("/domain", q, lossesOf(s.Overview, on))...)
+	parts = append(parts, &part{id: "domain-nodes", before: render("domain-nodes", nil)})
+	return &page{title: "Domain " + inert(name), parts: append(parts, list.parts("/domain", q, nodes)...)}, nil
 }
 
-// tableOfLosses are the losses of a domain.
-type tableOfLosses []lossView
-
-// lossView is a loss as it is shown.
-type lossView struct {
-	Name, Namespace, URL string
-	Here, Spot, Replicas int
+// lossListing lists what workloads lose.
+func lossListing(s *state) listing[loss] {
+	return listing[loss]{
+		id: "losses", label: "Losses", noun: "workload", prefix: "losses-", empty: "<p>No replica of a mix is on its spot nodes.</p>",
+		unknown: s.podsOf(0).Unknown(), why: "pods or mixes could not be listed",
+		row: func(l loss) string {
+			return strings.Join([]string{l.w.Namespace, l.w.Kind, l.w.Name, l.w.Revision, l.w.Role, l.w.ID}, "/")
+		},
+		columns: []column[loss]{
+			{"workload", "Workload", false, func(l loss) value {
+				v := linkValue(workloadName(l.w), workloadURL(l.w))
+				v.Note = inert(strings.Join(strings.Fields(l.w.Namespace+" "+l.w.Revision+" "+l.w.Role), " "))
+				return v
+			}},
+			{"lost", "Replicas lost", true, func(l loss) value {
+				return value{Text: fmt.Sprintf("%d of %d", l.here, l.replicas), order: int64(l.here)}
+			}},
+			{"share", "Share lost", false, func(l loss) value {
+				percent := l.percent()
+				return value{Text: fmt.Sprintf("%d %%", percent), draw: func() template.HTML { return render("share", percent) }}
+			}},
+			{"spot", "Replicas on spot", true, func(l loss) value { return numberValue(l.spot) }},
+		},
+	}
 }
 
-// lossesOf are the workloads with replicas on spot nodes of a domain, in their order.
+// percent is the share that is lost, at least one.
+func (l *loss) percent() int { return max(1, (100*l.here+l.replicas/2)/l.replicas) }
+
+// lossesOf are the workloads with replicas on spot nodes of a domain, first those that lose the largest share.
 func lossesOf(o *overview.Overview, on map[string]bool) (losses []loss) {
 	for i := range o.Workloads {
 		w := &o.Workloads[i]
-		l := loss{w: w, replicas: w.Replicas}
+		l := loss{w: w}
 		for j := range w.Slots {
-			if slot := &w.Slots[j]; slot.NodeType == spotName {
+			spot, here := lost(&w.Slots[j], on)
+			if spot {
 				l.spot++
-				if inDomain(slot, on) {
-					l.here++
-				}
+			}
+			if here {
+				l.here++
 			}
 		}
-		if l.here > 0 {
+		if l.replicas = max(w.Replicas, l.here); l.here > 0 {
 			losses = append(losses, l)
 		}
 	}
+	slices.SortStableFunc(losses, func(a, b loss) int { return b.here*a.replicas - a.here*b.replicas })
 	return losses
 }
 
-// inDomain reports whether a replica has a pod on one of the nodes: a unit is lost with the first of its pods.
-func inDomain(s *overview.Slot, on map[string]bool) bool {
+// lost reports whether a replica has a pod on a spot node, and on one of the nodes: a unit is lost with the first of its pods.
+func lost(s *overview.Slot, on map[string]bool) (spot, here bool) {
+	if s.Pods == nil {
+		spot = s.NodeType == spotName
+		return spot, spot && on[s.Node]
+	}
 	for _, p := range s.Pods {
-		if on[p.Node] {
-			return true
+		if p.NodeType == spotName {
+			spot, here = true, here || on[p.Node]
 		}
 	}
-	return s.Pods == nil && on[s.Node]
+	return spot, here
 }
 
 // spotName is what slots call the capacity type of spot nodes.

@@ -20,6 +20,9 @@ import (
 func workloadHistory(r *report, object []string, _ url.Values) error {
 	workload := client.ObjectKey{Namespace: object[0], Name: object[2]}
 	r.title = "History of " + object[2]
+	if object[1] == mixList.kind {
+		r.back = objectURL(mixList.id, object[0], object[2])
+	}
 	r.read = historyOf(r, func(ctx context.Context, reports Reports) (*overview.History, []string, error) {
 		return reports.History(ctx, object[1], workload)
 	})
@@ -59,10 +62,14 @@ func historyParts(back string, h *overview.History, s *state, at *url.URL) []*pa
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(b.place, a.place) })
 	l := listing[entry]{
-		id: "history", label: "History", noun: "entry", row: func(e entry) string { return fmt.Sprint(e.place) },
+		id: "history", label: "History", noun: "entry", unknown: h.Unread, row: func(e entry) string { return fmt.Sprint(e.place) },
 		empty: template.HTML("<p>No events were found. The cluster keeps events for a limited time, an hour by default.</p>"),
 		columns: []column[entry]{
-			{"time", "When", true, func(e entry) value { return timesValue(s, &e.Entry) }},
+			{"time", "When", true, func(e entry) value {
+				v := timesValue(s, &e.Entry)
+				v.order = int64(e.place) // the API server keeps the times of many events in seconds
+				return v
+			}},
 			{"reason", "Reason", false, func(e entry) value { return badgeValue(e.Reason, reasonClass(e.Type)) }},
 			{"from", "About", false, func(e entry) value { return fromValue(h, e.From, s) }},
 			{"message", "Message", false, func(e entry) value { return textValue(e.Message) }},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -33,13 +34,6 @@ var policyList = listOf[*v1alpha1.SchedulingPolicy]{
 	empty: `<h2>No scheduling policy</h2><p>A SchedulingPolicy scores nodes for the pods that it selects, and records how they were placed.</p>`,
 }
 
-var reservationList = listOf[*v1alpha1.Reservation]{
-	id: "reservations", title: "Reservations", kind: "Reservation", noun: "reservation", resource: overview.ReservationsResource,
-	of:      func(r *overview.Reading) []*v1alpha1.Reservation { return r.Reservations },
-	columns: reservationColumns, detailed: reservationDetails,
-	empty: `<h2>No reservation</h2><p>A Reservation holds capacity on nodes for pods that come later.</p>`,
-}
-
 // details are what the page of an object shows. All texts in them are inert.
 type details struct {
 	Facts []labelled
@@ -52,7 +46,7 @@ type details struct {
 
 // fact adds a fact that is not empty.
 func (d *details) fact(label string, v value) {
-	if v.Text != "" || v.Time != "" {
+	if !v.empty() {
 		d.Facts = append(d.Facts, labelled{value: v, Label: label})
 	}
 }
@@ -102,6 +96,22 @@ func conditionValue(all []metav1.Condition, kind, word string) value {
 	return badgeValue(c.Reason, "unknown")
 }
 
+// stale marks a value of a status about a generation that is older than that of the object.
+func stale(observed, generation int64, v value) value {
+	if display.Reported(observed, generation) == display.ReportStale {
+		v.Note = strings.TrimSpace(v.Note + " (of an older spec)")
+	}
+	return v
+}
+
+// reported is a number of a status about a generation: unknown if there is no status.
+func reported(observed, generation int64, v value) value {
+	if display.Reported(observed, generation) == display.ReportAbsent {
+		return value{Text: "?", order: -1}
+	}
+	return stale(observed, generation, v)
+}
+
 func mixColumns(s *state) []column[*v1alpha1.CapacityMix] {
 	type mix = *v1alpha1.CapacityMix
 	counts := func(id, label string, of func(*v1alpha1.ReplicaSplit) int32) column[mix] {
@@ -110,7 +120,7 @@ func mixColumns(s *state) []column[*v1alpha1.CapacityMix] {
 				return value{Text: "?", order: -1}
 			}
 			actual, desired := of(m.Status.Actual), of(m.Status.Desired)
-			return value{Text: fmt.Sprintf("%d/%d", actual, desired), order: int64(actual)}
+			return reportedOf(m, value{Text: fmt.Sprintf("%d/%d", actual, desired), order: int64(actual)})
 		}}
 	}
 	return []column[mix]{
@@ -118,7 +128,9 @@ func mixColumns(s *state) []column[*v1alpha1.CapacityMix] {
 		{"selects", "Selects", false, func(m mix) value { return value{Text: selectorText(&m.Spec.Selector)} }},
 		{"rule", "Mix of replicas", false, func(m mix) value { return textValue(overview.RuleOf(m)) }},
 		{"workloads", "Workloads", true, func(m mix) value {
-			return value{Text: fmt.Sprintf("%d/%d", m.Status.SatisfiedCount, m.Status.WorkloadCount), order: int64(m.Status.WorkloadCount)}
+			return reportedOf(m, value{
+				Text: fmt.Sprintf("%d/%d", m.Status.SatisfiedCount, m.Status.WorkloadCount), order: int64(m.Status.WorkloadCount),
+			})
 		}},
 		counts("spot", "Spot", func(r *v1alpha1.ReplicaSplit) int32 { return r.Spot }),
 		counts("on-demand", "On-demand", func(r *v1alpha1.ReplicaSplit) int32 { return r.OnDemand }),
@@ -127,12 +139,17 @@ func mixColumns(s *state) []column[*v1alpha1.CapacityMix] {
 	}
 }
 
+func reportedOf(m *v1alpha1.CapacityMix, v value) value {
+	return reported(m.Status.ObservedGeneration, m.Generation, v)
+}
+
 // mixState is whether a mix governs pods and, if so, whether they satisfy it.
 func mixState(m *v1alpha1.CapacityMix) value {
-	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
-		return conditionValue(m.Status.Conditions, v1alpha1.ConditionAccepted, "")
+	kind, word := v1alpha1.ConditionSatisfied, "Satisfied"
+	if meta.IsStatusConditionFalse(m.Status.Conditions, v1alpha1.ConditionAccepted) {
+		kind, word = v1alpha1.ConditionAccepted, ""
 	}
-	return conditionValue(m.Status.Conditions, v1alpha1.ConditionSatisfied, "Satisfied")
+	return stale(m.Status.ObservedGeneration, m.Generation, conditionValue(m.Status.Conditions, kind, word))
 }
 
 func mixDetails(m *v1alpha1.CapacityMix, path string, q url.Values, s *state) *details {
@@ -179,7 +196,7 @@ func workloadListing() listing[*overview.Workload] {
 			}},
 			{"replicas", "Replicas", true, func(w workload) value { return numberValue(w.Replicas) }},
 			{"slots", "Slots", false, func(w workload) value {
-				return value{Text: "", HTML: render("ribbon", ribbonOf(w, ribbonSlots, true))}
+				return value{draw: func() template.HTML { return render("ribbon", ribbonOf(w, ribbonSlots, true)) }}
 			}},
 			{"status", "Status", false, func(w workload) value {
 				switch {
@@ -204,12 +221,19 @@ func policyColumns(s *state) []column[*v1alpha1.SchedulingPolicy] {
 		{"score", "Scores by", false, func(p policy) value { return textValue(scoreText(p.Spec.Score)) }},
 		{"tie", "Tie-breaker", false, func(p policy) value { return textValue(string(tieBreaker(p))) }},
 		{"records", "Records", false, func(p policy) value { return textValue(string(recordMode(p))) }},
-		{"pods", "Pods", true, func(p policy) value { return numberValue(int(p.Status.PodCount)) }},
-		{"status", "Status", false, func(p policy) value {
-			return conditionValue(p.Status.Conditions, v1alpha1.ConditionAccepted, "Accepted")
-		}},
+		{"pods", "Pods", true, podsGoverned},
+		{"status", "Status", false, policyState},
 		ageColumn[policy](s),
 	}
+}
+
+// podsGoverned is how many pods a policy governs, as its status reports it.
+func podsGoverned(p *v1alpha1.SchedulingPolicy) value {
+	return reported(p.Status.ObservedGeneration, p.Generation, numberValue(int(p.Status.PodCount)))
+}
+
+func policyState(p *v1alpha1.SchedulingPolicy) value {
+	return stale(p.Status.ObservedGeneration, p.Generation, conditionValue(p.Status.Conditions, v1alpha1.ConditionAccepted, "Accepted"))
 }
 
 func scoreText(r *v1alpha1.ScoreRules) string {
@@ -239,7 +263,7 @@ func recordMode(p *v1alpha1.SchedulingPolicy) v1alpha1.RecordMode {
 
 func policyDetails(p *v1alpha1.SchedulingPolicy, path string, q url.Values, s *state) *details {
 	d := &details{Conditions: conditionViews(s, p.Status.Conditions)}
-	d.fact("Status", conditionValue(p.Status.Conditions, v1alpha1.ConditionAccepted, "Accepted"))
+	d.fact("Status", policyState(p))
 	d.fact("Selects", value{Text: selectorText(&p.Spec.PodSelector)})
 	d.fact("Scores by", textValue(scoreText(p.Spec.Score)))
 	d.fact("Tie-breaker", textValue(string(tieBreaker(p))))
@@ -247,15 +271,20 @@ func policyDetails(p *v1alpha1.SchedulingPolicy, path string, q url.Values, s *s
 		d.fact("Binds", textValue(string(b.Mode)))
 	}
 	d.fact("Records decisions", textValue(string(recordMode(p))))
-	d.fact("Pods", numberValue(int(p.Status.PodCount)))
+	d.fact("Pods", podsGoverned(p))
 	d.fact("Created", timeValue(s.at, p.CreationTimestamp))
+	links := s.workloadLinks(p.Namespace)
 	l := listing[overview.PolicyWorkload]{
 		id: "governed", label: "Workloads", noun: "workload", empty: "<p>It governs no pod that you may list.</p>",
 		unknown: slices.Contains(s.Unread, "pods"),
 		row:     func(w overview.PolicyWorkload) string { return w.Kind + "/" + w.Name },
 		columns: []column[overview.PolicyWorkload]{
 			{"name", "Workload", false, func(w overview.PolicyWorkload) value {
-				return linkValue(w.Kind+"/"+w.Name, s.workloadLink(w.Namespace, w.Kind, w.Name))
+				to := links[[2]string{w.Kind, w.Name}]
+				if to == "" && w.Kind == "Pod" {
+					to = s.podURL(w.Namespace, w.Name)
+				}
+				return linkValue(w.Kind+"/"+w.Name, to)
 			}},
 			{"pods", "Pods", true, func(w overview.PolicyWorkload) value { return numberValue(w.Pods) }},
 		},
@@ -264,108 +293,13 @@ func policyDetails(p *v1alpha1.SchedulingPolicy, path string, q url.Values, s *s
 	return d
 }
 
-// workloadLink is the page of a workload, or of a pod alone, "" if it has none.
-func (s *state) workloadLink(namespace, kind, name string) string {
+// workloadLinks are the pages of the workloads of a namespace, by their kinds and names. In a rollout, a workload has several revisions.
+func (s *state) workloadLinks(namespace string) map[[2]string]string {
+	links := map[[2]string]string{}
 	for i := range s.Overview.Workloads {
-		if w := &s.Overview.Workloads[i]; w.Namespace == namespace && w.Kind == kind && w.Name == name {
-			return workloadURL(w)
+		if w := &s.Overview.Workloads[i]; w.Namespace == namespace {
+			links[[2]string{w.Kind, w.Name}] = workloadPath(w)
 		}
 	}
-	if kind == "Pod" {
-		return s.podURL(namespace, name)
-	}
-	return ""
-}
-
-func reservationColumns(s *state) []column[*v1alpha1.Reservation] {
-	type reservation = *v1alpha1.Reservation
-	return []column[reservation]{
-		nameColumn[reservation]("Reservation", "reservations"),
-		{"for", "For", false, func(r reservation) value { return textValue(reservedFor(r)) }},
-		{"size", "Capacity of each", false, func(r reservation) value { return textValue(reservedSize(r)) }},
-		{"replicas", "Pods", true, func(r reservation) value { return numberValue(int(replicasOf(r))) }},
-		{"held", "Held", true, func(r reservation) value { return numberValue(int(r.Status.HeldCount)) }},
-		{"used", "Used", true, func(r reservation) value { return numberValue(int(r.Status.UsedCount)) }},
-		{"status", "Status", false, func(r reservation) value {
-			return conditionValue(r.Status.Conditions, v1alpha1.ConditionReserved, "Reserved")
-		}},
-		{"expires", "Expires", true, func(r reservation) value { return expires(r, s) }},
-	}
-}
-
-func reservedFor(r *v1alpha1.Reservation) string {
-	if r.Spec.PodName != "" {
-		return "pod " + r.Spec.PodName
-	}
-	return selectorText(r.Spec.PodSelector)
-}
-
-func reservedSize(r *v1alpha1.Reservation) string {
-	var all []string
-	if r.Spec.CPU != nil {
-		all = append(all, r.Spec.CPU.String()+" CPU")
-	}
-	if r.Spec.Memory != nil {
-		all = append(all, r.Spec.Memory.String()+" memory")
-	}
-	if r.Spec.EphemeralStorage != nil {
-		all = append(all, r.Spec.EphemeralStorage.String()+" storage")
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Spec.ExtendedResources)) {
-		all = append(all, fmt.Sprintf("%d %s", r.Spec.ExtendedResources[name], name))
-	}
-	return strings.Join(all, ", ")
-}
-
-func replicasOf(r *v1alpha1.Reservation) int32 {
-	if r.Spec.Replicas == nil {
-		return 1
-	}
-	return *r.Spec.Replicas
-}
-
-func expires(r *v1alpha1.Reservation, s *state) value {
-	if r.Status.ExpirationTime == nil {
-		return value{}
-	}
-	return timeValue(s.at, *r.Status.ExpirationTime)
-}
-
-func reservationDetails(r *v1alpha1.Reservation, path string, q url.Values, s *state) *details {
-	d := &details{Conditions: conditionViews(s, r.Status.Conditions)}
-	d.fact("Status", conditionValue(r.Status.Conditions, v1alpha1.ConditionReserved, "Reserved"))
-	d.fact("For", textValue(reservedFor(r)))
-	d.fact("Capacity of each", textValue(reservedSize(r)))
-	d.fact("Pods", numberValue(int(replicasOf(r))))
-	d.fact("Held", numberValue(int(r.Status.HeldCount)))
-	d.fact("Used", numberValue(int(r.Status.UsedCount)))
-	d.fact("Only on node", linkValue(r.Spec.NodeName, nodeURL(s, r.Spec.NodeName)))
-	d.fact("Scheduler", textValue(r.Spec.SchedulerName))
-	d.fact("Created", timeValue(s.at, r.CreationTimestamp))
-	d.fact("Expires", expires(r, s))
-	holds := make([]heldPlace, 0, len(r.Status.Holds))
-	for i := range r.Status.Holds {
-		holds = append(holds, heldPlace{&r.Status.Holds[i], i})
-	}
-	l := listing[heldPlace]{
-		id: "holds", label: "Holds", noun: "hold", empty: template.HTML("<p>It holds no capacity.</p>"),
-		row: func(h heldPlace) string { return fmt.Sprint(h.place) },
-		columns: []column[heldPlace]{
-			{"node", "Node", false, func(h heldPlace) value { return linkValue(h.NodeName, nodeURL(s, h.NodeName)) }},
-			{"pod", "Used by", false, func(h heldPlace) value {
-				if h.PodName == "" {
-					return value{Text: "free", Class: "dim", Plain: true}
-				}
-				return linkValue(h.PodName, s.podURL(r.Namespace, h.PodName))
-			}},
-		},
-	}
-	d.parts = l.parts(path, q, holds)
-	return d
-}
-
-// heldPlace is a hold, with its place in the list.
-type heldPlace struct {
-	*v1alpha1.Hold
-	place int
+	return links
 }

@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"maps"
@@ -25,16 +26,36 @@ type value struct {
 	// Class is that of a badge or, with Plain, of the text.
 	Class string
 	Plain bool
-	// Time is shown as its age, with the time itself in its title.
-	Time template.HTML
-	// HTML is shown in place of the text.
-	HTML template.HTML
+	// at is a time that is shown as its age at now, with the time itself in its title.
+	at  metav1.Time
+	now time.Time
+	// draw draws what is shown in place of the text. It is called for the rows that a page shows, not for all that it filters and sorts.
+	draw func() template.HTML
 	// order is the time as a number, or a number that the text is not in the order of.
 	order int64
 }
 
 // words are the texts of a value, for the filter.
 func (v *value) words() string { return v.Text + " " + v.Note }
+
+// Time is the age of a time for the template, "" for another value.
+func (v value) Time() template.HTML {
+	if v.at.IsZero() {
+		return ""
+	}
+	return timeTag(v.now, v.at)
+}
+
+// HTML is what is drawn, "" for a text.
+func (v value) HTML() template.HTML {
+	if v.draw == nil {
+		return ""
+	}
+	return v.draw()
+}
+
+// empty reports whether there is nothing to show.
+func (v value) empty() bool { return v.Text == "" && v.draw == nil }
 
 // textValue is a text of others.
 func textValue(text string) value { return value{Text: inert(text)} }
@@ -68,23 +89,24 @@ func maybeValue(n overview.Maybe[int]) value {
 // badgeValue is a word with a class of the style.
 func badgeValue(word, class string) value { return value{Text: inert(word), Class: class} }
 
-// timeValue is a time in the past of now.
+// timeValue is a time as its age at now.
 func timeValue(now time.Time, t metav1.Time) value {
 	if t.IsZero() {
 		return value{}
 	}
-	return value{Text: agoOf(now, t), Time: timeTag(now, t), order: t.Unix()}
+	return value{Text: agoOf(now, t), at: t, now: now, order: t.Unix()}
 }
 
 func agoOf(now time.Time, t metav1.Time) string {
-	if t.After(now) {
-		return "in " + display.Age(t.Time, now)
-	}
-	age := now.Sub(t.Time)
+	age := now.Sub(t.Time).Abs()
 	if age >= 2*time.Minute {
 		age = age.Truncate(time.Minute) // a page must not change with each reading
 	}
-	return display.Age(now, now.Add(-age)) + " ago"
+	text := display.Age(now, now.Add(-age))
+	if t.After(now) {
+		return "in " + text
+	}
+	return text + " ago"
 }
 
 // timeTag is a time as its age, with the time itself in its title.
@@ -113,8 +135,12 @@ type listing[T any] struct {
 	empty template.HTML
 	// create is the URL of the form of a new one, "" if there is none.
 	create string
-	// unknown is set if the list could not be read, or not all of it.
+	// unknown is set if the list could not be read, or not all of it, and why is the reason if it is another one.
 	unknown bool
+	why     string
+	// prefix is before the names of its parameters, of which a page with two listings has two, and keeps are those of the other one.
+	prefix string
+	keeps  []string
 }
 
 // heading is the head of a column.
@@ -145,7 +171,7 @@ type labelled struct {
 
 // listingView is what the templates around the rows get.
 type listingView struct {
-	ID, Label, Action, Filter, Sort, Create string
+	ID, Label, Prefix, Action, Filter, Sort, Create string
 	// Keep are the other parameters of the page, and Clear is the page without a filter.
 	Keep     []fact
 	Clear    string
@@ -160,9 +186,9 @@ type listingView struct {
 
 // parts are the parts of a page at a URL: the filter, which is not replaced while it is open, and the table.
 func (l listing[T]) parts(path string, q url.Values, all []T) []*part {
-	text := overview.Inert(q.Get("filter"), maxFilter)
+	text := overview.Inert(q.Get(l.prefix+"filter"), maxFilter)
 	lines := l.lines(all, text)
-	by, down := l.sorted(lines, q.Get("sort"))
+	by, down := l.sorted(lines, q.Get(l.prefix+"sort"))
 	v := l.view(path, q, text, by, down, len(all), len(lines))
 	rows := &part{id: l.id, before: render("listing-before", v), after: render("listing-after", v)}
 	for _, line := range rowsOf(v.Paging, lines) {
@@ -217,39 +243,49 @@ func compare(a, b int64) int {
 	return 1
 }
 
+// kept are the parameters of a page that are not those of the listing.
+func (l listing[T]) kept(q url.Values) (all []fact) {
+	for _, name := range append([]string{nameParameter}, l.keeps...) {
+		if text := q.Get(name); text != "" && text == inert(text) {
+			all = append(all, fact{name, text})
+		}
+	}
+	return all
+}
+
 func (l listing[T]) view(path string, q url.Values, text string, by int, down bool, all, shown int) listingView {
-	v := listingView{ID: l.id, Label: l.label, Action: path, Filter: text, Create: l.create, Empty: l.empty, Shown: shown}
+	v := listingView{ID: l.id, Label: l.label, Prefix: l.prefix, Action: path, Filter: text, Create: l.create, Empty: l.empty, Shown: shown}
+	v.Keep = l.kept(q)
 	kept := url.Values{}
-	if name := q.Get(nameParameter); name != "" && name == inert(name) {
-		kept.Set(nameParameter, name)
-		v.Keep = []fact{{nameParameter, name}}
+	for _, parameter := range v.Keep {
+		kept.Set(parameter.Name, parameter.Value)
 	}
 	at := func(parameters url.Values) string {
 		return (&url.URL{Path: path, RawQuery: parameters.Encode()}).String()
 	}
 	v.Clear = at(kept)
 	if text != "" {
-		kept.Set("filter", text)
+		kept.Set(l.prefix+"filter", text)
 	}
 	for i, c := range l.columns {
 		h := heading{Label: c.Label, Number: c.Number}
 		sorted := maps.Clone(kept)
-		sorted.Set("sort", c.ID)
+		sorted.Set(l.prefix+"sort", c.ID)
 		switch {
 		case i == by && down:
 			h.Sort = "descending"
 		case i == by:
 			h.Sort = "ascending"
-			sorted.Set("sort", "-"+c.ID)
+			sorted.Set(l.prefix+"sort", "-"+c.ID)
 		}
 		h.URL = at(sorted)
 		v.Headings = append(v.Headings, h)
 	}
 	if by >= 0 {
 		v.Sort = map[bool]string{true: "-"}[down] + l.columns[by].ID
-		kept.Set("sort", v.Sort)
+		kept.Set(l.prefix+"sort", v.Sort)
 	}
-	v.Paging = pagingOf("Pages of "+strings.ToLower(l.label), path, kept, q.Get("page"), shown)
+	v.Paging = pagingBy(l.prefix+"page", "Pages of "+strings.ToLower(l.label), path, kept, q.Get(l.prefix+"page"), shown)
 	v.Count = l.count(text, all, shown)
 	if l.unknown {
 		v.Empty = "" // there may be some
@@ -266,7 +302,7 @@ func (l listing[T]) count(text string, all, shown int) string {
 	case text != "":
 		return fmt.Sprintf("%d of %s", shown, display.Count(all, l.noun))
 	case l.unknown && all == 0:
-		return "The number of " + display.Plural(l.noun) + " is unknown: they could not be listed."
+		return "The number of " + display.Plural(l.noun) + " is unknown: " + cmp.Or(l.why, "they could not be listed") + "."
 	case l.unknown:
 		return display.Count(all, l.noun) + " and those that could not be listed"
 	}

@@ -159,6 +159,9 @@ func podListing(s *state, withNode bool) listing[placedPod] {
 				return v
 			}},
 			{"workload", "Workload", false, func(p placedPod) value {
+				if p.Workload == nil && slices.Contains(s.Unread, overview.MixesResource) {
+					return value{Text: "?"}
+				}
 				if p.Workload == nil {
 					return value{Text: "no mix governs it", Class: "dim", Plain: true}
 				}

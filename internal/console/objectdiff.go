@@ -46,8 +46,8 @@ func diffOf(before, after string) (lines []diffLine) {
 // sameShown is how many characters a long line shows that are the same in both texts, before those that differ.
 const sameShown = 40
 
-// shownDiff are the lines as they are shown. What is behind the first characters of a long line is not shown, so such a line begins where it
-// differs from those that it replaces, or that replace it.
+// shownDiff are the lines as they are shown. What is behind the first characters of a long line is not shown, so such a line begins where
+// it differs from those that it replaces, or that replace it.
 func shownDiff(lines []diffLine) []diffLine {
 	shown := make([]diffLine, len(lines))
 	for i := 0; i < len(lines); {

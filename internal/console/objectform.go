@@ -288,7 +288,8 @@ func contentVersion(o *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parsed is an object with what a user wrote as YAML, nil if that cannot be read. A new object whose YAML has no names has those of the form.
+// parsed is an object with what a user wrote as YAML, nil if that cannot be read. A new object whose YAML has no names has those of the
+// form.
 func (f *objectForm) parsed(base *unstructured.Unstructured) *unstructured.Unstructured {
 	v, _, err := objectBudget.Parse(f.YAML)
 	if err != nil {

@@ -271,8 +271,8 @@ func byField(err error, fields []string, add func(field, message string)) {
 	}
 }
 
-// fieldOf is the field of a form at which a cause is shown: the one that it is of or in or, for a rule on several fields, the first of them.
-// It is "" for a cause of no field.
+// fieldOf is the field of a form at which a cause is shown: the one that it is of or in or, for a rule on several fields, the first of
+// them. It is "" for a cause of no field.
 func fieldOf(cause string, fields []string) (first string) {
 	for _, known := range fields {
 		switch {

@@ -22,6 +22,11 @@ type paging struct {
 
 // pagingOf is the page with a number, of a list of n rows at a path with a query.
 func pagingOf(label, path string, query url.Values, number string, n int) paging {
+	return pagingBy("page", label, path, query, number, n)
+}
+
+// pagingBy is a page by the number in a parameter.
+func pagingBy(parameter, label, path string, query url.Values, number string, n int) paging {
 	p := paging{Label: label, Page: 1, Last: max(1, (n+perPage-1)/perPage)}
 	if given, err := strconv.Atoi(number); err == nil {
 		p.Page = min(max(given, 1), p.Last)
@@ -29,7 +34,7 @@ func pagingOf(label, path string, query url.Values, number string, n int) paging
 	at := func(number int) string {
 		q := maps.Clone(query)
 		if number > 1 {
-			q.Set("page", strconv.Itoa(number))
+			q.Set(parameter, strconv.Itoa(number))
 		}
 		return (&url.URL{Path: path, RawQuery: q.Encode()}).String()
 	}

@@ -46,6 +46,8 @@ type podView struct {
 	// Facts are those of the explanation, with links.
 	Facts     []labelled
 	Decisions []decisionView
+	// Unknown is set if the records of attempts could not be read.
+	Unknown bool
 	// Scores is the page with more attempts, More is set on the page with one.
 	Scores string
 	More   bool
@@ -53,7 +55,7 @@ type podView struct {
 
 func podOf(e *overview.Explanation, s *state) *podView {
 	d := e.Describe(s.at)
-	v := &podView{Why: allInert(d.Sentences), Back: value{Text: "All mixes", URL: "/"}}
+	v := &podView{Why: allInert(d.Sentences), Unknown: e.DecisionsUnread, Back: value{Text: "All mixes", URL: "/"}}
 	if w := s.workloadOf(e.Namespace, e.Pod); w != nil {
 		v.Back = linkValue(workloadName(w), workloadURL(w))
 	}

@@ -291,7 +291,9 @@ func (c *Console) drawn(r *http.Request, found *report, s *state) (*page, int) {
 		return found.page(s, "", err), http.StatusUnprocessableEntity
 	}
 	parts := append(status(s), &part{id: "warnings", before: render("warnings", allInert(warnings)), fixed: true})
-	for _, p := range shown(s, r.URL) {
+	now := *s
+	now.at = c.hub.now() // what was read now is as old as the page, however old the last reading is
+	for _, p := range shown(&now, r.URL) {
 		p.fixed = true // it is not read again while the page is open
 		parts = append(parts, p)
 	}

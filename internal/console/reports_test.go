@@ -35,7 +35,9 @@ type fakeReports struct {
 	// decisions and entries are those of the explanation and of the history of a workload.
 	decisions []*decision.Record
 	entries   []overview.Entry
-	wait      func(ctx context.Context)
+	// unread is set if some of them cannot be read.
+	unread bool
+	wait   func(ctx context.Context)
 	// happened are the events of the timeline, noEvents is why there are none.
 	happened []overview.Happening
 	noEvents error
@@ -56,13 +58,13 @@ func (f *fakeReports) answer(ctx context.Context, out io.Writer, report string, 
 
 func (f *fakeReports) Explain(ctx context.Context, pod client.ObjectKey, attempts int) (*overview.Explanation, []string, error) {
 	err := f.answer(ctx, io.Discard, "explain", pod, attempts)
-	e := &overview.Explanation{Namespace: pod.Namespace, Pod: pod.Name, Why: []string{f.text}, Decisions: f.decisions}
+	e := &overview.Explanation{Namespace: pod.Namespace, Pod: pod.Name, Why: []string{f.text}, Decisions: f.decisions, DecisionsUnread: f.unread}
 	return e, []string{f.text}, err
 }
 
 func (f *fakeReports) History(ctx context.Context, kind string, workload client.ObjectKey) (*overview.History, []string, error) {
 	err := f.answer(ctx, io.Discard, "history", kind, workload)
-	h := &overview.History{Namespace: workload.Namespace, Kind: kind, Name: workload.Name}
+	h := &overview.History{Namespace: workload.Namespace, Kind: kind, Name: workload.Name, Unread: f.unread}
 	h.Entries = append(f.entries, overview.Entry{From: workload.Name + "-1", Type: f.text, Reason: f.text, Message: f.text, Count: 3})
 	return h, nil, err
 }

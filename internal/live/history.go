@@ -28,7 +28,10 @@ func (u *User) History(ctx context.Context, word string, workload client.ObjectK
 	if err != nil {
 		return nil, err
 	}
-	h := &overview.History{Namespace: namespace, Kind: kind, Name: name, Entries: []overview.Entry{}}
+	h := &overview.History{
+		Namespace: namespace, Kind: kind, Name: name, Entries: []overview.Entry{},
+		Unread: cluster.Missing("pods") || cluster.Missing(overview.MixesResource), // it has the events of the pods of the workload
+	}
 	own := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}
 	err = eachEvent(ctx, u.Client, namespace, own, func(e *corev1.Event) { h.Entries = append(h.Entries, overview.EntryOf(e)) })
 	if err != nil {
@@ -96,5 +99,7 @@ func (u *User) RecordHistory(ctx context.Context, rec *v1alpha1.DeploymentRecord
 	if err != nil {
 		u.Warn("cannot read the events of the record: %v", err)
 	}
-	return overview.RecordHistory(rec, events.Items)
+	h := overview.RecordHistory(rec, events.Items)
+	h.Unread = err != nil
+	return h
 }

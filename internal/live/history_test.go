@@ -5,6 +5,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // An event has nothing of the one at its place in the page before, although decoding reuses memory. No more are read than may be.
@@ -41,4 +44,18 @@ func TestPagesOfEventsDoNotMix(t *testing.T) {
 	assert.Len(t, events, maxEvents)
 	assert.Equal(t, maxEvents/eventPage, pages)
 	assert.Equal(t, corev1.Event{Reason: "second"}, events[eventPage])
+}
+
+// Without the right to events, it is unknown what happened.
+func TestAHistoryWithoutItsEventsIsUnread(t *testing.T) {
+	for _, err := range []error{nil, errors.New("forbidden")} {
+		warned := 0
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return err },
+		}).Build()
+		u := &User{Client: c, Warn: func(string, ...any) { warned++ }}
+		h := u.RecordHistory(t.Context(), &v1alpha1.DeploymentRecord{})
+		assert.Equal(t, err != nil, h.Unread)
+		assert.Equal(t, err != nil, warned == 1)
+	}
 }

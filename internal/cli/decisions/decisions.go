@@ -103,7 +103,7 @@ func (f *Flags) Reader(a Access) Read {
 		if r := written(ctx, a.Client, pod); r != nil {
 			return []*decision.Record{r}, nil
 		}
-		if errors.Is(err, errNoRecord) {
+		if errors.Is(err, ErrNoRecord) {
 			err = fmt.Errorf("%w: %s", err, unrecorded(ctx, a.Client, pod, berths))
 		}
 		return nil, err

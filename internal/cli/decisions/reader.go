@@ -22,8 +22,8 @@ import (
 // timeout bounds a request, with the connection that it requires.
 const timeout = 20 * time.Second
 
-// errNoRecord means that the scheduler has no record of the pod.
-var errNoRecord = errors.New("no record")
+// ErrNoRecord means that the scheduler has no record of the pod.
+var ErrNoRecord = errors.New("no record")
 
 // endpoint is where a scheduler serves its records.
 type endpoint struct {
@@ -69,7 +69,7 @@ func (r *reader) read(ctx context.Context, namespace, pod string) ([]*decision.R
 		}
 		return list.Items, nil
 	case status == http.StatusNotFound && strings.HasPrefix(string(body), decision.NoRecord):
-		return nil, fmt.Errorf("%w of a scheduling attempt of pod %s/%s", errNoRecord, namespace, pod)
+		return nil, fmt.Errorf("%w of a scheduling attempt of pod %s/%s", ErrNoRecord, namespace, pod)
 	case status == http.StatusForbidden:
 		return nil, fmt.Errorf("the scheduler does not allow it: %s", strings.TrimSpace(string(body)))
 	case status == http.StatusUnauthorized:

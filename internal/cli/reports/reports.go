@@ -6,6 +6,7 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -80,6 +81,9 @@ func as[T any](ctx context.Context, r Reports, namespace string, read func(u *li
 	return v, warnings, err
 }
 
+// isUnread reports whether there may be records, because reading them has failed.
+func isUnread(err error) bool { return err != nil && !errors.Is(err, decisions.ErrNoRecord) }
+
 // decisionTimeout bounds how long the page of a pod waits for the record of its last attempt.
 const decisionTimeout = 3 * time.Second
 
@@ -87,7 +91,7 @@ const decisionTimeout = 3 * time.Second
 func (r Reports) Explain(ctx context.Context, pod client.ObjectKey, attempts int) (*overview.Explanation, []string, error) {
 	return as(ctx, r, pod.Namespace, func(u *live.User) (*overview.Explanation, error) {
 		a := decisions.Access{Config: u.Config, Client: u.Client, SystemNamespace: u.SystemNamespace, Now: u.Now()}
-		last := decisions.Last(attempts).Reader(a)
+		last, unread := decisions.Last(attempts).Reader(a), false
 		read := func(ctx context.Context, lease client.ObjectKey, pod *corev1.Pod, berths bool) ([]*decision.Record, error) {
 			if attempts == 1 {
 				var cancel context.CancelFunc
@@ -97,10 +101,15 @@ func (r Reports) Explain(ctx context.Context, pod client.ObjectKey, attempts int
 			records, err := last(ctx, lease, pod, berths)
 			if err != nil {
 				u.Warn("the decision of the scheduler cannot be shown: %v", err)
+				unread = isUnread(err)
 			}
 			return records, nil
 		}
-		return u.Explain(ctx, pod, read)
+		e, err := u.Explain(ctx, pod, read)
+		if e != nil {
+			e.DecisionsUnread = unread
+		}
+		return e, err
 	})
 }
 

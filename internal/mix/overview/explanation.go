@@ -33,6 +33,8 @@ type Explanation struct {
 	Deletion string `json:"deletion,omitempty"`
 	// Decisions are records of scheduling attempts, newest first, if they were requested.
 	Decisions []*decision.Record `json:"decisions,omitempty"`
+	// DecisionsUnread is set if they could not be read: there may be some.
+	DecisionsUnread bool `json:"-"`
 }
 
 // Decision is the record of a scheduling attempt.

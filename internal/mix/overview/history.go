@@ -15,6 +15,8 @@ type History struct {
 	Kind      string  `json:"kind,omitempty"`
 	Name      string  `json:"name"`
 	Entries   []Entry `json:"entries"`
+	// Unread is set if some events could not be read.
+	Unread bool `json:"-"`
 }
 
 // Entry is an event, or a change that the object itself records.
