@@ -5,6 +5,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -252,7 +253,9 @@ func firstOrdinal(owner metav1.Object) int32 {
 
 // lateOwner reports whether pods were seen before their owner, which may have another group.
 func (s *State) lateOwner(owner metav1.Object) bool {
-	return s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+	key := governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())}
+	return s.Ledger.Has(key) ||
+		slices.ContainsFunc(s.Mixes.Tops(nil, key.Namespace), func(mix string) bool { return s.Ledger.Has(key.Under(mix)) })
 }
 
 // update is updateLedger for a pod of a list. PodHandler may have had a newer version of the pod, or its deletion, before: the ledger
