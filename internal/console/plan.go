@@ -240,8 +240,9 @@ func planViewOf(p *overview.Plan, warnings []string) *planView {
 			w.WrongSide, w.Moves, w.Blocked, w.After)
 	}
 	moves := newTable("MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE")
-	for _, m := range p.Moves {
-		moves.add(m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
+	for i := range p.Moves {
+		m := &p.Moves[i]
+		moves.add(m.Order, m.Workload, m.PodText(), m.From, m.To, m.Slot, m.NodeText())
 	}
 	blocked := newTable("BLOCKED", "WORKLOAD", "ON", "REASON", "MESSAGE")
 	for _, b := range p.Blocked {

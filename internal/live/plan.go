@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -139,34 +140,78 @@ func (u *User) room(ctx context.Context, cluster *overview.Cluster) (overview.Ro
 	return &replayed{snapshot: snapshot, cluster: cluster}, snapshot.Close, nil
 }
 
+// filters answer where pods fit; a snapshot of internal/mix/simulation has the scheduler's own.
+type filters interface {
+	Fits(context.Context, simulation.Question) (simulation.Answer, error)
+	FitAll(context.Context, []simulation.Question) ([]simulation.Answer, error)
+	Assume(pod *corev1.Pod, node string)
+}
+
 // replayed is a room that the scheduler's own filters judge. Every replacement
 // that fits takes its capacity, so that the next one has what is left.
 type replayed struct {
-	snapshot *simulation.Snapshot
+	snapshot filters
 	cluster  *overview.Cluster
 	// gone are those that have made way.
 	gone []types.UID
 }
 
-// Prove implements Room. It identifies a replacement by the pod that it replaces.
-func (r *replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (overview.Proof, error) {
-	original := r.cluster.Pod(p.Namespace, p.Name)
-	if original == nil {
-		return overview.Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
+// Prove implements Room. It identifies a replacement by the pod that it replaces. All of a unit are gone before the first is placed.
+func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t capacity.Type) (overview.Proof, error) {
+	gone := slices.Clone(r.gone)
+	questions := make([]simulation.Question, 0, len(members))
+	for _, p := range members {
+		original := r.cluster.Pod(p.Namespace, p.Name)
+		switch {
+		case original == nil:
+			return overview.Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
+		case len(members) > 1 && len(original.Spec.ResourceClaims) > 0: // as the controller
+			return overview.Proof{Why: fmt.Sprintf("pod %s has claims of devices, and no capacity can be proven for all %d pods of its unit",
+				p.Name, len(members))}, nil
+		}
+		gone = append(gone, original.UID)
+		questions = append(questions, simulation.Question{
+			Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
+		})
 	}
-	answer, err := r.snapshot.Fits(ctx, simulation.Question{
-		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
-		Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
-	})
+	for i := range questions {
+		questions[i].Gone = gone
+	}
+	answers, err := r.answers(ctx, questions)
 	switch {
 	case errors.Is(err, simulation.ErrUnknownScheduler):
 		return overview.Proof{Why: err.Error()}, nil
 	case err != nil:
 		return overview.Proof{}, err
-	case !answer.Fits:
-		return overview.Proof{Why: fmt.Sprintf("no %s node has capacity for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
 	}
-	r.gone = append(r.gone, original.UID)
-	r.snapshot.Assume(original, answer.Node)
-	return overview.Proof{Fits: true, Node: answer.Node}, nil
+	proof := overview.Proof{}
+	for i, answer := range answers {
+		if !answer.Fits {
+			return overview.Proof{Why: unfit(members, i, t) + answer.Message()}, nil
+		}
+		proof.Nodes = append(proof.Nodes, answer.Node)
+	}
+	for i, node := range proof.Nodes {
+		r.snapshot.Assume(questions[i].Pod, node)
+	}
+	proof.Fits, r.gone = true, gone
+	return proof, nil
+}
+
+// answers are about one replacement, or about those of a unit at the same time, and end with the first that does not fit.
+func (r *replayed) answers(ctx context.Context, questions []simulation.Question) ([]simulation.Answer, error) {
+	if len(questions) > 1 {
+		return r.snapshot.FitAll(ctx, questions)
+	}
+	answer, err := r.snapshot.Fits(ctx, questions[0])
+	return []simulation.Answer{answer}, err
+}
+
+// unfit is the beginning of a sentence about the member of a replica for which there is no node.
+func unfit(members []*clusterstate.Pod, i int, t capacity.Type) string {
+	beside := ""
+	if len(members) > 1 {
+		beside = fmt.Sprintf(" beside %d others of its unit", i)
+	}
+	return fmt.Sprintf("no %s node has capacity for the replacement of pod %s%s: ", t, members[i].Name, beside)
 }

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // User reads a cluster with the rights of a user: that of a kubeconfig, or of a request.
@@ -31,7 +34,28 @@ func (u *User) Load(ctx context.Context, namespace string) (*overview.Cluster, e
 		return nil, err
 	}
 	u.warnOf(cluster.Problems)
+	cluster.Owner = u.owners()
 	return cluster, nil
+}
+
+// owners reads each owner of units once: a set whose pods have roles has several groups. The API of its kind may be away, which is no
+// failure of what is read of others.
+func (u *User) owners() func(context.Context, clusterstate.Workload) rebalance.Scale {
+	known := map[clusterstate.Workload]rebalance.Scale{}
+	return func(ctx context.Context, w clusterstate.Workload) rebalance.Scale {
+		s, there := known[w]
+		if there {
+			return s
+		}
+		s, err := rebalance.ReadSet(w, func(set *unstructured.Unstructured) error {
+			return u.Client.Get(ctx, client.ObjectKeyFromObject(set), set)
+		})
+		if err != nil {
+			u.Warn("cannot %v", err)
+		}
+		known[w] = s
+		return s
+	}
 }
 
 func (u *User) warnOf(problems []overview.Problem) {

@@ -128,7 +128,7 @@ func TestPodsThatWereSeenBeforeTheirOwnersAreGroupedByTheTop(t *testing.T) {
 	}
 	groups, _ = f.plugin.Ledger.Size()
 	assert.Equal(t, 1, groups, "both ReplicaSets belong to one Rollout")
-	assert.True(t, f.plugin.Ledger.Has(governing.GroupKey{Namespace: "shop", ID: "rollout"}))
+	assert.True(t, f.plugin.Ledger.Has(governing.GroupKey{Namespace: "shop", ID: "rollout~web"}))
 }
 
 func inUnit(pod *corev1.Pod, unit string) *corev1.Pod {

@@ -228,7 +228,7 @@ func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
 	f.plugin.clock = clock
 	p, _ := f.plugin.resolver.Resolve(pod)
 	slot := func(pod *corev1.Pod) (*preFilterState, int) {
-		c, err := f.plugin.claim(pod, p, capacity.Unknown)
+		c, err := f.plugin.claim(pod, p, f.plugin.Version(pod.Namespace), capacity.Unknown)
 		require.NoError(t, err)
 		return c, c.slot
 	}
@@ -323,12 +323,12 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 	info.AddPod(victim)
 	info.AddPod(own)
 	p, _ := f.plugin.resolver.Resolve(pod)
-	c, err := f.plugin.claim(pod, p, capacity.Unknown)
+	c, err := f.plugin.claim(pod, p, f.plugin.Version(pod.Namespace), capacity.Unknown)
 	require.NoError(t, err)
 	assert.False(t, c.nominated, "no pod of a lower priority terminates")
 	victim.DeletionTimestamp = new(metav1.NewTime(plugintest.Noon))
 	for range 3 {
-		c, err = f.plugin.claim(pod, p, capacity.Unknown)
+		c, err = f.plugin.claim(pod, p, f.plugin.Version(pod.Namespace), capacity.Unknown)
 		require.NoError(t, err)
 		assert.True(t, c.nominated, "also in a scheduler that has just started")
 		f.fail(pod, c)

@@ -63,11 +63,11 @@ func membersOf(cycleState fwk.CycleState) members {
 }
 
 // join finds the slot that a member of a pod group is to take when it has a node.
-func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix) *preFilterState {
+func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, version ledger.Version) *preFilterState {
 	s := &preFilterState{governing: p}
 	member, _ := pl.Member(pod, p)
 	s.group = member.Group
-	claim := pl.ClaimOf(pod, member, p)
+	claim := pl.ClaimOf(pod, member, p, version)
 	s.member = &claim
 	s.hold(pl.Ledger.Next(claim))
 	own := p.Mix.TypeOf(s.slot) // also where the unit runs on the other type

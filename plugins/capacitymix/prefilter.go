@@ -19,8 +19,12 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// ErrReasonGone is the reason for a pod that was deleted meanwhile.
-const ErrReasonGone = "pod is gone"
+// ErrReasonGone is the reason for a pod that was deleted meanwhile, ErrReasonRegrouping for one that waits until others are in the
+// groups of a changed mix: their slots are not known there before.
+const (
+	ErrReasonGone       = "pod is gone"
+	ErrReasonRegrouping = "pods of the namespace are being moved to the groups of a changed mix"
+)
 
 // errBehind is the error of an attempt before the ledger has the pod. The pod is tried again after its back-off.
 var errBehind = errors.New("the ledger of plugin CapacityMix is behind the scheduling queue")
@@ -36,6 +40,7 @@ func (pl *CapacityMix) PreFilter(
 	if status := perscheduler.RefuseAlone(cycleState, pod); status != nil {
 		return nil, status
 	}
+	version := pl.Version(pod.Namespace)
 	p, invalid, known := pl.Lookups.Resolve(pl.resolver, pod)
 	if !known {
 		// The owner was evicted from the caches after PreEnqueue. The look-up runs beside the cycle and activates the pod.
@@ -54,11 +59,12 @@ func (pl *CapacityMix) PreFilter(
 	if !pl.Progress.Reach(ctx, pod.ResourceVersion) {
 		return nil, fwk.AsStatus(errBehind)
 	}
-	s, err := pl.slotOf(cycleState, pod, p, limitedTo)
-	if errors.Is(err, ledger.ErrGone) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
-	} else if err != nil {
-		return nil, fwk.AsStatus(err)
+	if limitedTo == capacity.Unknown && pl.Regrouping(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonRegrouping)
+	}
+	s, err := pl.slotOf(cycleState, pod, p, version, limitedTo)
+	if err != nil {
+		return nil, pl.withoutSlot(ctx, pod, err)
 	}
 	s.plugin = pl
 	result := pl.sample(cycleState, pod, s)
@@ -66,17 +72,28 @@ func (pl *CapacityMix) PreFilter(
 	return result, nil
 }
 
+// withoutSlot is the status of a pod that the ledger gives no slot.
+func (pl *CapacityMix) withoutSlot(ctx context.Context, pod *corev1.Pod, err error) *fwk.Status {
+	switch {
+	case errors.Is(err, ledger.ErrGone):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
+	case errors.Is(err, ledger.ErrOutdated):
+		return pl.retry(ctx, pod, ErrReasonMixChanged)
+	}
+	return fwk.AsStatus(err)
+}
+
 // slotOf is the pod's slot: one that it claims or, if the pod is tried with its group, one to take together with a node.
 func (pl *CapacityMix) slotOf(
-	cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, limitedTo capacity.Type,
+	cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, version ledger.Version, limitedTo capacity.Type,
 ) (*preFilterState, error) {
 	if !cycleState.IsPodGroupSchedulingCycle() {
-		return pl.claim(pod, p, limitedTo)
+		return pl.claim(pod, p, version, limitedTo)
 	}
 	if limitedTo == capacity.Unknown {
-		return pl.join(cycleState, pod, p), nil
+		return pl.join(cycleState, pod, p, version), nil
 	}
-	s, err := pl.claim(pod, p, limitedTo)
+	s, err := pl.claim(pod, p, version, limitedTo)
 	if err == nil {
 		s.attempt.Stage = ledger.StageType
 	}
@@ -85,7 +102,7 @@ func (pl *CapacityMix) slotOf(
 
 // claim takes or confirms the pod's slot. A pod that was ungated, and limited to
 // a type, has its slot already, and neither borrows nor takes another one.
-func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, limitedTo capacity.Type) (*preFilterState, error) {
+func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.Version, limitedTo capacity.Type) (*preFilterState, error) {
 	s := &preFilterState{governing: p, ungated: limitedTo != capacity.Unknown}
 	if s.ungated || pod.Status.NominatedNodeName != "" {
 		s.attempt = pl.Ledger.AttemptOf(pod.UID)
@@ -97,7 +114,7 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, limitedTo capaci
 		s.governing, s.slotType = p.WithoutBorrowing(), limitedTo
 		s.slot, _ = governing.ClaimedSlot(pod)
 	} else {
-		hold, err := pl.Claim(pod, member, p, s.nominated)
+		hold, err := pl.Claim(pod, member, p, version, s.nominated)
 		if err != nil {
 			return nil, err
 		}

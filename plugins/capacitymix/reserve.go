@@ -58,11 +58,15 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	return nil
 }
 
-// governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by. Where other pods of its
-// unit determined the type, the ledger refuses another one.
+// governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by, in the group that it has the
+// slot in. Where other pods of its unit determined the type, the ledger refuses another one.
 func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
 	p, _ := pl.resolver.Resolve(pod)
-	return p != nil && (s.fixed || p.Mix.TypeOf(s.slot) == s.slotType)
+	if p == nil || !s.fixed && p.Mix.TypeOf(s.slot) != s.slotType {
+		return false
+	}
+	member, _ := pl.Member(pod, p)
+	return !pl.Ledger.Elsewhere(pod.UID, member)
 }
 
 // Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a

@@ -42,7 +42,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 			filtered.cluster.SetPods(rt, one)
 			ungated.cluster.SetPods(rt, other)
 			p, _ := filtered.plugin.resolver.Resolve(one)
-			c, err := filtered.plugin.claim(one, p, capacity.Unknown)
+			c, err := filtered.plugin.claim(one, p, filtered.plugin.Version(one.Namespace), capacity.Unknown)
 			require.NoError(rt, err)
 			one.Annotations, one.Spec.NodeName = annotations(framework.NewCycleState(), c, one), "node"
 			filtered.addPod(one)
@@ -74,7 +74,9 @@ func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	pending := func(l *ledger.Ledger) map[string]int {
 		slots := map[string]int{}
 		for _, pod := range l.PendingOf(key) {
-			hold, err := l.Claim(ledger.Claim{Pod: pod, Member: governing.Member{Group: key, Slot: split.NoSlot}, Governing: p, Keep: true})
+			hold, err := l.Claim(ledger.Claim{
+				Pod: pod, Member: governing.Member{Group: key, Slot: split.NoSlot}, Governing: p, Version: l.Versions(pod.Namespace), Keep: true,
+			})
 			require.NoError(t, err)
 			slots[pod.Name] = hold.Slot
 		}

@@ -34,7 +34,9 @@ func readScales(c client.Client) scales {
 		case owner.APIVersion == "v1" && owner.Kind == "ReplicationController":
 			return readReplicationController(ctx, c, owner)
 		case governing.RestartsWhole(owner.APIVersion, owner.Kind):
-			return readRestartPolicy(ctx, c, owner)
+			return rebalance.ReadSet(owner, func(set *unstructured.Unstructured) error {
+				return c.Get(ctx, client.ObjectKeyFromObject(set), set)
+			})
 		}
 		parent, object := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 		parent.SetAPIVersion(owner.APIVersion)
@@ -55,25 +57,6 @@ func readScales(c client.Client) scales {
 		n, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas") // absent means 0
 		return rebalance.Scale{Replicas: int(n), Known: err == nil && n >= 0}, nil
 	}
-}
-
-// readRestartPolicy reads whether a LeaderWorkerSet creates all pods of a group again once one of them ends, and how many groups it
-// has. Neither is known where it cannot be read.
-func readRestartPolicy(ctx context.Context, c client.Reader, owner clusterstate.Workload) (rebalance.Scale, error) {
-	set := &unstructured.Unstructured{}
-	set.SetAPIVersion(owner.APIVersion)
-	set.SetKind(owner.Kind)
-	err := c.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, set)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-		return rebalance.Scale{}, nil
-	case err != nil:
-		return rebalance.Scale{}, fmt.Errorf("read the restart policy of %s: %w", owner, err)
-	}
-	policy, _, err := unstructured.NestedString(set.Object, "spec", "leaderWorkerTemplate", "restartPolicy")
-	whole := err == nil && policy == "RecreateGroupOnPodRestart" && set.GetDeletionTimestamp() == nil
-	n, found, err := unstructured.NestedInt64(set.Object, "spec", "replicas")
-	return rebalance.Scale{RestartsWhole: whole, Replicas: int(n), Known: whole && found && err == nil && n >= 0}, nil
 }
 
 // readReplicationController reads what a scale has not. The controller may list ReplicationControllers, for the replay, so it
@@ -187,14 +170,14 @@ func (c *Controller) followScale(ctx context.Context, e rebalance.Entry, g *clus
 		e.Scaled = e.Scaled && !g.Ended
 		return e
 	}
-	if c.scales == nil || !restarts(g) && !rebalance.ByScale(g) {
+	if c.scales == nil || !rebalance.RestartsUnits(g) && !rebalance.ByScale(g) {
 		return e
 	}
 	s, ok, err := c.scales.get(ctx, g)
 	if !ok || err != nil {
 		return e
 	}
-	e.MinReady, e.RestartsWhole = s.MinReady, s.RestartsWhole
+	e.MinReady, e.Restart = s.MinReady, s.Restart
 	e.Had, e.Scaled = s.Follow(g, e.Had, e.Scaled)
 	return e
 }
@@ -205,11 +188,8 @@ func needsOwner(e *rebalance.Entry, g *clusterstate.Group) bool {
 }
 
 // mayRestart reports whether a group has units on the wrong type that its operator may create again as a whole.
-func mayRestart(g *clusterstate.Group) bool { return restarts(g) && len(g.WrongSide()) > 0 }
-
-// restarts reports whether a group has units, and an owner of a kind that may create the pods of a unit again as a whole.
-func restarts(g *clusterstate.Group) bool {
-	return g.Units && governing.RestartsWhole(g.Workload.APIVersion, g.Workload.Kind)
+func mayRestart(g *clusterstate.Group) bool {
+	return rebalance.RestartsUnits(g) && len(g.WrongSide()) > 0
 }
 
 // now returns the scale of the owner of a workload for a decision about an eviction, nil where there is none to be read. It

@@ -68,16 +68,16 @@ func lwsController(t *testing.T, capacity int) (*fixture, *server, *[]simulation
 	return p, s, asked
 }
 
-func (p *fixture) restarts(whole bool) {
+func (p *fixture) restarts(how rebalance.Restart) {
 	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
-		return rebalance.Scale{RestartsWhole: whole}, nil
+		return rebalance.Scale{Restart: how}, nil
 	})
 }
 
 // One decision, one proof for all pods, and one eviction: the operator does the rest.
 func TestAGroupOfALeaderWorkerSetMovesAsAWhole(t *testing.T) {
 	p, s, asked := lwsController(t, 2)
-	p.restarts(true)
+	p.restarts(rebalance.RestartWhole)
 	var how *metav1.DeletionPropagation
 	p.Client.(*kubefake.Clientset).PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if e, is := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction); is {
@@ -110,11 +110,12 @@ func TestAGroupOfALeaderWorkerSetMovesAsAWhole(t *testing.T) {
 func TestAGroupOfALeaderWorkerSetStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		capacity int
-		restarts bool
+		restarts rebalance.Restart
 		want     *rebalance.Reason
 	}{
-		"there is capacity for one of its pods":       {1, true, rebalance.ReasonInsufficientCapacity},
-		"its operator does not create all pods again": {2, false, rebalance.ReasonUnitWouldRestart},
+		"there is capacity for one of its pods":       {1, rebalance.RestartWhole, rebalance.ReasonInsufficientCapacity},
+		"its operator does not create all pods again": {2, rebalance.RestartSingle, rebalance.ReasonUnitWouldRestart},
+		"what its operator does is not known":         {2, rebalance.RestartUnknown, rebalance.ReasonUnitWouldRestart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, s, _ := lwsController(t, c.capacity)
@@ -135,7 +136,7 @@ func TestTheMoveOfAGroupFollowsTheScaleOfItsSet(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
 	groups := 1
 	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
-		return rebalance.Scale{RestartsWhole: true, Replicas: groups, Known: true}, nil
+		return rebalance.Scale{Restart: rebalance.RestartWhole, Replicas: groups, Known: true}, nil
 	})
 	p.reconcile(t, "shop")
 	require.Len(t, s.evicted, 1)
@@ -150,7 +151,7 @@ func TestTheMoveOfAGroupFollowsTheScaleOfItsSet(t *testing.T) {
 func TestNoGroupMovesWhileOneIsMissing(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
 	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
-		return rebalance.Scale{RestartsWhole: true, Replicas: 2, Known: true}, nil
+		return rebalance.Scale{Restart: rebalance.RestartWhole, Replicas: 2, Known: true}, nil
 	})
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
@@ -161,7 +162,7 @@ func TestNoGroupMovesWhileOneIsMissing(t *testing.T) {
 // A webhook of a tenant may hold each pod for as long as a call may take, and the worker decides for all tenants.
 func TestTheProofOfAUnitEndsInTime(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
-	p.restarts(true)
+	p.restarts(rebalance.RestartWhole)
 	s.on["get"] = func() error { // of the first pod
 		p.setTime(p.Clock.Now().Add(unitTimeout + time.Second))
 		return nil
@@ -177,7 +178,7 @@ func TestTheProofOfAUnitEndsInTime(t *testing.T) {
 // The devices of one pod are not counted for the next.
 func TestAUnitWithClaimsOfDevicesStays(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
-	p.restarts(true)
+	p.restarts(rebalance.RestartWhole)
 	for _, pod := range s.pods {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	}
@@ -190,7 +191,12 @@ func TestAUnitWithClaimsOfDevicesStays(t *testing.T) {
 func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}
 	owner := clusterstate.Workload{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: "shop", Name: "vllm"}
-	for policy, want := range map[string]bool{"RecreateGroupOnPodRestart": true, "RecreateGroupAfterStart": false, "None": false, "": false} {
+	for policy, want := range map[string]rebalance.Scale{
+		"RecreateGroupOnPodRestart": {Restart: rebalance.RestartWhole, Replicas: 7, Known: true},
+		"RecreateGroupAfterStart":   {Restart: rebalance.RestartSingle},
+		"None":                      {Restart: rebalance.RestartSingle},
+		"":                          {Restart: rebalance.RestartSingle},
+	} {
 		set := &unstructured.Unstructured{}
 		set.SetGroupVersionKind(gvk)
 		set.SetNamespace("shop")
@@ -199,7 +205,7 @@ func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
 		require.NoError(t, unstructured.SetNestedField(set.Object, int64(7), "spec", "replicas"))
 		s, err := readScales(fake.NewClientBuilder().WithObjects(set).Build())(t.Context(), owner)
 		require.NoError(t, err)
-		assert.Equal(t, rebalance.Scale{RestartsWhole: want, Replicas: 7, Known: want}, s, policy)
+		assert.Equal(t, want, s, policy)
 	}
 	answering := func(err error) client.Client {
 		return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -210,7 +216,7 @@ func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
 	}
 	s, err := readScales(answering(apierrors.NewForbidden(schema.GroupResource{}, "vllm", nil)))(t.Context(), owner)
 	require.NoError(t, err)
-	assert.False(t, s.RestartsWhole, "without the right it is not known")
+	assert.Equal(t, rebalance.Scale{Restart: rebalance.RestartUnknown}, s, "without the right it is not known")
 	_, err = readScales(answering(context.DeadlineExceeded))(t.Context(), owner)
 	require.Error(t, err)
 }
@@ -218,12 +224,12 @@ func TestTheRestartPolicyOfALeaderWorkerSetIsRead(t *testing.T) {
 // What holds for the decision is read again before the eviction.
 func TestARestartPolicyThatChangesDuringAProofHoldsTheMove(t *testing.T) {
 	p, s, _ := lwsController(t, 2)
-	whole := true
+	how := rebalance.RestartWhole
 	p.readAtOnce(func(context.Context, clusterstate.Workload) (rebalance.Scale, error) {
-		return rebalance.Scale{RestartsWhole: whole}, nil
+		return rebalance.Scale{Restart: how}, nil
 	})
 	s.on["get"] = func() error { // the proof begins
-		whole = false
+		how = rebalance.RestartSingle
 		p.scales.answers = map[governing.GroupKey]scaleAnswer{}
 		return nil
 	}

@@ -195,8 +195,9 @@ func plannedTable(p *overview.Plan) *printers.Table {
 
 func moveTable(p *overview.Plan) *printers.Table {
 	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE"}}
-	for _, m := range p.Moves {
-		t.Add(m.Namespace, m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
+	for i := range p.Moves {
+		m := &p.Moves[i]
+		t.Add(m.Namespace, m.Order, m.Workload, m.PodText(), m.From, m.To, m.Slot, m.NodeText())
 	}
 	return t
 }

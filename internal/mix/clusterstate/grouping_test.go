@@ -222,10 +222,10 @@ func TestBothGroupsOfAPodThatMovesAreReported(t *testing.T) {
 			want:   []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old/of/capacitymix/m"), key("LeaderWorkerSet.leaderworkerset.x-k8s.io/new/of/capacitymix/m")},
 		},
 		"its unit is another":        {before: []metav1.Object{worker("old", 0, 0)}, then: worker("old", 0, 0, labeled("leaderworkerset.sigs.k8s.io/group-key", "k")), want: []governing.GroupKey{key("LeaderWorkerSet.leaderworkerset.x-k8s.io/old/of/capacitymix/m")}},
-		"its owner appears after it": {group: v1alpha1.PodGroupingTop, before: []metav1.Object{podNamed("p", owned(rs))}, then: rs, want: []governing.GroupKey{key("uid-rs"), key("uid-web")}},
+		"its owner appears after it": {group: v1alpha1.PodGroupingTop, before: []metav1.Object{podNamed("p", owned(rs))}, then: rs, want: []governing.GroupKey{key("uid-rs~m"), key("uid-web~m")}},
 		"its top gets an owner": {
 			group: v1alpha1.PodGroupingTop, before: []metav1.Object{web, rs, podNamed("p", owned(rs))}, then: governed,
-			want: []governing.GroupKey{key("uid-web"), key("uid-app")},
+			want: []governing.GroupKey{key("uid-web~m"), key("uid-app~m")},
 		},
 		"its owner names a group": {before: []metav1.Object{podNamed("p", owned(rs))}, then: named, want: []governing.GroupKey{key("uid-rs"), key("annotations/batch/50% spot, at least 0 on-demand")}},
 	} {
@@ -326,4 +326,37 @@ func TestEachMixOfASetHasItsSequence(t *testing.T) {
 	for i := range groups {
 		assert.Equal(t, []int{1, 1, 0}, []int{groups[i].Replicas, groups[i].Owners, groups[i].Assignments[0].Slot})
 	}
+}
+
+// Each of two mixes of one highest owner has all of its own pods, and its own split of them.
+func TestTwoMixesOfOneTopHaveTheirOwnSplits(t *testing.T) {
+	o := groupedOptions()
+	for _, track := range []string{"canary", "stable"} {
+		cm := &v1alpha1.CapacityMix{}
+		cm.Namespace, cm.Name, cm.Spec.SpotPercent, cm.Spec.Group = namespaceName, track, 50, v1alpha1.PodGroupingTop
+		cm.Spec.Selector.MatchLabels = map[string]string{"track": track}
+		require.NoError(t, o.Mixes.Set(cm))
+	}
+	owner := func(rs *appsv1.ReplicaSet) {
+		rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "web", UID: "uid-web", Controller: new(true)}}
+	}
+	canary, stable := replicaSet("web-c", 2, owner), replicaSet("web-s", 3, owner)
+	objects := []metav1.Object{canary, stable}
+	for i := range 5 {
+		rs, track := stable, "stable"
+		if i < 2 {
+			rs, track = canary, "canary"
+		}
+		objects = append(objects, podNamed(fmt.Sprint(track, i), owned(rs), labeled("track", track), made(i)))
+	}
+	var list []string
+	for _, g := range fill(New(o), objects...).Groups(namespaceName) {
+		assert.EqualValues(t, "uid-web", g.Key.Owner())
+		assert.Empty(t, g.Taken)
+		list = append(list, describeGroup(&g))
+	}
+	assert.ElementsMatch(t, []string{
+		"Rollout web: 0 canary0 on on-demand, pending | 1 canary1 on spot, pending",
+		"Rollout web: 0 stable2 on on-demand, pending | 1 stable3 on spot, pending | 2 stable4 on on-demand, pending",
+	}, list)
 }

@@ -18,17 +18,28 @@ import (
 // GroupKey identifies the pods to which one mix applies together.
 type GroupKey struct {
 	Namespace string
-	// ID is the UID of the pods' controller, or of their highest owner; otherwise it has a slash and names a set, a CapacityMix
-	// or a group of annotations.
+	// ID is the UID of the pods' controller; that of their highest owner with the name of the CapacityMix that groups by it; otherwise it
+	// has a slash and names a set, a CapacityMix or a group of annotations.
 	ID string
 }
+
+// underMark is between the UID of an owner and the name of a CapacityMix. The API server gives neither this letter.
+const underMark = "~"
 
 // Owner returns the UID of the owner whose pods the group has, "" if it is identified in another way.
 func (k GroupKey) Owner() types.UID {
 	if strings.Contains(k.ID, "/") {
 		return ""
 	}
-	return types.UID(k.ID)
+	uid, _, _ := strings.Cut(k.ID, underMark)
+	return types.UID(uid)
+}
+
+// Under is the group of those of an owner's pods that a CapacityMix governs and groups by their highest owner. Another mix of that owner
+// has another sequence: each has its own floor, and would take the slots of the other.
+func (k GroupKey) Under(mix string) GroupKey {
+	k.ID += underMark + mix
+	return k
 }
 
 // Member is what a pod is in the group of its mix.
@@ -59,7 +70,7 @@ func (r *Resolver) Member(pod *corev1.Pod, m *Mix) (member Member, ok bool) {
 		}
 		member.Group.ID, member.AnyOrder = m.group(), true
 	case by == ByTop:
-		member.Group.ID, member.AnyOrder = r.top(pod, ref, set, m), true
+		member.Group, member.AnyOrder = r.top(pod, ref, set, m), true
 	case by == ByDefault && set != nil:
 		member.Group.ID, member.Slot, member.AnyOrder = set.id(pod)+m.among(), set.slot(pod), true
 	default:
@@ -102,13 +113,20 @@ func (r *Resolver) byController(member *Member, pod *corev1.Pod, ref *metav1.Own
 // maxHeight bounds the owners above a pod that are followed. No tool has more, and references may form a circle.
 const maxHeight = 8
 
-// top is the UID of the highest owner of a pod that the caches name. A set that is known by its labels is taken for the highest
-// owner of its pods: between them and the set are objects that the caches do not have.
-func (r *Resolver) top(pod *corev1.Pod, ref *metav1.OwnerReference, set *Set, m *Mix) string {
+// top identifies the highest owner of a pod that the caches name. A set that is known by its labels is taken for the highest
+// owner of its pods: between them and the set are objects that the caches do not have. The annotations of a workload are those of all
+// of its revisions, so they are one mix also while it changes.
+func (r *Resolver) top(pod *corev1.Pod, ref *metav1.OwnerReference, set *Set, m *Mix) GroupKey {
+	key := GroupKey{Namespace: pod.Namespace}
 	if set != nil {
-		return set.id(pod) + m.among()
+		key.ID = set.id(pod) + m.among()
+		return key
 	}
-	return bounded(string(r.topOf(pod, ref).UID))
+	key.ID = bounded(string(r.topOf(pod, ref).UID))
+	if name, ok := strings.CutPrefix(m.Source, SourceCapacityMix); ok {
+		key = key.Under(name)
+	}
+	return key
 }
 
 func (r *Resolver) topOf(pod *corev1.Pod, ref *metav1.OwnerReference) *metav1.OwnerReference {

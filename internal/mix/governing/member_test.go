@@ -75,9 +75,9 @@ func TestMember(t *testing.T) {
 		"no controller":                     {pod: labeled(nil), id: "capacitymix/all", slot: -1, anyOrder: true},
 		"by selector":                       {pod: labeled(nil, ofRS...), by: []by{selector}, id: "capacitymix/all", slot: -1, anyOrder: true},
 		"ordinals do not count by selector": {pod: ordinal(labeled(nil, ofSet...)), by: []by{selector}, id: "capacitymix/all", slot: -1, anyOrder: true},
-		"by top":                            {pod: labeled(nil, ofRS...), by: []by{top}, id: "rollout", slot: -1, anyOrder: true},
-		"by top, a Job":                     {pod: labeled(nil, ownedBy("Job", "batch/v1", "job")...), by: []by{top}, id: "workflow", slot: -1, anyOrder: true},
-		"by top, nothing above":             {pod: labeled(nil, ofSet...), by: []by{top}, id: "set", slot: -1, anyOrder: true},
+		"by top":                            {pod: labeled(nil, ofRS...), by: []by{top}, id: "rollout~all", slot: -1, anyOrder: true},
+		"by top, a Job":                     {pod: labeled(nil, ownedBy("Job", "batch/v1", "job")...), by: []by{top}, id: "workflow~all", slot: -1, anyOrder: true},
+		"by top, nothing above":             {pod: labeled(nil, ofSet...), by: []by{top}, id: "set~all", slot: -1, anyOrder: true},
 		"by top, no controller":             {pod: labeled(nil), by: []by{top}, id: "capacitymix/all", slot: -1, anyOrder: true},
 		"a LeaderWorkerSet":                 {pod: labeled(lws, ofSet...), id: "LeaderWorkerSet.leaderworkerset.x-k8s.io/model/of/capacitymix/all", unit: "k3", slot: 3, anyOrder: true},
 		"a LeaderWorkerSet by controller":   {pod: ordinal(labeled(lws, ofSet...)), by: []by{controller}, id: "set", slot: 4},
@@ -171,6 +171,25 @@ func TestTooManyRolesAreInvalid(t *testing.T) {
 	assert.EqualError(t, err, "spec.roles: 9 roles are more than 8")
 }
 
+// A floor of one mix is one of its own pods: with one sequence for both, which of them has it would depend on the last pod that came.
+func TestTwoMixesOfOneTopHaveAGroupEach(t *testing.T) {
+	rs := &appsv1.ReplicaSet{ObjectMeta: below(object("ReplicaSet", "rs", nil), "Rollout", "rollout")}
+	var mixes []*v1alpha1.CapacityMix
+	for _, track := range []string{"stable", "canary"} {
+		cm := mixNamed(track, time.Hour, 50, map[string]string{"track": track})
+		cm.Spec.Group = v1alpha1.PodGroupingTop
+		mixes = append(mixes, cm)
+	}
+	r := resolver(t, known{"rs": rs}, mixes...)
+	for _, track := range []string{"stable", "canary"} {
+		p := labeled(map[string]string{"track": track}, ownedBy("ReplicaSet", "apps/v1", "rs")...)
+		m, _ := r.Resolve(p)
+		member, _ := r.Member(p, m)
+		assert.Equal(t, governing.GroupKey{Namespace: "shop", ID: "rollout"}.Under(track), member.Group)
+		assert.EqualValues(t, "rollout", member.Group.Owner())
+	}
+}
+
 // References may form a circle.
 func TestACircleOfOwnersHasATop(t *testing.T) {
 	controllers := known{}
@@ -187,5 +206,6 @@ func TestACircleOfOwnersHasATop(t *testing.T) {
 	m, _ := r.Resolve(p)
 	member, ok := r.Member(p, m)
 	assert.True(t, ok)
-	assert.Equal(t, "a", member.Group.ID)
+	assert.Equal(t, "a~all", member.Group.ID)
+	assert.EqualValues(t, "a", member.Group.Owner())
 }

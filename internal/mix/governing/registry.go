@@ -71,6 +71,16 @@ func (r *Registry) Plain(namespace string) bool {
 	return true
 }
 
+// Tops appends the names of the CapacityMixes of a namespace that group pods by their highest owner.
+func (r *Registry) Tops(to []string, namespace string) []string {
+	for _, e := range r.mixes.In(namespace) {
+		if e.Object.Grouping.By == ByTop {
+			to = append(to, e.Name)
+		}
+	}
+	return to
+}
+
 // Match returns the mix of the oldest CapacityMix of the namespace that selects the labels, ties by name, and nil if
 // there is none. The result is shared and must not be changed.
 func (r *Registry) Match(namespace string, podLabels map[string]string) *Mix {

@@ -65,7 +65,7 @@ func outcomes(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, sh
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
-			in := PlanInput(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, now)
+			in := PlanInput(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, c.scaleOf(ctx, &g), now)
 			outcome, err := Simulate(ctx, in, room)
 			if err != nil {
 				return nil, err

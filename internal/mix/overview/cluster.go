@@ -4,6 +4,7 @@ package overview
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"strings"
@@ -68,6 +69,8 @@ type Cluster struct {
 	Rollouts []Happening
 	// above are the owners of ReplicaSets, by their UID.
 	above map[types.UID]*metav1.OwnerReference
+	// Owner reads what the owner of units does with them, with the rights of the user. Nil: nothing is known of owners.
+	Owner func(context.Context, clusterstate.Workload) rebalance.Scale
 	// sizes are the limits by the default namespace that goes with them.
 	sizes *registry.Registries
 }
@@ -128,6 +131,19 @@ func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*
 		}
 	}
 	return c
+}
+
+// scaleOf returns what the owner of a group does with its units, nil where the replicas are no units, or none has to move.
+func (c *Cluster) scaleOf(ctx context.Context, g *clusterstate.Group) *rebalance.Scale {
+	if c.Owner == nil || !rebalance.RestartsUnits(g) || len(g.WrongSide()) == 0 {
+		return nil
+	}
+	s := c.Owner(ctx, g.Workload)
+	if report := Report(c.MixOf(g.Workload.Namespace, g.Governing), g); report != nil && report.Blocked != nil &&
+		report.Blocked.Reason == rebalance.ReasonUnitWouldRestart.Name && s.Restart == rebalance.RestartWhole {
+		s.Restart = rebalance.RestartUnknown // the controller may not read it, and evicts by what it reads
+	}
+	return &s
 }
 
 // Namespaces are those that have pods or mixes, sorted.

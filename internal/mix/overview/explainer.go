@@ -254,7 +254,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	if err != nil {
 		return nil, err
 	}
-	in := PlanInput(*g, settings, e.Cluster.Budgets[e.Pod.Namespace], e.Cluster.Profile.SchedulerNames, e.Now)
+	in := PlanInput(*g, settings, e.Cluster.Budgets[e.Pod.Namespace], e.Cluster.Profile.SchedulerNames, e.Cluster.scaleOf(ctx, g), e.Now)
 	remember(&in.History, Report(m, g))
 	whole := rebalance.Choose(in)
 	out := &MoveFacts{WorkloadReason: whole.Reason.String(), WorkloadMessage: whole.Message}
@@ -274,7 +274,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 		return out, nil
 	}
 	if v.Reason == rebalance.ReasonMove {
-		if err := e.prove(ctx, in, &v, out); err != nil {
+		if err := e.prove(ctx, in, assignment.Members(), &v, out); err != nil {
 			return nil, err
 		}
 	}
@@ -300,8 +300,10 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 	}
 }
 
-// prove checks with the scheduler's filters whether the replacement would find a node.
-func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
+// prove checks with the scheduler's filters whether the replacement would find a node, and those of the others of its unit.
+func (e *explainer) prove(ctx context.Context, in *rebalance.Input, members []*clusterstate.Pod, v *rebalance.Verdict,
+	out *MoveFacts,
+) error {
 	room, done, err := e.Room()
 	if apierrors.IsForbidden(err) {
 		v.Message += " (cannot check whether a node has capacity: " + err.Error() + ")"
@@ -311,14 +313,16 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 		return err
 	}
 	defer done()
-	proof, err := room.Prove(ctx, e.record, v.Target)
+	proof, err := room.Prove(ctx, members, v.Target)
 	if err != nil {
 		return err
 	}
 	if !proof.Fits {
 		*v = InsufficientCapacity(in, *v, proof.Why)
 	}
-	out.Node = proof.Node
+	if i := slices.IndexFunc(members, e.is); i >= 0 && i < len(proof.Nodes) {
+		out.Node = proof.Nodes[i]
+	}
 	return nil
 }
 

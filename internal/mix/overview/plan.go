@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,51 @@ type PlannedMove struct {
 	Slot      int    `json:"slot"`
 	// Node has free capacity for the replacement; "" if that was not checked.
 	Node string `json:"node,omitempty"`
+	// Unit is the unit that moves as a whole, "" for a pod, and Pods are all of its pods with the nodes for their replacements.
+	Unit string    `json:"unit,omitempty"`
+	Pods []UnitPod `json:"pods,omitempty"`
+}
+
+// PodText is the pod that is evicted: "llm-0", or "llm-0 (4 pods)" of a unit.
+func (m *PlannedMove) PodText() string {
+	if len(m.Pods) == 0 {
+		return m.Pod
+	}
+	return fmt.Sprintf("%s (%s)", m.Pod, display.Count(len(m.Pods), "pod"))
+}
+
+// NodeText is the node of the replacement: "s1", or "s1,s2" of a unit whose pods fit on several.
+func (m *PlannedMove) NodeText() string {
+	if len(m.Pods) == 0 {
+		return m.Node
+	}
+	var nodes []string
+	for _, p := range m.Pods {
+		if p.Node != "" && !slices.Contains(nodes, p.Node) {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return strings.Join(nodes, ",")
+}
+
+func plannedMove(order int, w *PlannedWorkload, m *ReplicaMove) PlannedMove {
+	out := PlannedMove{
+		Order: order, Namespace: w.Namespace, Workload: KindName(w.Kind, w.Name, w.Role, w.Bare),
+		Pod: m.Pod.Name, From: m.From.String(), To: m.To.String(), Slot: m.Slot, Unit: m.Unit,
+	}
+	for i, p := range m.Members {
+		node := ""
+		if i < len(m.Nodes) {
+			node = m.Nodes[i]
+		}
+		if p.UID == m.Pod.UID {
+			out.Node = node
+		}
+		if m.Unit != "" {
+			out.Pods = append(out.Pods, UnitPod{Pod: p.Name, Node: node})
+		}
+	}
+	return out
 }
 
 // BlockedPod is a replica that should move and would not.
@@ -154,11 +200,8 @@ func (p *Plan) addOutcome(before map[string]Split, o *Outcome) {
 	}
 	p.Workloads = append(p.Workloads, w)
 	workload := KindName(w.Kind, w.Name, w.Role, w.Bare)
-	for i, m := range o.Moves {
-		p.Moves = append(p.Moves, PlannedMove{
-			Order: i + 1, Namespace: w.Namespace, Workload: workload,
-			Pod: m.Pod.Name, From: m.From.String(), To: m.To.String(), Slot: m.Slot, Node: m.Node,
-		})
+	for i := range o.Moves {
+		p.Moves = append(p.Moves, plannedMove(i+1, &w, &o.Moves[i]))
 	}
 	for _, b := range o.Blocked {
 		p.Blocked = append(p.Blocked, BlockedPod{
@@ -206,6 +249,10 @@ func outcomeNotes(c *Cluster, o *Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {
 		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", nameOf(&o.Before), v.Message, v.Reason))
+	}
+	if slices.ContainsFunc(o.Moves, func(m ReplicaMove) bool { return m.Unit != "" }) {
+		out = append(out, fmt.Sprintf("%s: a move restarts all pods of a unit, and berth-controller must be allowed to get the %s",
+			nameOf(&o.Before), o.Before.Workload.Kind))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Governing)
 	if settings, err := RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {

@@ -4,6 +4,7 @@ package overview
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,16 +16,17 @@ import (
 )
 
 // Room proves that the replacement of a replica finds a node of a type, and
-// keeps that capacity for it while the replica itself is taken as gone.
+// keeps that capacity for it while the replica itself is taken as gone. The pods of a unit must fit at the same time.
 type Room interface {
-	Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error)
+	Prove(ctx context.Context, pods []*clusterstate.Pod, t capacity.Type) (Proof, error)
 }
 
 // Proof is the answer of a Room.
 type Proof struct {
 	Fits bool
-	// Node is one that fits; Why is why none of them fits.
-	Node, Why string
+	// Nodes are those that fit, one for each pod; Why is why none of them fits.
+	Nodes []string
+	Why   string
 }
 
 // ReplicaMove is a replica that makes way for one on the other type.
@@ -33,8 +35,11 @@ type ReplicaMove struct {
 	From, To capacity.Type
 	// Slot is the one that the replacement takes.
 	Slot int
-	// Node has free capacity for the replacement.
-	Node string
+	// Unit is that of a replica of several pods, "" for none, and Members are all pods that make way: Pod and the others of its unit.
+	Unit    string
+	Members []*clusterstate.Pod
+	// Nodes have free capacity for the replacements of the members, in their order; empty if that was not checked.
+	Nodes []string
 }
 
 // BlockedReplica is a replica on the wrong side that stays there.
@@ -58,19 +63,30 @@ type Outcome struct {
 }
 
 // PlanInput is a rebalance.Input for a plan: no move is under way, no budget spent,
-// and the capacity is proven by a Room.
+// and the capacity is proven by a Room. The scale is what the owner of units reports, nil for other replicas.
 func PlanInput(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
-	now time.Time,
+	scale *rebalance.Scale, now time.Time,
 ) *rebalance.Input {
 	if s.MaxConcurrent < 1 {
 		s.MaxConcurrent = 1
 	}
-	return &rebalance.Input{
+	in := &rebalance.Input{
 		Group: g, Settings: s, Budgets: budgets,
 		Cluster: rebalance.Cluster{Now: now, Limit: 1, SchedulerNames: schedulers},
 		History: rebalance.History{WrongSince: now.Add(-s.Stabilization)},
 		MayFit:  func(capacity.Type, *clusterstate.Pod) bool { return true },
+		Skip:    map[string]rebalance.Verdict{},
 	}
+	if scale == nil {
+		return in
+	}
+	in.History.Restart = scale.Restart
+	if v := scale.Missing(&g, 0); v.Reason != nil { // the controller evicts none of them then
+		for i := range g.Assignments {
+			in.Skip[string(g.Assignments[i].Pod.UID)] = v
+		}
+	}
+	return in
 }
 
 // Simulate plays the moves of a group to their end.
@@ -110,6 +126,7 @@ func pass(in *rebalance.Input) (waits []rebalance.Verdict) {
 // it returns what keeps the replicas on the wrong side.
 func step(ctx context.Context, in *rebalance.Input, room Room) (*ReplicaMove, []BlockedReplica, error) {
 	noRoom := map[string]rebalance.Verdict{}
+	maps.Copy(noRoom, in.Skip)
 	for {
 		asked := *in
 		asked.Skip = noRoom
@@ -117,13 +134,13 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*ReplicaMove, []
 		if v.Reason != rebalance.ReasonMove {
 			return nil, blocked(&asked), nil
 		}
-		proof, err := room.Prove(ctx, v.Pod, v.Target)
+		proof, err := room.Prove(ctx, membersOf(&in.Group, v.Pod), v.Target)
 		if err != nil {
 			return nil, nil, err
 		}
 		if proof.Fits {
 			m := replace(&in.Group, v)
-			m.Node = proof.Node
+			m.Nodes = proof.Nodes
 			return &m, nil, nil
 		}
 		v = InsufficientCapacity(&asked, v, proof.Why)
@@ -134,7 +151,7 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*ReplicaMove, []
 // InsufficientCapacity is the verdict about a replica whose replacement has no capacity now.
 func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
 	v.Reason, v.Message = rebalance.ReasonInsufficientCapacity, why
-	if in.Provisions() {
+	if in.Provisions() && len(membersOf(&in.Group, v.Pod)) == 1 { // a placeholder holds the capacity of one pod
 		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod first makes an autoscaler provide it"
 	}
 	return v
@@ -183,25 +200,46 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) ReplicaMove {
 	var gone clusterstate.Assignment
 	assignments := make([]clusterstate.Assignment, 0, len(g.Assignments))
 	for _, s := range g.Assignments {
-		if s.Pod.UID == v.Pod.UID {
+		if s.Has(v.Pod.UID) {
 			gone = s
 			continue
 		}
 		assignments = append(assignments, s)
 	}
-	p := *gone.Pod
-	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
-	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	assignment := clusterstate.Assignment{Pod: &p, Unit: gone.Unit, Assignment: split.Assignment{
+	assignment := clusterstate.Assignment{Unit: gone.Unit, Assignment: split.Assignment{
 		Wants: g.Governing.Mix.TypeOf(slot),
-		Pod:   split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target},
+		Pod:   split.Pod{ID: "replacement of " + gone.ID, Created: gone.Created, Slot: slot, On: v.Target},
 	}}
-	if gone.Unit != "" { // of one pod: units of several do not move
-		assignment.Pods = []*clusterstate.Pod{&p}
+	for _, p := range gone.Members() {
+		next := successor(p)
+		if p.UID == gone.Pod.UID {
+			assignment.Pod = next
+		}
+		if gone.Unit != "" {
+			assignment.Pods = append(assignment.Pods, next)
+		}
 	}
 	at, _ := slices.BinarySearchFunc(assignments, slot, func(s clusterstate.Assignment, slot int) int { return s.Slot - slot })
 	g.Assignments = slices.Insert(assignments, at, assignment)
-	return ReplicaMove{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
+	m := ReplicaMove{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot, Members: gone.Members()}
+	if len(m.Members) > 1 {
+		m.Unit = gone.Unit
+	}
+	return m
+}
+
+// successor is the Ready pod that follows another one.
+func successor(p *clusterstate.Pod) *clusterstate.Pod {
+	next := *p
+	next.UID, next.Ready, next.Node = "replacement of "+p.UID, true, ""
+	next.SetAnnotations(unplaced(p.AllAnnotations()))
+	return &next
+}
+
+// membersOf are the pods that make way with one of them.
+func membersOf(g *clusterstate.Group, pod *clusterstate.Pod) []*clusterstate.Pod {
+	i := slices.IndexFunc(g.Assignments, func(a clusterstate.Assignment) bool { return a.Has(pod.UID) })
+	return g.Assignments[i].Members()
 }
 
 // unplaced drops what came with the binding: a replacement starts without it.
@@ -219,7 +257,7 @@ func unplaced(annotations map[string]string) map[string]string {
 type Ample struct{}
 
 // Prove implements Room.
-func (Ample) Prove(context.Context, *clusterstate.Pod, capacity.Type) (Proof, error) {
+func (Ample) Prove(context.Context, []*clusterstate.Pod, capacity.Type) (Proof, error) {
 	return Proof{Fits: true}, nil
 }
 

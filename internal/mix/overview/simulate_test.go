@@ -59,7 +59,7 @@ func typesOf(m split.Mix, slots int) (out []capacity.Type) {
 }
 
 func input(g clusterstate.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
-	return overview.PlanInput(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, now)
+	return overview.PlanInput(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, nil, now)
 }
 
 func simulate(t require.TestingT, in *rebalance.Input, room overview.Room) overview.Outcome {
@@ -92,7 +92,8 @@ type stepwise struct {
 	floor int
 }
 
-func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (overview.Proof, error) {
+func (s *stepwise) Prove(_ context.Context, pods []*clusterstate.Pod, to capacity.Type) (overview.Proof, error) {
+	p := pods[0]
 	for i := range s.group.Assignments {
 		assignment := &s.group.Assignments[i]
 		if assignment.Pod.UID != p.UID {
@@ -135,12 +136,16 @@ func TestAPlanWithCapacityEndsExactInTheFewestMoves(t *testing.T) {
 // little is capacity for a number of replacements.
 type little struct{ left int }
 
-func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (overview.Proof, error) {
-	if l.left == 0 {
-		return overview.Proof{Why: fmt.Sprintf("no %s node has free capacity for %s", t, p.Name)}, nil
+func (l *little) Prove(_ context.Context, pods []*clusterstate.Pod, t capacity.Type) (proof overview.Proof, err error) {
+	if l.left < len(pods) {
+		return overview.Proof{Why: fmt.Sprintf("no %s node has free capacity for %s", t, pods[l.left].Name)}, nil
 	}
-	l.left--
-	return overview.Proof{Fits: true, Node: "roomy"}, nil
+	l.left -= len(pods)
+	for range pods {
+		proof.Nodes = append(proof.Nodes, "roomy")
+	}
+	proof.Fits = true
+	return proof, nil
 }
 
 func names(moves []overview.ReplicaMove) (out []string) {
@@ -163,7 +168,7 @@ func TestCapacityIsTakenByTheMovesBefore(t *testing.T) {
 	require.Len(t, out.Blocked, 2)
 	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason)
 	assert.Equal(t, "no on-demand node has free capacity for web-5", out.Blocked[0].Message)
-	assert.Equal(t, "roomy", out.Moves[0].Node)
+	assert.Equal(t, []string{"roomy"}, out.Moves[0].Nodes)
 }
 
 func TestThePlanReportsPlaceholders(t *testing.T) {
@@ -321,5 +326,64 @@ func TestAReplacedUnitIsAUnit(t *testing.T) {
 		a := &out.After.Assignments[i]
 		assert.NotEmpty(t, a.Unit)
 		assert.Equal(t, []*clusterstate.Pod{a.Pod}, a.Members())
+	}
+}
+
+// setOfUnits is a LeaderWorkerSet of four groups of two pods on on-demand, of which two belong on spot.
+func setOfUnits() clusterstate.Group {
+	g := placedBy(split.New(0, 0), split.New(50, 0), 4)
+	g.Units, g.Identity = true, true
+	g.Workload = clusterstate.Workload{APIVersion: "leaderworkerset.x-k8s.io/v1", Kind: "LeaderWorkerSet", Namespace: "shop", Name: "llm"}
+	for i := range g.Assignments {
+		a := &g.Assignments[i]
+		a.Pod.Owner = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "llm", UID: "llm", Controller: new(true)}
+		a.Pod.Labels = map[string]string{"leaderworkerset.sigs.k8s.io/name": "llm"}
+		worker := *a.Pod
+		worker.Name, worker.UID = a.Pod.Name+"-1", a.Pod.UID+"-1"
+		a.ID, a.Unit, a.Pods = fmt.Sprint("unit/key-", i), fmt.Sprint("key-", i), []*clusterstate.Pod{a.Pod, &worker}
+	}
+	return g
+}
+
+func ofUnits(scale *rebalance.Scale) *rebalance.Input {
+	return overview.PlanInput(setOfUnits(), rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, nil, []string{scheduler}, scale, now)
+}
+
+func TestAPlanMovesAUnitWithAllOfItsPods(t *testing.T) {
+	whole := &rebalance.Scale{Restart: rebalance.RestartWhole, Replicas: 4, Known: true}
+	out := simulate(t, ofUnits(whole), &little{left: 4})
+	require.Empty(t, out.Blocked)
+	assert.Equal(t, []string{"web-3 on-demand>spot slot 3", "web-1 on-demand>spot slot 1"}, names(out.Moves))
+	assert.Equal(t, "key-3", out.Moves[0].Unit)
+	assert.Len(t, out.Moves[0].Members, 2)
+	assert.Equal(t, []string{"roomy", "roomy"}, out.Moves[0].Nodes)
+	assert.Equal(t, overview.Parts{Units: 4, Pods: 8}, overview.PartsOf(&out.After))
+	assert.True(t, out.After.Satisfied())
+
+	in := ofUnits(whole)
+	in.Settings.Provisioning = rebalance.WithPlaceholder
+	out = simulate(t, in, &little{left: 3})
+	assert.Len(t, out.Moves, 1, "there is capacity for half of a unit")
+	require.Len(t, out.Blocked, 1)
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "no placeholder holds the capacity of a unit")
+}
+
+// A plan that promises what the controller refuses is worse than none.
+func TestAPlanMovesNoUnitThatTheControllerLeaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		scale *rebalance.Scale
+		want  *rebalance.Reason
+	}{
+		"nothing was read":           {nil, rebalance.ReasonUnitWouldRestart},
+		"it may not be read":         {&rebalance.Scale{}, rebalance.ReasonUnitWouldRestart},
+		"the others are not created": {&rebalance.Scale{Restart: rebalance.RestartSingle}, rebalance.ReasonUnitWouldRestart},
+		"a group is missing":         {&rebalance.Scale{Restart: rebalance.RestartWhole, Replicas: 5, Known: true}, rebalance.ReasonReplicasMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := simulate(t, ofUnits(c.scale), overview.Ample{})
+			assert.Empty(t, out.Moves)
+			require.Len(t, out.Blocked, 2)
+			assert.Equal(t, c.want, out.Blocked[0].Reason)
+		})
 	}
 }

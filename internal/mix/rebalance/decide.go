@@ -72,8 +72,8 @@ type History struct {
 	// Refused is why the last eviction was refused, with the answer of the API server, nil if it was not.
 	Refused *Reason
 	Refusal string
-	// RestartsWhole is set where the operator of the pods creates all pods of a unit again once one of them ends.
-	RestartsWhole bool
+	// Restart is what the operator of the pods does with a unit once one of its pods ends.
+	Restart Restart
 	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been available since; Moving how
 	// many of its replicas are being moved.
 	Had, Moving int

@@ -92,8 +92,8 @@ type Entry struct {
 	Had int
 	// MinReady is that of an owner that the cluster state does not watch.
 	MinReady time.Duration
-	// RestartsWhole is set where the operator of the pods creates all pods of a unit again once one of them ends.
-	RestartsWhole bool
+	// Restart is what the operator of the pods does with a unit once one of its pods ends.
+	Restart Restart
 	// Scaled is set where Had follows the scale subresource of the owner.
 	Scaled bool
 	// Restored is set where it is what an earlier leader recorded, and the workload was not reconciled yet.

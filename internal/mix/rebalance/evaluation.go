@@ -85,7 +85,7 @@ func (w *Evaluation) Input(cluster Cluster, ofMix int, mayFit func(capacity.Type
 		History: History{
 			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: ofMix,
 			Failures: w.Failures, RetryAt: w.RetryAt, Refused: w.Refusal.Reason, Refusal: w.Refusal.Message, Had: w.Had,
-			Moving: len(w.Moves), RestartsWhole: w.RestartsWhole,
+			Moving: len(w.Moves), Restart: w.Restart,
 		},
 		Skip: map[string]Verdict{}, For: w,
 	}

@@ -49,18 +49,20 @@ type Scale struct {
 	Replicas int
 	Known    bool
 	MinReady time.Duration
-	// RestartsWhole is set where the owner creates all pods of a unit again once one of them ends. Then its replicas are units.
-	RestartsWhole bool
+	// Restart is what becomes of a unit once one of its pods ends. The replicas of an owner that restarts units are units.
+	Restart Restart
 }
 
 // counts reports whether an owner requests as many of the replicas of a group as its scale has. That of an owner of units counts
 // these, and all others count pods.
-func (s *Scale) counts(g *clusterstate.Group) bool { return s.Known && s.RestartsWhole == g.Units }
+func (s *Scale) counts(g *clusterstate.Group) bool {
+	return s.Known && (s.Restart == RestartWhole) == g.Units
+}
 
 // ByScale reports whether only the scale of a group's owner has the number of replicas that it requests. A kind of Kubernetes that
 // creates no pods itself counts others, such as a Deployment those of its ReplicaSets.
 func ByScale(g *clusterstate.Group) bool {
-	return !g.Counted && string(g.Workload.UID) == g.Key.ID &&
+	return !g.Counted && g.Workload.UID != "" && g.Workload.UID == g.Key.Owner() &&
 		replacement.KindOf(g.Workload.APIVersion, g.Workload.Kind) != replacement.Nobody
 }
 
@@ -75,9 +77,21 @@ func podCount(g *clusterstate.Group) (n int) {
 // isFirst reports whether the scale is known of a workload of which no move has left a number of replicas; nil is not known.
 func (s *Scale) isFirst(had int) bool { return s != nil && s.Known && had == 0 }
 
+// Missing returns why a group does not begin to move that has fewer replicas than its owner requests, without a reason if it has
+// as many. A nil scale was not read.
+func (s *Scale) Missing(g *clusterstate.Group, had int) (v Verdict) {
+	if !s.isFirst(had) {
+		return v
+	}
+	if have := s.haveOf(g); have < s.Replicas {
+		v = ReasonReplicasMissing.because("the owner has %d replicas, and its scale requests %d", have, s.Replicas)
+	}
+	return v
+}
+
 // haveOf counts what a scale counts of a group.
 func (s *Scale) haveOf(g *clusterstate.Group) int {
-	if g.Units && s.RestartsWhole {
+	if g.Units && s.Restart == RestartWhole {
 		return len(g.Assignments) + len(g.Taken)
 	}
 	return podCount(g) + len(g.Taken)
@@ -98,7 +112,7 @@ func (w *Evaluation) follow(s *Scale) {
 		return
 	}
 	if w.Group.Units {
-		w.RestartsWhole = s.RestartsWhole
+		w.Restart = s.Restart
 	}
 	if w.Group.MinReady < s.MinReady { // it is decided again with it
 		w.MinReady, w.Group.MinReady = s.MinReady, s.MinReady

@@ -181,11 +181,8 @@ func (in *Input) confirm(a Action) Action {
 // has as many pods as the scale of its owner requests: pods that were missing before are recorded nowhere else.
 func (in *Input) stillMoves(a *Action) (*corev1.Pod, error) {
 	g, p := &in.Group, a.Proof
-	if s := p.Scale; s.isFirst(in.History.Had) {
-		if have := s.haveOf(g); have < s.Replicas {
-			return nil, ReasonReplicasMissing.Obstacle(HoldRefused, "the owner has %d replicas, and its scale requests %d", have,
-				s.Replicas)
-		}
+	if v := p.Scale.Missing(g, in.History.Had); v.Reason != nil {
+		return nil, v.Reason.Obstacle(HoldRefused, "%s", v.Message)
 	}
 	if what := Differs(g, Moved(in.For.Moves), p.Live); what != "" {
 		return nil, ReasonStaleView.Obstacle(HoldChanged, "%s, which the watch has not shown yet", what)

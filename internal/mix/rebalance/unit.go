@@ -23,14 +23,14 @@ func unitWouldRestart(s *subject) (v Verdict) {
 		return v
 	}
 	set := governing.SetOf(s.Pod.Object())
-	if n <= maxUnit && s.History.RestartsWhole && set != nil && set.RestartsWhole && !slices.ContainsFunc(s.Pods, followsItsLeader) {
-		return v
-	}
 	if n > maxUnit && set != nil {
 		return ReasonUnitWouldRestart.because("unit %s has %d pods: capacity is proven for at most %d pods at the same time", s.Unit, n, maxUnit)
 	}
-	return ReasonUnitWouldRestart.because("pod %s is one of %d pods of unit %s, which run on one capacity type: %s", s.Pod.Name, n, s.Unit,
-		costOf(set, n))
+	if cost := s.restartCost(set, n); cost != "" {
+		v = ReasonUnitWouldRestart.because("pod %s is one of %d pods of unit %s, which run on one capacity type: %s", s.Pod.Name, n, s.Unit,
+			cost)
+	}
+	return v
 }
 
 // followsItsLeader reports whether a pod runs in the domain that its leader has at present, which its controller has written into the
@@ -44,17 +44,27 @@ func followsItsLeader(p *clusterstate.Pod) bool {
 	return false
 }
 
-// costOf is what the move of a unit of n pods costs, for the end of a sentence about it.
-func costOf(set *governing.Set, n int) string {
+// restartCost is why the move of a unit of n pods costs more than the restart of these, for the end of a sentence about it; "" if it
+// does not.
+func (s *subject) restartCost(set *governing.Set, n int) string {
 	switch {
 	case set == nil:
 		return fmt.Sprintf("no operator is known that would create all %d of them again", n)
 	case set.Kind == jobSet:
 		return fmt.Sprintf("a %s restarts as a whole or fails if the Job of %d pods does not go on, and loses the work since its last checkpoint",
 			set.Kind, n)
+	case !RestartsUnits(&s.Group):
+		return fmt.Sprintf("it is not known that its %s creates all %d of them again if one ends, because the pods are not counted by it",
+			set.Kind, n)
+	case s.History.Restart == RestartUnknown:
+		return fmt.Sprintf("it is not known that its %s creates all %d of them again if one ends, because it could not be read", set.Kind, n)
+	case s.History.Restart == RestartSingle:
+		return fmt.Sprintf("its %s does not create all %d of them again if one ends: its restartPolicy is not %s, or it is being deleted",
+			set.Kind, n, recreateGroup)
+	case slices.ContainsFunc(s.Pods, followsItsLeader):
+		return "the next pods are not known, because their exclusive topology limits them to the domain that their next leader has"
 	}
-	return fmt.Sprintf("it is not known that its %s creates all %d of them again if one ends (restartPolicy RecreateGroupOnPodRestart, "+
-		"without exclusive topology), or berth-controller may not get it", set.Kind, n)
+	return ""
 }
 
 // jobSet is the kind of sets whose units are Jobs.

@@ -21,7 +21,8 @@ const lwsName, lwsUnit = "leaderworkerset.sigs.k8s.io/name", "vllm-4"
 // restarting has a unit of two pods whose operator creates both again, and no other replica that may move.
 func restarting() (in *rebalance.Input, unit *clusterstate.Assignment) {
 	in = outOfMix()
-	in.History.RestartsWhole, in.Group.Units, in.Group.Identity = true, true, true
+	in.History.Restart, in.Group.Units, in.Group.Identity = rebalance.RestartWhole, true, true
+	in.Group.Workload.APIVersion, in.Group.Workload.Kind = "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"
 	in.Group.Assignments[2].Place = clusterstate.Pending
 	unit = &in.Group.Assignments[4]
 	unit.Pod.Labels, unit.Pod.Owner = map[string]string{lwsName: "vllm", "app": "web"}, ownerOf("vllm")
@@ -45,7 +46,7 @@ func TestAUnitStaysWhereItsRestartIsNotKnown(t *testing.T) {
 		change func(*rebalance.Input, *clusterstate.Assignment)
 		want   *rebalance.Reason
 	}{
-		"its operator has another policy": {func(in *rebalance.Input, _ *clusterstate.Assignment) { in.History.RestartsWhole = false }, rebalance.ReasonUnitWouldRestart},
+		"its operator has another policy": {func(in *rebalance.Input, _ *clusterstate.Assignment) { in.History.Restart = rebalance.RestartSingle }, rebalance.ReasonUnitWouldRestart},
 		"it has no operator":              {func(_ *rebalance.Input, u *clusterstate.Assignment) { u.Pod.Labels = nil }, rebalance.ReasonUnitWouldRestart},
 		"its workers follow their leader": {func(_ *rebalance.Input, u *clusterstate.Assignment) {
 			annotate(u.Pods[1], "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack")
@@ -68,6 +69,27 @@ func TestAUnitStaysWhereItsRestartIsNotKnown(t *testing.T) {
 	}
 }
 
+// A user can do something about a right that is missing, and about a policy, but not by the same command.
+func TestTheReasonOfAUnitNamesWhatIsKnownOfItsOperator(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*rebalance.Input, *clusterstate.Assignment)
+		want   string
+	}{
+		"it was not read":        {func(in *rebalance.Input, _ *clusterstate.Assignment) { in.History.Restart = rebalance.RestartUnknown }, "because it could not be read"},
+		"it has another policy":  {func(in *rebalance.Input, _ *clusterstate.Assignment) { in.History.Restart = rebalance.RestartSingle }, "its restartPolicy is not RecreateGroupOnPodRestart"},
+		"it owns no whole group": {func(in *rebalance.Input, _ *clusterstate.Assignment) { in.Group.Workload.Kind = "CapacityMix" }, "because the pods are not counted by it"},
+		"it follows its leader": {func(_ *rebalance.Input, u *clusterstate.Assignment) {
+			annotate(u.Pods[1], "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack")
+		}, "exclusive topology"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, unit := restarting()
+			c.change(in, unit)
+			assert.Contains(t, rebalance.Choose(in).Message, c.want)
+		})
+	}
+}
+
 // Its operator makes the others later.
 func TestAUnitThatLacksPodsIsNotAvailable(t *testing.T) {
 	in, unit := restarting()
@@ -83,7 +105,7 @@ func TestAUnitThatLacksPodsIsNotAvailable(t *testing.T) {
 // The replicas of a LeaderWorkerSet are groups. Those of other owners of units are pods.
 func TestAScaleCountsUnitsWhereItsOwnerMakesThem(t *testing.T) {
 	in, _ := restarting()
-	whole := rebalance.Scale{Replicas: 3, Known: true, RestartsWhole: true}
+	whole := rebalance.Scale{Replicas: 3, Known: true, Restart: rebalance.RestartWhole}
 	back, follows := whole.Follow(&in.Group, 5, true)
 	assert.Equal(t, []any{3, true}, []any{back, follows})
 	pods := rebalance.Scale{Replicas: 3, Known: true}

@@ -28,11 +28,17 @@ import (
 // was deleted, or another pod that is already bound turned out to hold the slot.
 var ErrNoClaim = errors.New("the pod does not hold this slot any more")
 
+// ErrOutdated is the error for a pod that was resolved by a version of before: its group may be another one.
+var ErrOutdated = errors.New("the groups of the namespace may have changed meanwhile")
+
 // ErrGone is the error for a pod that the API server does not have any more.
 var ErrGone = errors.New("the pod is gone")
 
 // Ledger is safe for concurrent use. Node, alone, takes no lock.
 type Ledger struct {
+	// Versions returns the version of now of a namespace. Nil: there is one version. Set before use.
+	Versions func(namespace string) Version
+
 	classifier *capacity.Classifier
 	nodes      nodeTable
 
@@ -63,12 +69,27 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 	return l
 }
 
+// Version is what the groups of the pods of a namespace are resolved by. What was resolved by a former one is not written: all pods of the
+// namespace may have been moved to other groups since, and this one would be in a group of before.
+type Version struct {
+	// Mixes is that of the CapacityMixes of the namespace, Changes that of the owners.
+	Mixes, Changes uint64
+}
+
+// outdated reports whether there is a newer version. The lock that the write is made under is held: the pods are moved after the
+// version has changed.
+func (l *Ledger) outdated(namespace string, v Version) bool {
+	return l.Versions != nil && l.Versions(namespace) != v
+}
+
 // Claim requests the slot of a pod that is about to be scheduled.
 type Claim struct {
 	Pod *corev1.Pod
 	// Member is what the pod is in its group.
 	governing.Member
 	Governing *governing.Mix
+	// Version is that by which the pod was resolved.
+	Version Version
 	// Keep keeps the slot that the pod claimed before, even if a lower one is free:
 	// the pod is nominated to a node of its type.
 	Keep bool
@@ -97,6 +118,8 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 	defer l.mu.Unlock()
 	r := l.pods[c.Pod.UID]
 	switch {
+	case l.outdated(c.Pod.Namespace, c.Version):
+		return Hold{}, ErrOutdated
 	case r == nil:
 		if !c.Exists() {
 			return Hold{}, ErrGone
@@ -312,6 +335,14 @@ func (l *Ledger) In(key governing.GroupKey, uid types.UID) bool {
 	defer l.mu.Unlock()
 	r := l.pods[uid]
 	return r != nil && r.group.key == key
+}
+
+// Elsewhere reports whether a pod is in another group, or in another unit of it.
+func (l *Ledger) Elsewhere(uid types.UID, m governing.Member) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	return r != nil && !r.is(m)
 }
 
 // Has reports whether a group has pods.

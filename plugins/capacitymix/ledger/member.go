@@ -36,7 +36,7 @@ func (l *Ledger) Next(c Claim) Hold {
 func (l *Ledger) Take(c Claim, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pods[c.Pod.UID] != nil || !c.Exists() {
+	if l.outdated(c.Pod.Namespace, c.Version) || l.pods[c.Pod.UID] != nil || !c.Exists() {
 		return ErrNoClaim
 	}
 	if g := l.groups[c.Group]; g != nil && c.Slot == split.NoSlot && !g.mayTake(c.Unit, slot) {

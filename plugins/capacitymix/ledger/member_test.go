@@ -53,3 +53,22 @@ func TestASlotIsTakenOnlyWhileItIsFree(t *testing.T) {
 	l.Return("a")
 	assert.Equal(t, 1, l.Next(claimOf("b")).Slot)
 }
+
+// The group of a pod is that of a mix. What was resolved before the mix changed is not written after it.
+func TestWhatWasResolvedByAFormerVersionIsRefused(t *testing.T) {
+	l := newLedger(t)
+	l.Versions = func(namespace string) ledger.Version {
+		assert.Equal(t, "shop", namespace)
+		return ledger.Version{Mixes: 2}
+	}
+	former := claimOf("a")
+	former.Version.Mixes = 1
+	_, err := l.Claim(former)
+	require.ErrorIs(t, err, ledger.ErrOutdated)
+	require.ErrorIs(t, l.Take(former, 0, "n"), ledger.ErrNoClaim)
+	assert.True(t, l.Observe(ledger.Bound{UID: "a", Member: in(webKey), Version: former.Version, Node: "n", Claimed: 0}).Outdated)
+	_, pods := l.Size()
+	require.Zero(t, pods)
+	former.Version.Mixes = 2
+	assert.Zero(t, held(t, l, former).Slot)
+}

@@ -17,6 +17,8 @@ type Bound struct {
 	UID types.UID
 	// Member is what the pod is in its group. Its Slot is the one by identity.
 	governing.Member
+	// Version is that by which the pod was resolved.
+	Version Version
 	Created int64 // Unix time in nanoseconds
 	// Node is empty for an ungated pod; Limited is the type that it was limited to,
 	// Pending the pod, to wake it.
@@ -29,6 +31,8 @@ type Bound struct {
 
 // Observed is what comes of a pod that was observed.
 type Observed struct {
+	// Outdated is set where the pod was not recorded: it has to be resolved again.
+	Outdated bool
 	// ClaimedBefore is set where the pod held a claim of this scheduler until now.
 	ClaimedBefore bool
 	// Wake are pods of its unit that wait for a node of another type than the one that they have to run on now.
@@ -39,6 +43,9 @@ type Observed struct {
 func (l *Ledger) Observe(b Bound) (o Observed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.outdated(b.Group.Namespace, b.Version) {
+		return Observed{Outdated: true}
+	}
 	r := l.pods[b.UID]
 	if r != nil && !r.is(b.Member) {
 		o.Wake = l.leaves(r)
@@ -76,6 +83,47 @@ func (l *Ledger) Observe(b Bound) (o Observed) {
 	l.place(r, b.Node)
 	o.Wake = append(o.Wake, r.group.misled(r.seat)...)
 	return o
+}
+
+// Writing reports whether the slot of a pod is being written, by a Binding or as the pod is ungated.
+func (l *Ledger) Writing(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	return r != nil && r.writing()
+}
+
+func (r *record) writing() bool {
+	return r.state == reserved || r.state == claimed && r.leans != capacity.Unknown
+}
+
+// Follow moves a pod whose slot is being written to another group, with its slot and its node. It returns the pending pods of the former
+// group that should be tried again.
+func (l *Ledger) Follow(uid types.UID, m governing.Member, v Version) (wake []*corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil || !r.writing() || r.is(m) || l.outdated(m.Group.Namespace, v) {
+		return nil
+	}
+	was, slot := *r, r.group.slotOf(r.seat)
+	wake = l.leaves(r)
+	r = l.add(uid, m, was.created)
+	r.pending, r.seeks, r.attempt = was.pending, was.seeks, was.attempt
+	r.change(func() {
+		r.state, r.brought, r.on, r.leans, r.limited, r.doubt = was.state, was.brought, was.on, was.leans, was.limited, was.doubt
+	})
+	switch g, s := r.group, r.seat; {
+	case m.Slot != split.NoSlot:
+		g.identify(s, m.Slot)
+	case s.settled():
+	case s.Slot == split.NoSlot && !g.inUse().Has(slot):
+		g.take(s, slot)
+		g.waiting(s)
+	}
+	r.group.refit(r.seat)
+	l.place(r, was.node)
+	return wake
 }
 
 // typeOf is the type of a node, or the one that a pod without a node is limited to.

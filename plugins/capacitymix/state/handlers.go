@@ -5,6 +5,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -141,24 +142,61 @@ func (s *State) updateLedger(pod *corev1.Pod) {
 	case pod.Spec.NodeName != "", ungated:
 		s.observe(pod)
 	case gate.Has(pod):
+		s.follow(pod)
 		s.ungater.Add(pod)
+	default:
+		s.follow(pod)
 	}
 }
 
+// follow has a pod whose slot is being written, by a Binding or as it is ungated, hold the slot in the group that it is in now. Others of
+// that group would take the slot until the result is seen.
+func (s *State) follow(pod *corev1.Pod) {
+	if !s.Ledger.Writing(pod.UID) {
+		return
+	}
+	v := s.Version(pod.Namespace)
+	p, _ := s.ResolverOf(pod).Resolve(pod)
+	if member, ok := s.Member(pod, p); ok {
+		if others := s.Ledger.Follow(pod.UID, member, v); len(others) > 0 {
+			s.Activate(s.logger, perscheduler.Pods(others...))
+		}
+	}
+}
+
+// observe records a pod in the group of its mix, of now: one that changes meanwhile has the pod resolved again. The update of the pods
+// after that change may have had this pod before.
 func (s *State) observe(pod *corev1.Pod) {
 	if !governing.Governable(pod) {
 		return
 	}
-	p, _ := s.ResolverOf(pod).Resolve(pod)
-	member, ok := s.Member(pod, p)
-	if !ok {
-		s.forget(pod)
-		return
+	for {
+		v := s.Version(pod.Namespace)
+		p, _ := s.ResolverOf(pod).Resolve(pod)
+		member, ok := s.Member(pod, p)
+		if ok && s.observeAs(pod, member, v) {
+			return
+		}
+		if !ok {
+			s.forget(pod)
+			if v == s.Version(pod.Namespace) {
+				return
+			}
+		}
 	}
-	b := ledger.Bound{UID: pod.UID, Member: member, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
+}
+
+// observeAs records a pod in a group. It returns false if the version is outdated by which the pod was resolved.
+func (s *State) observeAs(pod *corev1.Pod, member governing.Member, v ledger.Version) bool {
+	b := ledger.Bound{
+		UID: pod.UID, Member: member, Version: v, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod,
+	}
 	b.Limited, _ = gate.LimitedTo(pod)
 	b.Claimed, _ = governing.ClaimedSlot(pod)
 	observed := s.Ledger.Observe(b)
+	if observed.Outdated {
+		return false
+	}
 	if len(observed.Wake) > 0 {
 		s.Activate(s.logger, perscheduler.Pods(observed.Wake...))
 	}
@@ -167,6 +205,7 @@ func (s *State) observe(pod *corev1.Pod) {
 		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?",
 			"pod", klog.KObj(pod))
 	}
+	return true
 }
 
 func (s *State) forget(pod *corev1.Pod) {
@@ -183,6 +222,7 @@ func (s *State) OwnerHandler() cache.ResourceEventHandler {
 		Add: func(owner metav1.Object) {
 			s.Owners.Forget(owner)
 			if firstOrdinal(owner) != 0 || s.lateOwner(owner) {
+				s.changes.Add(1)
 				s.regroups.Changed(owner.GetNamespace(), owner.GetUID())
 			}
 		},
@@ -193,10 +233,8 @@ func (s *State) OwnerHandler() cache.ResourceEventHandler {
 
 func (s *State) ownerUpdated(old, owner metav1.Object) {
 	sameMix := s.resolver.SameMix(old.GetAnnotations(), owner.GetAnnotations())
-	if !sameMix {
-		s.changes.Add(1)
-	}
 	if !sameMix || firstOrdinal(old) != firstOrdinal(owner) {
+		s.changes.Add(1)
 		s.regroups.Changed(owner.GetNamespace(), owner.GetUID())
 	}
 	// Other annotations have the size that a rollout grows to. No list of pods is made for them: each scaling of a Deployment writes
@@ -215,7 +253,9 @@ func firstOrdinal(owner metav1.Object) int32 {
 
 // lateOwner reports whether pods were seen before their owner, which may have another group.
 func (s *State) lateOwner(owner metav1.Object) bool {
-	return s.Ledger.Has(governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+	key := governing.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())}
+	return s.Ledger.Has(key) ||
+		slices.ContainsFunc(s.Mixes.Tops(nil, key.Namespace), func(mix string) bool { return s.Ledger.Has(key.Under(mix)) })
 }
 
 // update is updateLedger for a pod of a list. PodHandler may have had a newer version of the pod, or its deletion, before: the ledger
@@ -257,6 +297,7 @@ func (s *State) MixHandler() cache.ResourceEventHandler {
 			}
 		},
 		Delete: func(cm *v1alpha1.CapacityMix) {
+			s.groupings.begin(cm.Namespace)
 			s.Mixes.Delete(cm.Namespace, cm.Name)
 			s.mixesChanged(cm.Namespace, false)
 			s.Lookups.MixDeleted(cm)
@@ -265,6 +306,9 @@ func (s *State) MixHandler() cache.ResourceEventHandler {
 }
 
 func (s *State) setMix(cm *v1alpha1.CapacityMix, sameGroups bool) {
+	if !sameGroups {
+		s.groupings.begin(cm.Namespace)
+	}
 	if err := s.Mixes.Set(cm); err != nil {
 		s.Events.InvalidCapacityMix(cm, err)
 	}
@@ -280,6 +324,7 @@ func (s *State) setMix(cm *v1alpha1.CapacityMix, sameGroups bool) {
 func (s *State) mixesChanged(namespace string, sameGroups bool) {
 	s.changes.Add(1)
 	if !sameGroups {
+		s.groupings.set(namespace)
 		s.regroups.NamespaceChanged(namespace)
 	}
 	s.eachPod(namespace, s.ungater.MixChanged)
@@ -294,6 +339,7 @@ const visitedPerPod = 64
 // wait because pods were activated. It activates the pods of the owners that wait, whatever their groups were.
 func (s *State) regroup(namespace string, c budget.Changes[types.UID]) int {
 	var waiting []*corev1.Pod
+	made := s.groupings.made(namespace)
 	visited := s.eachPod(namespace, func(pod *corev1.Pod) {
 		changed := false
 		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
@@ -306,6 +352,9 @@ func (s *State) regroup(namespace string, c budget.Changes[types.UID]) int {
 			waiting = append(waiting, pod)
 		}
 	})
+	if c.All {
+		s.endRegrouping(namespace, made)
+	}
 	s.Activate(s.logger, perscheduler.Pods(waiting...))
 	return len(waiting) + visited/visitedPerPod
 }

@@ -74,6 +74,7 @@ type State struct {
 	ungater           Ungater
 	// throttle activates pods by owner, regroups updates them.
 	throttle, regroups *budget.Throttle[types.UID]
+	groupings          groupings
 	first              firstGroups
 	queue              wakeup.Activate // of the scheduler
 	changes            atomic.Uint64
@@ -120,6 +121,7 @@ func New(
 		logger: klog.FromContext(ctx),
 	}
 	s.Mixes.Comparison = taints.Compared()
+	s.Ledger.Versions = s.Version
 	s.resolver, s.foreign = s.Resolver(arguments.DefaultMix(args)), s.Resolver(nil)
 	s.profiles = map[string]*governing.Resolver{}
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
@@ -204,21 +206,28 @@ func (s *State) ResolverOf(pod *corev1.Pod) *governing.Resolver {
 // Changes counts the changes of mixes, and of the annotations of owners, that were seen. While it stays the same, a pod keeps its mix.
 func (s *State) Changes() uint64 { return s.changes.Load() }
 
+// Version is what the groups of a namespace's pods are resolved by. It must be read before a pod is resolved: what is written with an
+// outdated one, the ledger refuses.
+func (s *State) Version(namespace string) ledger.Version {
+	return ledger.Version{Mixes: s.Mixes.Version(namespace), Changes: s.changes.Load()}
+}
+
 // Member returns what a pod is in the group of the mix that governs it. It is the same for all profiles.
 func (s *State) Member(pod *corev1.Pod, p *governing.Mix) (member governing.Member, ok bool) {
 	return s.resolver.Member(pod, p)
 }
 
-// Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
-func (s *State) Claim(pod *corev1.Pod, member governing.Member, p *governing.Mix, keep bool) (ledger.Hold, error) {
-	c := s.ClaimOf(pod, member, p)
+// Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim, and v is the version by which the pod was
+// resolved.
+func (s *State) Claim(pod *corev1.Pod, member governing.Member, p *governing.Mix, v ledger.Version, keep bool) (ledger.Hold, error) {
+	c := s.ClaimOf(pod, member, p, v)
 	c.Keep = keep
 	return s.Ledger.Claim(c)
 }
 
 // ClaimOf is what a pod requests of the ledger.
-func (s *State) ClaimOf(pod *corev1.Pod, member governing.Member, p *governing.Mix) ledger.Claim {
-	return ledger.Claim{Pod: pod, Member: member, Governing: p, Exists: func() bool { return s.exists(pod) }}
+func (s *State) ClaimOf(pod *corev1.Pod, member governing.Member, p *governing.Mix, v ledger.Version) ledger.Claim {
+	return ledger.Claim{Pod: pod, Member: member, Governing: p, Version: v, Exists: func() bool { return s.exists(pod) }}
 }
 
 // exists reports whether the API server is known to have the pod.

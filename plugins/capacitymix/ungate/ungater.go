@@ -184,7 +184,7 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 		return nil
 	}
 	patch, capacityType, err := u.Patch(pod)
-	if errors.Is(err, errUnitFallsBack) || errors.Is(err, errUnitChanged) {
+	if errors.Is(err, errUnitFallsBack) || errors.Is(err, errUnitChanged) || errors.Is(err, ledger.ErrOutdated) {
 		u.queue.AddAfter(key, unitRetry)
 		return nil
 	}
@@ -212,6 +212,7 @@ func (u *Ungater) Patch(pod *corev1.Pod) (patch []byte, capacityType string, err
 
 // decide returns what the patch changes.
 func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityType string, err error) {
+	version := u.Version(pod.Namespace)
 	p, invalid := u.ResolverOf(pod).Resolve(pod)
 	if len(invalid) > 0 {
 		u.Events.InvalidAnnotations(pod, invalid)
@@ -226,11 +227,14 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		u.Ledger.Drop(pod.UID)
 		return withoutSlot(v1alpha1.UngateReasonPinned), "none", nil
 	}
+	if u.Regrouping(pod) { // which adds it again
+		return nil, "", ledger.ErrOutdated
+	}
 	member, _ := u.Member(pod, p)
 	if u.spotFallback.units.has(member, u.Ledger.Gone) {
 		return nil, "", errUnitFallsBack
 	}
-	hold, err := u.Claim(pod, member, p, true)
+	hold, err := u.Claim(pod, member, p, version, true)
 	if err != nil {
 		return nil, "", err
 	}

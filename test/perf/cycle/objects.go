@@ -189,11 +189,11 @@ func filler(node string) corev1.Pod {
 func limit(i int) string { return fmt.Sprintf("size-%d", i) }
 
 // mixes are the CapacityMixes: one selects all pods that have one.
-func mixes() v1alpha1.CapacityMixList {
+func mixes(group v1alpha1.PodGrouping) v1alpha1.CapacityMixList {
 	m := builders.CapacityMix("mixed", rule.SpotPercent, rule.MinOnDemand)
 	m.Namespace, m.UID, m.ResourceVersion, m.Generation = namespace, "mixed", "1", 1
 	m.Spec.Selector.MatchLabels = map[string]string{"mixed": "true"}
-	m.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot
+	m.Spec.WhenOnDemandUnavailable, m.Spec.Group = v1alpha1.WhenOnDemandUnavailableSpot, group
 	return v1alpha1.CapacityMixList{Items: []v1alpha1.CapacityMix{*m}}
 }
 

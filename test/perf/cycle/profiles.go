@@ -78,7 +78,8 @@ func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, erro
 
 // samples are the peers that are Berth, with their nodeSampleSize.
 var samples = map[string]int32{
-	Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0, BerthBatching: 16, BerthPolicy: 16, BerthNoPolicies: 16, BerthNoReservations: 16,
+	Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0, BerthBatching: 16, BerthPolicy: 16, BerthSelector: 16, BerthNoPolicies: 16,
+	BerthNoReservations: 16,
 }
 
 // withoutPlugin takes a plugin out of the shipped profile.

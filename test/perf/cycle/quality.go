@@ -43,11 +43,11 @@ func (r *runner) mixError() float64 {
 	orders := map[string][]capacity.Type{}
 	for i := range r.cluster.existing {
 		if p := &r.cluster.existing[i]; p.Labels["mixed"] != "" {
-			orders[p.Labels["app"]] = append(orders[p.Labels["app"]], r.cluster.types[p.Spec.NodeName])
+			orders[r.groupOf(p)] = append(orders[r.groupOf(p)], r.cluster.types[p.Spec.NodeName])
 		}
 	}
 	r.inOrder(func(p *corev1.Pod, node string) {
-		orders[p.Labels["app"]] = append(orders[p.Labels["app"]], r.cluster.types[node])
+		orders[r.groupOf(p)] = append(orders[r.groupOf(p)], r.cluster.types[node])
 	})
 	worst := 0
 	for _, order := range orders {
@@ -55,6 +55,14 @@ func (r *runner) mixError() float64 {
 		worst = max(worst, most)
 	}
 	return float64(worst)
+}
+
+// groupOf is the group of a pod with a mix.
+func (r *runner) groupOf(p *corev1.Pod) string {
+	if r.bySelector {
+		return ""
+	}
+	return p.Labels["app"]
 }
 
 func (r *runner) utilisation() float64 {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/reservation"
 	"berth.dev/berth/plugins/schedulingpolicy"
@@ -52,6 +53,24 @@ func TestPeersWithoutAPluginHaveNoneOfIt(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, v["pods_without_node"])
 	}
+}
+
+// One group has the exact mix over all owners, which have one pod each: groups of their own would all be on on-demand.
+func TestThePeerWithASelectorHasOneGroup(t *testing.T) {
+	onDemand := map[string]int{}
+	for _, peer := range []string{Berth16, BerthSelector} {
+		r, err := newRunner(t.Context(), peer, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 20, Pods: 20})
+		require.NoError(t, err)
+		_, err = r.turn(20, time.Minute)
+		require.NoError(t, err)
+		assert.Zero(t, r.quality()["mix_error_pods"], peer)
+		for _, node := range r.placed {
+			if r.cluster.types[node] == capacity.OnDemand {
+				onDemand[peer]++
+			}
+		}
+	}
+	assert.Equal(t, map[string]int{Berth16: 20, BerthSelector: 4}, onDemand)
 }
 
 func TestAPodOfAFullSideBorrows(t *testing.T) {

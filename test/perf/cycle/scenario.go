@@ -71,6 +71,8 @@ const (
 	BerthBatching = "berth-16-batching"
 	// BerthPolicy is Berth16 with a SchedulingPolicy, if the scenario has one.
 	BerthPolicy = "berth-16-policy"
+	// BerthSelector is Berth16 with a mix that takes the pods of all workloads for one group.
+	BerthSelector = "berth-16-selector"
 	// BerthNoPolicies and BerthNoReservations are Berth16 without the plugin SchedulingPolicy or Reservation in its profile.
 	BerthNoPolicies     = "berth-16-no-policies"
 	BerthNoReservations = "berth-16-no-reservations"

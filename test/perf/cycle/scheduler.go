@@ -51,20 +51,26 @@ type runner struct {
 	before func(pod *corev1.Pod)
 	// placed are the nodes of the pods that were placed, by their number.
 	placed map[int]string
+	// bySelector is set where all pods are one group.
+	bySelector bool
 }
 
 // newRunner starts a scheduler up to where it would take the first pod from its
 // queue: caches and the plugins' memories are filled. It ends with ctx.
 func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	custom := custom{limits: s.limits()}
+	if peer == BerthSelector {
+		custom.group = v1alpha1.PodGroupingSelector
+	}
 	if peer == BerthPolicy && s.Policy != "" {
 		custom.policies.Items = []v1alpha1.SchedulingPolicy{policy(namespace, &v1alpha1.ScoreRules{Preset: s.Policy}, nil)}
 	}
 	return runnerIn(ctx, peer, newCluster(s, peer), custom)
 }
 
-// custom are objects of Berth's kinds, beside the mixes.
+// custom are objects of Berth's kinds, and how the mix groups pods.
 type custom struct {
+	group    v1alpha1.PodGrouping
 	limits   v1alpha1.ResourceLimitList
 	policies v1alpha1.SchedulingPolicyList
 }
@@ -82,7 +88,7 @@ func runnerIn(ctx context.Context, peer string, c *cluster, custom custom) (*run
 func runnerWith(ctx context.Context, profile *schedconfig.KubeSchedulerProfile, c *cluster, custom custom) (*runner, error) {
 	schedulermetrics.Register()
 	ctx = klog.NewContext(ctx, klog.Logger{})
-	r := &runner{ctx: ctx, cluster: c, placed: map[int]string{}}
+	r := &runner{ctx: ctx, cluster: c, placed: map[int]string{}, bySelector: custom.group == v1alpha1.PodGroupingSelector}
 	factory := scheduler.NewInformerFactory(r.cluster.client(), 0, nil)
 	var err error
 	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorderLogger { return nobody{} },
@@ -150,7 +156,7 @@ func (c *cluster) client() *fake.Clientset {
 
 // serve is the API of Berth's own resources, which do not change.
 func serve(ctx context.Context, c custom) *rest.Config {
-	m, l, p := mixes(), c.limits, c.policies
+	m, l, p := mixes(c.group), c.limits, c.policies
 	m.Kind, m.APIVersion, m.ResourceVersion = "CapacityMixList", v1alpha1.SchemeGroupVersion.String(), "1"
 	l.Kind, l.APIVersion, l.ResourceVersion = "ResourceLimitList", v1alpha1.SchemeGroupVersion.String(), "1"
 	p.Kind, p.APIVersion, p.ResourceVersion = "SchedulingPolicyList", v1alpha1.SchemeGroupVersion.String(), "1"

@@ -116,6 +116,11 @@ func questions() (list []question) {
 			scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Policy: preset},
 		})
 	}
+	// One group over all owners, beside a group for each.
+	add(question{
+		name: "selector", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 1000},
+		peers: []string{Berth16, BerthSelector}, gate: []string{Berth16, BerthSelector}, fresh: true,
+	})
 	// What the plugins cost where there are no objects of their kind.
 	for name, without := range map[string]string{"no policies": BerthNoPolicies, "no reservations": BerthNoReservations} {
 		add(question{

@@ -31,11 +31,13 @@ const berth = "berth-16"
 // batching is the same without default spreading constraints, with which kube-scheduler batches nothing.
 const batching = "berth-16-batching"
 
-// policy is the same with a SchedulingPolicy, noPolicies and noReservations without the plugin in the profile.
+// policy is the same with a SchedulingPolicy, noPolicies and noReservations without the plugin in the profile, selector with a mix
+// that takes all pods for one group.
 const (
 	policy         = "berth-16-policy"
 	noPolicies     = "berth-16-no-policies"
 	noReservations = "berth-16-no-reservations"
+	selector       = "berth-16-selector"
 )
 
 // ratio of Berth to a peer in one case.
@@ -98,7 +100,7 @@ func worst(metric string, except ...string) func(*bench.Suite) float64 {
 			if slices.Contains(except, s.Results[i].Name) {
 				continue
 			}
-			for _, peer := range []string{"berth-16", "berth-32", "berth-100", "berth-all", batching, policy} {
+			for _, peer := range []string{"berth-16", "berth-32", "berth-100", "berth-all", batching, policy, selector} {
 				for _, v := range s.Results[i].Of(peer, metric) {
 					if math.IsNaN(most) || v > most {
 						most = v
@@ -174,6 +176,7 @@ func goals() []goal {
 			processes),
 		c("growth from 10,000 to 100,000 existing pods", 1.1, growth("filled/existing=10000", "filled/existing=100000", cpu)).knownTo(1.25,
 			processes),
+		c("group Selector over 1,000 owners, against a group for each", 1.10, ratioOf("selector", selector, berth, cpu)).knownTo(1.20, processes),
 		c("pods of ReplicaSets, against P0, 5,000 nodes and 10,000 pods", 0.10, ratio("replicated/nodes=5000", "P0", cpu)),
 		c("pods without a mix, against P0, CPU", 1.02, ratio("pods without a mix", "P0", cpu)).knownTo(1.12, processes),
 		c("pods without a mix, more allocations than P0", 0.5, more("pods without a mix", "P0", "allocs_per_pod")).in("allocations").

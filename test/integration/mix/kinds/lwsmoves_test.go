@@ -9,9 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/live"
+	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -53,6 +56,27 @@ func (o *leaderWorkers) requireStarts(record *testenv.Recording, group string, t
 	}
 }
 
+// planned returns the units that a plan of another share moves, in its order.
+func planned(w *testenv.World, mix string, percent int32) (units []string) {
+	w.T.Helper()
+	u := &live.User{
+		Installation: live.Installation{SystemNamespace: "berth-system"}, Config: w.Cluster.Config(), Client: w.Client, Now: time.Now,
+		Warn: func(format string, args ...any) { w.T.Logf(format, args...) },
+	}
+	key := client.ObjectKey{Namespace: w.Namespace, Name: mix}
+	then, err := u.MixWith(w.Ctx, key, func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = percent })
+	require.NoError(w.T, err)
+	change, err := u.Validate(w.Ctx, then)
+	require.NoError(w.T, err)
+	p, err := u.Plan(w.Ctx, []overview.MixChange{change}, false)
+	require.NoError(w.T, err)
+	require.Empty(w.T, p.Blocked)
+	for _, m := range p.Moves {
+		units = append(units, m.Unit)
+	}
+	return units
+}
+
 // The fewest groups that make the new mix exact are moved, one after the other. Their operator creates each of them again once.
 func TestAChangedMixMovesTheFewestGroups(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
@@ -62,6 +86,7 @@ func TestAChangedMixMovesTheFewestGroups(t *testing.T) {
 	record, nodes := w.Record("lws"), w.Types()
 	slots := o.scaleTo(10, before)
 	o.moved()
+	plan := planned(w, "lws", 50)
 	w.ChangeMix("lws", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 50 })
 	w.WaitSplit("lws", "two more groups of four run on on-demand", testenv.Split{Spot: 20, OnDemand: 20})
 	w.WaitReady("lws", 40)
@@ -72,10 +97,12 @@ func TestAChangedMixMovesTheFewestGroups(t *testing.T) {
 		if before.TypeOf(slot) != after.TypeOf(slot) {
 			moved++
 			times = 2
+			require.Contains(t, plan, slots[slot])
 		}
 		o.requireStarts(record, slots[slot], times)
 	}
 	require.Equal(t, 2, moved)
+	require.Len(t, plan, moved)
 	require.Equal(t, slots, o.waitUnits(10, after))
 	requireUnitsWhole(w, record, nodes, groupKey)
 }
