@@ -123,6 +123,10 @@ release: ## Write a release to out/release: images, lists of modules, licences, 
 generate: ## Generate code, CRDs and the chart's copies of manifests/
 	hack/codegen/generate.sh
 
+.PHONY: prices
+prices: ## Make the tables of prices of internal/prices of public lists, which it downloads (300 MB)
+	go run ./hack/prices internal/prices/tables
+
 .PHONY: clean
 clean: ## Remove bin/, out/ and the cached test results
 	rm -rf bin out

@@ -112,6 +112,9 @@ type Shop struct {
 	budgets []*policyv1.PodDisruptionBudget
 }
 
+// Nodes are the nodes of the shop.
+func (s *Shop) Nodes() []*corev1.Node { return s.nodes }
+
 // Cluster is what the CLI reads of the shop.
 func (s *Shop) Cluster(t *testing.T) *overview.Cluster {
 	t.Helper()

@@ -24,7 +24,7 @@ func DryRunFlag(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "dry-run", DryRunNone,
 		`One of: none, client (write nothing), server (the API server validates and stores nothing).`)
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	checkFirst(cmd, func() error {
+	Check(cmd, func() error {
 		if slices.Contains(values, *value) {
 			return nil
 		}

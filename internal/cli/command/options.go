@@ -48,7 +48,7 @@ func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
 	formats = append([]string{printers.Text}, formats...)
 	cmd.Flags().StringVarP(&o.Output, "output", "o", formats[0], "Output format, one of: "+strings.Join(formats, ", ")+".")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	checkFirst(cmd, func() error {
+	Check(cmd, func() error {
 		if o.Output == "" || slices.Contains(formats, o.Output) {
 			return nil
 		}
@@ -56,8 +56,8 @@ func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
 	})
 }
 
-// checkFirst has a command check the values of its flags before it runs.
-func checkFirst(cmd *cobra.Command, check func() error) {
+// Check has a command check the values of its flags before it runs.
+func Check(cmd *cobra.Command, check func() error) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := check(); err != nil {
@@ -78,7 +78,7 @@ func (o *Options) Selector() labels.Selector { return o.selector }
 // SelectorFlag adds -l, a label selector for the objects of a list, or for what the text names.
 func (o *Options) SelectorFlag(cmd *cobra.Command, of ...string) {
 	text := cmd.Flags().StringP("selector", "l", "", "Label selector"+strings.Join(append([]string{""}, of...), " ")+", such as team=shop,tier!=test.")
-	checkFirst(cmd, func() (err error) {
+	Check(cmd, func() (err error) {
 		if o.selector, err = labels.Parse(*text); err != nil {
 			return fmt.Errorf("--selector is %q: %w", *text, err)
 		}

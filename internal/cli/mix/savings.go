@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mix
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/internal/cli/access"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/prices"
+	"berth.dev/berth/internal/savings"
+)
+
+const aboutSavings = `Shows what the replicas of mixes cost, and what they save against on-demand nodes of the same instance types, in US dollars a month of 730
+hours. All figures are of the pods that run now.
+
+COST is what the pods cost where they run, and ON-DEMAND what they would cost on on-demand nodes only. SAVED is the difference. AVAILABLE is
+what the replicas would save more that have a spot slot and run on on-demand nodes. FLOOR is what the replicas of minOnDemand would save on
+spot nodes: the price of the floor. PRICED counts the pods that have a price. Pods without a price are in no amount.
+
+A pod costs its part of its node, by its requests of CPU and memory. Prices are those of --prices, else of public lists that are built in,
+else rates for CPU and memory. The output names the source and its age: prices older than 90 days are estimates.`
+
+// savingsCSV is the format of spreadsheets.
+const savingsCSV = "csv"
+
+// NewSavings returns the command savings.
+func NewSavings(o *command.Options) *cobra.Command {
+	by, file, discount := string(savings.ByWorkload), "", 0.0
+	cmd := &cobra.Command{
+		Use:   "savings",
+		Short: "Show what mixes save, what they could save, and what their floor costs",
+		Long:  aboutSavings,
+		Example: "  kubectl berth savings -n shop\n  kubectl berth savings -A --by namespace\n" +
+			"  kubectl berth savings -A --prices prices.yaml --discount 20 -o csv > savings.csv",
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			book, err := bookOf(file, discount)
+			if err != nil {
+				return err
+			}
+			return runSavings(cmd.Context(), o, book, savings.By(by))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&by, "by", by, "What a row is of, one of: "+strings.Join(byNames(), ", ")+".")
+	flags.StringVar(&file, "prices", "", "A file with your prices, as YAML or JSON. See docs/savings.md.")
+	flags.Float64Var(&discount, "discount", 0, "By how many percent your on-demand prices are lower than those of public lists.")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(byNames(), cobra.ShellCompDirectiveNoFileComp))
+	command.Check(cmd, func() error {
+		if !slices.Contains(byNames(), by) {
+			return fmt.Errorf("--by is %q: it must be one of %s", by, strings.Join(byNames(), ", "))
+		}
+		if !(discount >= 0 && discount < 100) {
+			return fmt.Errorf("--discount is %v: it must be at least 0 and less than 100", discount)
+		}
+		return nil
+	})
+	o.AllNamespacesFlag(cmd)
+	o.SelectorFlag(cmd, "for the pods of workloads")
+	o.OutputFlag(cmd, printers.JSON, printers.YAML, savingsCSV)
+	return cmd
+}
+
+func byNames() (names []string) {
+	for _, by := range savings.All {
+		names = append(names, string(by))
+	}
+	return names
+}
+
+// bookOf are the prices of a file, "" for none, and those that are built in.
+func bookOf(file string, discount float64) (*prices.Book, error) {
+	options := prices.Options{Discount: discount}
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if options.File, err = prices.ReadFile(file, data); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return prices.New(options)
+}
+
+func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by savings.By) error {
+	namespace, u, err := access.User(o)
+	if err != nil {
+		return err
+	}
+	cluster, err := u.Load(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	for _, resource := range []string{"nodes", "pods"} {
+		if cluster.Missing(resource) {
+			return errors.New("cannot list " + resource + ": what replicas cost depends on them")
+		}
+	}
+	return showSavings(o, savings.Of(cluster, cluster.Overview(o.Selector()), book, by, o.Now()), by, namespace)
+}
+
+func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace string) error {
+	if done, err := o.Print(r); done {
+		return err
+	}
+	if o.Output == savingsCSV {
+		return writeSavings(csv.NewWriter(o.Out), r)
+	}
+	if len(r.Rows) == 0 {
+		o.Note("No governed workloads found in %s.", printers.InNamespace(namespace))
+		return nil
+	}
+	if err := o.WriteTables(nil, savingsTable(r, by, namespace == "")); err != nil {
+		return err
+	}
+	o.Hint(strings.Join(savingsSentences(r, o.Now()), "\n"))
+	return nil
+}
+
+func savingsTable(r *savings.Report, by savings.By, namespaces bool) *printers.Table {
+	t := &printers.Table{Header: []string{"NAMESPACE"}, Namespaces: namespaces || by == savings.ByNamespace}
+	switch by {
+	case savings.ByMix:
+		t.Header = append(t.Header, "MIX")
+	case savings.ByWorkload:
+		t.Header = append(t.Header, "WORKLOAD", "MIX")
+	case savings.ByUnit:
+		t.Header = append(t.Header, "WORKLOAD", "UNIT")
+	}
+	t.Header = append(t.Header, "REPLICAS", "PRICED", "COST", "ON-DEMAND", "SAVED", "AVAILABLE", "FLOOR")
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		cells := []any{row.Namespace}
+		switch by {
+		case savings.ByMix:
+			cells = append(cells, row.Mix)
+		case savings.ByWorkload:
+			cells = append(cells, nameOfRow(row), row.Mix)
+		case savings.ByUnit:
+			cells = append(cells, nameOfRow(row), row.Unit)
+		}
+		t.Add(append(cells, figures(&row.Figures)...)...)
+	}
+	return t
+}
+
+func nameOfRow(r *savings.Row) string {
+	return overview.KindName(r.Kind, r.Name, r.Role, r.Bare)
+}
+
+func figures(f *savings.Figures) []any {
+	cells := []any{f.Replicas, fmt.Sprintf("%d/%d", f.Priced, f.Pods)}
+	for _, amount := range []float64{f.Cost, f.AllOnDemand, f.Saved, f.Available, f.Floor} {
+		if f.Priced == 0 {
+			cells = append(cells, "<unknown>")
+			continue
+		}
+		cells = append(cells, monthly(amount))
+	}
+	return cells
+}
+
+// monthly is an amount an hour as dollars a month.
+func monthly(amount float64) string {
+	return "$" + strconv.FormatFloat(amount*savings.HoursPerMonth, 'f', 2, 64)
+}
+
+// savingsSentences are what the figures are, and what they are made of.
+func savingsSentences(r *savings.Report, now time.Time) (lines []string) {
+	t := &r.Total
+	if t.AllOnDemand > 0 {
+		lines = append(lines, fmt.Sprintf("Saved: %s a month, %.0f%% of %s on on-demand nodes. Available: %s more. Price of the floor: %s.",
+			monthly(t.Saved), 100*t.Saved/t.AllOnDemand, monthly(t.AllOnDemand), monthly(t.Available), monthly(t.Floor)))
+	}
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		line := fmt.Sprintf("Prices of %s: %s, %s", printers.Count(s.Pods, "pod"), s.Name, s.Date.Format(time.DateOnly))
+		if s.Date.Before(now) {
+			line += ", " + printers.Age(now, s.Date) + " old"
+		}
+		if s.Estimated {
+			line += ": an estimate"
+		}
+		lines = append(lines, line+".")
+	}
+	if t.Reserved > 0 {
+		lines = append(lines, fmt.Sprintf("%s on reserved capacity, which is paid for also without them.", runs(t.Reserved)))
+	}
+	for _, u := range r.Unpriced {
+		lines = append(lines, fmt.Sprintf("No price of %s: %s.", printers.Count(u.Pods, "pod"), u.Reason))
+	}
+	return lines
+}
+
+func runs(pods int) string {
+	if pods == 1 {
+		return "1 pod runs"
+	}
+	return fmt.Sprintf("%d pods run", pods)
+}
+
+// writeSavings writes the rows with amounts an hour, and the sum.
+func writeSavings(out *csv.Writer, r *savings.Report) error {
+	rows := [][]string{{
+		"namespace", "kind", "name", "revision", "role", "mix", "unit", "replicas", "pods", "priced", "reserved",
+		"cost", "allOnDemand", "saved", "available", "floor", "estimate",
+	}}
+	for i := range r.Rows {
+		w := &r.Rows[i]
+		cells := []string{w.Namespace, w.Kind, w.Name, w.Revision, w.Role, w.Mix, w.Unit}
+		for _, n := range []int{w.Replicas, w.Pods, w.Priced, w.Reserved} {
+			cells = append(cells, strconv.Itoa(n))
+		}
+		for _, amount := range []float64{w.Cost, w.AllOnDemand, w.Saved, w.Available, w.Floor} {
+			cells = append(cells, strconv.FormatFloat(amount, 'f', 6, 64))
+		}
+		rows = append(rows, append(cells, strconv.FormatBool(r.Estimate())))
+	}
+	return out.WriteAll(rows)
+}

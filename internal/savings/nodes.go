@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package savings
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/prices"
+)
+
+// Capacity that is paid for whether it is used or not, by Karpenter's label.
+const (
+	capacityTypeLabel = "karpenter.sh/capacity-type"
+	reservedCapacity  = "reserved"
+)
+
+// maxReason is the length of a reason.
+const maxReason = 160
+
+// node is a node with its prices, once they were looked up.
+type node struct {
+	object   *corev1.Node
+	quoted   bool
+	quote    prices.Quote
+	why      string
+	reserved bool
+}
+
+// part returns the node of a pod and the part of it that the pod requests, or why there is none.
+func (b *builder) part(p *corev1.Pod) (part float64, n *node, why string) {
+	switch {
+	case p == nil:
+		return 0, nil, "the pod was not read"
+	case p.Spec.NodeName == "":
+		return 0, nil, "the pod has no node"
+	}
+	if n = b.nodes[p.Spec.NodeName]; n == nil {
+		return 0, nil, "the node was not read"
+	}
+	n.reserved = n.object.Labels[capacityTypeLabel] == reservedCapacity
+	all := weight(n.object.Status.Allocatable)
+	requested := weight(requests(p))
+	switch {
+	case all <= 0:
+		return 0, nil, "the node reports no CPU and memory"
+	case requested <= 0:
+		return 0, nil, "the pod requests no CPU and memory"
+	}
+	return min(requested/all, 1), n, ""
+}
+
+// quote returns the prices of a node, or why it has none.
+func (b *builder) quote(n *node) (prices.Quote, string) {
+	if n.quoted {
+		return n.quote, n.why
+	}
+	labels := n.object.Labels
+	of := prices.Node{
+		Labels: labels, InstanceType: labels[corev1.LabelInstanceTypeStable], Region: labels[corev1.LabelTopologyRegion],
+		Zone: labels[corev1.LabelTopologyZone],
+		CPU:  n.object.Status.Capacity.Cpu().AsApproximateFloat64(), Memory: n.object.Status.Capacity.Memory().AsApproximateFloat64(),
+	}
+	n.quoted, n.quote = true, b.book.Of(&of)
+	switch {
+	case n.quote.OnDemand.Known() && n.quote.Spot.Known():
+	case of.InstanceType == "":
+		n.why = "the node has no label " + corev1.LabelInstanceTypeStable
+	case n.quote.OnDemand.Known():
+		n.why = overview.Inert(fmt.Sprintf("no spot price of %s in %s", of.InstanceType, of.Region), maxReason)
+	default:
+		n.why = overview.Inert(fmt.Sprintf("no on-demand price of %s in %s", of.InstanceType, of.Region), maxReason)
+	}
+	return n.quote, n.why
+}
+
+// weight is the price of CPU and memory by rates: how much of a node they are.
+func weight(r corev1.ResourceList) float64 {
+	return prices.Weight(r.Cpu().AsApproximateFloat64(), r.Memory().AsApproximateFloat64())
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package savings computes what the mixes of a cluster save: what the replicas cost where they run, what they would cost if all of them ran
+// on on-demand nodes, what the wanted mix would save more, and what the floor costs. All amounts are US dollars an hour.
+//
+// A pod costs its part of its node: its requests of CPU and memory, weighed as they are sold, over those that the node has for pods. What a
+// node has left is in no figure. A replica on a spot node saves the difference of the node's two prices.
+package savings
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	podresource "k8s.io/component-helpers/resource"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/prices"
+)
+
+// HoursPerMonth is the number of hours of a month in which providers publish monthly prices.
+const HoursPerMonth = 730
+
+// Figures are sums over pods, in dollars an hour. Pods without a price are in none of the amounts.
+type Figures struct {
+	// Replicas is how many replicas there are, Pods how many pods they have, and Priced how many of these pods have a price.
+	Replicas int `json:"replicas"`
+	Pods     int `json:"pods"`
+	Priced   int `json:"priced"`
+	// Reserved is how many pods run on capacity that is paid for whether it is used or not. They cost nothing more.
+	Reserved int `json:"reserved,omitempty"`
+	// Cost is what the pods cost where they run, AllOnDemand what they would cost on on-demand nodes of the same instance type.
+	Cost        float64 `json:"cost"`
+	AllOnDemand float64 `json:"allOnDemand"`
+	// Saved is AllOnDemand without Cost. Available is what the replicas would save more that have a spot slot and run on on-demand nodes,
+	// and Floor what those of the floor would save on spot nodes: its price.
+	Saved     float64 `json:"saved"`
+	Available float64 `json:"available"`
+	Floor     float64 `json:"floor"`
+}
+
+func (f *Figures) add(g *Figures) {
+	f.Replicas, f.Pods, f.Priced, f.Reserved = f.Replicas+g.Replicas, f.Pods+g.Pods, f.Priced+g.Priced, f.Reserved+g.Reserved
+	f.Cost, f.AllOnDemand, f.Saved = f.Cost+g.Cost, f.AllOnDemand+g.AllOnDemand, f.Saved+g.Saved
+	f.Available, f.Floor = f.Available+g.Available, f.Floor+g.Floor
+}
+
+// Row is what one workload, mix or namespace saves.
+type Row struct {
+	Namespace string `json:"namespace"`
+	// Kind, Name, Revision and Role are those of a workload.
+	Kind     string `json:"kind,omitempty"`
+	Name     string `json:"name,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Role     string `json:"role,omitempty"`
+	// Bare is set for the pods of a mix that have no controller.
+	Bare bool `json:"bare,omitempty"`
+	// Mix is where the mix comes from: capacitymix/NAME, annotations/pod, annotations/controller or default.
+	Mix string `json:"mix,omitempty"`
+	// Unit is the name of a unit of the workload.
+	Unit    string `json:"unit,omitempty"`
+	Figures `json:",inline"`
+}
+
+// Used is a source with the number of pods that have a price of it.
+type Used struct {
+	prices.Source `json:",inline"`
+	// Estimated is set where the prices are old, or made of rates.
+	Estimated bool `json:"estimate"`
+	Pods      int  `json:"pods"`
+}
+
+// Unpriced is why pods have no price.
+type Unpriced struct {
+	Reason string `json:"reason"`
+	Pods   int    `json:"pods"`
+}
+
+// maxUnpriced is how many reasons a report has.
+const maxUnpriced = 20
+
+// Report is what `savings` shows.
+type Report struct {
+	Rows  []Row   `json:"rows"`
+	Total Figures `json:"total"`
+	// Sources are those of the prices, the one with the most pods first, and Unpriced the reasons why pods have none.
+	Sources  []Used     `json:"sources"`
+	Unpriced []Unpriced `json:"unpriced,omitempty"`
+}
+
+// Estimate reports whether a figure is made of an estimate.
+func (r *Report) Estimate() bool {
+	return slices.ContainsFunc(r.Sources, func(u Used) bool { return u.Estimated })
+}
+
+// By is what a row is of.
+type By string
+
+// What rows can be of.
+const (
+	ByWorkload  By = "workload"
+	ByMix       By = "mix"
+	ByNamespace By = "namespace"
+	ByUnit      By = "unit"
+)
+
+// All are the values of By, for the flag of the command line.
+var All = []By{ByWorkload, ByMix, ByNamespace, ByUnit}
+
+// builder collects a report.
+type builder struct {
+	book     *prices.Book
+	nodes    map[string]*node
+	pods     map[[2]string]*corev1.Pod
+	sources  map[*prices.Source]int
+	unpriced map[string]int
+}
+
+// Of returns what the workloads of an overview save. The overview is of the cluster, or of a part of it.
+func Of(c *overview.Cluster, o *overview.Overview, book *prices.Book, by By, now time.Time) *Report {
+	b := &builder{
+		book: book, nodes: map[string]*node{}, pods: make(map[[2]string]*corev1.Pod, len(c.Pods)),
+		sources: map[*prices.Source]int{}, unpriced: map[string]int{},
+	}
+	for _, p := range c.Pods {
+		b.pods[[2]string{p.Namespace, p.Name}] = p
+	}
+	for _, n := range c.Nodes {
+		b.nodes[n.Name] = &node{object: n}
+	}
+	r := &Report{Rows: []Row{}, Sources: []Used{}}
+	at := map[Row]int{}
+	for i := range o.Workloads {
+		w := &o.Workloads[i]
+		for k := range w.Slots {
+			f := b.slot(w, &w.Slots[k])
+			r.Total.add(&f)
+			key := keyOf(w, &w.Slots[k], by)
+			n, has := at[key]
+			if !has {
+				n = len(r.Rows)
+				at[key] = n
+				r.Rows = append(r.Rows, key)
+			}
+			r.Rows[n].add(&f)
+		}
+	}
+	slices.SortStableFunc(r.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(b.Saved+b.Available, a.Saved+a.Available), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	b.report(r, now)
+	return r
+}
+
+// keyOf is the row of a slot, without figures.
+func keyOf(w *overview.Workload, s *overview.Slot, by By) Row {
+	switch by {
+	case ByNamespace:
+		return Row{Namespace: w.Namespace}
+	case ByMix:
+		return Row{Namespace: w.Namespace, Mix: w.Source}
+	}
+	key := Row{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Role: w.Role, Bare: w.Bare, Mix: w.Source}
+	if by == ByUnit {
+		key.Unit = cmp.Or(s.Unit, s.Pod)
+	}
+	return key
+}
+
+// slot are the figures of a replica. A slot without a pod is none.
+func (b *builder) slot(w *overview.Workload, s *overview.Slot) (f Figures) {
+	names := s.PodNames()
+	if len(names) == 0 {
+		return f
+	}
+	f.Replicas = 1
+	for _, name := range names {
+		f.Pods++
+		b.pod(&f, b.pods[[2]string{w.Namespace, name}], s)
+	}
+	return f
+}
+
+// pod adds a pod to the figures of its slot.
+func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot) {
+	part, n, why := b.part(p)
+	if why == "" && n.reserved {
+		f.Priced++
+		f.Reserved++
+		return
+	}
+	var q prices.Quote
+	if why == "" {
+		q, why = b.quote(n)
+	}
+	if why != "" {
+		b.unpriced[why]++
+		return
+	}
+	f.Priced++
+	b.sources[q.OnDemand.Source]++
+	if q.Spot.Source != q.OnDemand.Source {
+		b.sources[q.Spot.Source]++
+	}
+	onDemand, spot := part*q.OnDemand.Dollars, part*q.Spot.Dollars
+	f.AllOnDemand += onDemand
+	if b.spot(p, s) {
+		f.Cost += spot
+		f.Saved += onDemand - spot
+		return
+	}
+	f.Cost += onDemand
+	switch {
+	case s.Floor:
+		f.Floor += onDemand - spot
+	case s.Type == capacity.Spot.String():
+		f.Available += onDemand - spot
+	}
+}
+
+// spot reports whether a pod of a slot runs on a spot node.
+func (b *builder) spot(p *corev1.Pod, s *overview.Slot) bool {
+	on := s.NodeType
+	for i := range s.Pods {
+		if s.Pods[i].Pod == p.Name {
+			on = s.Pods[i].NodeType
+		}
+	}
+	return on == capacity.Spot.String()
+}
+
+// report adds the sources and what has no price.
+func (b *builder) report(r *Report, now time.Time) {
+	for s, n := range b.sources {
+		r.Sources = append(r.Sources, Used{*s, s.Estimate(now), n})
+	}
+	slices.SortFunc(r.Sources, func(a, b Used) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Name, b.Name)) })
+	for why, n := range b.unpriced {
+		r.Unpriced = append(r.Unpriced, Unpriced{why, n})
+	}
+	slices.SortFunc(r.Unpriced, func(a, b Unpriced) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
+	})
+	if more := r.Unpriced; len(more) > maxUnpriced {
+		others := Unpriced{Reason: "other reasons"}
+		for _, u := range more[maxUnpriced-1:] {
+			others.Pods += u.Pods
+		}
+		r.Unpriced = append(more[:maxUnpriced-1:maxUnpriced-1], others)
+	}
+}
+
+// requests are those of a pod.
+func requests(p *corev1.Pod) corev1.ResourceList {
+	return podresource.PodRequests(p, podresource.PodResourcesOptions{})
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package savings
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/prices"
+)
+
+var now = time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+
+const spot, onDemand = "spot", "on-demand"
+
+// scene is a cluster of nodes with 10 cores and 10 GiB at $1 and, as spot, $0.25 an hour.
+type scene struct {
+	cluster  overview.Cluster
+	overview overview.Overview
+}
+
+func (s *scene) node(name, instanceType string, change ...func(*corev1.Node)) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		corev1.LabelInstanceTypeStable: instanceType, corev1.LabelTopologyRegion: "here",
+	}}}
+	n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10"), corev1.ResourceMemory: resource.MustParse("10Gi")}
+	n.Status.Capacity = n.Status.Allocatable
+	for _, c := range change {
+		c(n)
+	}
+	s.cluster.Nodes = append(s.cluster.Nodes, n)
+}
+
+// pod adds a pod that requests a tenth of a node, in the slot of a workload.
+func (s *scene) pod(w *overview.Workload, node, nodeType, slotType string, floor bool, change ...func(*corev1.Pod)) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fmt.Sprintf("%s-%d", w.Name, len(w.Slots))}}
+	p.Spec.NodeName = node
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}}}}
+	for _, c := range change {
+		c(p)
+	}
+	s.cluster.Pods = append(s.cluster.Pods, p)
+	w.Slots = append(w.Slots, overview.Slot{Slot: len(w.Slots), Type: slotType, Floor: floor, Pod: p.Name, Node: node, NodeType: nodeType})
+}
+
+func book(t require.TestingT) *prices.Book {
+	f, err := prices.ReadFile("prices.yaml", []byte("date: 2026-11-01\nnodes: [{instanceType: known, onDemand: 1, spot: 0.25}, {instanceType: half, onDemand: 1}]"))
+	require.NoError(t, err)
+	b, err := prices.New(prices.Options{File: f})
+	require.NoError(t, err)
+	return b
+}
+
+func web(namespace, name string) overview.Workload {
+	return overview.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Source: "capacitymix/" + name}
+}
+
+func (s *scene) report(t require.TestingT, by By) *Report {
+	return Of(&s.cluster, &s.overview, book(t), by, now)
+}
+
+func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
+	s := &scene{}
+	s.node("s", "known")
+	s.node("o", "known")
+	w := web("shop", "web")
+	s.pod(&w, "s", spot, spot, false)
+	s.pod(&w, "o", onDemand, onDemand, true)
+	s.pod(&w, "o", onDemand, onDemand, false)
+	s.pod(&w, "o", onDemand, spot, false)
+	w.Slots = append(w.Slots, overview.Slot{Slot: 4, Type: spot})
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByWorkload)
+	require.Len(t, r.Rows, 1)
+	for _, f := range []Figures{r.Total, r.Rows[0].Figures} {
+		assert.Equal(t, 4, f.Replicas, "a slot without a pod costs nothing")
+		assert.Equal(t, 4, f.Priced)
+		for what, amounts := range map[string][2]float64{
+			"cost": {0.325, f.Cost}, "all on-demand": {0.4, f.AllOnDemand}, "saved": {0.075, f.Saved}, "available": {0.075, f.Available},
+			"floor": {0.075, f.Floor},
+		} {
+			assert.InDelta(t, amounts[0], amounts[1], 1e-9, what)
+		}
+	}
+	assert.Equal(t, []Used{{prices.Source{Name: "prices.yaml", Date: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, false, 4}}, r.Sources)
+	assert.False(t, r.Estimate())
+	assert.Empty(t, r.Unpriced)
+}
+
+func TestAPodOfAUnitCostsWhatItsNodeDoes(t *testing.T) {
+	s := &scene{}
+	s.node("s", "known")
+	s.node("o", "known")
+	w := web("shop", "model")
+	s.pod(&w, "s", spot, spot, false)
+	s.pod(&w, "o", onDemand, spot, false)
+	unit := overview.Slot{Type: spot, Unit: "model-0", Pod: "model-0", NodeType: spot, Pods: []overview.UnitPod{
+		{Pod: "model-0", Node: "s", NodeType: spot}, {Pod: "model-1", Node: "o", NodeType: onDemand},
+	}}
+	w.Slots = []overview.Slot{unit}
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByUnit)
+	require.Len(t, r.Rows, 1)
+	assert.Equal(t, "model-0", r.Rows[0].Unit)
+	assert.Equal(t, [2]int{1, 2}, [2]int{r.Total.Replicas, r.Total.Pods})
+	assert.InDelta(t, 0.125, r.Total.Cost, 1e-9)
+	assert.InDelta(t, 0.075, r.Total.Available, 1e-9)
+}
+
+func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
+	s := &scene{}
+	s.node("half", "half")
+	s.node("bare", "", func(n *corev1.Node) { n.Status.Allocatable, n.Status.Capacity = nil, nil })
+	s.node("reserved", "known", func(n *corev1.Node) { n.Labels[capacityTypeLabel] = reservedCapacity })
+	s.node("known", "known")
+	w := web("shop", "web")
+	s.pod(&w, "half", onDemand, onDemand, true)
+	s.pod(&w, "bare", onDemand, onDemand, true)
+	s.pod(&w, "gone", "", onDemand, true)
+	s.pod(&w, "", "", onDemand, true)
+	s.pod(&w, "known", onDemand, onDemand, true, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = nil })
+	s.pod(&w, "reserved", onDemand, onDemand, true)
+	w.Slots = append(w.Slots, overview.Slot{Pod: "unread", Type: spot})
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByWorkload)
+	assert.Equal(t, Figures{Replicas: 7, Pods: 7, Priced: 1, Reserved: 1}, r.Total, "reserved capacity is paid for in any case")
+	assert.ElementsMatch(t, []Unpriced{
+		{"no spot price of half in here", 1}, {"the node reports no CPU and memory", 1}, {"the node was not read", 1},
+		{"the pod has no node", 1}, {"the pod requests no CPU and memory", 1}, {"the pod was not read", 1},
+	}, r.Unpriced)
+}
+
+func TestTheReasonsWithoutAPriceAreBounded(t *testing.T) {
+	s := &scene{}
+	w := web("shop", "web")
+	for i := range 3 * maxUnpriced {
+		name := fmt.Sprint("n", i)
+		s.node(name, "half", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyRegion] = name })
+		s.pod(&w, name, onDemand, onDemand, false)
+	}
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByWorkload)
+	require.Len(t, r.Unpriced, maxUnpriced)
+	pods := 0
+	for _, u := range r.Unpriced {
+		pods += u.Pods
+	}
+	assert.Equal(t, 3*maxUnpriced, pods)
+}
+
+func TestRatesMakeAnEstimate(t *testing.T) {
+	s := &scene{}
+	s.node("s", "nobody-has-it")
+	w := web("shop", "web")
+	s.pod(&w, "s", spot, spot, false)
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByWorkload)
+	assert.Equal(t, 1, r.Total.Priced)
+	assert.True(t, r.Estimate())
+	assert.InDelta(t, 0.031611+0.004237, r.Total.AllOnDemand, 1e-9, "a core and a GiB")
+}
+
+// Sums over workloads are those over mixes and namespaces; all on-demand is what is paid and what is saved; without spot nothing is saved.
+func TestFiguresAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &scene{}
+		s.node("spot-0", "known")
+		s.node("on-demand-0", "known")
+		s.node("none", "half")
+		spots := 0
+		for i := range rapid.IntRange(0, 6).Draw(t, "workloads") {
+			w := web(fmt.Sprint("ns", i%2), fmt.Sprint("w", i))
+			for range rapid.IntRange(0, 5).Draw(t, "pods") {
+				on := rapid.SampledFrom([][2]string{{"spot-0", spot}, {"on-demand-0", onDemand}, {"none", onDemand}}).Draw(t, "node")
+				wants := rapid.SampledFrom([]string{spot, onDemand}).Draw(t, "slot")
+				if on[1] == spot {
+					spots++
+				}
+				s.pod(&w, on[0], on[1], wants, wants == onDemand && rapid.Bool().Draw(t, "floor"))
+			}
+			s.overview.Workloads = append(s.overview.Workloads, w)
+		}
+		total := s.report(t, ByWorkload).Total
+		for _, by := range All {
+			r, sum := s.report(t, by), Figures{}
+			for i := range r.Rows {
+				sum.add(&r.Rows[i].Figures)
+			}
+			assert.True(t, near(sum, total) && near(r.Total, total), "%s: %+v, want %+v", by, sum, total)
+		}
+		assert.InDelta(t, total.AllOnDemand, total.Cost+total.Saved, 1e-9)
+		assert.LessOrEqual(t, total.Available+total.Floor, total.Cost+1e-9)
+		if spots == 0 {
+			assert.Zero(t, total.Saved)
+		}
+	})
+}
+
+func near(a, b Figures) bool {
+	same := a.Replicas == b.Replicas && a.Pods == b.Pods && a.Priced == b.Priced
+	for _, d := range []float64{a.Cost - b.Cost, a.AllOnDemand - b.AllOnDemand, a.Saved - b.Saved, a.Available - b.Available, a.Floor - b.Floor} {
+		same = same && math.Abs(d) < 1e-9
+	}
+	return same
+}
