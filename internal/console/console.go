@@ -139,7 +139,7 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
-	p, err := pageOf(r.URL, s)
+	p, err := pageOf(r.URL, c.movesOf(r, r.URL).in(r.Context(), s, firstMoves))
 	status := http.StatusOK
 	if err != nil {
 		p, status = failed(err), http.StatusNotFound

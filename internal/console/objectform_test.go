@@ -246,6 +246,7 @@ func TestObjectsAreCreatedEditedAndDeleted(t *testing.T) {
 			status, page := get(t, c, w.Header().Get("Location"))
 			assert.Equal(t, http.StatusOK, status.Code, "the page shows what was written")
 			assert.Contains(t, page, "shop/web")
+			assert.Equal(t, id == mixList.id, strings.Contains(page, "is now "), "after a mix was applied, the page leads to the moves")
 
 			_, page = get(t, c, "/"+id+"/shop/web/edit")
 			stale := posted(t, page)

@@ -151,7 +151,12 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 				c.log.Debug("Show what was written", "kind", k.kind, "err", err)
 			}
 		})
-		http.Redirect(w, r, objectURL(k.id, written.GetNamespace(), written.GetName()), http.StatusSeeOther)
+		to := objectURL(k.id, written.GetNamespace(), written.GetName())
+		if k.kind == mixList.kind {
+			redirectApplied(w, r, to, nil)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
 	case written != nil:
 		c.again(w, r, http.StatusOK, path, f.page)
 	default:
