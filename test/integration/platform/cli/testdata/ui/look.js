@@ -146,26 +146,37 @@ await watching.locator("#workload").getByText("Satisfied").first().waitFor({ tim
 steps.push("undone");
 
 // A limit is created, refused, repaired, edited and deleted with the keyboard alone.
+const field = (path) => page.locator(`[name="${path}"]`);
+const required = "spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+const review = async () => { await page.getByRole("button", { name: "Review the fields" }).focus(); await page.keyboard.press("Enter"); };
+const apply = async () => {
+  await page.getByText("Nothing is written yet.").waitFor();
+  await page.getByRole("button", { name: "Apply" }).focus();
+  await page.keyboard.press("Enter");
+};
 await page.goto(new URL("/limits/new", home).href);
 await page.getByLabel("Namespace").fill(flow.namespace);
 await page.getByLabel("Name", { exact: true }).fill("small");
-await page.getByLabel("CPU", { exact: true }).fill("2");
-await page.getByLabel("CPU limit").fill("1");
+await field("spec.cpu").fill("2");
+await field("spec.cpuLimit").fill("1");
 await page.keyboard.press("Enter");
 await page.getByText("must not be below cpu").waitFor();
-await page.getByLabel("CPU limit").fill("4");
-await page.getByLabel("Label key").first().fill("disk");
-await page.getByLabel("Label value").first().fill("ssd");
-await page.getByLabel("Key", { exact: true }).first().fill("gpu");
-await page.getByLabel("Values").first().fill("a100, h100");
-await page.keyboard.press("Enter");
+await field("spec.cpuLimit").fill("4");
+await field("spec.nodeSelector").fill("disk=ssd");
+await field(required).fill("gpu");
+await review();
+await page.getByText("must be a label, an operator").waitFor();
+await field(required).fill("gpu In a100, h100 and old DoesNotExist");
+await review();
+await apply();
 await page.getByText("disk=ssd").waitFor();
-await page.getByText("gpu In a100, h100").waitFor();
+await page.getByText("gpu In a100, h100 and old DoesNotExist").waitFor();
 steps.push("created");
 await page.getByRole("link", { name: "Edit" }).focus();
 await page.keyboard.press("Enter");
-await page.getByLabel("Memory", { exact: true }).fill("1Gi");
+await field("spec.memory").fill("1Gi");
 await page.keyboard.press("Enter");
+await apply();
 await page.getByText("1Gi").waitFor();
 steps.push("edited");
 await page.getByRole("link", { name: "Delete" }).focus();
