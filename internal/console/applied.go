@@ -42,8 +42,8 @@ func undoURL(m *v1alpha1.CapacityMix, q url.Values) string {
 // mostApplied bounds the workloads of a mix that a page leads to.
 const mostApplied = 8
 
-// appliedTo is what a page reports after a plan, or a form, was applied: what the mix is now, and where its workloads are. It is nil on other
-// pages.
+// appliedTo is what a page reports after a plan, or a form, was applied: what the mix is now, and where its workloads are. It is nil on
+// other pages.
 func appliedTo(m *v1alpha1.CapacityMix, q url.Values, s *state) *part {
 	if !q.Has(appliedParameter) {
 		return nil

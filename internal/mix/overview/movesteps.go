@@ -27,7 +27,9 @@ func (a *attempt) move(w *Workload, s *Slot, now time.Time) Move {
 			Name: stepNames[stepProven], State: StepDone, Time: a.of.Proven, Node: a.of.Node, Type: a.of.To,
 			Text: "The filters of the scheduler accept the replacement on this node.",
 		}
-		m.Steps[stepEvicted] = MoveStep{Name: stepNames[stepEvicted], State: StepDone, Time: a.moved.Time, Node: a.of.FromNode, Type: a.of.From}
+		m.Steps[stepEvicted] = MoveStep{
+			Name: stepNames[stepEvicted], State: StepDone, Time: a.moved.Time, Node: a.of.FromNode, Type: a.of.From,
+		}
 		a.replaced(&m, s, now)
 	}
 	for m.At < moveSteps-1 && m.Steps[m.At].State == StepDone {
