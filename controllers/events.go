@@ -23,9 +23,16 @@ const (
 	maxName = 253
 	// movesAtOnce and movesPerSecond are above the pace at which the rebalancer evicts pods of one workload.
 	movesAtOnce, movesPerSecond = 1000, 10
+	// movesApart bounds how many events about moves of one workload in ten minutes are single events: the console shows each of them.
+	movesApart = 100
 	// rememberedEvents is how many workloads the correlation of events about moves remembers.
 	rememberedEvents = 1024
 )
+
+// moveCorrelation is how events about moves are combined.
+var moveCorrelation = record.CorrelatorOptions{
+	LRUCacheSize: rememberedEvents, BurstSize: movesAtOnce, QPS: movesPerSecond, MaxEvents: movesApart,
+}
 
 // old returns a recorder of the old API of events, whose correlator bounds how many there are. That of the new API has another
 // one, and its events have other fields.
@@ -43,12 +50,10 @@ func (p *parts) recorder(name string) record.EventRecorder {
 // drops the events about an object after 25 of them, and a workload that is
 // governed by annotations has no other record of its moves. So the events about
 // moves, whose pace the rebalancer bounds, have a correlator of their own: the
-// first nine of ten minutes are single events, the others become one, with a
+// first 99 of ten minutes are single events, the others become one, with a
 // count and the last message.
 func (p *parts) moveRecorder() (record.EventRecorder, error) {
-	caster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
-		LRUCacheSize: rememberedEvents, BurstSize: movesAtOnce, QPS: movesPerSecond,
-	}))
+	caster := record.NewBroadcaster(record.WithCorrelatorOptions(moveCorrelation))
 	moves := caster.NewRecorder(p.mgr.GetScheme(), corev1.EventSource{Component: status.FieldOwner})
 	err := p.mgr.Add(everywhere(func(ctx context.Context) error {
 		caster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
@@ -92,6 +97,8 @@ func (r recorder) Eventf(object runtime.Object, kind, reason, format string, arg
 
 // AnnotatedEventf implements record.EventRecorder.
 func (r recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
-	message := applyset.Shorten(fmt.Sprintf(format, args...), maxEvent)
-	r.of(reason).AnnotatedEventf(object, annotations, kind, reason, "%s", message)
+	if exists(object) {
+		message := applyset.Shorten(fmt.Sprintf(format, args...), maxEvent)
+		r.of(reason).AnnotatedEventf(object, annotations, kind, reason, "%s", message)
+	}
 }

@@ -3,12 +3,14 @@
 package controllers
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -25,6 +27,26 @@ func TestEventsAboutMovesAreRecordedApart(t *testing.T) {
 	assert.Equal(t, "Normal MoveBlocked 100%", <-rest.Events)
 	r.AnnotatedEventf(&corev1.Pod{}, nil, corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s", "100%")
 	assert.Contains(t, <-rest.Events, "Normal MoveBlocked 100%")
+}
+
+// A combined event has no annotations, and the console shows no move of it.
+func TestAHundredMovesOfAWorkloadHaveEventsOfTheirOwn(t *testing.T) {
+	c := record.NewEventCorrelatorWithOptions(moveCorrelation)
+	for i := range movesApart - 1 {
+		e := &corev1.Event{Reason: v1alpha1.EventReasonMoved, Message: fmt.Sprint("pod ", i), LastTimestamp: metav1.Now()}
+		e.Name, e.Annotations = fmt.Sprint("web.", i), map[string]string{v1alpha1.MoveAnnotation: "{}"}
+		r, err := c.EventCorrelate(e)
+		require.NoError(t, err)
+		require.False(t, r.Skip)
+		require.Equal(t, e.Annotations, r.Event.Annotations, i)
+	}
+}
+
+func TestNothingIsRecordedAboutWhatCannotExist(t *testing.T) {
+	recorded := record.NewFakeRecorder(10)
+	long := &corev1.ObjectReference{Name: strings.Repeat("a", maxName+1)}
+	recorder{moves: recorded, rest: recorded}.AnnotatedEventf(long, nil, "Normal", v1alpha1.EventReasonMoved, "moved")
+	assert.Empty(t, recorded.Events)
 }
 
 func TestWhatATenantWritesGetsIntoEventsInPart(t *testing.T) {

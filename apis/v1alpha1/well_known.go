@@ -70,6 +70,10 @@ const (
 	UngateReasonPinned = "Pinned"
 )
 
+// MoveAnnotation is on the events about the moves of a workload: which replica is moved, from where and to where, and when that was
+// decided and proven, as a JSON object.
+const MoveAnnotation = AnnotationPrefix + "/move"
+
 // PlaceholderLabel is on placeholder pods: the UID of the replica for which they reserve capacity.
 const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 

@@ -73,8 +73,7 @@ func New(o Options) *Console {
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{
-		"/{$}", "/nodes", "/nodes/{name}", "/domain", "/workloads/{namespace}/{kind}/{name}", "/limits", "/limits/new", "/limits/{namespace}/{name}",
-		"/limits/{namespace}/{name}/{change}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
+		"/{$}", "/nodes", "/nodes/{name}", "/domain", "/workloads/{namespace}/{kind}/{name}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
 	} {
 		mux.HandleFunc("GET "+path, c.page)
 	}
@@ -92,9 +91,6 @@ func New(o Options) *Console {
 		mux.HandleFunc("GET /"+id+"/{namespace}/{name}", c.page)
 		c.edits(mux, kind)
 	}
-	mux.HandleFunc("POST /limits", c.writeLimit)
-	mux.HandleFunc("POST /limits/{namespace}/{name}", c.writeLimit)
-	mux.HandleFunc("POST /limits/{namespace}/{name}/delete", c.removeLimit)
 	mux.HandleFunc("POST /environments/{namespace}/{name}/run", c.runEnvironment)
 	mux.HandleFunc("GET /find", c.find)
 	mux.HandleFunc("GET /timeline", c.timeline)
@@ -139,7 +135,7 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
-	p, err := pageOf(r.URL, s)
+	p, err := pageOf(r.URL, c.movesOf(r, r.URL).in(r.Context(), s, firstMoves))
 	status := http.StatusOK
 	if err != nil {
 		p, status = failed(err), http.StatusNotFound

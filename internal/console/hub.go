@@ -35,6 +35,8 @@ type state struct {
 	writable, plans, reports bool
 	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
 	rows *sync.Map
+	// moves are those of the workload of a page, nil if they were not read.
+	moves *movesRead
 	// now is the clock of ages, nil for none.
 	now func() time.Time
 }

@@ -8,7 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -60,10 +64,26 @@ func limitOf(l *v1alpha1.ResourceLimit) *limitView {
 	return v
 }
 
+// limitDeleted is what follows from the deletion of a limit. One that could not be deleted has no status.
+func limitDeleted(o client.Object) string {
+	l, is := o.(*v1alpha1.ResourceLimit)
+	if !is || l.Status.PodCount+l.Status.WorkloadCount == 0 {
+		return "It is deleted once nothing uses it."
+	}
+	return fmt.Sprintf("It is in use by %s and %s, and is deleted once nothing uses it any more.",
+		display.Count(int(l.Status.WorkloadCount), "workload"), display.Count(int(l.Status.PodCount), "pod"))
+}
+
 func sizesOf(s *v1alpha1.ResourceLimitSpec) (facts []fact) {
-	for _, size := range sizes {
-		if q := *size.of(s); q != nil {
-			facts = append(facts, fact{size.label, inert(q.String())})
+	for _, size := range []struct {
+		label string
+		of    *resource.Quantity
+	}{
+		{"CPU", s.CPU}, {"Memory", s.Memory}, {"CPU limit", s.CPULimit}, {"Memory limit", s.MemoryLimit},
+		{"Ephemeral storage", s.EphemeralStorage},
+	} {
+		if size.of != nil {
+			facts = append(facts, fact{size.label, inert(size.of.String())})
 		}
 	}
 	return facts

@@ -115,7 +115,8 @@ func (l listOf[T]) detail(path []string, q url.Values, s *state) (*page, error) 
 			Details *details
 			Links   []link
 		}{shown{URL: l.url(o), Writable: s.writable}, d, d.Links}
-		parts := append(status(s), &part{id: "object", before: render("object", v)})
+		parts := append(status(s), d.above...)
+		parts = append(parts, &part{id: "object", before: render("object", v)})
 		return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(parts, d.parts...)}, nil
 	}
 	return l.detailOf(o, s, "", ""), nil

@@ -31,6 +31,10 @@ const (
 	// labelsField is a map of texts, one key=value in a line. listField is a list of texts, separated by commas.
 	labelsField
 	listField
+	// proseField is a text of several lines. termsField and preferredField are the terms of a node affinity, one in a line.
+	proseField
+	termsField
+	preferredField
 )
 
 // formField is a field of a form.
@@ -109,11 +113,15 @@ func (f *formField) text(v any) string {
 		}
 		return strings.Join(lines, "\n")
 	case []any:
+		of, between := func(v any) string { return fmt.Sprint(v) }, ", "
+		if f.kind == termsField || f.kind == preferredField {
+			of, between = termText, "\n"
+		}
 		var all []string
 		for _, item := range v {
-			all = append(all, fmt.Sprint(item))
+			all = append(all, of(item))
 		}
-		return strings.Join(all, ", ")
+		return strings.Join(all, between)
 	}
 	return fmt.Sprint(v)
 }
@@ -138,6 +146,8 @@ func (f *formField) value(text string) (any, error) {
 		return b, nil
 	case labelsField:
 		return labelsOf(text)
+	case termsField, preferredField:
+		return termsOf(text, f.kind == preferredField)
 	case listField:
 		var all []any
 		for item := range strings.SplitSeq(text, ",") {
@@ -367,13 +377,16 @@ func (f *objectForm) Names() []fieldView {
 	}
 }
 
+// areas are the kinds of fields whose texts have several lines.
+var areas = []formKind{labelsField, proseField, termsField, preferredField}
+
 // Fields are the fields for the template.
 func (f *objectForm) Fields() (views []fieldView) {
 	for i := range f.kind.fields {
 		field := &f.kind.fields[i]
 		v := fieldView{
-			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Was: f.was[field.path],
-			Choices: field.choices, Area: field.kind == labelsField, Number: field.kind == numberField, Problems: f.Problems[field.path],
+			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Was: f.was[field.path], Choices: field.choices,
+			Area: slices.Contains(areas, field.kind), Number: field.kind == numberField, Problems: f.Problems[field.path],
 		}
 		if field.kind == boolField {
 			v.Choices = []string{"true", "false"}

@@ -27,7 +27,7 @@ import (
 
 var specTypes = map[string]reflect.Type{
 	mixList.id: reflect.TypeFor[v1alpha1.CapacityMixSpec](), policyList.id: reflect.TypeFor[v1alpha1.SchedulingPolicySpec](),
-	reservationList.id: reflect.TypeFor[v1alpha1.ReservationSpec](),
+	reservationList.id: reflect.TypeFor[v1alpha1.ReservationSpec](), limitList.id: reflect.TypeFor[v1alpha1.ResourceLimitSpec](),
 }
 
 // fieldAt is the type of a field of a struct by its path in JSON.
@@ -59,7 +59,7 @@ func fieldAt(t reflect.Type, path []string) (reflect.Type, bool) {
 func TestFormsHaveFieldsOfTheAPI(t *testing.T) {
 	kinds := map[formKind][]reflect.Kind{
 		numberField: {reflect.Int32, reflect.Int64}, boolField: {reflect.Bool}, labelsField: {reflect.Map}, listField: {reflect.Slice},
-		textField: {reflect.String, reflect.Struct},
+		textField: {reflect.String, reflect.Struct}, proseField: {reflect.String}, termsField: {reflect.Slice}, preferredField: {reflect.Slice},
 	}
 	for id, k := range editedKinds {
 		for _, f := range k.fields {
@@ -92,6 +92,8 @@ func drawObject(t *rapid.T, k *editedKind) *unstructured.Unstructured {
 				labels[key] = text
 			}
 			v = labels
+		case termsField, preferredField:
+			v = drawTerms(t, f.kind == preferredField)
 		case listField:
 			v = []any{"a", rapid.StringMatching(`[a-z/.]{1,5}`).Draw(t, "item")}
 		default:
@@ -217,6 +219,7 @@ var changesOfKinds = map[string]struct{ field, first, second, shows string }{
 	mixList.id:         {"spec.spotPercent", "70", "30", "spotPercent: 30"},
 	policyList.id:      {"spec.score.preset", "Pack", "Spread", "preset: Spread"},
 	reservationList.id: {"spec.replicas", "2", "3", "replicas: 3"},
+	limitList.id:       {"spec.description", "first", "second", "description: second"},
 }
 
 // Each kind is created from fields, edited as fields and as YAML, and deleted. Nothing is written before it was reviewed.
@@ -249,6 +252,7 @@ func TestObjectsAreCreatedEditedAndDeleted(t *testing.T) {
 			status, page := get(t, c, w.Header().Get("Location"))
 			assert.Equal(t, http.StatusOK, status.Code, "the page shows what was written")
 			assert.Contains(t, page, "shop/web")
+			assert.Equal(t, id == mixList.id, strings.Contains(page, "is now "), "after a mix was applied, the page leads to the moves")
 
 			_, page = get(t, c, "/"+id+"/shop/web/edit")
 			stale := posted(t, page)

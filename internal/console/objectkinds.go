@@ -17,9 +17,14 @@ type editedKind struct {
 	fields         []formField
 	// spec is that of a new object.
 	spec func() map[string]any
+	// deleted is what follows from the deletion of an object, in a sentence, nil where nothing does for pods.
+	deleted func(client.Object) string
 	// wrote shows an object that was written, or that is gone.
 	wrote func(r *overview.Reading, o *unstructured.Unstructured, gone bool) error
 }
+
+// nodeAffinity is the field of a ResourceLimit with terms.
+const nodeAffinity = "spec.nodeAffinity."
 
 // editedKinds are all of them, by their ids.
 var editedKinds = map[string]*editedKind{
@@ -47,6 +52,28 @@ var editedKinds = map[string]*editedKind{
 				string(v1alpha1.RebalanceModeEvict), string(v1alpha1.RebalanceModeReport), string(v1alpha1.RebalanceModeOff),
 			}},
 			{path: "spec.rebalance.maxConcurrent", label: "Moves at the same time", hint: "1 to 100", kind: numberField},
+		},
+	},
+	limitList.id: {
+		id: limitList.id, kind: limitList.kind, noun: limitList.noun, deleted: limitDeleted,
+		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.ResourceLimit { return &r.Limits }),
+		spec:  func() map[string]any { return map[string]any{} },
+		fields: []formField{
+			{path: "spec.description", label: "Description", kind: proseField},
+			{path: "spec.cpu", label: "CPU", hint: "Requested cores: 500m, 2"},
+			{path: "spec.memory", label: "Memory", hint: "Requested bytes: 512Mi, 2Gi"},
+			{path: "spec.cpuLimit", label: "CPU limit", hint: "CPU if empty"},
+			{path: "spec.memoryLimit", label: "Memory limit", hint: "Memory if empty"},
+			{path: "spec.ephemeralStorage", label: "Ephemeral storage", hint: "Bytes on the node"},
+			{path: "spec.nodeSelector", label: "Labels of the nodes", hint: "One key=value in a line; a node must have all of them", kind: labelsField},
+			{
+				path: nodeAffinity + "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", label: "Node affinity: a node must match a line",
+				hint: "Such as gpu In a100, h100 and old DoesNotExist", kind: termsField,
+			},
+			{
+				path: nodeAffinity + "preferredDuringSchedulingIgnoredDuringExecution", label: "Node affinity: preferred nodes", kind: preferredField,
+				hint: "Each line with its weight, such as 50: disk In ssd",
+			},
 		},
 	},
 	policyList.id: {

@@ -5,8 +5,10 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +27,16 @@ const (
 	applyYAML  = "apply"
 )
 
+// Pages with a form.
+const (
+	newForm    = "new"
+	editForm   = "edit"
+	deleteForm = "delete"
+)
+
+// maxForm bounds what a browser sends.
+const maxForm = 256 << 10
+
 // errChanged is why nothing is written of an object that is another one than the form shows.
 var errChanged = errors.New("it was changed since this form was opened: what you wrote is kept here. Open the page again to see the change")
 
@@ -42,7 +54,7 @@ func (c *Console) edits(mux *http.ServeMux, k *editedKind) {
 // newObjectPage is the page of a new object of a kind.
 func newObjectPage(id string) func([]string, url.Values, *state) (*page, error) {
 	return func(path []string, _ url.Values, s *state) (*page, error) {
-		if path[0] != newLimit || !s.writable {
+		if path[0] != newForm || !s.writable {
 			return nil, errNoPage
 		}
 		k := editedKinds[id]
@@ -57,9 +69,9 @@ func objectChangePage[T client.Object](l listOf[T]) func([]string, url.Values, *
 			return nil, errNoPage
 		}
 		switch path[2] {
-		case editLimit:
+		case editForm:
 			return &page{title: "Edit", parts: status(s)}, nil
-		case deleteLimit:
+		case deleteForm:
 			o, err := l.find(path, s)
 			if err != nil {
 				return nil, err
@@ -86,9 +98,12 @@ func (f *objectForm) page(s *state) *page {
 }
 
 func objectDeletionPage(k *editedKind, o client.Object, s *state, problem string) *page {
-	v := struct{ Kind, Name, Namespace, URL, UID, Problem string }{
+	v := struct{ Kind, Name, Namespace, URL, UID, Problem, Follows string }{
 		k.kind, inert(o.GetName()), inert(o.GetNamespace()), objectURL(k.id, o.GetNamespace(), o.GetName()), string(o.GetUID()),
-		inert(problem),
+		inert(problem), "Pods that run stay where they are.",
+	}
+	if k.deleted != nil {
+		v.Follows = k.deleted(o)
 	}
 	return &page{title: "Delete " + v.Namespace + "/" + v.Name, parts: append(status(s),
 		&part{id: "form", before: render("object-delete", v), fixed: true})}
@@ -116,7 +131,7 @@ func (c *Console) editObject(w http.ResponseWriter, r *http.Request, k *editedKi
 		}
 		f.problem("", err.Error())
 	}
-	c.again(w, r, status, objectURL(k.id, f.Namespace, f.Name)+"/"+editLimit, f.page)
+	c.again(w, r, status, objectURL(k.id, f.Namespace, f.Name)+"/"+editForm, f.page)
 }
 
 // writeObject creates an object, or changes that of the path, or shows what that would do.
@@ -128,10 +143,10 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 	}
 	f := &objectForm{kind: k}
 	f.Namespace, f.Name = strings.TrimSpace(form.Get("metadata.namespace")), strings.TrimSpace(form.Get("metadata.name"))
-	path := "/" + k.id + "/" + newLimit
+	path := "/" + k.id + "/" + newForm
 	if name := r.PathValue("name"); name != "" {
 		f.Namespace, f.Name, f.Version = r.PathValue("namespace"), name, form.Get("version")
-		path = objectURL(k.id, f.Namespace, f.Name) + "/" + editLimit
+		path = objectURL(k.id, f.Namespace, f.Name) + "/" + editForm
 		if f.Version == "" {
 			http.Error(w, "the form has no version", http.StatusBadRequest)
 			return
@@ -152,7 +167,12 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 				c.log.Debug("Show what was written", "kind", k.kind, "err", err)
 			}
 		})
-		http.Redirect(w, r, objectURL(k.id, written.GetNamespace(), written.GetName()), http.StatusSeeOther)
+		to := objectURL(k.id, written.GetNamespace(), written.GetName())
+		if k.kind == mixList.kind {
+			redirectApplied(w, r, to, nil)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
 	case written != nil:
 		c.again(w, r, http.StatusOK, path, f.page)
 	default:
@@ -251,7 +271,7 @@ func (c *Console) removeObject(w http.ResponseWriter, r *http.Request, k *edited
 		http.Redirect(w, r, "/"+k.id, http.StatusSeeOther)
 		return
 	}
-	at := objectURL(k.id, o.GetNamespace(), o.GetName()) + "/" + deleteLimit
+	at := objectURL(k.id, o.GetNamespace(), o.GetName()) + "/" + deleteForm
 	c.again(w, r, http.StatusUnprocessableEntity, at, func(s *state) *page { return objectDeletionPage(k, o, s, err.Error()) })
 }
 
@@ -283,4 +303,39 @@ func fieldOf(cause string, fields []string) (first string) {
 		}
 	}
 	return first
+}
+
+// form reads what a browser sends, and the client that writes as its user.
+func (c *Console) form(w http.ResponseWriter, r *http.Request) (url.Values, client.Client, bool) {
+	return c.formOf(w, r, maxForm)
+}
+
+// formOf reads a form of so many bytes at most.
+func (c *Console) formOf(w http.ResponseWriter, r *http.Request, most int64) (url.Values, client.Client, bool) {
+	if c.clientOf == nil {
+		http.Error(w, "the console is read-only", http.StatusForbidden)
+		return nil, nil, false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	if err := r.ParseForm(); err != nil {
+		status := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, fmt.Sprintf("the form cannot be read: %v", err), status)
+		return nil, nil, false
+	}
+	k, err := c.clientOf(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return nil, nil, false
+	}
+	return r.PostForm, k, true
+}
+
+// without are the objects of a list, without one.
+func without[T client.Object](all []T, o T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(other T) bool {
+		return other.GetNamespace() == o.GetNamespace() && other.GetName() == o.GetName()
+	})
 }

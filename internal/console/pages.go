@@ -69,9 +69,9 @@ var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"reservations", 1}: reservationList.page,
 	{"reservations", 3}: reservationList.detail,
 	{"limits", 1}:       limitList.page,
-	{"limits", 2}:       limitFormPage,
+	{"limits", 2}:       newObjectPage(limitList.id),
 	{"limits", 3}:       limitList.detail,
-	{"limits", 4}:       limitChangePage,
+	{"limits", 4}:       objectChangePage(limitList),
 	{"records", 1}:      recordList.page,
 	{"records", 3}:      recordList.detail,
 	{"environments", 1}: environmentList.page,
@@ -267,8 +267,15 @@ func pathOf(w *overview.Workload) []string {
 
 // workloadPage is the page of a workload.
 func workloadPage(path []string, q url.Values, s *state) (*page, error) {
+	if found := workloadAt(path, q, s); found != nil {
+		return slotsPage(found, s), nil
+	}
+	return nil, fmt.Errorf("there is no %s with a mix, or you may not read it", inert(strings.Join(path, " ")))
+}
+
+// workloadAt is the workload at a path, nil if there is none.
+func workloadAt(path []string, q url.Values, s *state) (found *overview.Workload) {
 	revision, role := q.Get("revision"), q.Get("role")
-	var found *overview.Workload
 	for i := range s.Overview.Workloads {
 		w := &s.Overview.Workloads[i]
 		if !slices.Equal(pathOf(w), path) || revision != "" && w.Revision != revision || role != "" && w.Role != role {
@@ -278,10 +285,7 @@ func workloadPage(path []string, q url.Values, s *state) (*page, error) {
 			found = w
 		}
 	}
-	if found != nil {
-		return slotsPage(found, s), nil
-	}
-	return nil, fmt.Errorf("there is no %s with a mix, or you may not read it", inert(strings.Join(path, " ")))
+	return found
 }
 
 func slotsPage(w *overview.Workload, s *state) *page {
@@ -311,7 +315,11 @@ func slotsPage(w *overview.Workload, s *state) *page {
 		slot.link(w, s)
 		slots.rows = append(slots.rows, newRow(slot.ID, render("slot-row", slot)))
 	}
-	return &page{title: w.Namespace + "/" + nameOf(w), parts: append(status(s), &part{id: "workload", before: render("workload", v)}, slots)}
+	parts := append(status(s), &part{id: "workload", before: render("workload", v)})
+	if s.reports && w.Name != "" {
+		parts = append(parts, movesPart(w, s))
+	}
+	return &page{title: w.Namespace + "/" + nameOf(w), parts: append(parts, slots)}
 }
 
 // maxLinks is how many pods of a unit its row has: a unit may have hundreds.

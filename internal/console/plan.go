@@ -92,7 +92,9 @@ func (f *mixForm) draw(m *v1alpha1.CapacityMix, q Question, s *state) {
 }
 
 // planURL is the page of what another mix would do.
-func planURL(m *v1alpha1.CapacityMix) string { return mixList.url(m) + "/plan" }
+func planURL(m *v1alpha1.CapacityMix) string {
+	return objectURL("mixes", m.Namespace, m.Name) + "/plan"
+}
 
 // numbers are the names of the numbers in a form.
 var numbers = []string{"spotPercent", "minOnDemand", "maxSpot"}
@@ -110,6 +112,11 @@ func mixFormOf(m *v1alpha1.CapacityMix, sent url.Values) *mixForm {
 		f.SpotPercent, f.MinOnDemand, f.MaxSpot = inert(sent.Get(numbers[0])), inert(sent.Get(numbers[1])), inert(sent.Get(numbers[2]))
 	}
 	return f
+}
+
+// parameters are the numbers as the parameters of a plan.
+func (f *mixForm) parameters() url.Values {
+	return url.Values{numbers[0]: {f.SpotPercent}, numbers[1]: {f.MinOnDemand}, numbers[2]: {f.MaxSpot}}
 }
 
 // question reads the numbers.
@@ -263,12 +270,12 @@ func (c *Console) applyMix(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	f := mixFormOf(m, form)
+	f, before := mixFormOf(m, form), mixFormOf(m, nil).parameters()
 	q, err := f.question(m)
 	if err == nil {
 		if m, err = writeMix(r.Context(), k, q, form.Get("version")); err == nil {
 			c.hub.wrote(sessionOf(r), func(r *overview.Reading) { r.Mixes = append(without(r.Mixes, m), m) })
-			redirectApplied(w, r, planURL(m))
+			redirectApplied(w, r, planURL(m), before)
 			return
 		}
 	}

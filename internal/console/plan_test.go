@@ -81,6 +81,10 @@ func TestAMixIsPlannedAndApplied(t *testing.T) {
 	_, page = get(t, c, w.Header().Get("Location"))
 	assert.Contains(t, page, "is now ", "the page says what was applied")
 	assert.Equal(t, "30", posted(t, page).Get("spotPercent"))
+	assert.Contains(t, page, `<a href="/workloads/shop/Deployment/web#moves">web</a>`, "where the moves are seen")
+	assert.Contains(t, page, `<a href="/mixes/shop/web/plan?maxSpot=&amp;minOnDemand=2&amp;spotPercent=70">Undo`)
+	_, page = get(t, c, "/mixes/shop/web/plan?applied=1&before="+url.QueryEscape("spotPercent=<x>"))
+	assert.NotContains(t, page, ">Undo", "only numbers can be planned")
 
 	w = post(t, c, "/mixes/shop/web/plan", sent)
 	assert.Equal(t, http.StatusUnprocessableEntity, w.Code, "the mix is another one now")

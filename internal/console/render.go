@@ -25,14 +25,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"plural": display.Count,
 	"inert":  inert,
 	"title":  func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
-	"options": func(now string, all ...string) any {
-		return struct {
-			Now string
-			All []string
-		}{now, all}
-	},
-	"int": func(n int32) int { return int(n) },
-	"of":  func(actual, desired overview.Maybe[int]) string { return actual.String() + "/" + desired.String() },
+	"int":    func(n int32) int { return int(n) },
+	"of":     func(actual, desired overview.Maybe[int]) string { return actual.String() + "/" + desired.String() },
 	"spot": func(s overview.Maybe[overview.Split]) overview.Maybe[int] {
 		return overview.Part(s, func(s overview.Split) int { return s.Spot })
 	},

@@ -42,6 +42,8 @@ type Reports interface {
 	RecordHistory(ctx context.Context, record client.ObjectKey) (*overview.History, []string, error)
 	// Happenings are the events of a namespace, or of all with "", that the timeline has.
 	Happenings(ctx context.Context, namespace string) ([]overview.Happening, error)
+	// Moves are the events about the moves of a workload of a kind.
+	Moves(ctx context.Context, kind string, workload client.ObjectKey) ([]overview.MoveEvent, error)
 	EnvironmentReports
 }
 

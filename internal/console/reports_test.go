@@ -41,6 +41,20 @@ type fakeReports struct {
 	// happened are the events of the timeline, noEvents is why there are none.
 	happened []overview.Happening
 	noEvents error
+	// moves are the events about moves.
+	moves []overview.MoveEvent
+}
+
+// count is how many reports were read.
+func (f *fakeReports) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.read)
+}
+
+func (f *fakeReports) Moves(ctx context.Context, kind string, workload client.ObjectKey) ([]overview.MoveEvent, error) {
+	err := f.answer(ctx, io.Discard, "moves", kind, workload)
+	return f.moves, errors.Join(err, f.noEvents)
 }
 
 func (f *fakeReports) answer(ctx context.Context, out io.Writer, report string, of ...any) error {

@@ -25,7 +25,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	defer c.hub.leave()
 	sent := newSentParts()
 	var s *state
-	has, last := r.URL.Query().Get("has"), time.Now()
+	has, last, moves := r.URL.Query().Get("has"), time.Now(), c.movesOf(r, at)
 	for {
 		ctx, cancel := context.WithTimeout(r.Context(), beat)
 		next, err := c.hub.after(ctx, sessionOf(r), s)
@@ -36,7 +36,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		var what []byte
 		if err == nil {
 			s = next
-			what = c.changes(at, s, sent, has)
+			what = c.changes(at, moves.in(r.Context(), s, movesTimeout), sent, has)
 		}
 		if len(what) == 0 {
 			if time.Since(last) < beat {

@@ -4,13 +4,18 @@ package rebalance
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -51,15 +56,53 @@ var fourBefore = func() *[]clusterstate.Assignment {
 	return &g.Assignments
 }()
 
+// reportIn is what an event has about a move for programs: the annotations as the recorder of tests prints them.
+func reportIn(t *testing.T, annotations string) rebalance.MoveReport {
+	t.Helper()
+	text := strings.TrimSuffix(strings.TrimPrefix(annotations, v1alpha1.MoveAnnotation+":"), "]")
+	r, ok := rebalance.MoveReportOf(text)
+	require.True(t, ok, text)
+	return r
+}
+
+// No program reads the message: the console follows the move by the annotation.
+func TestTheEventOfAMoveHasItsStepsForPrograms(t *testing.T) {
+	p := testController(t)
+	g := group(od, od, od, sp)
+	victim := g.Assignments[2].Pod
+	w := p.evaluationOf(rebalance.Entry{Group: g})
+	w.Now = noon
+	a := rebalance.Action{
+		Step: rebalance.StepEvict, Of: rebalance.Entry{Group: g, WrongSince: noon.Add(-time.Minute)},
+		Verdict: rebalance.Verdict{Reason: rebalance.ReasonMove, Pod: victim, Target: sp},
+		Proof:   &rebalance.Proof{Node: "spot-7"}, Move: rebalance.Move{Started: noon.Add(3 * time.Second)},
+	}
+	p.out.moved(t.Context(), w, a, rebalance.Result{})
+	message, report, _ := strings.Cut(<-p.Recorder.(*record.FakeRecorder).Events, " map[")
+	assert.Equal(t, "Normal ReplicaMoved Evicted pod web-2 from node node-web-2: its replacement fits on spot node spot-7", message)
+	assert.Equal(t, rebalance.MoveReport{
+		Pod: "web-2", UID: "web-2", Revision: "web-7d", From: "on-demand", FromNode: "node-web-2", To: "spot", Node: "spot-7", Slot: new(2),
+		Since: noon.Add(-time.Minute), Decided: noon, Proven: noon.Add(3 * time.Second),
+	}, reportIn(t, report))
+
+	a.Proof = nil
+	p.out.provisioned(t.Context(), w, a, rebalance.Result{Created: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "holder"}}})
+	_, report, _ = strings.Cut(<-p.Recorder.(*record.FakeRecorder).Events, " map[")
+	assert.Equal(t, "holder", reportIn(t, report).Placeholder)
+	assert.Equal(t, victim.UID, reportIn(t, report).UID)
+}
+
 func TestEventsDescribeAFailedMove(t *testing.T) {
 	for want, end := range map[string]rebalance.Ending{
 		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are available. ":         {Move: moveOf("web-4", time.Hour), Outcome: rebalance.TimedOut, Available: 9, Want: 10},
 		"Pod web-4 was evicted to move to spot, and its replacement runs on on-demand. ": {Move: moveOf("web-4", time.Minute), Outcome: rebalance.Failed, On: od, Available: 10, Want: 10},
-		"A placeholder was created, and was not scheduled in time. ":                     {Outcome: rebalance.NotProvisioned},
+		"A placeholder was created, and was not scheduled in time. ":                     {Move: rebalance.Move{UID: "web-4", Name: "web-4", Target: sp}, Outcome: rebalance.NotProvisioned},
 	} {
 		p := testController(t)
 		p.out.ended(t.Context(), &rebalance.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
-		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
+		message, report, _ := strings.Cut(<-p.Recorder.(*record.FakeRecorder).Events, " map[")
+		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", message)
+		assert.Equal(t, end.Move.UID, reportIn(t, report).UID)
 	}
 	for _, o := range []rebalance.Outcome{rebalance.Succeeded, rebalance.Abandoned, rebalance.NotEvicted} {
 		p := testController(t)

@@ -36,7 +36,7 @@ func (o *reporter) record(ctx context.Context, w *evaluation, a rebalance.Action
 	case rebalance.StepEvict:
 		o.moved(ctx, w, a, r)
 	case rebalance.StepProvision:
-		o.provisioned(ctx, w, a.Verdict, r)
+		o.provisioned(ctx, w, a, r)
 	case rebalance.StepRest:
 		o.report(&w.Entry)
 	}
@@ -56,13 +56,19 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	case r.Err == nil:
 		logger.Info("Evicted a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
 			"message", v.Message)
-		o.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
+		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
 			"Evicted pod %s from node %s: its replacement fits on %s node %s", v.Pod.Name, v.Pod.Node, v.Target, node)
 	}
 }
 
+// event records an event about a move. Its annotation has what programs read, its message the same for people.
+func (o *reporter) event(of *corev1.ObjectReference, report rebalance.MoveReport, kind, reason, format string, args ...any) {
+	o.Recorder.AnnotatedEventf(of, map[string]string{v1alpha1.MoveAnnotation: report.String()}, kind, reason, format, args...)
+}
+
 // provisioned records that a placeholder was created, or that there is none.
-func (o *reporter) provisioned(ctx context.Context, w *evaluation, v rebalance.Verdict, r rebalance.Result) {
+func (o *reporter) provisioned(ctx context.Context, w *evaluation, a rebalance.Action, r rebalance.Result) {
+	v := a.Verdict
 	if r.Err != nil {
 		if rebalance.ObstacleOf(r.Err).Reason == rebalance.ReasonNoPlaceholder {
 			placeholders.WithLabelValues(holderRefused).Inc()
@@ -72,7 +78,9 @@ func (o *reporter) provisioned(ctx context.Context, w *evaluation, v rebalance.V
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", r.Created.Name, "pod", v.Pod.Name, "type", v.Target,
 		"message", v.Message)
-	o.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
+	report := rebalance.ReportOfMove(&a, w.Now)
+	report.Placeholder = r.Created.Name
+	o.event(w.Group.Workload.Reference(), report, corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
 		"Created placeholder %s: %s. The pod is evicted once the placeholder runs", r.Created.Name, v.Message)
 }
 
@@ -118,7 +126,8 @@ func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.
 		return
 	}
 	logger.Info("A move failed", "outcome", string(end.Outcome), "failures", e.Failures, "retryAt", e.RetryAt)
-	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
+	report := rebalance.ReportOfEnding(&e.Group, &end)
+	o.event(e.Group.Workload.Reference(), report, corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +29,8 @@ type follower struct {
 	env     *v1alpha1.Environment
 	// warned is the last warning about the log of a pod.
 	warned map[types.UID]string
+	// running are the containers that ran when they were looked for last, by their IDs: the component and the pod of each.
+	running map[string]string
 }
 
 // followLogs prints lines until it is interrupted, or the environment is gone.
@@ -53,12 +57,30 @@ func (f *follower) Find(ctx context.Context) (found []podlogs.Container, err err
 		return nil, err
 	}
 	pods, err := f.pods(ctx, f.client, now)
+	if err != nil {
+		return nil, err
+	}
+	running := map[string]string{}
 	for i := range pods {
 		component := pods[i].Labels[v1alpha1.EnvironmentComponentLabel]
-		id, running := startedContainer(&pods[i], component)
-		found = append(found, podlogs.Container{Pod: &pods[i], Name: component, Component: component, ID: id, Running: running})
+		id, runs := startedContainer(&pods[i], component)
+		found = append(found, podlogs.Container{Pod: &pods[i], Name: component, Component: component, ID: id, Running: runs})
+		if runs {
+			running[id] = component + " in pod " + pods[i].Name
+		}
 	}
-	return found, err
+	f.noteEnded(running)
+	return found, nil
+}
+
+// noteEnded reports the containers that ran before and do not run now: their logs have no more lines.
+func (f *follower) noteEnded(running map[string]string) {
+	for _, id := range slices.Sorted(maps.Keys(f.running)) {
+		if running[id] == "" {
+			f.command.Note("The container of %s has ended.", f.running[id])
+		}
+	}
+	f.running = running
 }
 
 // FindFailed ends it when the environment is gone and its logs are read. An API server that does not answer now is no reason to end

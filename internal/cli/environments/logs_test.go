@@ -197,8 +197,8 @@ func TestLogsAreFollowed(t *testing.T) {
 		return io.NopCloser(strings.NewReader(stamped("01 late, and early"))), nil
 	}
 	o, _, _ := clitest.Screen("table")
-	out := &lockedBuffer{}
-	o.Out = out
+	out, notes := &lockedBuffer{}, &lockedBuffer{}
+	o.Out, o.ErrOut = out, notes
 	ended := make(chan error, 1)
 	go func() { ended <- followLogs(t.Context(), o, c, store(), f) }()
 	eventually := func(want string) {
@@ -229,6 +229,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it follows an environment that is gone")
 	}
+	assert.Equal(t, 1, strings.Count(notes.text(), "The container of backend in pod b-1 has ended.\n"), notes.text())
 	assert.Equal(t, 1, strings.Count(out.text(), "two\n"), out.text())
 	assert.Equal(t, 1, strings.Count(out.text(), "three\n"), out.text())
 }

@@ -6,6 +6,9 @@ import (
 	"context"
 	"io"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -20,4 +23,17 @@ func (r Reports) Happenings(ctx context.Context, namespace string) ([]overview.H
 		return nil, err
 	}
 	return u.Happenings(ctx, namespace)
+}
+
+// Moves implements console.Reports. An open page of a workload reads them again and again.
+func (r Reports) Moves(ctx context.Context, kind string, workload client.ObjectKey) ([]overview.MoveEvent, error) {
+	config, _, err := r.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := live.EventClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return live.Moves(ctx, c, kind, workload)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the parts of the page that change, and adds keys. Without this script the page shows what it was loaded with.
+import "./follow.js";
 import "./keys.js";
 import "./sliders.js";
 
@@ -13,52 +14,85 @@ function heard() {
   timer = setTimeout(() => { lost.hidden = false; }, silence);
 }
 
-// inUse reports whether the user types in a part, or has a dialog of it open.
-function inUse(part) {
-  if (part.querySelector(":popover-open, details[open]")) return true;
-  const field = part.contains(document.activeElement) && document.activeElement;
-  if (field && field.matches("input, select, textarea")) return true;
-  return [...part.querySelectorAll("input:not([type=hidden]), textarea")].some((f) => f.type !== "range" && f.value !== f.defaultValue);
+// edited reports whether a user has changed a field.
+function edited(field) {
+  if (field.matches("select")) {
+    const first = [...field.options].findIndex((o) => o.defaultSelected);
+    return field.selectedIndex !== Math.max(first, 0);
+  }
+  if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+  return field.type !== "range" && field.value !== field.defaultValue;
 }
 
-// Parts that are in use are replaced when they are not any more: the newest replacement of each.
+// inUse reports whether the user types in a part, has a dialog of it open, or has selected a text of it.
+function inUse(part) {
+  if (part.querySelector(":popover-open")) return true;
+  const field = part.contains(document.activeElement) && document.activeElement;
+  if (field && field.matches("input, select, textarea")) return true;
+  const selection = document.getSelection();
+  if (!selection.isCollapsed && selection.containsNode(part, true)) return true;
+  return [...part.querySelectorAll("input:not([type=hidden]), textarea, select")].some(edited);
+}
+
+// Parts that are in use are replaced when they are not any more: what came for each of them, and for what it contains, in its order.
 const waiting = new Map();
 
 function later() {
-  for (const [id, part] of waiting) {
+  for (const [id, changes] of [...waiting]) {
     const old = document.getElementById(id);
     if (old && inUse(old)) continue;
     waiting.delete(id);
-    replace(part);
+    for (const c of changes) replace(c.id === id && old ? { ...c, into: undefined } : c); // a row stays where it is
   }
+}
+
+// holds reports whether a change is kept for later: it is of something that is in use, or that is in such a part.
+function holds(change, old) {
+  const { id, into, gone } = change;
+  const own = old && inUse(old);
+  const within = [...waiting.keys()].filter((w) => w === into || (old ? document.getElementById(w)?.contains(old) : !into && !gone));
+  if (own && !within.includes(id)) within.push(id);
+  for (const w of within) {
+    if (w === id || !waiting.has(w)) waiting.set(w, [change]);
+    else waiting.get(w).push(change);
+  }
+  return within.length > 0;
 }
 document.addEventListener("toggle", later, true);
 document.addEventListener("focusout", () => setTimeout(later));
+document.addEventListener("selectionchange", later);
 
-// places are what a replacement must not change: the scroll of boxes, and the focus.
+// places are what a replacement must not change: the scroll of boxes, what is unfolded, and the focus.
+const focusable = "a[href], button, summary, [tabindex]";
 function places(part) {
   const boxes = [...part.querySelectorAll(".scroll")].map((b) => [b.scrollLeft, b.scrollTop]);
+  const unfolded = [...part.querySelectorAll("details")].map((d) => d.open);
   const focused = part.contains(document.activeElement) && document.activeElement;
-  return { boxes, focused: focused && (focused.id || focused.getAttribute("href") || focused.getAttribute("name")) };
+  return {
+    boxes, unfolded, focused: focused && (focused.id || focused.getAttribute("href") || focused.getAttribute("name")),
+    at: focused ? [...part.querySelectorAll(focusable)].indexOf(focused) : -1, tag: focused && focused.tagName,
+  };
 }
 
-function restore(part, { boxes, focused }) {
+function restore(part, { boxes, unfolded, focused, at, tag }) {
   [...part.querySelectorAll(".scroll")].forEach((b, i) => { if (boxes[i]) [b.scrollLeft, b.scrollTop] = boxes[i]; });
-  if (!focused) return;
-  const again = [...part.querySelectorAll("[id], [href], [name]")]
-    .find((e) => [e.id, e.getAttribute("href"), e.getAttribute("name")].includes(focused));
-  if (again) again.focus({ preventScroll: true });
+  [...part.querySelectorAll("details")].forEach((d, i) => { if (unfolded[i]) d.open = true; });
+  // By what identifies it, or by its place.
+  const again = focused ?
+    [...part.querySelectorAll("[id], [href], [name]")].find((e) => [e.id, e.getAttribute("href"), e.getAttribute("name")].includes(focused)) :
+    [...part.querySelectorAll(focusable)][at];
+  if (again && again.tagName === tag) again.focus({ preventScroll: true });
 }
 
 function replace(change) {
   const { id, html, gone, into, after } = change;
   const old = document.getElementById(id);
+  if (holds(change, old)) return;
   if (gone) return old?.remove();
   if (!old && !into) {
     if (document.getElementById("unread")) location.reload();
     return;
   }
-  if (old && !into && inUse(old)) return waiting.set(id, change);
   const kept = old && places(old);
   const next = document.createElement("template");
   next.innerHTML = html;
@@ -66,13 +100,13 @@ function replace(change) {
     old?.remove();
     const previous = after && document.getElementById(after);
     if (previous) previous.after(next.content);
-    else document.getElementById(into)?.querySelector("tbody")?.prepend(next.content);
+    else document.getElementById(into)?.querySelector("tbody, [data-rows]")?.prepend(next.content);
   } else {
     old.replaceWith(next.content);
   }
   const part = document.getElementById(id);
   if (!part) return;
-  if (part.matches("tr")) part.classList.add("changed");
+  if (part.matches("tr, article")) part.classList.add("changed");
   if (kept) restore(part, kept);
   age();
 }
@@ -94,7 +128,7 @@ setInterval(age, 1000);
 async function load() {
   if (document.hidden) return;
   for (const box of document.querySelectorAll("[data-load]")) {
-    if (box.contains(document.activeElement)) continue;
+    if (box.contains(document.activeElement) || inUse(box)) continue;
     try {
       const answer = await fetch(box.dataset.load);
       if (answer.ok && !answer.redirected) box.innerHTML = await answer.text();
@@ -107,31 +141,5 @@ setInterval(load, 60000);
 const events = new EventSource(document.body.dataset.stream);
 events.addEventListener("open", heard);
 events.addEventListener("beat", heard);
-events.addEventListener("part", (e) => { heard(); replace(JSON.parse(e.data)); });
+events.addEventListener("part", (e) => { heard(); later(); replace(JSON.parse(e.data)); });
 events.addEventListener("error", () => { lost.hidden = false; });
-
-// follow adds the lines of a log to those that the page was loaded with, which the stream sends again.
-const following = document.getElementById("following");
-if (following) follow(following, document.getElementById("text"));
-
-function follow(note, text) {
-  const most = 2000;
-  const lines = new EventSource(note.dataset.follow);
-  let all = [];
-  lines.addEventListener("open", () => { all = []; note.hidden = false; });
-  lines.addEventListener("line", (e) => {
-    const box = text.parentElement;
-    const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
-    all.push(JSON.parse(e.data));
-    if (all.length > most) all = all.slice(-most);
-    text.textContent = all.join("\n");
-    if (atEnd) box.scrollTop = box.scrollHeight;
-  });
-  const stop = (e) => {
-    if (e.data) note.textContent = "The log is not followed any more: " + JSON.parse(e.data);
-    else note.textContent = "The log has ended.";
-    lines.close();
-  };
-  lines.addEventListener("problem", stop);
-  lines.addEventListener("end", stop);
-}

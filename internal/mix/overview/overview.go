@@ -141,8 +141,9 @@ func (t *Totals) add(w *Workload) {
 type builder struct {
 	Input
 	mixes map[types.NamespacedName]*v1alpha1.CapacityMix
-	// waits is why pods have no node, by their UID.
+	// waits is why pods have no node, and pods are as the API has them, by their UID.
 	waits scheduled
+	pods  map[types.UID]*corev1.Pod
 	// governing are the mixes of the workloads that were selected.
 	governing map[types.NamespacedName]bool
 	// nodes are the nodes of the cluster, byName those with their zone, and pods the pods of selected workloads on them.
@@ -152,6 +153,7 @@ type builder struct {
 func newBuilder(in Input) *builder {
 	b := &builder{
 		Input: in, mixes: make(map[types.NamespacedName]*v1alpha1.CapacityMix, len(in.Mixes)), waits: scheduledOf(in.Pods),
+		pods:      podsByUID(in.Pods),
 		governing: map[types.NamespacedName]bool{}, nodes: nodesOf(in),
 	}
 	for _, m := range in.Mixes {
@@ -229,7 +231,9 @@ func (b *builder) slots(g *clusterstate.Group) ([]Slot, int) {
 	var taken split.Slots
 	for i := range g.Assignments {
 		taken.Take(g.Assignments[i].Slot)
-		slots = append(slots, b.slot(g.Governing, &g.Assignments[i]))
+		slot := b.slot(g.Governing, &g.Assignments[i])
+		slot.Arrival = b.arrival(g, &g.Assignments[i])
+		slots = append(slots, slot)
 	}
 	missing := g.Replicas - len(g.Assignments)
 	if missing <= 0 {

@@ -49,6 +49,8 @@ type Slot struct {
 	Pods []UnitPod `json:"pods,omitempty"`
 	// Reason is why the replica is not in place.
 	Reason string `json:"reason,omitempty"`
+	// Arrival is when it came.
+	Arrival Arrival `json:"-"`
 }
 
 // PodNames are the names of the pods of the replica of a slot.

@@ -132,7 +132,8 @@ func (w *Evaluation) Apply(a Action, r Result) {
 		w.provisioned(a.Verdict, r)
 	case StepFail:
 		w.Limits.Failed(&w.Entry, a.Placeholder.Created, w.Now)
-		w.Ended = append(w.Ended, Ending{Outcome: NotProvisioned})
+		h := a.Placeholder
+		w.Ended = append(w.Ended, Ending{Move: Move{UID: h.Replica, Name: h.ReplicaName, Target: h.Target}, Outcome: NotProvisioned})
 	case StepRest:
 		w.Verdict, w.Placeholders = a.Verdict, a.Waiting
 		w.Next = earlier(w.Next, earlier(a.Due, w.Due(w.Now, w.Limits.Timeout)))

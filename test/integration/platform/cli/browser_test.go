@@ -6,9 +6,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +56,9 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 20), cluster.Nodes("on-demand", 20)...)...)
 	ns := w.Namespace
 	fillConsole(w)
-	b := openUI(w, user(w, "browser", consoleUser), "-n", ns)
+	me := user(w, "browser", consoleUser)
+	b := openUI(w, me, "-n", ns)
+	control, apart := controlled(w, "browser", me, ns)
 	pod := w.Pods(client.MatchingLabels{"app": "web"})[0].Name
 	pages := []seen{
 		{"mixes", "/", []string{"web", "large", "✗", "Needs attention", "By zone"}},
@@ -65,14 +76,21 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"mix-new", "/mixes/new", []string{"Review the fields", "Review the YAML"}},
 		{"mix-edit", "/mixes/" + ns + "/web/edit", []string{"spotPercent: 70"}},
 		{"mix-delete", "/mixes/" + ns + "/web/delete", []string{"Delete the CapacityMix"}},
+		{"domain", "/domain?name=" + url.QueryEscape(domainOf(b)), []string{"What the loss of its spot nodes would take"}},
+		{"policy-new", "/policies/new", []string{"Tie-breaker"}},
+		{"policy-edit", "/policies/" + ns + "/packed/edit", []string{"preset: Pack"}},
+		{"policy-delete", "/policies/" + ns + "/packed/delete", []string{"Delete the SchedulingPolicy"}},
+		{"reservation", "/reservations/" + ns + "/launch", []string{"Holds", "app=launch"}},
+		{"reservation-edit", "/reservations/" + ns + "/launch/edit", []string{"app: launch"}},
+		{"reservation-delete", "/reservations/" + ns + "/launch/delete", []string{"Delete the Reservation"}},
 		{"policies", "/policies", []string{"packed", "Pack"}},
 		{"policy", "/policies/" + ns + "/packed", []string{"Scores by"}},
-		{"reservations", "/reservations", []string{"No reservation"}},
+		{"reservations", "/reservations", []string{"launch"}},
 		{"reservation-new", "/reservations/new", []string{"CPU for each pod"}},
 		{"limits", "/limits", []string{"gpu", "No scheduling configuration"}},
 		{"limit", "/limits/" + ns + "/gpu", []string{"gpu In a100, h100"}},
-		{"limit-new", "/limits/new", []string{"Node affinity"}},
-		{"limit-edit", "/limits/" + ns + "/gpu/edit", []string{"Node affinity"}},
+		{"limit-new", "/limits/new", []string{"Node affinity", "Review the YAML"}},
+		{"limit-edit", "/limits/" + ns + "/gpu/edit", []string{"Node affinity", "cpuLimit: "}},
 		{"limit-delete", "/limits/" + ns + "/gpu/delete", []string{"Delete the ResourceLimit"}},
 		{"records", "/records", []string{"cart", "Available"}},
 		{"record", "/records/" + ns + "/cart", []string{"add", "remove", "Ready"}},
@@ -93,17 +111,154 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	_, address := w.Console()
 	r := look(t, map[string]any{
 		"console": map[string]string{"url": "https://" + address, "token": w.Token("looks")},
-		"login":   b.login, "pages": pages, "browser": browser,
-		"flow": map[string]any{"pictures": []string{"mixes", "workload", "what-if", "environment"}, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
+		"login":   b.login, "pages": pages, "browser": browser, "control": control, "away": apart.login,
+		"flow": map[string]any{"rights": rightsOf(ns), "pictures": pictures, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
-	assert.Equal(t, 8*(len(pages)+2), r.Looked)
-	assert.Equal(t, []string{"planned", "followed", "created", "edited", "deleted", "loaded again", "scaled", "explained", "jumped", "stopped and started", "refused", "signed in", "signed out"}, r.Steps)
+	assert.Equal(t, 8*(len(pages)+2)+2+len(rightsOf(ns)), r.Looked)
+	assert.Equal(t, []string{"nothing lost", "log followed", "found", "planned", "followed", "moved", "undone", "created", "edited", "deleted", "loaded again", "scaled", "explained", "jumped", "stopped and started", "rights taken away", "API server away and back", "refused", "signed in", "signed out"}, r.Steps)
 	assert.Empty(t, r.Wrong)
+}
+
+// pictures are the pages that docs/images has.
+var pictures = []string{"mixes", "workload", "what-if", "environment", "mix", "nodes", "pod"}
+
+// right is a list that the user may not read for a while: what a page shows meanwhile, and what it has otherwise.
+type right struct {
+	Resource string `json:"resource"`
+	Path     string `json:"path"`
+	Text     string `json:"text"`
+	Has      string `json:"has"`
+}
+
+func rightsOf(ns string) []right {
+	workload := "/workloads/" + ns + "/Deployment/web"
+	return []right{
+		{"events", workload, "Moves are unknown", "Slots"},
+		{"nodes", "/nodes", "not allowed: list nodes", "Accepts pods"},
+		{"pods", "/", "not allowed: list pods", "Largest workloads"},
+		{"capacitymixes", "/mixes", "not allowed: list capacitymixes", "70% spot"},
+		{"schedulingpolicies", "/policies", "not allowed: list schedulingpolicies", "Pack"},
+		{"reservations", "/reservations", "not allowed: list reservations", "launch"},
+		{"resourcelimits", "/limits", "not allowed: list resourcelimits", "gpu"},
+	}
+}
+
+// domainOf is the interruption domain of the first spot node of the page of nodes.
+func domainOf(b *browser) string {
+	b.w.T.Helper()
+	found := regexp.MustCompile(`/domain\?name=([^"]+)"`).FindStringSubmatch(b.get("nodes?filter=spot"))
+	require.NotEmpty(b.w.T, found)
+	name, err := url.QueryUnescape(found[1])
+	require.NoError(b.w.T, err)
+	return name
+}
+
+// controlled serves what the browser has done to the cluster: rights of its user that are taken away and given again, and an API server
+// that is away for a second console, which it returns.
+func controlled(w *testenv.World, name, kubeconfig, ns string) (address string, apart *browser) {
+	w.T.Helper()
+	text, err := os.ReadFile(kubeconfig)
+	require.NoError(w.T, err)
+	server := regexp.MustCompile(`https://(\S+:\d+)`).FindStringSubmatch(string(text))
+	require.NotEmpty(w.T, server)
+	cut := newCut(w.T, server[1])
+	other := testenv.WriteFile(w.T, "apart", strings.Replace(string(text), server[1], cut.listener.Addr().String(), 1))
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /rights", func(_ http.ResponseWriter, r *http.Request) {
+		without := r.URL.Query().Get("without")
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		testenv.Patch(w, role, func(role *rbacv1.ClusterRole) { role.Rules = rulesWithout(consoleUser, without) })
+	})
+	mux.HandleFunc("POST /api", func(_ http.ResponseWriter, r *http.Request) { cut.set(r.URL.Query().Has("away")) })
+	s := httptest.NewServer(mux)
+	w.T.Cleanup(s.Close)
+	return s.URL, openUI(w, other, "-n", ns)
+}
+
+// rulesWithout are rules without a resource.
+func rulesWithout(rules []rbacv1.PolicyRule, resource string) (out []rbacv1.PolicyRule) {
+	for _, r := range rules {
+		r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(s string) bool { return s == resource })
+		if len(r.Resources) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// cut forwards connections, and ends them and refuses others while it is cut.
+type cut struct {
+	listener net.Listener
+	to       string
+
+	mu   sync.Mutex // guards the rest
+	away bool
+	open map[net.Conn]bool
+}
+
+func newCut(t *testing.T, to string) *cut {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &cut{listener: listener, to: to, open: map[net.Conn]bool{}}
+	var g sync.WaitGroup
+	g.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			g.Go(func() { c.forward(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.set(true)
+		g.Wait()
+	})
+	return c
+}
+
+func (c *cut) set(away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = away
+	for conn := range c.open {
+		if away {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (c *cut) forward(from net.Conn) {
+	defer from.Close()
+	to, err := (&net.Dialer{}).Dial("tcp", c.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	c.mu.Lock()
+	away := c.away
+	c.open[from], c.open[to] = true, true
+	c.mu.Unlock()
+	if !away {
+		go func() {
+			_, _ = io.Copy(to, from)
+			_ = to.Close()
+		}()
+		_, _ = io.Copy(from, to)
+	}
+	c.mu.Lock()
+	delete(c.open, from)
+	delete(c.open, to)
+	c.mu.Unlock()
 }
 
 // consoleUser may do what the pages offer.
 var consoleUser = append([]rbacv1.PolicyRule{
-	builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits", "environments", "databasebackups"}, "create", "update", "patch", "delete"),
+	builders.Rule("berth.dev", []string{
+		"capacitymixes", "schedulingpolicies", "reservations", "resourcelimits", "environments", "databasebackups",
+	}, "create", "update", "patch", "delete"),
 	builders.Rule("berth.dev", []string{"environments", "databasebackups", "deploymentrecords"}, "get", "list"),
 }, viewer...)
 
@@ -112,7 +267,7 @@ func fillConsole(w *testenv.World) {
 	w.T.Helper()
 	tiny := builders.CPU("10m")
 	w.Create(
-		builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, tiny),
+		builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, tiny, builders.ReadyAfter(3*time.Second)),
 		builders.CapacityMix("small", 50, 1), builders.Deployment("small", 3, tiny),
 		builders.CapacityMix("large", 60, 5), builders.Deployment("large", 300, tiny),
 		builders.CapacityMix("stuck", 50, 1), builders.Deployment("stuck", 4, builders.CPU("1000")),
@@ -121,6 +276,7 @@ func fillConsole(w *testenv.World) {
 	w.Create(builders.SchedulingPolicy("packed", func(s *v1alpha1.SchedulingPolicySpec) {
 		s.Score, s.Decisions = &v1alpha1.ScoreRules{Preset: v1alpha1.ScorePresetPack}, &v1alpha1.DecisionRules{Record: v1alpha1.RecordAlways, Objects: true}
 	}))
+	w.Create(builders.Reservation("launch", "launch", "100m"))
 	deployed(w)
 	w.ApplyFiles("manifests/rbac/environments")
 	w.NamedController("berth-environments", testenv.Impatient, func(c *controller.Configuration) {
@@ -158,7 +314,7 @@ func look(t *testing.T, what map[string]any) (r looked) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, images), 0o755))
 		what[images] = filepath.Join(dir, images)
 	}
-	for _, name := range []string{"package.json", "package-lock.json", "look.js"} {
+	for _, name := range []string{"package.json", "package-lock.json", "look.js", "stays.js"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "ui", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))

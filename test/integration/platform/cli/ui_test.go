@@ -79,23 +79,47 @@ func (b *browser) get(path string) string {
 	return page
 }
 
-// submit sends the form of a page with some values changed, and returns where that leads, and the page otherwise.
-func (b *browser) submit(form, action string, changes map[string]string) (location, page string) {
+// required is the field of the nodes that a limit requires.
+const required = "spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+var (
+	fields  = regexp.MustCompile(`(?s)<(?:input|select)[^>]* name="([^"]+)"[^>]*>|<textarea[^>]* name="([^"]+)"[^>]*>([^<]*)<`)
+	valueOf = regexp.MustCompile(` value="([^"]*)"`)
+)
+
+// submit sends the fields of a page with some values changed, and returns where that leads, and the page otherwise. With do, they are
+// those of an object, of which that is done.
+func (b *browser) submit(form, action string, changes map[string]string, do string) (location, page string) {
 	b.w.T.Helper()
 	sent := url.Values{}
-	for _, field := range regexp.MustCompile(`<(?:input|select|textarea)[^>]* name="([^"]+)"[^>]*>`).FindAllStringSubmatch(b.get(form), -1) {
-		value := regexp.MustCompile(` value="([^"]*)"`).FindStringSubmatch(field[0])
-		switch {
+	for _, field := range fields.FindAllStringSubmatch(b.get(form), -1) {
+		switch value := valueOf.FindStringSubmatch(field[0]); {
+		case field[2] != "":
+			sent.Set(field[2], html.UnescapeString(field[3]))
 		case len(value) > 1:
-			sent.Add(field[1], value[1])
-		case field[1] == "description":
-			sent.Add(field[1], "")
-		default: // the options of a rule that is not used
-			sent.Add(field[1], map[string]string{"rule": "required", "of": "label", "operator": "In"}[field[1]])
+			sent.Set(field[1], html.UnescapeString(value[1]))
 		}
 	}
 	for name, value := range changes {
-		sent[name][0] = value
+		sent.Set(name, value)
+	}
+	if do != "" {
+		sent.Set("do", do)
+	}
+	return b.do(http.MethodPost, action, sent)
+}
+
+// apply applies what a page shows for a review.
+func (b *browser) apply(action, page string) (location, after string) {
+	b.w.T.Helper()
+	sent := url.Values{"do": {"apply"}}
+	_, form, found := strings.Cut(page, "Nothing is written yet.")
+	require.True(b.w.T, found, page)
+	form, _, _ = strings.Cut(form, "</form>")
+	for _, field := range fields.FindAllStringSubmatch(form, -1) {
+		if value := valueOf.FindStringSubmatch(field[0]); len(value) > 1 {
+			sent.Set(field[1], html.UnescapeString(value[1]))
+		}
 	}
 	return b.do(http.MethodPost, action, sent)
 }
@@ -178,8 +202,9 @@ func TestAMixIsPlannedAndAppliedInTheConsole(t *testing.T) {
 	assert.Contains(t, page, "spotPercent must be between 0 and 100", "the API server's reason")
 	assert.NotContains(t, page, ">Apply to ")
 
-	location, page := b.submit(at+"?spotPercent=30&minOnDemand=2&maxSpot=", at, nil)
-	require.Equal(t, "/"+at+"?applied=1", location, page)
+	location, page := b.submit(at+"?spotPercent=30&minOnDemand=2&maxSpot=", at, nil, "")
+	require.True(t, strings.HasPrefix(location, "/"+at+"?applied=1"), "%s %s", location, page)
+	assert.Contains(t, b.get(strings.TrimPrefix(location, "/")), "spotPercent=70\">Undo")
 	assert.EqualValues(t, 30, testenv.Read(w, "web", &v1alpha1.CapacityMix{}).Spec.SpotPercent)
 }
 
@@ -187,20 +212,20 @@ func TestAMixIsPlannedAndAppliedInTheConsole(t *testing.T) {
 func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
 	b := openUI(w, user(w, "limits-editor", append(viewer, builders.Rule("berth.dev", []string{"resourcelimits"}, "create", "update", "delete"))), "-n", w.Namespace)
-	name := func(more map[string]string) map[string]string {
-		out := map[string]string{"namespace": w.Namespace, "name": "gpu"}
+	review := func(more map[string]string) (location, page string) {
+		out := map[string]string{"metadata.namespace": w.Namespace, "metadata.name": "gpu"}
 		maps.Copy(out, more)
-		return out
+		return b.submit("limits/new", "limits", out, "form")
 	}
-	location, page := b.submit("limits/new", "limits", name(map[string]string{"cpu": "2", "cpuLimit": "1"}))
+	location, page := review(map[string]string{"spec.cpu": "2", "spec.cpuLimit": "1"})
 	require.Empty(t, location)
-	assert.Regexp(t, `placeholder="Defaults to CPU"></label><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
-	location, page = b.submit("limits/new", "limits", name(map[string]string{"cpu": "2", "label-key": "-disk", "label-value": "ssd"}))
+	assert.Regexp(t, `CPU if empty</span></label><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
+	location, page = review(map[string]string{"spec.cpu": "2", "spec.nodeSelector": "-disk=ssd"})
 	require.Empty(t, location)
 	assert.Regexp(t, `<p class="bad">[^<]*nodeSelector must have label keys`, page)
-	location, page = b.submit("limits/new", "limits", name(map[string]string{
-		"cpu": "2", "label-key": "disk", "label-value": "ssd", "key": "gpu", "values": "a100, h100",
-	}))
+	location, page = review(map[string]string{"spec.cpu": "2", "spec.nodeSelector": "disk=ssd", required: "gpu In a100, h100"})
+	require.Empty(t, location, "it is reviewed first")
+	location, page = b.apply("limits", page)
 	require.Equal(t, "/limits/"+w.Namespace+"/gpu", location, page)
 	at := strings.TrimPrefix(location, "/")
 	b.shows(at, "<li>disk=ssd</li>", "<li>gpu In a100, h100</li>")
@@ -211,7 +236,9 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 		l.Spec.Volumes = map[string]v1alpha1.VolumeLimit{"data": {Size: resource.MustParse("1Gi")}}
 	})
 	b.shows(at, "data: 1Gi")
-	location, page = b.submit(at+"/edit", at, map[string]string{"cpu": "3"})
+	location, page = b.submit(at+"/edit", at, map[string]string{"spec.cpu": "3"}, "form")
+	require.Empty(t, location, page)
+	location, page = b.apply(at, page)
 	require.NotEmpty(t, location, page)
 	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(&l), &l))
 	assert.Equal(t, "3", l.Spec.CPU.String())
@@ -220,11 +247,11 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 		l.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
 
 	reader := openUI(w, user(w, "limits-reader", viewer), "-n", w.Namespace)
-	location, page = reader.submit(at+"/edit", at, map[string]string{"cpu": "4"})
+	location, page = reader.submit(at+"/edit", at, map[string]string{"spec.cpu": "4"}, "form")
 	require.Empty(t, location)
 	assert.Contains(t, page, "cannot update resource &#34;resourcelimits&#34;")
 
-	location, page = b.submit(at+"/delete", at+"/delete", nil)
+	location, page = b.submit(at+"/delete", at+"/delete", nil, "")
 	require.Equal(t, "/limits", location, page)
 	w.Eventually("the limit is deleted", func() (bool, string) {
 		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(&l), &l)

@@ -5,8 +5,9 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 import { chromium } from "playwright-core";
+import { followsALog, losesNothing, takeStreams } from "./stays.js";
 
-const { login, pages, screenshots, pictures, browser: executablePath, flow, console: cluster } = JSON.parse(await text(process.stdin));
+const { login, pages, screenshots, pictures, browser: executablePath, flow, console: cluster, control, away } = JSON.parse(await text(process.stdin));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const home = new URL("/", login);
@@ -84,8 +85,27 @@ for (const { name, path, has } of pages) {
 }
 await plain.context().close();
 
-// A user plans and applies another mix; another page that is open follows without a reload.
+// What a user does on a page is not lost when its parts are replaced.
 const steps = [];
+const still = await open({ viewport: { width: 1000, height: 500 } });
+await takeStreams(still);
+for (const { name, path } of pages) {
+  for (const lost of await losesNothing(still, new URL(path, home).href)) wrong.push(`${name}: an update loses ${lost}`);
+}
+steps.push("nothing lost");
+for (const lost of await followsALog(still, new URL(`${flow.environment}/logs`, home).href)) wrong.push(`the log: ${lost}`);
+steps.push("log followed");
+await still.context().close();
+
+// A user finds the workload that is off, and why.
+const finder = await open({});
+await finder.goto(home.href);
+await finder.locator("#attention").getByRole("link", { name: "stuck" }).click();
+await finder.getByText("waits for a node", { exact: false }).or(finder.getByText("wait for a node", { exact: false })).first().waitFor();
+steps.push("found");
+await finder.context().close();
+
+// A user plans and applies another mix; another page that is open follows without a reload.
 const watching = await open({});
 await watching.goto(new URL(flow.workload, home).href);
 await watching.evaluate(() => { window.stays = true; });
@@ -103,24 +123,60 @@ await watching.getByText("50% spot").first().waitFor({ timeout: 30000 });
 if (!await watching.evaluate(() => window.stays)) wrong.push("the page was loaded again");
 steps.push("followed");
 
+// The moves are seen from the decision until the replacement is available, on a page that is not loaded again, and are undone.
+const undo = await page.getByRole("link", { name: /^Undo/ }).getAttribute("href");
+await page.getByRole("link", { name: "web", exact: true }).click();
+if (new URL(page.url()).hash !== "#moves") wrong.push("the page of an applied mix does not lead to the moves");
+await page.evaluate(() => { window.stays = true; });
+await page.locator("#moves .badge", { hasText: "At: " }).first().waitFor({ timeout: 60000 });
+await page.screenshot({ path: `${screenshots}/moving.png`, fullPage: true });
+await page.locator("#moves h3 .badge", { hasText: "Available" }).first().waitFor({ timeout: 60000 });
+await page.locator("#workload").getByText("Satisfied").first().waitFor({ timeout: 60000 });
+await page.locator("#moves summary").first().click();
+await inspect(page, "moved", "the page of a workload that was moved");
+for (const step of ["Decided", "Proven", "Evicted", "Replaced", "Bound", "Available"]) {
+  if (!await page.locator("#moves details[open] li", { hasText: step }).locator("time").count()) wrong.push(`${step} of a move has no time`);
+}
+if (!await page.evaluate(() => window.stays)) wrong.push("the page of the moves was loaded again");
+steps.push("moved");
+await page.goto(new URL(undo, home).href);
+await page.getByRole("button", { name: /^Apply to/ }).click();
+await watching.getByText("70% spot").first().waitFor({ timeout: 30000 });
+await watching.locator("#workload").getByText("Satisfied").first().waitFor({ timeout: 90000 });
+steps.push("undone");
+
 // A limit is created, refused, repaired, edited and deleted with the keyboard alone.
+const field = (path) => page.locator(`[name="${path}"]`);
+const required = "spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+const review = async () => { await page.getByRole("button", { name: "Review the fields" }).focus(); await page.keyboard.press("Enter"); };
+const apply = async () => {
+  await page.getByText("Nothing is written yet.").waitFor();
+  await page.getByRole("button", { name: "Apply" }).focus();
+  await page.keyboard.press("Enter");
+};
 await page.goto(new URL("/limits/new", home).href);
 await page.getByLabel("Namespace").fill(flow.namespace);
 await page.getByLabel("Name", { exact: true }).fill("small");
-await page.getByLabel("CPU", { exact: true }).fill("2");
-await page.getByLabel("CPU limit").fill("1");
+await field("spec.cpu").fill("2");
+await field("spec.cpuLimit").fill("1");
 await page.keyboard.press("Enter");
 await page.getByText("must not be below cpu").waitFor();
-await page.getByLabel("CPU limit").fill("4");
-await page.getByLabel("Label key").first().fill("disk");
-await page.getByLabel("Label value").first().fill("ssd");
-await page.keyboard.press("Enter");
+await field("spec.cpuLimit").fill("4");
+await field("spec.nodeSelector").fill("disk=ssd");
+await field(required).fill("gpu");
+await review();
+await page.getByText("must be a label, an operator").waitFor();
+await field(required).fill("gpu In a100, h100 and old DoesNotExist");
+await review();
+await apply();
 await page.getByText("disk=ssd").waitFor();
+await page.getByText("gpu In a100, h100 and old DoesNotExist").waitFor();
 steps.push("created");
 await page.getByRole("link", { name: "Edit" }).focus();
 await page.keyboard.press("Enter");
-await page.getByLabel("Memory", { exact: true }).fill("1Gi");
+await field("spec.memory").fill("1Gi");
 await page.keyboard.press("Enter");
+await apply();
 await page.getByText("1Gi").waitFor();
 steps.push("edited");
 await page.getByRole("link", { name: "Delete" }).focus();
@@ -147,6 +203,8 @@ steps.push("scaled");
 await page.goto(new URL(flow.workload, home).href);
 await page.locator(".ribbon a").first().click();
 await page.getByText("Satisfied:").waitFor();
+await page.getByRole("heading", { name: "Best nodes" }).first().waitFor();
+if (!await page.locator("#pod svg.bar rect").count()) wrong.push("a decision has no bars");
 await page.getByRole("link", { name: "Back" }).click();
 await page.getByRole("link", { name: "Moves and events" }).waitFor();
 steps.push("explained");
@@ -185,6 +243,32 @@ if (await page.getByRole("button", { name: "Restart …" }).count()) wrong.push(
 await page.getByRole("button", { name: "Start", exact: true }).click();
 await page.getByText("The start was requested.").waitFor();
 steps.push("stopped and started");
+
+// With rights taken away one by one, what they show is unknown, once and at its place. Rights that are given again show it.
+for (const { resource, path, text: shown, has } of flow.rights) {
+  await fetch(`${control}/rights?without=${resource}`, { method: "POST" });
+  const eyes = await open({});
+  await eyes.goto(new URL(path, home).href);
+  await eyes.getByText(shown).first().waitFor({ timeout: 30000 }).catch(() => wrong.push(`without ${resource}, ${path} has no ${JSON.stringify(shown)}`));
+  await inspect(eyes, `without-${resource}`, `${path} without ${resource}`);
+  await fetch(`${control}/rights`, { method: "POST" });
+  await eyes.getByText(has).first().waitFor({ timeout: 60000 }).catch(() => wrong.push(`with ${resource} again, ${path} has no ${JSON.stringify(has)}`));
+  await eyes.context().close();
+}
+steps.push("rights taken away");
+
+// While the API server is away, an open page shows what it had, and since when. It goes on by itself.
+const apart = await open({}, away);
+await apart.goto(new URL(flow.workload, away).href);
+await apart.evaluate(() => { window.stays = true; });
+await fetch(`${control}/api?away=1`, { method: "POST" });
+await apart.getByText("Not up to date").waitFor({ timeout: 30000 });
+if (!await apart.getByRole("heading", { name: "Slots" }).count()) wrong.push("without the API server, the page has no slots");
+await inspect(apart, "away", "the page of a workload while the API server is away");
+await fetch(`${control}/api`, { method: "POST" });
+await apart.getByText("Not up to date").waitFor({ state: "detached", timeout: 60000 });
+if (!await apart.evaluate(() => window.stays)) wrong.push("the page was loaded again when the API server came back");
+steps.push("API server away and back");
 
 // A user signs in to the console of the cluster with the keyboard, and out again.
 const guest = await open({}, cluster.url);
