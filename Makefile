@@ -124,8 +124,8 @@ generate: ## Generate code, CRDs and the chart's copies of manifests/
 	hack/codegen/generate.sh
 
 .PHONY: prices
-prices: ## Make the tables of prices of internal/prices of public lists, which it downloads (300 MB)
-	go run ./hack/prices internal/prices/tables
+prices: ## Make the tables of prices of internal/mix/prices of public lists, which it downloads (300 MB)
+	go run ./hack/prices internal/mix/prices/tables
 
 .PHONY: clean
 clean: ## Remove bin/, out/ and the cached test results

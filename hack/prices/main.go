@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prices makes the tables of internal/prices of public lists, which it takes from the Go module proxy as data.
+// Command prices makes the tables of internal/mix/prices of public lists, which it takes from the Go module proxy as data.
 package main
 
 import (

@@ -191,7 +191,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 		"env backup-database": true, "env restore-database": true, "env orphans": true, "import resource-limits": true, "import records": true,
 	}
 	reading := map[string]bool{
-		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "doctor": true, "policies": true,
+		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "savings": true, "doctor": true, "policies": true,
 		"reservations": true, "records": true, "records list": true, "records get": true, "records recommendations": true,
 		"records history": true, "env": true, "env list": true, "env get": true, "env logs": true, "env history": true, "env stacks": true,
 		"env backup": true, "env database-backups": true, "import": true, "proxy": true, "ui": true, "top": true, "version": true,

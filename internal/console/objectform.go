@@ -60,8 +60,8 @@ type objectForm struct {
 	kind *editedKind
 	// Namespace, Name and Version identify what is edited. Version is empty for a new object.
 	Namespace, Name, Version string
-	// texts are those of the fields, by their paths, and was what they were when the form was made: a text that differs is one that the user
-	// has changed.
+	// texts are those of the fields, by their paths, and was what they were when the form was made: a text that differs is one that
+	// the user has changed.
 	texts, was map[string]string
 	YAML       string
 	// Problems are by the path of a field. The key "" has those of no field.
@@ -385,8 +385,9 @@ func (f *objectForm) Fields() (views []fieldView) {
 	for i := range f.kind.fields {
 		field := &f.kind.fields[i]
 		v := fieldView{
-			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Was: f.was[field.path], Choices: field.choices,
-			Area: slices.Contains(areas, field.kind), Number: field.kind == numberField, Problems: f.Problems[field.path],
+			Path: field.path, Label: field.label, Hint: field.hint, Text: f.texts[field.path], Was: f.was[field.path],
+			Choices: field.choices, Area: slices.Contains(areas, field.kind), Number: field.kind == numberField,
+			Problems: f.Problems[field.path],
 		}
 		if field.kind == boolField {
 			v.Choices = []string{"true", "false"}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,7 +80,7 @@ func (f *fakeReports) Explain(ctx context.Context, pod client.ObjectKey, attempt
 func (f *fakeReports) History(ctx context.Context, kind string, workload client.ObjectKey) (*overview.History, []string, error) {
 	err := f.answer(ctx, io.Discard, "history", kind, workload)
 	h := &overview.History{Namespace: workload.Namespace, Kind: kind, Name: workload.Name, Unread: f.unread}
-	h.Entries = append(f.entries, overview.Entry{From: workload.Name + "-1", Type: f.text, Reason: f.text, Message: f.text, Count: 3})
+	h.Entries = append(slices.Clone(f.entries), overview.Entry{From: workload.Name + "-1", Type: f.text, Reason: f.text, Message: f.text, Count: 3})
 	return h, nil, err
 }
 

@@ -120,8 +120,9 @@ func reservationDetails(r *v1alpha1.Reservation, path string, q url.Values, s *s
 func holdListing(r *v1alpha1.Reservation, s *state) listing[heldPlace] {
 	return listing[heldPlace]{
 		id: "holds", label: "Holds", noun: "hold", empty: template.HTML("<p>It holds no capacity.</p>"),
-		unknown: display.Reported(r.Status.ObservedGeneration, r.Generation) == display.ReportAbsent, why: "the scheduler has not reported them",
-		row: func(h heldPlace) string { return fmt.Sprint(h.place) },
+		unknown: display.Reported(r.Status.ObservedGeneration, r.Generation) == display.ReportAbsent,
+		why:     "the scheduler has not reported them",
+		row:     func(h heldPlace) string { return fmt.Sprint(h.place) },
 		columns: []column[heldPlace]{
 			{"node", "Node", false, func(h heldPlace) value { return linkValue(h.NodeName, nodeURL(s, h.NodeName)) }},
 			{"pod", "Used by", false, func(h heldPlace) value {

@@ -19,8 +19,8 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/prices"
-	"berth.dev/berth/internal/savings"
+	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/savings"
 )
 
 const aboutSavings = `Shows what the replicas of mixes cost, and what they save against on-demand nodes of the same instance types, in US dollars a month of 730

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/savings"
+	"berth.dev/berth/internal/mix/savings"
 	"berth.dev/berth/test/clitest"
 )
 

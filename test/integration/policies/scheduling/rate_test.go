@@ -53,7 +53,7 @@ func TestSchedulersAt200PodsASecond(t *testing.T) {
 			took := time.Since(began)
 			creating.Wait()
 			over := overcommitted(w, cpus, w.Pods())
-			t.Logf("%s: %d of %d nodes are overcommitted, %.0f pods a second", c.name, len(over), nodes, nodes*cpus/took.Seconds())
+			t.Logf("%s: %d of %d nodes are overcommitted, %.0f pods a second", c.name, len(over), nodes, float64(nodes*cpus)/took.Seconds())
 			if c.rival == "rival" && c.mode == v1alpha1.BindPessimistic {
 				assert.Empty(t, over)
 			}

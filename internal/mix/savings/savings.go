@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/prices"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 // HoursPerMonth is the number of hours of a month in which providers publish monthly prices.
@@ -148,7 +148,8 @@ func Of(c *overview.Cluster, o *overview.Overview, book *prices.Book, by By, now
 		}
 	}
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Saved+b.Available, a.Saved+a.Available), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Saved+b.Available, a.Saved+a.Available), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name))
 	})
 	b.report(r, now)
 	return r

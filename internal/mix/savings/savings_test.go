@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/prices"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 var now = time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/prices"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 // Capacity that is paid for whether it is used or not, by Karpenter's label.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prices has what nodes cost an hour, in US dollars: on-demand and as spot. A Book asks several sources in their order, each of
+// Package prices has what nodes cost an hour, in US dollars: on-demand and as spot. A Book reads several sources in their order, each of
 // which has a name and a date, so that an output can name where a figure is from and how old it is.
 package prices
 
