@@ -219,7 +219,7 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 	}
 	location, page := review(map[string]string{"spec.cpu": "2", "spec.cpuLimit": "1"})
 	require.Empty(t, location)
-	assert.Regexp(t, `CPU if empty</span></label><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
+	assert.Regexp(t, `CPU if empty</span></label><div id="[^"]*"><p class="bad">[^<]*must not be below cpu`, page, "the API server's reason, beside the field")
 	location, page = review(map[string]string{"spec.cpu": "2", "spec.nodeSelector": "-disk=ssd"})
 	require.Empty(t, location)
 	assert.Regexp(t, `<p class="bad">[^<]*nodeSelector must have label keys`, page)

@@ -63,6 +63,17 @@ func hidden(t *testing.T, page string) url.Values {
 	return sent
 }
 
+// created are the fields of the page that creates an object, of which some have values.
+func (b *browser) created(id, namespace, name string, fields map[string]string) url.Values {
+	page := b.shows("/"+id+"/new", `name="yaml"`).body
+	draft := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(page)
+	form := url.Values{"metadata.namespace": {namespace}, "metadata.name": {name}, "do": {"form"}, "yaml": {html.UnescapeString(draft[1])}}
+	for name, value := range fields {
+		form.Set(name, value)
+	}
+	return form
+}
+
 // opened are the version and the YAML of the page that edits an object.
 func opened(t *testing.T, page answer) (version, text string) {
 	t.Helper()
@@ -95,15 +106,8 @@ func TestObjectsAreEditedWithTheRightsOfTheUser(t *testing.T) {
 				require.NoError(t, err)
 				return o
 			}
-			draft := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(b.get("/" + kind.id + "/new").body)
-			require.NotNil(t, draft)
-			form := url.Values{
-				"metadata.namespace": {s.Namespace}, "metadata.name": {"web"}, "do": {"form"}, "yaml": {html.UnescapeString(draft[1])},
-			}
-			for name, value := range kind.fields {
-				form.Set(name, value)
-			}
 			b.shows("/"+kind.id+"/new", `name="`+kind.field+`"`)
+			form := b.created(kind.id, s.Namespace, "web", kind.fields)
 			a := reader.post("/"+kind.id, form)
 			assert.Equal(t, http.StatusUnprocessableEntity, a.status)
 			assert.Contains(t, a.body, "cannot create resource &#34;"+kind.resource+"&#34;")

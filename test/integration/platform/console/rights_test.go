@@ -103,13 +103,14 @@ func TestUsersWriteWithTheirOwnToken(t *testing.T) {
 	writer := append(slices.Clone(viewer), builders.Rule("berth.dev", []string{"resourcelimits"}, "get", "create", "update", "delete"))
 	b := s.signIn(s.account("writer", writer...)).in(s.Namespace)
 	reader := s.signIn(s.account("reader", viewer...)).in(s.Namespace)
-	b.shows("/limits/new", `name="cpu"`)
-	form := url.Values{"namespace": {s.Namespace}, "name": {"small"}, "cpu": {"2"}, "description": {"from a browser"}}
+	form := b.created("limits", s.Namespace, "small", map[string]string{"spec.cpu": "2", "spec.description": "from a browser"})
 	a := reader.post("/limits", form)
 	assert.Equal(t, http.StatusUnprocessableEntity, a.status)
 	assert.Contains(t, a.body, "cannot create resource")
 	assert.Contains(t, a.body, "system:serviceaccount:"+s.Namespace+":reader")
 	a = b.post("/limits", form)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	a = b.post("/limits", hidden(t, a.body))
 	require.Equal(t, http.StatusSeeOther, a.status, a.body)
 	require.Equal(t, "/limits/"+s.Namespace+"/small", a.header.Get("Location"))
 	b.shows("/limits/"+s.Namespace+"/small", "from a browser")
@@ -233,10 +234,7 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 		w.Eventually("all pages of all namespaces are exact", func() (bool, string) { return exact(all, "") })
 		w.Eventually("all pages of the namespace are exact", func() (bool, string) { return exact(one, w.Namespace) })
 		for _, kind := range editedKinds {
-			form := url.Values{"metadata.namespace": {w.Namespace}, "metadata.name": {"drawn"}, "do": {"form"}}
-			for name, value := range kind.fields {
-				form.Set(name, value)
-			}
+			form := all.created(kind.id, w.Namespace, "drawn", kind.fields)
 			status := map[bool]int{true: http.StatusOK, false: http.StatusUnprocessableEntity}[may("create", kind.resource, w.Namespace)]
 			for _, writes := range []*browser{all, one} {
 				a := writes.post("/"+kind.id, form)
@@ -246,7 +244,9 @@ func TestPagesShowExactlyWhatTheUserMayList(t *testing.T) {
 		for namespace, reads := range map[string]*browser{"": all, w.Namespace: one} {
 			name := fmt.Sprintf("written-%d-%d", rounds, len(namespace))
 			writing[namespace].shows("/limits", "As of")
-			a := writing[namespace].post("/limits", url.Values{"namespace": {w.Namespace}, "name": {name}, "cpu": {"1"}})
+			a := writing[namespace].post("/limits", writing[namespace].created("limits", w.Namespace, name, map[string]string{"spec.cpu": "1"}))
+			require.Equal(t, http.StatusOK, a.status, a.body)
+			a = writing[namespace].post("/limits", hidden(t, a.body))
 			require.Equal(t, http.StatusSeeOther, a.status, a.body)
 			if !may("list", "resourcelimits", namespace) {
 				assert.NotContains(t, reads.get("/limits").body, ">"+name+"</a>")

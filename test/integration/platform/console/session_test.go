@@ -57,7 +57,8 @@ func TestUsersSignInWithATokenAndOut(t *testing.T) {
 		"system:serviceaccount:"+w.Namespace+":viewer</span>", `name="namespace" value="`+w.Namespace+`"`)
 	page := b.get("/workloads/" + w.Namespace + "/Deployment/web").body
 	for i := range pods {
-		assert.Contains(t, page, pods[i].Name+"</a></td><td data-label=\"Node\">"+pods[i].Spec.NodeName+"</td>")
+		node := pods[i].Spec.NodeName
+		assert.Contains(t, page, pods[i].Name+`</a></td><td data-label="Node"><a href="/nodes/`+node+`">`+node+"</a></td>")
 	}
 
 	// A guessed cookie, and one of another session.

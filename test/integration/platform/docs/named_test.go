@@ -33,7 +33,7 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^kubectl annotate pod -n shop cache-3 `), "needs a workload of a custom kind: test/integration/mix/moves writes the same annotation"},
 	{regexp.MustCompile(`^kubectl annotate (deployment web|replicaset -l app=web) berth.dev/spot-percent-`), "needs a Deployment with annotations; it is kubectl's own command"},
 	{regexp.MustCompile(`^kubectl berth proxy `), "ends when it is stopped: test/integration/limits/wire runs it, and calls the services through it"},
-	{regexp.MustCompile(`^kubectl berth ui `), "ends when it is stopped: test/integration/platform/cli opens its pages"},
+	{regexp.MustCompile(`^kubectl berth ui\b`), "ends when it is stopped: test/integration/platform/cli opens its pages"},
 	{regexp.MustCompile(`^kubectl -n berth-system create secret tls berth-console-tls `), "needs a certificate: test/integration/platform/console serves with one"},
 	{regexp.MustCompile(`^kubectl -n berth-system port-forward service/berth-console `), "ends when it is stopped, and needs kubelets"},
 	{regexp.MustCompile(`^kubectl create token viewer `), "needs a ServiceAccount of that name: test/integration/platform/console signs in with tokens of some"},
