@@ -26,6 +26,6 @@ func (s *screen) record(file string) (write func() error) {
 			recording.Size{Columns: width, Rows: recordedRows}); err != nil {
 			return err
 		}
-		return os.WriteFile(file, svg.Bytes(), 0o644) //nolint:gosec // a picture of the documentation
+		return os.WriteFile(file, svg.Bytes(), 0o644)
 	}
 }

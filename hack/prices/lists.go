@@ -14,7 +14,7 @@ import (
 type number float64
 
 // UnmarshalJSON implements json.Unmarshaler. What has no number is 0: there is no price.
-func (n *number) UnmarshalJSON(data []byte) error {
+func (n *number) UnmarshalJSON(data []byte) error { //nolint:unparam // as the interface has it
 	f, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
 	if err == nil {
 		*n = number(f)

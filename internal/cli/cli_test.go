@@ -162,7 +162,7 @@ func TestAWrongCallShowsOneErrorAndTheUsage(t *testing.T) {
 		"kubectl berth env: unknown command \"strt\": did you mean start or stop?\nUsage: kubectl berth env [flags]\n":       {"env", "strt"},
 		"kubectl berth import: unknown command \"x\"\nUsage: kubectl berth import [flags]\n":                                 {"import", "x"},
 		"kubectl berth env scale: expected at least 2 arguments, got 1\nUsage: kubectl berth env scale NAME":                 {"env", "scale", "shop"},
-		"kubectl berth nodes: unknown flag: --unknwon\nUsage: kubectl berth nodes [flags]\n":                                 {"nodes", "--unknwon"},
+		"kubectl berth nodes: unknown flag: --unread\nUsage: kubectl berth nodes [flags]\n":                                  {"nodes", "--unread"},
 		"kubectl berth env restore: required flag(s) \"filename\" not set\nUsage: kubectl berth env restore -f FILE [flags]": {"env", "restore"},
 		"kubectl berth nodes: --output is \"text\": it must be one of table, wide, json, yaml, name\nUsage: kubectl berth":   {"nodes", "-o", "text"},
 	} {

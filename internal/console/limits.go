@@ -79,7 +79,10 @@ func sizesOf(s *v1alpha1.ResourceLimitSpec) (facts []fact) {
 		label string
 		of    *resource.Quantity
 	}{
-		{"CPU", s.CPU}, {"Memory", s.Memory}, {"CPU limit", s.CPULimit}, {"Memory limit", s.MemoryLimit},
+		{"CPU", s.CPU},
+		{"Memory", s.Memory},
+		{"CPU limit", s.CPULimit},
+		{"Memory limit", s.MemoryLimit},
 		{"Ephemeral storage", s.EphemeralStorage},
 	} {
 		if size.of != nil {

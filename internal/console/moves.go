@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -176,10 +177,8 @@ func moveViewOf(w *overview.Workload, m *overview.Move, s *state) *moveView {
 // known reports whether a workload has a pod now: one that was evicted has no page.
 func known(w *overview.Workload, pod string) bool {
 	for i := range w.Slots {
-		for _, name := range w.Slots[i].PodNames() {
-			if name == pod {
-				return true
-			}
+		if slices.Contains(w.Slots[i].PodNames(), pod) {
+			return true
 		}
 	}
 	return false

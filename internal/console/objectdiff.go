@@ -3,6 +3,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -109,9 +110,9 @@ func compareLines(a, b []string, add func(op string, lines []string)) {
 	for i := range same {
 		same[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
+	for i, line := range slices.Backward(a) {
+		for j, other := range slices.Backward(b) {
+			if line == other {
 				same[i][j] = same[i+1][j+1] + 1
 			} else {
 				same[i][j] = max(same[i+1][j], same[i][j+1])

@@ -172,7 +172,7 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 			redirectApplied(w, r, to, nil)
 			return
 		}
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // a path of this server, of escaped names
 	case written != nil:
 		c.again(w, r, http.StatusOK, path, f.page)
 	default:

@@ -5,6 +5,7 @@ package recording
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -32,11 +33,11 @@ func TestARecordingIsXMLWithTheColorsAndScrolls(t *testing.T) {
 	svg := draw(t, "a <b> & c\n\x1b[32mok\x1b[0m rest\n\n\x1b[1;31mbad\x1b[0m\nlast")
 	decoder := xml.NewDecoder(strings.NewReader(svg))
 	for {
-		if _, err := decoder.Token(); err == io.EOF {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 	}
 	assert.Contains(t, svg, "a &lt;b&gt; &amp; c")
 	assert.Contains(t, svg, `<tspan fill="#7ee2a8">ok</tspan> rest`)

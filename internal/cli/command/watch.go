@@ -46,7 +46,7 @@ func (o *Options) watch(ctx context.Context, list func() error) error {
 			failure = ""
 			o.changes.end(o.ErrOut)
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the user ended it
+			return nil // the user ended it
 		case first:
 			return err
 		case err.Error() != failure:

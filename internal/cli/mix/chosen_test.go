@@ -68,17 +68,17 @@ func TestNodesAreListedAsKubectlListsThem(t *testing.T) {
 	shop.Node("s1", "spot")
 	shop.Node("o1", "on-demand")
 	c := shop.Cluster(t)
-	print := func(format string, n *overview.Nodes) (string, string) {
+	printed := func(format string, n *overview.Nodes) (string, string) {
 		return clitest.Printed(t, format, func(o *command.Options) error { return show.Nodes(o, n) })
 	}
-	_, errOut := print(printers.Text, overview.NodesOf(c, true, nil))
+	_, errOut := printed(printers.Text, overview.NodesOf(c, true, nil))
 	assert.Equal(t, "No node of unknown type found: the type of 2 nodes is known.\n", errOut)
-	out, _ := print(printers.Name, overview.NodesOf(c, false, nil))
+	out, _ := printed(printers.Name, overview.NodesOf(c, false, nil))
 	assert.Equal(t, "node/o1\nnode/s1\n", out)
-	out, _ = print(printers.Wide, overview.NodesOf(c, false, nil))
+	out, _ = printed(printers.Wide, overview.NodesOf(c, false, nil))
 	assert.Regexp(t, `^NAME +TYPE +RULE +DOMAIN +DEPARTING +ACCEPTS +PODS +ZONE +INSTANCE-TYPE +AGE\n`, out)
 	chosen, err := labels.Parse("karpenter.sh/capacity-type=spot")
 	require.NoError(t, err)
-	out, _ = print(printers.Name, overview.NodesOf(c, false, chosen))
+	out, _ = printed(printers.Name, overview.NodesOf(c, false, chosen))
 	assert.Equal(t, "node/s1\n", out)
 }

@@ -19,10 +19,9 @@ func (a *attempt) move(w *Workload, s *Slot, now time.Time) Move {
 		m.Steps[i] = MoveStep{Name: stepNames[i], State: StepAhead}
 	}
 	m.Steps[stepDecided] = a.decided()
-	switch {
-	case a.moved == nil:
+	if a.moved == nil {
 		a.unmoved(&m, w)
-	default:
+	} else {
 		m.Steps[stepProven] = MoveStep{
 			Name: stepNames[stepProven], State: StepDone, Time: a.of.Proven, Node: a.of.Node, Type: a.of.To,
 			Text: "The filters of the scheduler accept the replacement on this node.",

@@ -66,10 +66,7 @@ func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 	for _, n := range c.Nodes {
 		objects[n.Name] = n
 	}
-	all := slices.DeleteFunc(slices.Clone(c.State.Nodes()), func(n clusterstate.Node) bool {
-		return selector != nil && (objects[n.Name] == nil || !selector.Matches(labels.Set(objects[n.Name].Labels)))
-	})
-	slices.SortFunc(all, func(a, b clusterstate.Node) int { return display.Natural(a.Name, b.Name) })
+	all := chosenNodes(c, objects, selector)
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
 		totals[t] = &NodeTotal{Type: t.String()}
@@ -99,6 +96,15 @@ func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 		out.Hint = UnknownTypeHint
 	}
 	return out
+}
+
+// chosenNodes are the nodes that a selector chooses, all with nil, by their names.
+func chosenNodes(c *Cluster, objects map[string]*corev1.Node, selector labels.Selector) []clusterstate.Node {
+	all := slices.DeleteFunc(slices.Clone(c.State.Nodes()), func(n clusterstate.Node) bool {
+		return selector != nil && (objects[n.Name] == nil || !selector.Matches(labels.Set(objects[n.Name].Labels)))
+	})
+	slices.SortFunc(all, func(a, b clusterstate.Node) int { return display.Natural(a.Name, b.Name) })
+	return all
 }
 
 // podsByNode counts the governed pods of all namespaces.

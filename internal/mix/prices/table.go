@@ -118,15 +118,23 @@ func (t *Table) add(record []string) error {
 		}
 		*to = price
 	}
-	if record[4] != "" {
-		band, err := strconv.Atoi(record[4])
-		if err != nil || band < 1 || band > 5 {
-			return fmt.Errorf("band: %q: want 1 to 5", record[4])
-		}
-		r.band = band
+	var err error
+	if r.band, err = bandOf(record[4]); err == nil {
+		t.rows[key] = r
 	}
-	t.rows[key] = r
-	return nil
+	return err
+}
+
+// bandOf is how often a type is interrupted, 0 for an empty text.
+func bandOf(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	band, err := strconv.Atoi(text)
+	if err != nil || band < 1 || band > 5 {
+		return 0, fmt.Errorf("band: %q: want 1 to 5", text)
+	}
+	return band, nil
 }
 
 // Len is the number of rows.

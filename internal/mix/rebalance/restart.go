@@ -50,8 +50,8 @@ func ReadSet(owner clusterstate.Workload, get func(*unstructured.Unstructured) e
 	case err != nil:
 		return Scale{}, fmt.Errorf("read the restart policy of %s: %w", owner, err)
 	}
-	policy, _, err := unstructured.NestedString(set.Object, "spec", "leaderWorkerTemplate", "restartPolicy")
-	if err != nil || policy != recreateGroup || set.GetDeletionTimestamp() != nil {
+	policy, _, _ := unstructured.NestedString(set.Object, "spec", "leaderWorkerTemplate", "restartPolicy") // of another type: none
+	if policy != recreateGroup || set.GetDeletionTimestamp() != nil {
 		return Scale{Restart: RestartSingle}, nil
 	}
 	n, found, err := unstructured.NestedInt64(set.Object, "spec", "replicas")

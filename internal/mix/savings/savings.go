@@ -244,12 +244,12 @@ func (b *builder) report(r *Report, now time.Time) {
 	slices.SortFunc(r.Unpriced, func(a, b Unpriced) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Reason, b.Reason))
 	})
-	if more := r.Unpriced; len(more) > maxUnpriced {
-		others := Unpriced{Reason: "other reasons"}
-		for _, u := range more[maxUnpriced-1:] {
-			others.Pods += u.Pods
+	if len(r.Unpriced) > maxUnpriced {
+		last := &r.Unpriced[maxUnpriced-1]
+		for _, u := range r.Unpriced[maxUnpriced:] {
+			last.Pods += u.Pods
 		}
-		r.Unpriced = append(more[:maxUnpriced-1:maxUnpriced-1], others)
+		last.Reason, r.Unpriced = "other reasons", r.Unpriced[:maxUnpriced]
 	}
 }
 

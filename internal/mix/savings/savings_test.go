@@ -137,8 +137,12 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 	r := s.report(t, ByWorkload)
 	assert.Equal(t, Figures{Replicas: 7, Pods: 7, Priced: 1, Reserved: 1}, r.Total, "reserved capacity is paid for in any case")
 	assert.ElementsMatch(t, []Unpriced{
-		{"no spot price of half in here", 1}, {"the node reports no CPU and memory", 1}, {"the node was not read", 1},
-		{"the pod has no node", 1}, {"the pod requests no CPU and memory", 1}, {"the pod was not read", 1},
+		{"no spot price of half in here", 1},
+		{"the node reports no CPU and memory", 1},
+		{"the node was not read", 1},
+		{"the pod has no node", 1},
+		{"the pod requests no CPU and memory", 1},
+		{"the pod was not read", 1},
 	}, r.Unpriced)
 }
 
