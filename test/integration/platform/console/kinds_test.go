@@ -66,8 +66,7 @@ func hidden(t *testing.T, page string) url.Values {
 // created are the fields of the page that creates an object, of which some have values.
 func (b *browser) created(id, namespace, name string, fields map[string]string) url.Values {
 	page := b.shows("/"+id+"/new", `name="yaml"`).body
-	draft := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(page)
-	form := url.Values{"metadata.namespace": {namespace}, "metadata.name": {name}, "do": {"form"}, "yaml": {html.UnescapeString(draft[1])}}
+	form := url.Values{"metadata.namespace": {namespace}, "metadata.name": {name}, "do": {"form"}, "yaml": {yamlOf(b.T, page)}}
 	for name, value := range fields {
 		form.Set(name, value)
 	}
@@ -80,9 +79,15 @@ func opened(t *testing.T, page answer) (version, text string) {
 	require.Equal(t, http.StatusOK, page.status, page.body)
 	found := regexp.MustCompile(`name="version" value="([^"]*)"`).FindStringSubmatch(page.body)
 	require.NotNil(t, found, page.body)
-	area := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(page.body)
-	require.NotNil(t, area, page.body)
-	return found[1], html.UnescapeString(area[1])
+	return found[1], yamlOf(t, page.body)
+}
+
+// yamlOf is the YAML that the form of a page has.
+func yamlOf(t *testing.T, page string) string {
+	t.Helper()
+	area := regexp.MustCompile(`(?s)<textarea name="yaml"[^>]*>(.*?)</textarea>`).FindStringSubmatch(page)
+	require.NotNil(t, area, page)
+	return html.UnescapeString(area[1])
 }
 
 // The API server judges each object in a dry run, and again when it is written, with the rights of the user.
