@@ -82,7 +82,7 @@ func squeezed(line string, columns int) string {
 	return fmt.Sprintf(` textLength="%d" lengthAdjust="spacingAndGlyphs"`, columns*charWidth)
 }
 
-// frames scroll the lines, one at a time. Who wants no motion sees the last lines.
+// frames scroll the lines, one at a time. With prefers-reduced-motion, the last lines stay.
 func frames(b *bytes.Buffer, lines []string, rows int) {
 	var at []float64
 	now := 0.0
