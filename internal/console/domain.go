@@ -105,11 +105,7 @@ func lossesOf(o *overview.Overview, on map[string]bool) (losses []loss) {
 
 // lost reports whether a replica has a pod on a spot node, and on one of the nodes: a unit is lost with the first of its pods.
 func lost(s *overview.Slot, on map[string]bool) (spot, here bool) {
-	if s.Pods == nil {
-		spot = s.NodeType == spotName
-		return spot, spot && on[s.Node]
-	}
-	for _, p := range s.Pods {
+	for _, p := range s.Members() {
 		if p.NodeType == spotName {
 			spot, here = true, here || on[p.Node]
 		}

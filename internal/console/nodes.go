@@ -134,13 +134,10 @@ func placed(o *overview.Overview, on func(node string) bool) (pods []placedPod) 
 		w := &o.Workloads[i]
 		for j := range w.Slots {
 			slot := &w.Slots[j]
-			for _, p := range slot.Pods {
+			for _, p := range slot.Members() {
 				if p.Node != "" && on(p.Node) {
 					pods = append(pods, placedPod{w.Namespace, p.Pod, p.Node, slot, w})
 				}
-			}
-			if slot.Pods == nil && slot.Node != "" && on(slot.Node) {
-				pods = append(pods, placedPod{w.Namespace, slot.Pod, slot.Node, slot, w})
 			}
 		}
 	}

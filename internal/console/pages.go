@@ -327,10 +327,7 @@ const maxLinks = 64
 
 // link adds the pods of a slot, with their pages.
 func (c *cell) link(w *overview.Workload, s *state) {
-	pods := c.Pods
-	if c.Unit == "" && c.Pod != "" {
-		pods = []overview.UnitPod{{Pod: c.Pod, Node: c.Node}}
-	}
+	pods := c.Members()
 	n := min(len(pods), maxLinks)
 	c.MoreLinks = len(pods) - n
 	for _, p := range pods[:n] {

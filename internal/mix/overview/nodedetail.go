@@ -25,10 +25,7 @@ func NodeDetails(c *Cluster) []NodeDetail {
 	if c.Missing("nodes") {
 		return nil
 	}
-	objects := make(map[string]*corev1.Node, len(c.Nodes))
-	for _, n := range c.Nodes {
-		objects[n.Name] = n
-	}
+	objects := nodeObjects(c)
 	others := ungoverned(c)
 	all := NodesOf(c, false, nil).Nodes
 	details := make([]NodeDetail, 0, len(all))

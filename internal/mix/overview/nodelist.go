@@ -62,10 +62,7 @@ type NodeTotal struct {
 func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
-	objects := map[string]*corev1.Node{}
-	for _, n := range c.Nodes {
-		objects[n.Name] = n
-	}
+	objects := nodeObjects(c)
 	all := chosenNodes(c, objects, selector)
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
@@ -96,6 +93,15 @@ func NodesOf(c *Cluster, unknown bool, selector labels.Selector) *Nodes {
 		out.Hint = UnknownTypeHint
 	}
 	return out
+}
+
+// nodeObjects are the nodes as the API has them, by name.
+func nodeObjects(c *Cluster) map[string]*corev1.Node {
+	objects := make(map[string]*corev1.Node, len(c.Nodes))
+	for _, n := range c.Nodes {
+		objects[n.Name] = n
+	}
+	return objects
 }
 
 // chosenNodes are the nodes that a selector chooses, all with nil, by their names.

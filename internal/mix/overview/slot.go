@@ -53,13 +53,18 @@ type Slot struct {
 	Arrival Arrival `json:"-"`
 }
 
+// Members are the pods of the replica of a slot: those of a unit, or one.
+func (s *Slot) Members() []UnitPod {
+	if s.Pods != nil || s.Pod == "" && s.Node == "" {
+		return s.Pods
+	}
+	return []UnitPod{{Pod: s.Pod, Node: s.Node, NodeType: s.NodeType}}
+}
+
 // PodNames are the names of the pods of the replica of a slot.
 func (s *Slot) PodNames() (names []string) {
-	for _, p := range s.Pods {
+	for _, p := range s.Members() {
 		names = append(names, p.Pod)
-	}
-	if s.Pods == nil && s.Pod != "" {
-		names = append(names, s.Pod)
 	}
 	return names
 }

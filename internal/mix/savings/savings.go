@@ -172,20 +172,20 @@ func keyOf(w *overview.Workload, s *overview.Slot, by By) Row {
 
 // slot are the figures of a replica. A slot without a pod is none.
 func (b *builder) slot(w *overview.Workload, s *overview.Slot) (f Figures) {
-	names := s.PodNames()
-	if len(names) == 0 {
+	members := s.Members()
+	if len(members) == 0 {
 		return f
 	}
 	f.Replicas = 1
-	for _, name := range names {
+	for _, m := range members {
 		f.Pods++
-		b.pod(&f, b.pods[[2]string{w.Namespace, name}], s)
+		b.pod(&f, b.pods[[2]string{w.Namespace, m.Pod}], s, m.NodeType)
 	}
 	return f
 }
 
-// pod adds a pod to the figures of its slot.
-func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot) {
+// pod adds a pod to the figures of its slot. On is the type of its node.
+func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot, on string) {
 	part, n, why := b.part(p)
 	if why == "" && n.reserved {
 		f.Priced++
@@ -207,7 +207,7 @@ func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot) {
 	}
 	onDemand, spot := part*q.OnDemand.Dollars, part*q.Spot.Dollars
 	f.AllOnDemand += onDemand
-	if b.spot(p, s) {
+	if on == capacity.Spot.String() {
 		f.Cost += spot
 		f.Saved += onDemand - spot
 		return
@@ -219,17 +219,6 @@ func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot) {
 	case s.Type == capacity.Spot.String():
 		f.Available += onDemand - spot
 	}
-}
-
-// spot reports whether a pod of a slot runs on a spot node.
-func (b *builder) spot(p *corev1.Pod, s *overview.Slot) bool {
-	on := s.NodeType
-	for i := range s.Pods {
-		if s.Pods[i].Pod == p.Name {
-			on = s.Pods[i].NodeType
-		}
-	}
-	return on == capacity.Spot.String()
 }
 
 // report adds the sources and what has no price.
