@@ -90,6 +90,8 @@ type Controller struct {
 	holders *holders
 	out     *reporter
 	lacking lacking
+	// empty are the workloads without pods that are kept until their moves are over.
+	empty   map[governing.GroupKey]struct{}
 	journal *journal
 	// round is set while the workloads of a reconcile of everything are in the queue, first has the decisions of the first one.
 	round *round
@@ -120,6 +122,7 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		Options: o, first: map[string]*workloads.Decision{},
+		empty:   map[governing.GroupKey]struct{}{},
 		lacking: lacking{workloads: map[governing.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{}},
 		storm:   rebalance.NewStorm(o.Storm),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -103,4 +104,33 @@ func TestAUnitOfMorePodsStays(t *testing.T) {
 	e, _ := p.Workloads.Get(groupKey)
 	assert.Equal(t, []string{"runner2-2"}, s.evicted)
 	assert.Len(t, e.Group.Assignments, 1)
+}
+
+// The last pod of a group by the highest owner was evicted. Its mix is deleted, so that nothing leads from the owner to the group any
+// more, and then the owner.
+func TestAGroupByTheHighestOwnerEndsWithIt(t *testing.T) {
+	p, s := strayController(t, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.Group = v1alpha1.PodGroupingTop })
+	p.State.Changed = p.Changed
+	for _, name := range []string{"deployment", "rs"} {
+		p.State.SetOwner(ownerOf(metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("shop-" + name), Generation: 1}, 1, 1))
+	}
+	pod := podOf("shop", sceneOwners[0], 0, 0)
+	pod.Spec.NodeName = "on-demand"
+	s.pods[pod.Name] = pod
+	p.State.SetPod(pod)
+	p.reconcile(t, "shop")
+	require.Equal(t, []string{pod.Name}, s.evicted)
+
+	key := governing.GroupKey{Namespace: "shop", ID: "shop-deployment"}.Under("web")
+	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: pod.Name}, "")
+	p.State.Mixes.Delete("shop", "web")
+	p.reconcile(t, "shop")
+	e, known := p.Workloads.Get(key)
+	require.True(t, known, "its replacement may come")
+	require.NotEmpty(t, e.Moves)
+
+	p.State.DeleteOwner("shop-deployment")
+	p.drain(t)
+	_, known = p.Workloads.Get(key)
+	assert.False(t, known)
 }

@@ -53,10 +53,15 @@ func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (rec
 
 // workload reconciles one workload.
 func (c *Controller) workload(ctx context.Context, key governing.GroupKey) error {
+	c.enqueueEmpty(key)
 	g := c.State.Group(key)
 	if g == nil {
 		if e, known := c.Workloads.Get(key); known {
-			c.store(&evaluation{Evaluation: rebalance.Vanished(e, c.State.Follows(key), c.Clock.Now(), c.limits())})
+			w := &evaluation{Evaluation: rebalance.Vanished(e, c.State.Follows(key), c.Clock.Now(), c.limits())}
+			if !w.Gone {
+				c.empty[key] = struct{}{}
+			}
+			c.store(w)
 		}
 	} else {
 		w, err := c.observe(ctx, g)
@@ -71,6 +76,17 @@ func (c *Controller) workload(ctx context.Context, key governing.GroupKey) error
 		c.store(w)
 	}
 	return nil
+}
+
+// enqueueEmpty queues the workloads without pods whose owner a key names. The cluster state reports an owner that changes by the groups
+// that its pods are in, and a group by the highest owner that has no pods any more is not among them.
+func (c *Controller) enqueueEmpty(key governing.GroupKey) {
+	delete(c.empty, key)
+	for k := range c.empty {
+		if k.Namespace == key.Namespace && string(k.Owner()) == key.ID {
+			c.enqueue(k)
+		}
+	}
 }
 
 // namespace queues the workloads of a namespace: all, or only those for which the outcome may be another one. That is not so
