@@ -34,6 +34,10 @@ ACTS ?= mix limits records environments
 
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
+# Properties draw the same cases in each run, so that a commit passes or fails for what is in it. test-properties draws new ones.
+export RAPID_SEED ?= 1
+# How many cases each property has in test-properties.
+CASES ?= 2000
 
 ##@ Start here
 
@@ -140,6 +144,8 @@ RACE = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*.go' --exclude=
 	'\bsync\.|\batomic\.|errgroup|\bgo [a-zA-Z.]+\(.*\)|<-|\.Lock\(\)' internal plugins scheduler controllers))))
 # All packages but the suites that start a control plane.
 UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /test/perf -e /hack/cluster -e /hack/demo)
+# The packages with properties.
+PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' pgregory.net/rapid internal plugins controllers services test/robustness))))
 # The suites of make test. Of those that take minutes, -short leaves the tests that testenv.Options.Core names.
 CORE := $(addprefix ./test/integration/,mix/moves environments/lifecycle records/lifecycle mix/rollouts policies/scheduling platform/console \
 	policies/reservations mix/placement mix/scaling limits/scheduling)
@@ -194,6 +200,10 @@ test-integration: ## Run the suites on a real control plane, two to SUITES_AT_A_
 	go list -export -test -deps $(SUITES) > /dev/null
 	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size $(SUITES_AT_A_TIME) -- \
 		go test -vet=off -p $(SUITES_AT_A_TIME) -timeout 60m $(SUITES)
+
+.PHONY: test-properties
+test-properties: ## Run the properties with CASES=2000 new cases each, of a random seed (20 minutes; not in `make test`)
+	RAPID_SEED=0 RAPID_CHECKS=$(CASES) $(NICE) go test -vet=off -count=1 -timeout 60m $(PROPERTIES)
 
 .PHONY: test-race-integration
 test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)
