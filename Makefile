@@ -63,7 +63,8 @@ test: ## Run what a contributor needs: generated files, unit and property tests,
 
 .PHONY: test-more
 test-more: lint ## Run all the other tests: the rest of the suites on a control plane, the race detector, the linter (40 minutes)
-	@BERTH_TEST_AFTER_CORE=1 $(MAKE) --no-print-directory -k -j2 test-integration test-modules test-race NICE='nice -n 10'
+	@# One after the other: the suites take both processors, and what ran beside them waited for ten minutes.
+	@BERTH_TEST_AFTER_CORE=1 $(MAKE) --no-print-directory -k test-integration test-modules test-race
 
 ##@ Local cluster
 
@@ -155,7 +156,7 @@ NICE ?=
 # processors, as long as these have free capacity (hack/cluster/admission.go). The vet of go test is left to the linter, which runs all of it.
 SUITES := $(addprefix ./test/integration/,mix/kinds mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
 	mix/rebalance platform/install platform/lifecycle) ./hack/cluster/... ./hack/demo/... ./test/integration/...
-SUITES_AT_A_TIME ?= 4
+SUITES_AT_A_TIME ?= 3
 # Lends control planes to the suites of a command, each to one suite at a time.
 POOL := go run ./hack/cluster/cmd/berth-cluster pool
 
@@ -196,7 +197,7 @@ test-race: ## Run the unit and property tests of the concurrent packages under t
 LESS_GARBAGE_COLLECTION := GOGC=1600 GOMEMLIMIT=2GiB
 
 .PHONY: test-integration
-test-integration: ## Run the suites on a real control plane, two to SUITES_AT_A_TIME=4 together
+test-integration: ## Run the suites on a real control plane, two to SUITES_AT_A_TIME=3 together
 	@# Compile everything first: suites that measure seconds starve beside the compiler.
 	go list -export -test -deps $(SUITES) > /dev/null
 	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size $(SUITES_AT_A_TIME) -- \

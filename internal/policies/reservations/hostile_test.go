@@ -39,13 +39,13 @@ func raced() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// fastest returns the least time that something takes in some runs: a busy machine only adds to it.
+// fastest returns the least processor time that something takes in some runs.
 func fastest(runs int, do func()) time.Duration {
 	least := time.Hour
 	for range runs {
-		start := time.Now()
+		start := builders.ProcessorTime()
 		do()
-		least = min(least, time.Since(start))
+		least = min(least, builders.ProcessorTime()-start)
 	}
 	return least
 }
@@ -100,11 +100,11 @@ func TestTenThousandReservationsOfANamespaceAreBounded(t *testing.T) {
 	expired := at(2 * time.Hour)
 	l.View(expired)
 	within("Attempt after the expiration of all", 500*time.Microsecond, 20, func() { l.Attempt(web, expired) })
-	start := time.Now()
+	start := builders.ProcessorTime()
 	for _, r := range all {
 		l.Delete(r.Namespace, r.Name)
 	}
-	assert.Less(t, time.Since(start), time.Second, "Delete of all takes 10ms")
+	assert.Less(t, builders.ProcessorTime()-start, time.Second, "Delete of all takes 10ms")
 	assert.Empty(t, l.entries)
 	assert.Empty(t, l.of)
 	runtime.KeepAlive(all)

@@ -35,10 +35,13 @@ func TestAPodRejectedForItsTypeReportsIt(t *testing.T) {
 }
 
 // requireReason demands that a pod's condition begins with a text and that an
-// event on it has the same text.
+// event on it has the same text. The first attempt may be one during which the mixes of other workloads are created.
 func requireReason(w *testenv.World, pod *corev1.Pod, want string) {
 	w.T.Helper()
-	assert.Truef(w.T, strings.HasPrefix(testenv.Unschedulable(pod), want), "condition:\n%s\nwant:\n%s", testenv.Unschedulable(pod), want)
+	w.Eventually("the condition of "+pod.Name+" begins with "+want, func() (bool, string) {
+		has := testenv.Unschedulable(testenv.Read(w, pod.Name, &corev1.Pod{}))
+		return strings.HasPrefix(has, want), has
+	})
 	w.WaitEvent(pod.Name, "it waits: "+want, func(e *corev1.Event) bool {
 		return e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, want)
 	})
