@@ -3,6 +3,7 @@
 import "./follow.js";
 import "./keys.js";
 import "./sliders.js";
+import { stream } from "./stream.js";
 
 const silence = 15000;
 const lost = document.getElementById("connection");
@@ -138,8 +139,9 @@ async function load() {
 load();
 setInterval(load, 60000);
 
-const events = new EventSource(document.body.dataset.stream);
-events.addEventListener("open", heard);
-events.addEventListener("beat", heard);
-events.addEventListener("part", (e) => { heard(); later(); replace(JSON.parse(e.data)); });
-events.addEventListener("error", () => { lost.hidden = false; });
+stream(document.body.dataset.stream, {
+  open: heard,
+  beat: heard,
+  part: (e) => { heard(); later(); replace(JSON.parse(e.data)); },
+  error: () => { lost.hidden = false; },
+});

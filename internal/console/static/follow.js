@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds the lines of a log to those that the page was loaded with, which the stream sends again. Without this script the page has the lines
 // that it was loaded with.
+import { stream } from "./stream.js";
+
 const note = document.getElementById("following");
 if (note) follow(note, document.getElementById("text"));
 
@@ -36,18 +38,19 @@ function follow(note, text) {
   }
   document.addEventListener("selectionchange", later);
 
-  const lines = new EventSource(note.dataset.follow);
-  lines.addEventListener("open", () => { [held, fresh, note.hidden] = [[], true, false]; });
-  lines.addEventListener("line", (e) => {
-    held.push(JSON.parse(e.data));
-    if (held.length > most) held.shift();
-    later();
-  });
   const stop = (e) => {
     note.textContent = e.data && e.type === "problem" ? "The log is not followed any more: " + JSON.parse(e.data) : "The log has ended.";
     note.hidden = false;
     lines.close();
   };
-  lines.addEventListener("problem", stop);
-  lines.addEventListener("end", stop);
+  const lines = stream(note.dataset.follow, {
+    open: () => { [held, fresh, note.hidden] = [[], true, false]; },
+    line: (e) => {
+      held.push(JSON.parse(e.data));
+      if (held.length > most) held.shift();
+      later();
+    },
+    problem: stop,
+    end: stop,
+  });
 }

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { chromium } from "playwright-core";
 import { followsALog, losesNothing, takeStreams } from "./stays.js";
 
-const { login, pages, screenshots, pictures, browser: executablePath, flow, console: cluster, control, away } = JSON.parse(await text(process.stdin));
+const { login, pages, looks, screenshots, pictures, browser: executablePath, flow, console: cluster, control, away, proxied } = JSON.parse(await text(process.stdin));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const home = new URL("/", login);
@@ -23,7 +23,7 @@ async function open(options, first = login) {
   context.on("request", (r) => { if (new URL(r.url()).origin !== new URL(first).origin) wrong.push(`a request to ${r.url()}`); });
   context.on("weberror", (e) => wrong.push(`an error of a script: ${e.error()}`));
   const page = await context.newPage();
-  page.on("console", (m) => { if (m.type() === "error" && !/422|401/.test(m.text())) wrong.push(`${page.url()}: ${m.text()}`); });
+  page.on("console", (m) => { if (m.type() === "error" && !/422|401|502/.test(m.text())) wrong.push(`${page.url()}: ${m.text()}`); });
   await page.goto(first);
   return page;
 }
@@ -44,7 +44,7 @@ async function signIn(page, token) {
   await page.keyboard.press("Enter");
 }
 
-for (const colorScheme of ["light", "dark"]) {
+for (const colorScheme of looks ? ["light", "dark"] : []) {
   for (const width of [360, 768, 1440, 2560]) {
     const page = await open({ colorScheme, viewport: { width, height: 900 } });
     for (const { name, path } of pages) {
@@ -269,6 +269,19 @@ await fetch(`${control}/api`, { method: "POST" });
 await apart.getByText("Not up to date").waitFor({ state: "detached", timeout: 60000 });
 if (!await apart.evaluate(() => window.stays)) wrong.push("the page was loaded again when the API server came back");
 steps.push("API server away and back");
+
+// A proxy answers while the console restarts. An open page goes on by itself once the console is back.
+const behind = await open({}, proxied);
+await behind.goto(new URL(flow.workload, proxied).href);
+await behind.evaluate(() => { window.stays = true; });
+await fetch(`${control}/proxy?away=1`, { method: "POST" });
+const connection = behind.getByText("The connection is lost.");
+await connection.waitFor({ timeout: 30000 });
+await behind.waitForTimeout(5000); // the page tries again, in vain
+await fetch(`${control}/proxy`, { method: "POST" });
+await connection.waitFor({ state: "hidden", timeout: 30000 });
+if (!await behind.evaluate(() => window.stays)) wrong.push("the page was loaded again when the console came back");
+steps.push("console away and back");
 
 // A user signs in to the console of the cluster with the keyboard, and out again.
 const guest = await open({}, cluster.url);
