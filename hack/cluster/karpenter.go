@@ -19,9 +19,22 @@ const (
 	karpenterModule = "sigs.k8s.io/karpenter"
 )
 
-// karpenterEdits keep Karpenter's two servers on the loopback interface. It has no setting for their address.
+// KarpenterNoCapacity is the annotation of a KWOKNodeClass that makes launches fail for lack of capacity: the capacity type or the zone
+// that has none.
+const KarpenterNoCapacity = "berth.dev/no-capacity"
+
+// karpenterEdits keep Karpenter's two servers on the loopback interface, for whose address it has no setting, and let launches of its
+// KWOK provider fail, which never do otherwise.
 var karpenterEdits = []edit{
 	{karpenterModule, "pkg/operator/operator.go", `fmt.Sprintf(":%d", `, `fmt.Sprintf("127.0.0.1:%d", `},
+	{
+		karpenterModule, "kwok/cloudprovider/cloudprovider.go", "	// Kick-off a goroutine to allow us to asynchronously register nodes\n",
+		`	if none := nodeClass.Annotations["` + KarpenterNoCapacity + `"]; none != "" &&
+		(none == node.Labels[v1.CapacityTypeLabelKey] || none == node.Labels[corev1.LabelTopologyZone]) {
+		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("no capacity of %s", none))
+	}
+`,
+	},
 }
 
 // Karpenter is a running Karpenter. What it launches are KWOK nodes: they carry the annotation by which KWOK selects its own.

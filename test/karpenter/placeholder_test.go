@@ -61,10 +61,6 @@ func TestReplicasMoveToANodeThatKarpenterLaunchesForAPlaceholder(t *testing.T) {
 	w.requireKarpentersNodes()
 }
 
-// spotWait is how long the replicas wait for spot here: longer than Karpenter takes to launch a node, by far less than
-// the default.
-const spotWait = 20
-
 // Spot capacity ends after two nodes, which take six replicas. The other eight of the spot slots end on on-demand. When
 // there is spot again they return: placeholders make Karpenter launch the nodes.
 func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
@@ -74,7 +70,6 @@ func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
 	w.Controller(testenv.Impatient)
 	w.Create(
 		builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand,
-			builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, spotWait),
 			builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })),
 		builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated),
 	)
@@ -85,7 +80,9 @@ func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
 		ready := len(testenv.Where(pods, testenv.Ready))
 		return ready == 20 && s.Spot == 6 && s.OnDemand == 14, fmt.Sprintf("%d Ready, %s", ready, s)
 	})
-	t.Logf("8 replicas fell back after %s", time.Since(began).Round(time.Second))
+	t.Logf("8 replicas fell back after %s, %s after the first report of Karpenter", time.Since(began).Round(time.Second),
+		time.Since(w.firstReport()).Round(time.Second))
+	require.Less(t, time.Since(began), defaultWait, "Karpenter reports that its NodePool has reached its limit")
 	require.Zero(t, w.evictions())
 	w.requireKarpentersNodes()
 

@@ -17,6 +17,11 @@ const (
 	mostWaits = 4
 	// leastWait is the minimum wait for the times between failures.
 	leastWait = 5 * time.Second
+	// probeShare is how much longer than an attempt took that an autoscaler reported to be in vain spot is not tried: a replica that
+	// tries waits at most a 48th of the time, half an hour a day.
+	probeShare = 48
+	// leastPause is the minimum time until spot is tried again after such an attempt.
+	leastPause = time.Minute
 )
 
 // State is the state of a pool.
@@ -36,6 +41,8 @@ const (
 // of spot one by one. The zero value is one without any attempt. It is not safe for concurrent use.
 type Pool struct {
 	mark Mark
+	// reported: the last failure was one that an autoscaler reported.
+	reported bool
 	// opened is when the circuit breaker last opened: failures of attempts that started earlier are ignored.
 	opened time.Time
 	// tries has when the pods were limited to spot that have no node yet, by ID.
@@ -129,11 +136,17 @@ func (p *Pool) Tries(began time.Time, pod Pod) {
 func (p *Pool) Gone(id string) { delete(p.tries, id) }
 
 // Came closes the circuit breaker: one of its pods has a spot node, or a spot node has room for one.
-func (p *Pool) Came() { p.mark.Failures = 0 }
+func (p *Pool) Came() { p.mark.Failures, p.reported = 0, false }
 
-// Failed records that a pod that was limited to spot waited without success. ok is false if that is not known of the pod. Its successor
-// may be limited to on-demand until the returned time.
-func (p *Pool) Failed(now time.Time, pod Pod) (until time.Time, ok bool) {
+// Reported reports whether spot is not tried because autoscalers reported that no node can be launched.
+func (p *Pool) Reported(now time.Time, wait time.Duration) bool {
+	return p.reported && p.State(now, wait) == Open
+}
+
+// Failed records that a pod that was limited to spot waited without success, until its wait was over or, if reported is set, until an
+// autoscaler reported that it launches no node for the pod. ok is false if no attempt of the pod is known. Its successor may be limited
+// to on-demand until the returned time.
+func (p *Pool) Failed(now time.Time, pod Pod, reported bool) (until time.Time, ok bool) {
 	began, tried := p.tries[pod.ID]
 	if !tried {
 		return time.Time{}, false
@@ -145,9 +158,9 @@ func (p *Pool) Failed(now time.Time, pod Pod) (until time.Time, ok bool) {
 		if p.mark.Failures >= Threshold || !now.Before(p.mark.RetryAt.Add(wait)) {
 			p.mark.Failures = 0 // the previous failures were long ago
 		}
-		p.fail(now, wait)
+		p.fail(now, wait, began, reported)
 	case state == HalfOpen && !began.Before(p.opened):
-		p.fail(now, wait)
+		p.fail(now, wait, began, reported)
 	}
 	return latest(p.mark.RetryAt, wholeSecond(now.Add(wait))), true
 }
@@ -161,16 +174,26 @@ func (p *Pool) Blocked(now time.Time, pod Pod) (until time.Time, ok bool) {
 }
 
 // fail counts a failure, and opens the circuit breaker if there were enough.
-func (p *Pool) fail(now time.Time, wait time.Duration) {
+func (p *Pool) fail(now time.Time, wait time.Duration, began time.Time, reported bool) {
 	p.mark.Failures = min(p.mark.Failures+1, mostFailures)
+	p.reported = reported
+	p.mark.RetryAt = wholeSecond(now.Add(p.pause(wait, now.Sub(began))))
+	if p.mark.Failures >= Threshold {
+		p.opened = now
+	}
+}
+
+// pause is for how long spot is not tried after a failure. An attempt that is over when an autoscaler reports takes seconds: the next one
+// may come as early as its costs allow. One that lasts for the whole wait is repeated twice as late each time.
+func (p *Pool) pause(wait, took time.Duration) time.Duration {
+	if p.reported {
+		return min(max(leastPause, probeShare*took), mostWaits*wait)
+	}
 	pause := wait
 	for n := Threshold; n < p.mark.Failures && pause < mostWaits*wait; n++ {
 		pause *= 2
 	}
-	p.mark.RetryAt = wholeSecond(now.Add(pause))
-	if p.mark.Failures >= Threshold {
-		p.opened = now
-	}
+	return pause
 }
 
 // Restore uses the mark of a pod, when a process becomes the leader. The mark may be from a process whose clock was

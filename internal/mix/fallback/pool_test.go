@@ -34,7 +34,7 @@ func (b *breaker) choose(now time.Time, pod Pod) Verdict {
 
 // fail records a pod that waited without success. successor: another one will be created in its place.
 func (b *breaker) fail(now time.Time, pod Pod, successor bool) {
-	if until, ok := b.Failed(now, pod); ok && successor {
+	if until, ok := b.Failed(now, pod, false); ok && successor {
 		b.credits.Add(now, pod.Group, until, false)
 	}
 }
@@ -478,4 +478,70 @@ func TestAPodWithAPlaceGoesToSpotWhileTheBreakerIsOpen(t *testing.T) {
 	p.Came()
 	types := chosen(p, now, "b2", "c2", "d")
 	assert.Equal(t, []capacity.Type{capacity.OnDemand, capacity.OnDemand, capacity.Spot}, types, "a place is in place of a credit")
+}
+
+// report records a pod for which an autoscaler launches no node.
+func (b *breaker) report(now time.Time, pod Pod) {
+	if until, ok := b.Failed(now, pod, true); ok {
+		b.credits.Add(now, pod.Group, until, false)
+	}
+}
+
+func TestReportsOpenTheBreakerForAsLongAsTheirCostsAllow(t *testing.T) {
+	p := &breaker{}
+	chosen(p, start, "a", "b", "c")
+	now := start.Add(5 * time.Second)
+	for _, id := range []string{"a", "b", "c"} {
+		p.report(now, pod(id))
+	}
+	require.Equal(t, Open, p.State(now, wait))
+	assert.True(t, p.Reported(now, wait))
+	assert.Equal(t, now.Add(4*time.Minute), p.Mark().RetryAt, "48 times 5 s, and not the wait of 10 minutes")
+
+	retry := p.Mark().RetryAt
+	require.Equal(t, capacity.Spot, p.choose(retry, pod("probe")).Type)
+	p.report(retry.Add(time.Second), pod("probe"))
+	assert.Equal(t, retry.Add(time.Second+leastPause), p.Mark().RetryAt, "at least a minute, however fast the report is")
+
+	retry = p.Mark().RetryAt
+	require.Equal(t, capacity.Spot, p.choose(retry, pod("probe2")).Type)
+	p.fail(retry.Add(wait), pod("probe2"), true)
+	assert.False(t, p.Reported(retry.Add(wait), wait), "its time was over, and no autoscaler reported anything")
+	assert.Equal(t, retry.Add(wait+4*wait), p.Mark().RetryAt)
+}
+
+func TestASuccessEndsWhatWasReported(t *testing.T) {
+	p := &breaker{}
+	for _, id := range []string{"a", "b", "c"} {
+		p.choose(start, pod(id))
+		p.report(start.Add(time.Second), pod(id))
+	}
+	require.True(t, p.Reported(start.Add(time.Second), wait))
+	p.Came()
+	assert.False(t, p.Reported(start.Add(time.Second), wait))
+}
+
+// A day without spot, with a pod whenever one may try: those that try wait for half an hour in all.
+func TestADayOfProbesCostsHalfAnHour(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wait := time.Duration(rapid.IntRange(60, 3600).Draw(t, "wait in seconds")) * time.Second
+		p, now, waited := &breaker{}, start, time.Duration(0)
+		for n := 0; now.Before(start.Add(24 * time.Hour)); n++ {
+			probe := Pod{ID: fmt.Sprint(n), Group: fmt.Sprint(n), Wait: wait}
+			if p.choose(now, probe).Type == capacity.Spot {
+				took := time.Duration(rapid.IntRange(1, 75).Draw(t, "seconds to the report")) * time.Second
+				now = now.Add(min(took, wait))
+				p.report(now, probe)
+				if n >= Threshold { // before, the breaker is closed
+					waited += took
+				}
+			}
+			if p.State(now, wait) == Open {
+				now = p.Mark().RetryAt
+			}
+		}
+		if most := 24 * time.Hour / probeShare; waited > most && mostWaits*wait >= probeShare*75*time.Second {
+			t.Fatalf("those that tried waited for %s of a day", waited)
+		}
+	})
 }

@@ -115,18 +115,26 @@ func (r *Recorder) UngateFailed(pod *corev1.Pod, reason string) {
 	}
 }
 
-// SpotUnavailable warns on the controller of a pod that was deleted because it found no spot node.
-func (r *Recorder) SpotUnavailable(pod *corev1.Pod, after time.Duration) {
+// SpotUnavailable warns on the controller of a pod that was deleted because it found no spot node: within its wait, or because an
+// autoscaler reported that it launches none.
+func (r *Recorder) SpotUnavailable(pod *corev1.Pod, after time.Duration, autoscaler string) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	owner := &corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: pod.Namespace, Name: ref.Name, UID: ref.UID}
 	r.emit(owner, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
-		"Pod %s found no spot node within %s and was deleted: its successor is limited to on-demand", pod.Name, after)
+		"Pod %s found no spot node %s and was deleted: its successor is limited to on-demand", pod.Name, why(after, autoscaler))
 }
 
 // SpotUnavailableNotDeleted warns on a pod that finds no spot node and has no successor that could use on-demand.
-func (r *Recorder) SpotUnavailableNotDeleted(pod *corev1.Pod, after time.Duration, reason string) {
+func (r *Recorder) SpotUnavailableNotDeleted(pod *corev1.Pod, after time.Duration, autoscaler, reason string) {
 	r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
-		"No spot node within %s. The pod keeps waiting and is not replaced by one on on-demand because %s", after, reason)
+		"No spot node %s. The pod keeps waiting and is not replaced by one on on-demand because %s", why(after, autoscaler), reason)
+}
+
+func why(after time.Duration, autoscaler string) string {
+	if autoscaler != "" {
+		return "(" + autoscaler + " reported that it launches none)"
+	}
+	return fmt.Sprint("within ", after)
 }
 
 // Borrowed reports that a pod runs on the other capacity type than its slot's.

@@ -38,7 +38,7 @@ func TestEveryNoteOfAnEventIsShort(t *testing.T) {
 	r.InvalidAnnotations(pod, []governing.InvalidAnnotation{{Object: pod, Key: "k", Value: long, Problem: "wrong"}})
 	r.InvalidCapacityMix(plugintest.CapacityMix("web", 0, 0), errors.New(long))
 	r.UngateFailed(pod, long)
-	r.SpotUnavailableNotDeleted(pod, 0, long)
+	r.SpotUnavailableNotDeleted(pod, 0, "", long)
 	require.Len(t, recorder.Events, 4)
 	for range 4 {
 		event := <-recorder.Events

@@ -55,7 +55,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 	if p == nil || !p.BorrowOnDemand {
 		return // a change of its mix adds it again
 	}
-	deadline, w := f.recordWait(pod, p)
+	deadline, w, by := f.recordWait(pod, p)
 	if deadline.IsZero() {
 		return
 	}
@@ -64,7 +64,10 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		return
 	}
 	blocked := f.hasPlace(pod, w, false)
-	f.update(pod.UID, func(w *waitingPod) { w.blocked = blocked })
+	if blocked && by != "" {
+		return // it came after the report. The pod may be about to be bound there; it is evaluated again by resync
+	}
+	f.update(pod.UID, func(w *waitingPod) { w.blocked, w.endedBy = blocked, by })
 	if why := replacement.Lost(pod); why != "" {
 		f.keepWaiting(pod, p, why)
 		return
@@ -176,9 +179,9 @@ func (u *unitsInFallback) prune(deleted func(types.UID) bool) {
 	}
 }
 
-// recordWait records that a pod waits, and returns when its wait is over; zero
-// if that depends on an event to come.
-func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline time.Time, w *waitingPod) {
+// recordWait records that a pod waits, and returns when its wait is over, zero
+// if that depends on an event to come, and the autoscaler whose report ends it.
+func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline time.Time, w *waitingPod, by string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, since := f.clock.Now(), unschedulableSince(pod)
@@ -189,16 +192,17 @@ func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline t
 	w.wait = p.GatedSpotWait
 	switch {
 	case w.failed:
-		return time.Time{}, w
+		return time.Time{}, w, ""
 	case w.withUnit:
-		return now, w
+		return now, w, w.endedBy
 	case since == nil:
-		return time.Time{}, w
+		return time.Time{}, w, ""
 	}
 	if w.since.IsZero() {
 		w.since = now
 	}
-	return w.deadline(pod.Status.NominatedNodeName != ""), w
+	deadline, by = f.end(w, pod.Status.NominatedNodeName != "")
+	return deadline, w, by
 }
 
 // adopt begins to track a pod that this process did not ungate, with the lock held.
@@ -240,7 +244,8 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 	if f.WaitIfFenced(ctx) != nil {
 		return
 	}
-	f.update(pod.UID, func(w *waitingPod) { w.deleting = true })
+	var by string
+	f.update(pod.UID, func(w *waitingPod) { w.deleting, by = true, w.endedBy })
 	timed, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	err := f.client.CoreV1().Pods(pod.Namespace).Delete(timed, pod.Name, metav1.DeleteOptions{
@@ -252,8 +257,8 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 		f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, true) })
 		f.queue.Forget(key)
 		logger.Info("Deleted a pod that found no spot node: its successor goes to on-demand", "pod", klog.KObj(pod),
-			"after", p.GatedSpotWait)
-		f.Events.SpotUnavailable(pod, p.GatedSpotWait)
+			"after", p.GatedSpotWait, "autoscaler", by)
+		f.Events.SpotUnavailable(pod, p.GatedSpotWait, by)
 	case apierrors.IsNotFound(err):
 		f.queue.Forget(key)
 	case apierrors.IsConflict(err):
@@ -266,8 +271,12 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 
 // keepWaiting lets a pod wait for spot indefinitely, and records it like one that was deleted: the others need not wait as long.
 func (f *spotFallback) keepWaiting(pod *corev1.Pod, p *governing.Mix, why string) {
-	f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, false) })
-	f.Events.SpotUnavailableNotDeleted(pod, p.GatedSpotWait, why)
+	var by string
+	f.update(pod.UID, func(w *waitingPod) {
+		f.recordFailure(pod.UID, w, false)
+		by = w.endedBy
+	})
+	f.Events.SpotUnavailableNotDeleted(pod, p.GatedSpotWait, by, why)
 }
 
 // update changes a pod that has not gone meanwhile.

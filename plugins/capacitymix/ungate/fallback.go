@@ -3,8 +3,10 @@
 package ungate
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,6 +88,8 @@ type pool struct {
 	wait  time.Duration // of the mix, when it was last evaluated
 	// needs is what the pods requested that failed: one that requests less may have a node where these have none.
 	needs corev1.ResourceList
+	// by is the autoscaler that reported the last failure, "" if none did.
+	by string
 }
 
 // came records that a pod with these requests has a spot node, or that one has room for it.
@@ -110,6 +114,9 @@ type waitingPod struct {
 	// notBefore is when it may be deleted at the earliest.
 	notBefore time.Time
 	verdict   fallback.Verdict
+	// report is the last one of an autoscaler, and endedBy the autoscaler whose report ended the wait, "" if it ended by time.
+	report  report
+	endedBy string
 	// deleting: its deletion was requested. failed: its wait was recorded as a failure. blocked: a spot node had room for it.
 	// withUnit: another pod of its unit waited for long enough, and is the failure of the unit.
 	deleting, failed, blocked, withUnit bool
@@ -144,6 +151,7 @@ func newSpotFallback(
 func (f *spotFallback) run(ctx context.Context) {
 	f.takeOver(ctx)
 	go f.reconcileAll(ctx)
+	go f.followReports(ctx)
 	go wait.UntilWithContext(ctx, func(context.Context) { f.resync() }, resyncPeriod)
 }
 
@@ -350,6 +358,9 @@ func reason(v fallback.Verdict) string {
 	return "circuit-breaker"
 }
 
+// cause is the label of the metric.
+func cause(endedBy string) string { return strings.ToLower(cmp.Or(endedBy, "wait")) }
+
 // podGone records that a pod is terminating, finished or deleted.
 func (f *spotFallback) podGone(uid types.UID) {
 	f.mu.Lock()
@@ -375,7 +386,7 @@ func (f *spotFallback) recordFailure(uid types.UID, w *waitingPod, deleted bool)
 		}
 	}
 	if deleted {
-		metrics.SpotPodsDeleted.Inc()
+		metrics.SpotPodsDeleted.WithLabelValues(cause(w.endedBy)).Inc()
 	}
 	f.updateMetrics()
 }
@@ -386,7 +397,8 @@ func (f *spotFallback) judge(now time.Time, of *pool, uid types.UID, w *waitingP
 		return of.Blocked(now, w.pod(uid))
 	}
 	before := of.Mark().Failures
-	until, ok = of.Failed(now, w.pod(uid))
+	until, ok = of.Failed(now, w.pod(uid), w.endedBy != "")
+	of.by = w.endedBy
 	switch after := of.Mark().Failures; {
 	case after == 1:
 		of.needs = w.requests

@@ -54,11 +54,11 @@ var (
 		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: " +
 			"successor of a pod that waited for spot without success, or circuit-breaker.",
 	}, []string{"reason"})
-	SpotPodsDeleted = metrics.NewCounter(&metrics.CounterOpts{
+	SpotPodsDeleted = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "spot_pods_deleted_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods with a scheduling gate that found no spot node within the wait of their mix and were deleted, " +
-			"so that their successor runs on on-demand.",
-	})
+		Help: "Pods with a scheduling gate that found no spot node and were deleted, so that their successor runs on on-demand, by what " +
+			"ended their wait: its time (wait), or a report of an autoscaler (karpenter, cluster-autoscaler).",
+	}, []string{"cause"})
 	SpotCircuitBreakers = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Subsystem: subsystem, Name: "spot_circuit_breakers", StabilityLevel: metrics.ALPHA,
 		Help: "Circuit breakers of mixes by which pods with a scheduling gate do not wait for spot nodes (open), or one of them does " +

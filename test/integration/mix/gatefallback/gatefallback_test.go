@@ -228,3 +228,46 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	assert.Equal(t, pod.UID, w.Live("web")[0].UID)
 	assert.Zero(t, w.Metric(s, "berth_scheduler_spot_pods_deleted_total", nil))
 }
+
+// reportNoNode records an event on each pod that waits for spot, as cluster-autoscaler does if no node group can grow for it.
+func reportNoNode(w *testenv.World, app string) (n int) {
+	w.T.Helper()
+	for _, p := range w.Live(app) {
+		if limited, ok := gate.LimitedTo(&p); !ok || limited != capacity.Spot || p.Spec.NodeName != "" {
+			continue
+		}
+		n++
+		w.Create(&corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Name: p.Name + ".backoff"},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			Type:           corev1.EventTypeNormal, Reason: "NotTriggerScaleUp", Message: "pod didn't trigger scale-up: 1 in backoff after failed scale-up",
+			Source: corev1.EventSource{Component: "cluster-autoscaler"}, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
+		})
+	}
+	return n
+}
+
+// Pods of two mixes wait for spot for 15 minutes, the default. Those of one go to on-demand seconds after an autoscaler reports that no
+// node group can grow for them.
+func TestReplicasFallBackWhenTheAutoscalerReportsThatSpotDoesNotCome(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	s := start(w)
+	w.Create(
+		builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas, builders.Gated),
+		builders.CapacityMix("other", 70, 2), builders.Deployment("other", replicas, builders.Gated),
+	)
+	waiting := testenv.Split{OnDemand: replicas - spotSlots, Pending: spotSlots}
+	w.WaitSplit("web", "spot slots wait", waiting)
+	w.WaitSplit("other", "spot slots wait", waiting)
+	require.Empty(t, deletions(w))
+
+	reported := time.Now()
+	require.Equal(t, spotSlots, reportNoNode(w, "web"))
+	waitOnDemand(w, "web", replicas)
+	t.Logf("all replicas run on on-demand %s after the reports", time.Since(reported).Round(time.Second/10))
+	assert.Len(t, deletions(w), spotSlots, "each spot replica once")
+	assert.Equal(t, spotSlots, w.Metric(s, "berth_scheduler_spot_pods_deleted_total", map[string]string{"cause": "cluster-autoscaler"}))
+	assert.Contains(t, spotUnavailable(w, w.Live("web")[0].OwnerReferences[0].Name).Message, "cluster-autoscaler reported that it launches none")
+	assert.Equal(t, 1, breakers(w, s, fallback.Open))
+	w.WaitSplit("other", "nothing was reported about these", waiting)
+}

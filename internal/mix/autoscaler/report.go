@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Report is what an autoscaler reports about a pod that is unschedulable, by an event on the pod. The source and the reason of an event
+// are its interface; its message is for people.
+type Report int
+
+const (
+	// NoReport: the event is about something else.
+	NoReport Report = iota
+	// Launches: it launches a node for the pod, or expects the pod on one that is there.
+	Launches
+	// LaunchFailed: a node that it launched for the pod failed. It may try others.
+	LaunchFailed
+	// NoNode: it has no node to launch that the pod fits.
+	NoNode
+)
+
+// The names of autoscalers in the metrics and events of Berth.
+const (
+	Karpenter         = "Karpenter"
+	ClusterAutoscaler = "cluster-autoscaler"
+)
+
+// source is a component that records events on pods.
+type source struct {
+	autoscaler string
+	reports    map[string]Report
+}
+
+// ofKarpenter: sigs.k8s.io/karpenter v1.15.0, pkg/events/reason.go. InsufficientCapacityError is on pods from 1.15 on.
+var ofKarpenter = source{Karpenter, map[string]Report{
+	"Nominated": Launches, "InsufficientCapacityError": LaunchFailed, "FailedScheduling": NoNode,
+}}
+
+// sources are the components by the source of their events (docs/autoscalers.md). As of 2026-11: cluster-autoscaler 1.37, also as GKE runs it, which records FailedScaleUp; Karpenter 1.15
+// and AKS node auto-provisioning, which is Karpenter; EKS Auto Mode, which runs Karpenter outside of the cluster.
+var sources = map[string]source{
+	"cluster-autoscaler": {ClusterAutoscaler, map[string]Report{
+		"TriggeredScaleUp": Launches, "FailedScaleUp": LaunchFailed, "NotTriggerScaleUp": NoNode,
+	}},
+	"karpenter":             ofKarpenter,
+	"eks-auto-mode/compute": ofKarpenter,
+}
+
+// Sources returns the sources of the events that Observe reads, sorted.
+func Sources() []string { return slices.Sorted(maps.Keys(sources)) }
+
+// Observation is a report about one pod.
+type Observation struct {
+	Report
+	// Autoscaler is Karpenter or ClusterAutoscaler.
+	Autoscaler string
+	// At is when the event was recorded last, by the clock of its component.
+	At time.Time
+}
+
+// Observe returns what an event on a pod reports. ok is false for events of other components and on other objects.
+func Observe(e *corev1.Event) (o Observation, ok bool) {
+	s := sources[cmp.Or(e.Source.Component, e.ReportingController)]
+	o = Observation{Report: s.reports[e.Reason], Autoscaler: s.autoscaler, At: lastRecorded(e)}
+	return o, o.Report != NoReport && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.UID != ""
+}
+
+func lastRecorded(e *corev1.Event) time.Time {
+	at := e.CreationTimestamp.Time
+	others := []time.Time{e.EventTime.Time, e.LastTimestamp.Time}
+	if e.Series != nil {
+		others = append(others, e.Series.LastObservedTime.Time)
+	}
+	for _, other := range others {
+		if other.After(at) {
+			at = other
+		}
+	}
+	return at
+}
+
+const (
+	// settles is how long after NoNode a pod may still get a node: one that became free meanwhile.
+	settles = 2 * time.Second
+	// retries is how long after LaunchFailed an autoscaler may report that it tries another node, or that there is none. Karpenter tries
+	// a pod again after at most ten seconds.
+	retries = 8 * time.Second
+)
+
+// EndsAfter returns how long after a report no node is expected for the pod any more. ok is false if one is.
+func (r Report) EndsAfter() (after time.Duration, ok bool) {
+	switch r {
+	case NoNode:
+		return settles, true
+	case LaunchFailed:
+		return retries, true
+	case NoReport, Launches:
+	}
+	return 0, false
+}
