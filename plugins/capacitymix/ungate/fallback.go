@@ -96,7 +96,7 @@ type pool struct {
 func (p *pool) came(requests corev1.ResourceList) {
 	if covers(requests, p.needs) {
 		p.Came()
-		p.needs = nil
+		p.needs, p.by = nil, ""
 	}
 }
 

@@ -181,7 +181,7 @@ func (f *spotFallback) end(w *waitingPod, nominated bool) (at time.Time, by stri
 	if nominated { // an autoscaler launches a node for it
 		return at, ""
 	}
-	if early, who := f.reported(w); who != "" && early.Before(at) {
+	if early, who := f.reported(w); who != "" && early.Before(at) && f.clock.Now().Before(at) {
 		if early.Before(w.notBefore) {
 			early = w.notBefore
 		}

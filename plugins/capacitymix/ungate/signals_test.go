@@ -143,9 +143,12 @@ func TestPodsFollowWhatIsReportedAboutOthersOfTheirMixAndScope(t *testing.T) {
 	follows, small, launched, elsewhere := f.unschedulable(10, large), f.unschedulable(11), f.unschedulable(12, large), f.unschedulable(13, large, inZone("b"))
 	f.report(launched, "karpenter", "Nominated")
 	f.clock.SetTime(f.clock.Now().Add(5 * time.Second))
+	var failed []*corev1.Pod
 	for i := range fallback.Threshold {
-		pod := f.unschedulable(i, large)
-		f.report(pod, "karpenter", "FailedScheduling")
+		failed = append(failed, f.unschedulable(i, large))
+		f.report(failed[i], "karpenter", "FailedScheduling")
+	}
+	for _, pod := range failed {
 		f.after(2*time.Second, pod)
 		f.gone(pod)
 	}
@@ -162,8 +165,8 @@ func TestPodsFollowWhatIsReportedAboutOthersOfTheirMixAndScope(t *testing.T) {
 
 	launched.Spec.NodeName = "a"
 	f.tell(launched)
-	f.after(time.Minute, f.unschedulable(20, large))
-	assert.Len(t, f.deleted, 1, "spot came")
+	assert.Zero(t, f.markOf().Failures, "spot came")
+	assert.Empty(t, f.fallback().pools[mixKey{"shop", "capacitymix/web"}][""].by)
 }
 
 // The list of events comes before the pods that another process limited to spot were evaluated.
