@@ -283,7 +283,7 @@ var mutants = []mutant{
 	}},
 	{judge.PlacedByItsSlot, "slots have the other type", history.Scheduler, placing, []builds.Replacement{
 		{File: prefilter, Old: "= h.Slot, h.Type, h.Attempt", New: "= h.Slot, h.Type.Other(), h.Attempt"},
-		{File: "plugins/capacitymix/reserve.go", Old: "p != nil && (s.fixed || p.Mix.TypeOf(s.slot) == s.slotType)", New: "p != nil"},
+		{File: "plugins/capacitymix/reserve.go", Old: "p == nil || !s.fixed && p.Mix.TypeOf(s.slot) != s.slotType", New: "p == nil"},
 	}},
 	{judge.WholeUnits, "no pod is one of a unit", history.Scheduler, rejoining, []builds.Replacement{
 		{File: "internal/mix/governing/member.go", Old: "member.Unit = pod.Labels[m.Unit.Label]", New: "member.Unit = \"\""},
