@@ -31,6 +31,15 @@ var karpenterEdits = []edit{
 		karpenterModule, "kwok/cloudprovider/cloudprovider.go", "	// Kick-off a goroutine to allow us to asynchronously register nodes\n",
 		`	if none := nodeClass.Annotations["` + KarpenterNoCapacity + `"]; none != "" &&
 		(none == node.Labels[v1.CapacityTypeLabelKey] || none == node.Labels[corev1.LabelTopologyZone]) {
+		// As providers do, these offerings are not tried for a while.
+		for _, it := range c.instanceTypes {
+			for _, o := range it.Offerings {
+				if o.Available && (none == o.CapacityType() || none == o.Zone()) {
+					o.Available = false
+					time.AfterFunc(time.Minute, func() { o.Available = true })
+				}
+			}
+		}
 		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("no capacity of %s", none))
 	}
 `,

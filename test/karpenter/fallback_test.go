@@ -41,7 +41,7 @@ func (w *autoscaled) firstReport() time.Time {
 	var first time.Time
 	for _, e := range testenv.List(w.World, &corev1.EventList{}).Items {
 		o, ok := autoscaler.Observe(&e)
-		if _, ends := o.EndsAfter(); !ok || !ends || e.Namespace != w.Namespace {
+		if _, ends := o.EndsAfter(1); !ok || !ends || e.Namespace != w.Namespace {
 			continue
 		}
 		if at := e.CreationTimestamp.Time; first.IsZero() || at.Before(first) {

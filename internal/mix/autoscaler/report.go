@@ -87,20 +87,21 @@ func lastRecorded(e *corev1.Event) time.Time {
 }
 
 const (
-	// settles is how long after NoNode a pod may still get a node: one that became free meanwhile.
+	// settles is how long after a report that no node comes a pod may still get one: a node that became free meanwhile.
 	settles = 2 * time.Second
-	// retries is how long after LaunchFailed an autoscaler may report that it tries another node, or that there is none. Karpenter tries
-	// a pod again after at most ten seconds.
-	retries = 8 * time.Second
+	// repeated is how many launches for a pod have failed when no other is waited for. The first one may be of some instance types or
+	// zones, and autoscalers try others. If there are none, they report NoNode.
+	repeated = 2
 )
 
-// EndsAfter returns how long after a report no node is expected for the pod any more. ok is false if one is.
-func (r Report) EndsAfter() (after time.Duration, ok bool) {
+// EndsAfter returns how long after a report no node is expected for the pod any more. failed is how many launches for it have failed. ok is
+// false if one is expected.
+func (r Report) EndsAfter(failed int) (after time.Duration, ok bool) {
 	switch r {
 	case NoNode:
 		return settles, true
 	case LaunchFailed:
-		return retries, true
+		return settles, failed >= repeated
 	case NoReport, Launches:
 	}
 	return 0, false

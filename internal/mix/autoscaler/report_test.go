@@ -78,9 +78,13 @@ func TestAnEventOfEitherAPIIsObserved(t *testing.T) {
 }
 
 func TestOnlyALaunchIsWaitedFor(t *testing.T) {
-	for r, ends := range map[Report]bool{NoReport: false, Launches: false, LaunchFailed: true, NoNode: true} {
-		after, ok := r.EndsAfter()
-		assert.Equal(t, ends, ok, r)
-		assert.LessOrEqual(t, after, 10*time.Second, "from the report to the replacement")
+	for r, ends := range map[Report][]bool{
+		NoReport: {false, false, false}, Launches: {false, false, false}, LaunchFailed: {false, false, true}, NoNode: {true, true, true},
+	} {
+		for failed, want := range ends {
+			after, ok := r.EndsAfter(failed)
+			assert.Equal(t, want, ok, "%d after %d launches", r, failed)
+			assert.LessOrEqual(t, after, 10*time.Second, "from the report to the replacement")
+		}
 	}
 }

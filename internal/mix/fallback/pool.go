@@ -17,10 +17,10 @@ const (
 	mostWaits = 4
 	// leastWait is the minimum wait for the times between failures.
 	leastWait = 5 * time.Second
-	// probeShare is how much longer than an attempt took that an autoscaler reported to be in vain spot is not tried: a replica that
-	// tries waits at most a 48th of the time, half an hour a day.
+	// probeShare is how much longer than a probe took that an autoscaler reported to be in vain spot is not tried: replicas that probe
+	// wait for a 48th of the time, half an hour a day.
 	probeShare = 48
-	// leastPause is the minimum time until spot is tried again after such an attempt.
+	// leastPause is the minimum time until spot is tried again after such a failure.
 	leastPause = time.Minute
 )
 
@@ -158,9 +158,9 @@ func (p *Pool) Failed(now time.Time, pod Pod, reported bool) (until time.Time, o
 		if p.mark.Failures >= Threshold || !now.Before(p.mark.RetryAt.Add(wait)) {
 			p.mark.Failures = 0 // the previous failures were long ago
 		}
-		p.fail(now, wait, began, reported)
+		p.fail(now, wait, 0, reported) // it was no probe
 	case state == HalfOpen && !began.Before(p.opened):
-		p.fail(now, wait, began, reported)
+		p.fail(now, wait, now.Sub(began), reported)
 	}
 	return latest(p.mark.RetryAt, wholeSecond(now.Add(wait))), true
 }
@@ -174,20 +174,20 @@ func (p *Pool) Blocked(now time.Time, pod Pod) (until time.Time, ok bool) {
 }
 
 // fail counts a failure, and opens the circuit breaker if there were enough.
-func (p *Pool) fail(now time.Time, wait time.Duration, began time.Time, reported bool) {
+func (p *Pool) fail(now time.Time, wait, probed time.Duration, reported bool) {
 	p.mark.Failures = min(p.mark.Failures+1, mostFailures)
 	p.reported = reported
-	p.mark.RetryAt = wholeSecond(now.Add(p.pause(wait, now.Sub(began))))
+	p.mark.RetryAt = wholeSecond(now.Add(p.pause(wait, probed)))
 	if p.mark.Failures >= Threshold {
 		p.opened = now
 	}
 }
 
-// pause is for how long spot is not tried after a failure. An attempt that is over when an autoscaler reports takes seconds: the next one
+// pause is for how long spot is not tried after a failure. A probe that is over when an autoscaler reports takes seconds: the next one
 // may come as early as its costs allow. One that lasts for the whole wait is repeated twice as late each time.
-func (p *Pool) pause(wait, took time.Duration) time.Duration {
+func (p *Pool) pause(wait, probed time.Duration) time.Duration {
 	if p.reported {
-		return min(max(leastPause, probeShare*took), mostWaits*wait)
+		return min(max(leastPause, probeShare*probed), mostWaits*wait)
 	}
 	pause := wait
 	for n := Threshold; n < p.mark.Failures && pause < mostWaits*wait; n++ {

@@ -496,9 +496,15 @@ func TestReportsOpenTheBreakerForAsLongAsTheirCostsAllow(t *testing.T) {
 	}
 	require.Equal(t, Open, p.State(now, wait))
 	assert.True(t, p.Reported(now, wait))
-	assert.Equal(t, now.Add(4*time.Minute), p.Mark().RetryAt, "48 times 5 s, and not the wait of 10 minutes")
+	assert.Equal(t, now.Add(leastPause), p.Mark().RetryAt, "and not the wait of 10 minutes")
 
 	retry := p.Mark().RetryAt
+	first := Pod{ID: "first", Group: "one more workload", Wait: wait}
+	require.Equal(t, capacity.Spot, p.choose(retry, first).Type)
+	p.report(retry.Add(5*time.Second), first)
+	assert.Equal(t, retry.Add(5*time.Second+4*time.Minute), p.Mark().RetryAt, "48 times 5 s")
+
+	retry = p.Mark().RetryAt
 	probe := Pod{ID: "probe", Group: "another workload", Wait: wait}
 	require.Equal(t, capacity.Spot, p.choose(retry, probe).Type)
 	p.report(retry.Add(time.Second), probe)

@@ -27,8 +27,9 @@ const (
 	// rightsPeriod is the pause before the next review of a right that is missing.
 	rightsPeriod = 5 * time.Minute
 	// followAfter is how long a pod has waited at least that goes to on-demand because of what was reported about others of its mix and
-	// scope. Autoscalers limit how many events they record: a node may be on its way for this one.
-	followAfter = 30 * time.Second
+	// scope, and followLaunch how long after a report that a node is launched for it. Autoscalers limit how many events they record: a
+	// node may be on its way for this one, or its launch may have failed as those of the others.
+	followAfter, followLaunch = 30 * time.Second, time.Minute
 )
 
 // followReports watches what autoscalers report about pods, while pods wait for spot.
@@ -151,28 +152,36 @@ func (f *spotFallback) observe(e *corev1.Event) {
 		if o.At.Before(w.report.At) || o == w.report.Observation {
 			return
 		}
-		w.report = report{Observation: o, seen: f.clock.Now()}
+		failed := w.report.failed
+		if o.Report == autoscaler.LaunchFailed {
+			failed++
+		}
+		w.report = report{Observation: o, seen: f.clock.Now(), failed: failed}
 		f.queue.Add(name)
 	})
 }
 
-// report is the last one about a pod. seen is when it came, by the clock of this process.
+// report is the last one about a pod. seen is when it came, by the clock of this process, and failed is how many launches have failed.
 type report struct {
 	autoscaler.Observation
-	seen time.Time
+	seen   time.Time
+	failed int
 }
 
 // reported returns when the wait of a pod is over by what autoscalers reported about it, or about others that may use the same nodes and
 // request no more; f.mu is held. by is the autoscaler, "" if none reported that.
 func (f *spotFallback) reported(w *waitingPod) (at time.Time, by string) {
-	if after, ok := w.report.EndsAfter(); ok {
+	if after, ok := w.report.EndsAfter(w.report.failed); ok {
 		return w.report.seen.Add(after), w.report.Autoscaler
 	}
 	of := f.poolOf(w)
-	if w.report.Report == autoscaler.NoReport && of.Reported(f.clock.Now(), w.wait) && covers(w.requests, of.needs) {
-		return w.since.Add(followAfter), of.by
+	switch {
+	case !of.Reported(f.clock.Now(), w.wait), !covers(w.requests, of.needs):
+		return time.Time{}, ""
+	case w.report.Report == autoscaler.Launches:
+		return w.report.seen.Add(followLaunch), of.by
 	}
-	return time.Time{}, ""
+	return w.since.Add(followAfter), of.by
 }
 
 // end is when the wait of a pod is over, and the autoscaler whose report ends it, "" if that is its time.

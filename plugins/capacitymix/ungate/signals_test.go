@@ -57,7 +57,6 @@ func TestAPodFallsBackSecondsAfterAnAutoscalerReportsNoNode(t *testing.T) {
 	}{
 		"cluster-autoscaler has no group": {"cluster-autoscaler", "NotTriggerScaleUp", time.Second, 2 * time.Second},
 		"Karpenter has no instance type":  {"karpenter", "FailedScheduling", time.Second, 2 * time.Second},
-		"a launch of Karpenter failed":    {"karpenter", "InsufficientCapacityError", 7 * time.Second, 8 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFallbackFixture(t)
@@ -72,10 +71,23 @@ func TestAPodFallsBackSecondsAfterAnAutoscalerReportsNoNode(t *testing.T) {
 			assert.Contains(t, <-f.cluster.Recorder.Events, "reported that it launches none) and was deleted")
 			f.gone(pod)
 			assert.Equal(t, capacity.OnDemand, f.next(1))
-			pause := 48 * (10*time.Second + tc.falls)
-			assert.Equal(t, f.clock.Now().Add(pause).UTC(), f.markOf().RetryAt, "not only after the wait of the mix")
+			assert.Equal(t, f.clock.Now().Add(time.Minute).UTC(), f.markOf().RetryAt, "not only after the wait of the mix")
 		})
 	}
+}
+
+// The first launch may be of some instance types or zones.
+func TestAPodFallsBackWhenLaunchesFailRepeatedly(t *testing.T) {
+	f := newFallbackFixture(t)
+	pod := f.unschedulable(0)
+	f.report(pod, "karpenter", "Nominated")
+	f.report(pod, "karpenter", "InsufficientCapacityError")
+	f.report(pod, "karpenter", "InsufficientCapacityError") // the watch was interrupted
+	f.after(time.Minute, pod)
+	require.Empty(t, f.deleted)
+	f.report(pod, "karpenter", "InsufficientCapacityError")
+	f.after(2*time.Second, pod)
+	assert.Len(t, f.deleted, 1)
 }
 
 func TestAReportThatANodeIsLaunchedIsWaitedFor(t *testing.T) {
@@ -140,7 +152,8 @@ func TestPodsFollowWhatIsReportedAboutOthersOfTheirMixAndScope(t *testing.T) {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 		}}}
 	}
-	follows, small, launched, elsewhere := f.unschedulable(10, large), f.unschedulable(11), f.unschedulable(12, large), f.unschedulable(13, large, inZone("b"))
+	follows, small, launched, bound := f.unschedulable(10, large), f.unschedulable(11), f.unschedulable(12, large), f.unschedulable(14, large)
+	elsewhere := f.unschedulable(13, large, inZone("b"))
 	f.report(launched, "karpenter", "Nominated")
 	f.clock.SetTime(f.clock.Now().Add(5 * time.Second))
 	var failed []*corev1.Pod
@@ -161,10 +174,15 @@ func TestPodsFollowWhatIsReportedAboutOthersOfTheirMixAndScope(t *testing.T) {
 	for _, pod := range []*corev1.Pod{small, launched, elsewhere} {
 		f.reconcile(pod)
 	}
-	assert.Len(t, f.deleted, 1)
+	require.Len(t, f.deleted, 1)
+	f.after(followLaunch-followAfter, launched)
+	require.Len(t, f.deleted, 2, "its launch has failed as well, or takes long")
+	f.reconcile(small)
+	f.reconcile(elsewhere)
+	require.Len(t, f.deleted, 2)
 
-	launched.Spec.NodeName = "a"
-	f.tell(launched)
+	bound.Spec.NodeName = "a"
+	f.tell(bound)
 	assert.Zero(t, f.markOf().Failures, "spot came")
 	assert.Empty(t, f.fallback().pools[mixKey{"shop", "capacitymix/web"}][""].by)
 }

@@ -202,10 +202,10 @@ await page.getByText("scaled from 1 to 2").waitFor();
 steps.push("scaled");
 await page.goto(new URL(flow.workload, home).href);
 await page.locator(".ribbon a").first().click();
-await page.getByText("Satisfied:").waitFor();
+await page.locator("#pod dt", { hasText: "Desired" }).waitFor();
 await page.getByRole("heading", { name: "Best nodes" }).first().waitFor();
 if (!await page.locator("#pod svg.bar rect").count()) wrong.push("a decision has no bars");
-await page.getByRole("link", { name: "Back" }).click();
+await page.locator("#pod .crumbs a").first().click();
 await page.getByRole("link", { name: "Moves and events" }).waitFor();
 steps.push("explained");
 
