@@ -34,7 +34,7 @@ func Impatient(c *controller.Configuration) {
 	c.ResyncSeconds = 5
 	c.Mix.Rebalance.StabilizationSeconds = 0
 	c.Mix.Rebalance.StartupGraceSeconds = 0
-	// A leader that cannot renew for so long ends, and a request for it may take half of that. On a busy machine three seconds are not enough.
+	// A leader that cannot renew for so long ends, and a request for it may take half of that: more than three seconds on a busy machine.
 	c.LeaderElection.LeaseDurationSeconds = 15
 	c.LeaderElection.RenewDeadlineSeconds = 13
 	c.LeaderElection.RetryPeriodSeconds = 1

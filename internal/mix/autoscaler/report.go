@@ -43,8 +43,9 @@ var ofKarpenter = source{Karpenter, map[string]Report{
 	"Nominated": Launches, "InsufficientCapacityError": LaunchFailed, "FailedScheduling": NoNode,
 }}
 
-// sources are the components by the source of their events (docs/autoscalers.md). As of 2026-11: cluster-autoscaler 1.37, also as GKE runs it, which records FailedScaleUp; Karpenter 1.15
-// and AKS node auto-provisioning, which is Karpenter; EKS Auto Mode, which runs Karpenter outside of the cluster.
+// sources are the components by the source of their events (docs/autoscalers.md). As of 2026-11: cluster-autoscaler 1.37, also as GKE runs
+// it, which records FailedScaleUp; Karpenter 1.15 and AKS node auto-provisioning, which is Karpenter; EKS Auto Mode, which runs Karpenter
+// outside of the cluster.
 var sources = map[string]source{
 	"cluster-autoscaler": {ClusterAutoscaler, map[string]Report{
 		"TriggeredScaleUp": Launches, "FailedScaleUp": LaunchFailed, "NotTriggerScaleUp": NoNode,

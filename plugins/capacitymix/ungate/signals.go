@@ -39,7 +39,7 @@ func (f *spotFallback) followReports(ctx context.Context) {
 			return
 		}
 		if !f.mayRead(ctx) {
-			_ = wait.PollUntilContextTimeout(ctx, rightsPeriod, rightsPeriod, false, func(context.Context) (bool, error) { return true, nil })
+			_ = wait.PollUntilContextCancel(ctx, rightsPeriod, false, func(context.Context) (bool, error) { return true, nil })
 			return
 		}
 		f.watchReports(ctx)

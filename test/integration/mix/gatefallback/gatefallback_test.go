@@ -249,7 +249,7 @@ func reportNoNode(w *testenv.World, app string) (n int) {
 
 // Pods of two mixes wait for spot for 15 minutes, the default. Those of one go to on-demand seconds after an autoscaler reports that no
 // node group can grow for them.
-func TestReplicasFallBackWhenTheAutoscalerReportsThatSpotDoesNotCome(t *testing.T) {
+func TestReplicasFallBackWhenTheAutoscalerReportsNoNode(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	s := start(w)
 	w.Create(

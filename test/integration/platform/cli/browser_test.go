@@ -317,6 +317,11 @@ var consoleUser = append([]rbacv1.PolicyRule{
 // fillConsole has something on each page.
 func fillConsole(w *testenv.World) {
 	w.T.Helper()
+	// Before the pods, so that there are decisions about them.
+	w.Create(builders.SchedulingPolicy("packed", func(s *v1alpha1.SchedulingPolicySpec) {
+		s.PodSelector.MatchLabels = map[string]string{"app": "web"}
+		s.Score, s.Decisions = &v1alpha1.ScoreRules{Preset: v1alpha1.ScorePresetPack}, &v1alpha1.DecisionRules{Record: v1alpha1.RecordAlways, Objects: true}
+	}))
 	tiny := builders.CPU("10m")
 	w.Create(
 		builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, tiny, builders.ReadyAfter(3*time.Second)),
@@ -325,9 +330,6 @@ func fillConsole(w *testenv.World) {
 		builders.CapacityMix("stuck", 50, 1), builders.Deployment("stuck", 4, builders.CPU("1000")),
 		builders.ResourceLimit("plain", builders.SizeCPU("1", "1")), builders.ResourceLimit("gpu", builders.SizeCPU("2", "4"), onGPUs),
 	)
-	w.Create(builders.SchedulingPolicy("packed", func(s *v1alpha1.SchedulingPolicySpec) {
-		s.Score, s.Decisions = &v1alpha1.ScoreRules{Preset: v1alpha1.ScorePresetPack}, &v1alpha1.DecisionRules{Record: v1alpha1.RecordAlways, Objects: true}
-	}))
 	w.Create(builders.Reservation("launch", "launch", "100m"))
 	deployed(w)
 	w.ApplyFiles("manifests/rbac/environments")
