@@ -218,6 +218,7 @@ if (await page.evaluate(() => document.activeElement.value) !== "large") wrong.p
 await page.keyboard.press("Enter");
 await page.getByText("match “large”").waitFor();
 if (!new URL(page.url()).searchParams.has("filter", "large")) wrong.push("the URL has no filter");
+await page.locator("#find").waitFor(); // the script of the keys is loaded
 await page.keyboard.press("g");
 await page.keyboard.press("e");
 await page.waitForURL(new URL("/environments", home).href);
