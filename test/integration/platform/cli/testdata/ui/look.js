@@ -80,7 +80,7 @@ await shown.context().close();
 const plain = await open({ javaScriptEnabled: false });
 for (const { name, path, has } of pages) {
   await plain.goto(new URL(path, home).href);
-  const body = await plain.locator("main").innerText();
+  const body = await plain.locator("main").textContent();
   for (const t of has) if (!body.includes(t)) wrong.push(`${name} without JavaScript lacks ${JSON.stringify(t)}`);
 }
 await plain.context().close();
