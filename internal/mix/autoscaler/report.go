@@ -16,13 +16,13 @@ import (
 type Report int
 
 const (
-	// NoReport: the event is about something else.
+	// NoReport is that of an event about something else.
 	NoReport Report = iota
-	// Launches: it launches a node for the pod, or expects the pod on one that is there.
+	// Launches means that it launches a node for the pod, or expects the pod on one that is there.
 	Launches
-	// LaunchFailed: a node that it launched for the pod failed. It may try others.
+	// LaunchFailed means that the launch of a node for the pod failed. It may try others.
 	LaunchFailed
-	// NoNode: it has no node to launch that the pod fits.
+	// NoNode means that it has no node to launch that the pod fits.
 	NoNode
 )
 

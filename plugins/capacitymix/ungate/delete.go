@@ -68,6 +68,11 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		return // it came after the report. The pod may be about to be bound there; it is evaluated again by resync
 	}
 	f.update(pod.UID, func(w *waitingPod) { w.blocked, w.endedBy = blocked, by })
+	f.fallBack(ctx, key, pod, p)
+}
+
+// fallBack deletes a pod whose wait is over, with its unit, if others replace it.
+func (f *spotFallback) fallBack(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, p *governing.Mix) {
 	if why := replacement.Lost(pod); why != "" {
 		f.keepWaiting(pod, p, why)
 		return
