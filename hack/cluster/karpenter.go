@@ -30,17 +30,11 @@ var karpenterEdits = []edit{
 	{
 		karpenterModule, "kwok/cloudprovider/cloudprovider.go", "	// Create the Node because KwoK nodes don't have a kubelet",
 		`	if class, err := c.resolveNodeClassFromNodeClaim(ctx, nodeClaim); err == nil && class.Annotations["` + KarpenterNoCapacity + `"] != "" {
-		// As providers do, offerings without capacity are not tried for a while.
 		none, possible := class.Annotations["` + KarpenterNoCapacity + `"], false
 		requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(nodeClaim.Spec.Requirements...)
 		for _, it := range c.instanceTypes {
-			for _, o := range it.Offerings.Available().Compatible(requirements) {
-				if none != o.CapacityType() && none != o.Zone() {
-					possible = true
-					continue
-				}
-				o.Available = false
-				time.AfterFunc(time.Minute, func() { o.Available = true })
+			for _, o := range it.Offerings.Compatible(requirements) {
+				possible = possible || none != o.CapacityType() && none != o.Zone()
 			}
 		}
 		if !possible {
