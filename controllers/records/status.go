@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/records/render"
 )
 
@@ -123,7 +124,7 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 	var conditions []metav1.Condition
 	s.Phase, s.Message, conditions = phase(&v, len(s.Functions), waitingFor(&s))
 	if rec.DeletionTimestamp != nil {
-		s.Phase, s.Message = v1alpha1.PhaseDeleting, fmt.Sprintf("%d objects are still there", len(v.children))
+		s.Phase, s.Message = v1alpha1.PhaseDeleting, display.Clause(len(v.children), "object", "is", "are")+" still there"
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
 	switch {
@@ -177,7 +178,7 @@ func setCondition(conditions *[]metav1.Condition, c metav1.Condition, generation
 
 // phase returns the phase of a record with its message, and the conditions. Waiting is what is not ready, "" if all is.
 func phase(v *observation, functions int, waiting string) (v1alpha1.DeploymentPhase, string, []metav1.Condition) {
-	ready := fmt.Sprintf("%d functions answer", functions)
+	ready := display.Clause(functions, "function", "answers", "answer")
 	available := condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonAllReady, ready)
 	if waiting != "" {
 		available = condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNotReady, waiting)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -211,7 +212,7 @@ func (r *replayed) answers(ctx context.Context, questions []simulation.Question)
 func unfit(members []*clusterstate.Pod, i int, t capacity.Type) string {
 	beside := ""
 	if len(members) > 1 {
-		beside = fmt.Sprintf(" beside %d others of its unit", i)
+		beside = fmt.Sprintf(" beside %s of its unit", display.Count(i, "other"))
 	}
 	return fmt.Sprintf("no %s node has capacity for the replacement of pod %s%s: ", t, members[i].Name, beside)
 }

@@ -77,7 +77,7 @@ func TestTheCapacityOfAUnitIsThatOfAllItsPods(t *testing.T) {
 	proof, err := room.Prove(t.Context(), unit, capacity.Spot)
 	require.NoError(t, err)
 	assert.False(t, proof.Fits)
-	assert.Contains(t, proof.Why, "no spot node has capacity for the replacement of pod worker beside 1 others of its unit")
+	assert.Contains(t, proof.Why, "no spot node has capacity for the replacement of pod worker beside 1 other of its unit")
 	assert.Empty(t, n.assumed)
 	require.Len(t, n.asked, 2)
 	for _, q := range n.asked {

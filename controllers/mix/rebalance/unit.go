@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -85,8 +86,8 @@ func (p *prover) fitAll(
 		m := members[i]
 		if !answer.Fits {
 			return rebalance.ReasonInsufficientCapacity.Obstacle(rebalance.HoldInsufficientCapacity,
-				"no %s node has free capacity for the replacement of pod %s beside %d others of unit %s: %s", a.Verdict.Target, m.Name, i,
-				a.Move.Unit, answer.Message())
+				"no %s node has free capacity for the replacement of pod %s beside %s of unit %s: %s", a.Verdict.Target, m.Name,
+				display.Count(i, "other"), a.Move.Unit, answer.Message())
 		}
 		if m.UID == a.Verdict.Pod.UID {
 			proof.Node = answer.Node

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/fallback"
@@ -198,8 +199,11 @@ func accepted(invalid error, others []string) metav1.Condition {
 
 // satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []rebalance.Entry) metav1.Condition {
-	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact,
-		"all %d workloads have exactly their mix", len(mine))
+	have := "have exactly their mix"
+	if len(mine) == 1 {
+		have = "has exactly its mix"
+	}
+	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact, "%s %s", display.All(len(mine), "workload"), have)
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c
@@ -224,7 +228,7 @@ func satisfied(mine []rebalance.Entry) metav1.Condition {
 	}
 	if out > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonMixNotSatisfied
-		c.Message = fmt.Sprintf("%d of %d workloads: %s", out, len(mine), strings.Join(text, "; "))
+		c.Message = fmt.Sprintf("%d of %s: %s", out, display.Count(len(mine), "workload"), strings.Join(text, "; "))
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/stack"
+	"berth.dev/berth/internal/kube/display"
 )
 
 // Observed is what the cluster has of a component.
@@ -107,7 +108,7 @@ func (s *Situation) Phase() (v1alpha1.EnvironmentPhase, string) {
 		return v1alpha1.EnvironmentFailed, s.Refused
 	case e.Spec.RunPolicy == v1alpha1.RunPolicyStopped:
 		if n := s.pods(0); n > 0 {
-			return v1alpha1.EnvironmentStopping, fmt.Sprintf("%d pods are still there", n)
+			return v1alpha1.EnvironmentStopping, display.Clause(int(n), "pod", "is", "are") + " still there"
 		}
 		return v1alpha1.EnvironmentStopped, "no component runs"
 	}

@@ -38,4 +38,8 @@ func TestCountsAreInThePlural(t *testing.T) {
 	}
 	assert.Equal(t, "2 mixes", Count(2, "mix"))
 	assert.Equal(t, "2 pods", Count(2, "pod"))
+	assert.Equal(t, "1 pod runs", Clause(1, "pod", "runs", "run"))
+	assert.Equal(t, "0 pods run", Clause(0, "pod", "runs", "run"))
+	assert.Equal(t, "the only pod", All(1, "pod"))
+	assert.Equal(t, "all 2 pods", All(2, "pod"))
 }

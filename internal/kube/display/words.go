@@ -30,6 +30,22 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, Plural(thing))
 }
 
+// Clause is a number of things and what they do: "1 pod runs", "3 pods run".
+func Clause(n int, thing, does, do string) string {
+	if n == 1 {
+		do = does
+	}
+	return Count(n, thing) + " " + do
+}
+
+// All is each of several things, or the only one: "all 3 pods", "the only pod".
+func All(n int, thing string) string {
+	if n == 1 {
+		return "the only " + thing
+	}
+	return "all " + Count(n, thing)
+}
+
 // Plural is several of a thing: pods, policies, mixes.
 func Plural(thing string) string {
 	if stem, ok := strings.CutSuffix(thing, "y"); ok {

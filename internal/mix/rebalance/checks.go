@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -159,7 +160,7 @@ func backingOff(s *subject) (v Verdict) {
 		v = h.Refused.until(at, "%s. Moves that failed or were refused in a row: %d; the next is tried at %s", h.Refusal, h.Failures,
 			clockTime(at))
 	default:
-		v = ReasonBackingOff.until(at, "%d moves in a row failed; the next is tried at %s", h.Failures, clockTime(at))
+		v = ReasonBackingOff.until(at, "%s in a row failed; the next is tried at %s", display.Count(int(h.Failures), "move"), clockTime(at))
 	}
 	return v
 }
@@ -340,8 +341,8 @@ func fixedNode(s *subject) (v Verdict) {
 // atMaxUnavailable is for rollouts that make no progress: the replicas of the old revision, all Ready, carry the load alone.
 func atMaxUnavailable(s *subject) (v Verdict) {
 	if r := s.Group.Rollout; r.Rolling && r.Unavailable > 0 && r.Unavailable >= r.MaxUnavailable {
-		v = ReasonMaxUnavailable.because("%d replicas are unavailable in a rollout, and its maxUnavailable is %d", r.Unavailable,
-			r.MaxUnavailable)
+		v = ReasonMaxUnavailable.because("%s unavailable in a rollout, and its maxUnavailable is %d",
+			display.Clause(int(r.Unavailable), "replica", "is", "are"), r.MaxUnavailable)
 	}
 	return v
 }

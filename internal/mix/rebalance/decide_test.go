@@ -151,6 +151,9 @@ var causes = []cause{
 		name: "earlier moves failed", spoil: func(in *rebalance.Input) { in.History.Failures, in.History.RetryAt = 3, noon.Add(4*time.Minute) },
 		want: rebalance.ReasonBackingOff, message: "3 moves in a row failed; the next is tried at 12:04:00Z", retryAt: noon.Add(4 * time.Minute),
 	}, {
+		name: "one move failed", spoil: func(in *rebalance.Input) { in.History.Failures, in.History.RetryAt = 1, noon.Add(time.Minute) },
+		want: rebalance.ReasonBackingOff, message: "1 move in a row failed; the next is tried at 12:01:00Z", retryAt: noon.Add(time.Minute),
+	}, {
 		name: "no window is open", spoil: func(in *rebalance.Input) { in.Settings.Windows = window("0 3 * * *") },
 		want: rebalance.ReasonOutsideWindow, retryAt: time.Date(2026, 6, 2, 3, 0, 0, 0, time.UTC),
 		message: "outside the windows for moves; the next opens at 2026-06-02T03:00:00Z",

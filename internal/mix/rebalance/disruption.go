@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/kube/display"
 )
 
 // maxNames is how many budgets a message names; a message ends up in a status, which is bounded.
@@ -122,9 +124,9 @@ func (b DisruptionBudget) Selects(podLabels map[string]string) bool {
 func (b DisruptionBudget) refusal() string {
 	if !b.Observed {
 		return fmt.Sprintf("PodDisruptionBudget %q has changed, and its controller has not seen the change yet: "+
-			"%d disruptions allowed is an old figure", b.Name, b.Allowed)
+			"%s allowed is an old figure", b.Name, display.Count(int(b.Allowed), "disruption"))
 	}
-	message := fmt.Sprintf("PodDisruptionBudget %q allows %d disruptions", b.Name, b.Allowed)
+	message := fmt.Sprintf("PodDisruptionBudget %q allows %s", b.Name, display.Count(int(b.Allowed), "disruption"))
 	if b.Expected > 0 {
 		message += fmt.Sprintf(": %d of %d pods are healthy and it needs %d", b.Healthy, b.Expected, b.Desired)
 	}

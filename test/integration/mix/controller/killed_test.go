@@ -135,7 +135,7 @@ func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {
 	assert.WithinDuration(t, time.Now().Add(600*time.Second), before.RetryTime.Time, 30*time.Second, "the next move rests for the backoff")
 	testenv.End(c, true)
 	c = w.Controller(testenv.Impatient, hasty)
-	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
+	w.WaitBlocked("web", "BackingOff", "1 move in a row failed")
 	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	after := w.Mix("web").Status.Workloads[0]
 	assert.Equal(t, before.RetryTime, after.RetryTime)

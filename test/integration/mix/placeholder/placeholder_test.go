@@ -114,7 +114,7 @@ func TestWithoutANewNodeNoReplicaIsEvicted(t *testing.T) {
 		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 4, 600, 1800
 	})
 	held := waitHolders(w, 1)[0]
-	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
+	w.WaitBlocked("web", "BackingOff", "1 move in a row failed")
 	waitHolders(w, 0)
 	deleted := asked(w, "delete", "pods")
 	require.Len(t, deleted, 1)
