@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,7 +16,7 @@ import (
 const leanMessage = 1024
 
 // Lean replaces a pod, a node or a workload controller, as a cache keeps it, by one that has only what an overview reads: a state makes the
-// same of it, except the requests and the local data of a pod. Other objects lose who wrote their fields. The argument is not used
+// same of it, except the local data of a pod. Other objects lose who wrote their fields. The argument is not used
 // afterwards.
 func Lean(o any) (any, error) {
 	switch o := o.(type) {
@@ -63,6 +64,12 @@ func leanPod(o *corev1.Pod) *corev1.Pod {
 	}
 	if s.Affinity != nil && s.Affinity.NodeAffinity != nil {
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: s.Affinity.NodeAffinity}
+	}
+	if cpu, memory := requests(o); cpu != 0 || memory != 0 { // those of the containers in one
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+		}}
 	}
 	p.Status.Phase = o.Status.Phase
 	for i := range o.Status.Conditions {

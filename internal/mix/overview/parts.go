@@ -100,5 +100,9 @@ type UnitPod struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node,omitempty"`
 	// NodeType is empty where the node is not read.
-	NodeType string `json:"nodeType,omitempty"`
+	NodeType string   `json:"nodeType,omitempty"`
+	Requests Requests `json:"-"`
 }
+
+// Requests are what a pod requests: CPU in millicores, and memory in bytes.
+type Requests struct{ MilliCPU, Memory int64 }

@@ -47,6 +47,8 @@ type Slot struct {
 	// Unit is the name of a unit, "" for a pod alone, and Pods are its pods, the oldest first.
 	Unit string    `json:"unit,omitempty"`
 	Pods []UnitPod `json:"pods,omitempty"`
+	// Requests are those of Pod, where the replica is no unit.
+	Requests Requests `json:"-"`
 	// Reason is why the replica is not in place.
 	Reason string `json:"reason,omitempty"`
 	// Arrival is when it came.
@@ -58,7 +60,7 @@ func (s *Slot) Members() []UnitPod {
 	if s.Pods != nil || s.Pod == "" && s.Node == "" {
 		return s.Pods
 	}
-	return []UnitPod{{Pod: s.Pod, Node: s.Node, NodeType: s.NodeType}}
+	return []UnitPod{{Pod: s.Pod, Node: s.Node, NodeType: s.NodeType, Requests: s.Requests}}
 }
 
 // PodNames are the names of the pods of the replica of a slot.
@@ -80,12 +82,14 @@ func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),
 	}
 	for i, p := range a.Members() {
-		t := b.placed(p)
+		t, requests := b.placed(p), Requests{p.CPU, p.Memory}
 		if i == 0 {
 			s.NodeType = t
 		}
-		if a.Unit != "" {
-			s.Pods = append(s.Pods, UnitPod{Pod: Inert(p.Name, maxName), Node: Inert(p.Node, maxName), NodeType: t})
+		if a.Unit == "" {
+			s.Requests = requests
+		} else {
+			s.Pods = append(s.Pods, UnitPod{Pod: Inert(p.Name, maxName), Node: Inert(p.Node, maxName), NodeType: t, Requests: requests})
 		}
 	}
 	s.Unit = Inert(a.Unit, maxName)
