@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -105,12 +104,12 @@ func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by s
 	if err != nil {
 		return err
 	}
-	for _, resource := range []string{"nodes", "pods"} {
+	for _, resource := range savings.Requires {
 		if cluster.Missing(resource) {
 			return errors.New("cannot list " + resource + ": what replicas cost depends on them")
 		}
 	}
-	return showSavings(o, savings.Of(cluster, cluster.Overview(o.Selector()), book, by, o.Now()), by, namespace)
+	return showSavings(o, savings.Of(cluster.Overview(o.Selector()), cluster.Nodes, book, by, o.Now()), by, namespace)
 }
 
 func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace string) error {
@@ -127,7 +126,11 @@ func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace
 	if err := o.WriteTables(nil, savingsTable(r, by, namespace == "")); err != nil {
 		return err
 	}
-	o.Hint(strings.Join(savingsSentences(r, o.Now()), "\n"))
+	lines := r.Notes(o.Now())
+	if summary := r.Summary(); summary != "" {
+		lines = slices.Insert(lines, 0, summary)
+	}
+	o.Hint(strings.Join(lines, "\n"))
 	return nil
 }
 
@@ -169,48 +172,9 @@ func figures(f *savings.Figures) []any {
 			cells = append(cells, "<unknown>")
 			continue
 		}
-		cells = append(cells, monthly(amount))
+		cells = append(cells, savings.Monthly(amount))
 	}
 	return cells
-}
-
-// monthly is an amount an hour as dollars a month.
-func monthly(amount float64) string {
-	return "$" + strconv.FormatFloat(amount*savings.HoursPerMonth, 'f', 2, 64)
-}
-
-// savingsSentences are what the figures are, and what they are made of.
-func savingsSentences(r *savings.Report, now time.Time) (lines []string) {
-	t := &r.Total
-	if t.AllOnDemand > 0 {
-		lines = append(lines, fmt.Sprintf("Saved: %s a month, %.0f%% of %s on on-demand nodes. Available: %s more. Price of the floor: %s.",
-			monthly(t.Saved), 100*t.Saved/t.AllOnDemand, monthly(t.AllOnDemand), monthly(t.Available), monthly(t.Floor)))
-	}
-	for i := range r.Sources {
-		s := &r.Sources[i]
-		line := fmt.Sprintf("Prices of %s: %s, %s", printers.Count(s.Pods, "pod"), s.Name, s.Date.Format(time.DateOnly))
-		if s.Date.Before(now) {
-			line += ", " + printers.Age(now, s.Date) + " old"
-		}
-		if s.Estimated {
-			line += ": an estimate"
-		}
-		lines = append(lines, line+".")
-	}
-	if t.Reserved > 0 {
-		lines = append(lines, fmt.Sprintf("%s on reserved capacity, which is paid for also without them.", runs(t.Reserved)))
-	}
-	for _, u := range r.Unpriced {
-		lines = append(lines, fmt.Sprintf("No price of %s: %s.", printers.Count(u.Pods, "pod"), u.Reason))
-	}
-	return lines
-}
-
-func runs(pods int) string {
-	if pods == 1 {
-		return "1 pod runs"
-	}
-	return fmt.Sprintf("%d pods run", pods)
 }
 
 // writeSavings writes the rows with amounts an hour, and the sum.

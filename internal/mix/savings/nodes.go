@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/prices"
 )
@@ -30,20 +31,19 @@ type node struct {
 }
 
 // part returns the node of a pod and the part of it that the pod requests, or why there is none.
-func (b *builder) part(p *corev1.Pod) (part float64, n *node, why string) {
-	switch {
-	case p == nil:
-		return 0, nil, "the pod was not read"
-	case p.Spec.NodeName == "":
+func (b *builder) part(p *overview.UnitPod) (part float64, n *node, why string) {
+	if p.Node == "" {
 		return 0, nil, "the pod has no node"
 	}
-	if n = b.nodes[p.Spec.NodeName]; n == nil {
+	if n = b.nodes[p.Node]; n == nil {
 		return 0, nil, "the node was not read"
 	}
 	n.reserved = n.object.Labels[capacityTypeLabel] == reservedCapacity
 	all := weight(n.object.Status.Allocatable)
-	requested := weight(requests(p))
+	requested := prices.Weight(float64(p.Requests.MilliCPU)/1000, float64(p.Requests.Memory))
 	switch {
+	case !n.reserved && p.NodeType != capacity.Spot.String() && p.NodeType != capacity.OnDemand.String():
+		return 0, nil, "the node is of unknown type"
 	case all <= 0:
 		return 0, nil, "the node reports no CPU and memory"
 	case requested <= 0:

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	podresource "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/overview"
@@ -32,7 +31,9 @@ type Figures struct {
 	// Reserved is how many pods run on capacity that is paid for whether it is used or not. They cost nothing more.
 	Reserved int `json:"reserved,omitempty"`
 	// Cost is what the pods cost where they run, AllOnDemand what they would cost on on-demand nodes of the same instance type.
+	// CostOnSpot is the part of Cost that is of spot nodes.
 	Cost        float64 `json:"cost"`
+	CostOnSpot  float64 `json:"costOnSpot"`
 	AllOnDemand float64 `json:"allOnDemand"`
 	// Saved is AllOnDemand without Cost. Available is what the replicas would save more that have a spot slot and run on on-demand nodes,
 	// and Floor what those of the floor would save on spot nodes: its price.
@@ -43,8 +44,8 @@ type Figures struct {
 
 func (f *Figures) add(g *Figures) {
 	f.Replicas, f.Pods, f.Priced, f.Reserved = f.Replicas+g.Replicas, f.Pods+g.Pods, f.Priced+g.Priced, f.Reserved+g.Reserved
-	f.Cost, f.AllOnDemand, f.Saved = f.Cost+g.Cost, f.AllOnDemand+g.AllOnDemand, f.Saved+g.Saved
-	f.Available, f.Floor = f.Available+g.Available, f.Floor+g.Floor
+	f.Cost, f.CostOnSpot, f.AllOnDemand = f.Cost+g.Cost, f.CostOnSpot+g.CostOnSpot, f.AllOnDemand+g.AllOnDemand
+	f.Saved, f.Available, f.Floor = f.Saved+g.Saved, f.Available+g.Available, f.Floor+g.Floor
 }
 
 // Row is what one workload, mix or namespace saves.
@@ -113,21 +114,19 @@ var All = []By{ByWorkload, ByMix, ByNamespace, ByUnit}
 type builder struct {
 	book     *prices.Book
 	nodes    map[string]*node
-	pods     map[[2]string]*corev1.Pod
 	sources  map[*prices.Source]int
 	unpriced map[string]int
 }
 
-// Of returns what the workloads of an overview save. The overview is of the cluster, or of a part of it.
-func Of(c *overview.Cluster, o *overview.Overview, book *prices.Book, by By, now time.Time) *Report {
+// Requires are the lists without which costs are unknown.
+var Requires = []string{"nodes", "pods", overview.MixesResource}
+
+// Of returns what the workloads of an overview save on its nodes.
+func Of(o *overview.Overview, nodes []*corev1.Node, book *prices.Book, by By, now time.Time) *Report {
 	b := &builder{
-		book: book, nodes: map[string]*node{}, pods: make(map[[2]string]*corev1.Pod, len(c.Pods)),
-		sources: map[*prices.Source]int{}, unpriced: map[string]int{},
+		book: book, nodes: make(map[string]*node, len(nodes)), sources: map[*prices.Source]int{}, unpriced: map[string]int{},
 	}
-	for _, p := range c.Pods {
-		b.pods[[2]string{p.Namespace, p.Name}] = p
-	}
-	for _, n := range c.Nodes {
+	for _, n := range nodes {
 		b.nodes[n.Name] = &node{object: n}
 	}
 	r := &Report{Rows: []Row{}, Sources: []Used{}}
@@ -135,7 +134,7 @@ func Of(c *overview.Cluster, o *overview.Overview, book *prices.Book, by By, now
 	for i := range o.Workloads {
 		w := &o.Workloads[i]
 		for k := range w.Slots {
-			f := b.slot(w, &w.Slots[k])
+			f := b.slot(&w.Slots[k])
 			r.Total.add(&f)
 			key := keyOf(w, &w.Slots[k], by)
 			n, has := at[key]
@@ -155,6 +154,9 @@ func Of(c *overview.Cluster, o *overview.Overview, book *prices.Book, by By, now
 	return r
 }
 
+// RowOf is the row of a workload, without figures.
+func RowOf(w *overview.Workload) Row { return keyOf(w, nil, ByWorkload) }
+
 // keyOf is the row of a slot, without figures.
 func keyOf(w *overview.Workload, s *overview.Slot, by By) Row {
 	switch by {
@@ -171,21 +173,21 @@ func keyOf(w *overview.Workload, s *overview.Slot, by By) Row {
 }
 
 // slot are the figures of a replica. A slot without a pod is none.
-func (b *builder) slot(w *overview.Workload, s *overview.Slot) (f Figures) {
+func (b *builder) slot(s *overview.Slot) (f Figures) {
 	members := s.Members()
 	if len(members) == 0 {
 		return f
 	}
 	f.Replicas = 1
-	for _, m := range members {
+	for i := range members {
 		f.Pods++
-		b.pod(&f, b.pods[[2]string{w.Namespace, m.Pod}], s, m.NodeType)
+		b.pod(&f, &members[i], s)
 	}
 	return f
 }
 
-// pod adds a pod to the figures of its slot. On is the type of its node.
-func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot, on string) {
+// pod adds a pod to the figures of its slot.
+func (b *builder) pod(f *Figures, p *overview.UnitPod, s *overview.Slot) {
 	part, n, why := b.part(p)
 	if why == "" && n.reserved {
 		f.Priced++
@@ -207,8 +209,9 @@ func (b *builder) pod(f *Figures, p *corev1.Pod, s *overview.Slot, on string) {
 	}
 	onDemand, spot := part*q.OnDemand.Dollars, part*q.Spot.Dollars
 	f.AllOnDemand += onDemand
-	if on == capacity.Spot.String() {
+	if p.NodeType == capacity.Spot.String() {
 		f.Cost += spot
+		f.CostOnSpot += spot
 		f.Saved += onDemand - spot
 		return
 	}
@@ -240,9 +243,4 @@ func (b *builder) report(r *Report, now time.Time) {
 		}
 		last.Reason, r.Unpriced = "other reasons", r.Unpriced[:maxUnpriced]
 	}
-}
-
-// requests are those of a pod.
-func requests(p *corev1.Pod) corev1.ResourceList {
-	return podresource.PodRequests(p, podresource.PodResourcesOptions{})
 }

@@ -25,7 +25,7 @@ const spot, onDemand = "spot", "on-demand"
 
 // scene is a cluster of nodes with 10 cores and 10 GiB at $1 and, as spot, $0.25 an hour.
 type scene struct {
-	cluster  overview.Cluster
+	nodes    []*corev1.Node
 	overview overview.Overview
 }
 
@@ -38,22 +38,19 @@ func (s *scene) node(name, instanceType string, change ...func(*corev1.Node)) {
 	for _, c := range change {
 		c(n)
 	}
-	s.cluster.Nodes = append(s.cluster.Nodes, n)
+	s.nodes = append(s.nodes, n)
 }
 
 // pod adds a pod that requests a tenth of a node, in the slot of a workload.
-func (s *scene) pod(w *overview.Workload, node, nodeType, slotType string, floor bool, change ...func(*corev1.Pod)) {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fmt.Sprintf("%s-%d", w.Name, len(w.Slots))}}
-	p.Spec.NodeName = node
-	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
-	}}}}
-	for _, c := range change {
-		c(p)
-	}
-	s.cluster.Pods = append(s.cluster.Pods, p)
-	w.Slots = append(w.Slots, overview.Slot{Slot: len(w.Slots), Type: slotType, Floor: floor, Pod: p.Name, Node: node, NodeType: nodeType})
+func (s *scene) pod(w *overview.Workload, node, nodeType, slotType string, floor bool) {
+	w.Slots = append(w.Slots, overview.Slot{
+		Slot: len(w.Slots), Type: slotType, Floor: floor, Pod: fmt.Sprintf("%s-%d", w.Name, len(w.Slots)), Node: node, NodeType: nodeType,
+		Requests: tenth,
+	})
 }
+
+// tenth is what a pod requests: a tenth of a node.
+var tenth = overview.Requests{MilliCPU: 1000, Memory: 1 << 30}
 
 func book(t require.TestingT) *prices.Book {
 	f, err := prices.ReadFile("prices.yaml", []byte("date: 2026-11-01\nnodes: [{instanceType: known, onDemand: 1, spot: 0.25}, {instanceType: half, onDemand: 1}]"))
@@ -68,7 +65,7 @@ func web(namespace, name string) overview.Workload {
 }
 
 func (s *scene) report(t require.TestingT, by By) *Report {
-	return Of(&s.cluster, &s.overview, book(t), by, now)
+	return Of(&s.overview, s.nodes, book(t), by, now)
 }
 
 func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
@@ -88,7 +85,7 @@ func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
 		assert.Equal(t, 4, f.Replicas, "a slot without a pod costs nothing")
 		assert.Equal(t, 4, f.Priced)
 		for what, amounts := range map[string][2]float64{
-			"cost": {0.325, f.Cost}, "all on-demand": {0.4, f.AllOnDemand}, "saved": {0.075, f.Saved}, "available": {0.075, f.Available},
+			"cost": {0.325, f.Cost}, "cost on spot": {0.025, f.CostOnSpot}, "all on-demand": {0.4, f.AllOnDemand}, "saved": {0.075, f.Saved}, "available": {0.075, f.Available},
 			"floor": {0.075, f.Floor},
 		} {
 			assert.InDelta(t, amounts[0], amounts[1], 1e-9, what)
@@ -104,10 +101,8 @@ func TestAPodOfAUnitCostsWhatItsNodeDoes(t *testing.T) {
 	s.node("s", "known")
 	s.node("o", "known")
 	w := web("shop", "model")
-	s.pod(&w, "s", spot, spot, false)
-	s.pod(&w, "o", onDemand, spot, false)
 	unit := overview.Slot{Type: spot, Unit: "model-0", Pod: "model-0", NodeType: spot, Pods: []overview.UnitPod{
-		{Pod: "model-0", Node: "s", NodeType: spot}, {Pod: "model-1", Node: "o", NodeType: onDemand},
+		{Pod: "model-0", Node: "s", NodeType: spot, Requests: tenth}, {Pod: "model-1", Node: "o", NodeType: onDemand, Requests: tenth},
 	}}
 	w.Slots = []overview.Slot{unit}
 	s.overview.Workloads = []overview.Workload{w}
@@ -130,9 +125,10 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 	s.pod(&w, "bare", onDemand, onDemand, true)
 	s.pod(&w, "gone", "", onDemand, true)
 	s.pod(&w, "", "", onDemand, true)
-	s.pod(&w, "known", onDemand, onDemand, true, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = nil })
+	s.pod(&w, "known", onDemand, onDemand, true)
+	w.Slots[4].Requests = overview.Requests{}
 	s.pod(&w, "reserved", onDemand, onDemand, true)
-	w.Slots = append(w.Slots, overview.Slot{Pod: "unread", Type: spot})
+	s.pod(&w, "known", "unknown", onDemand, true)
 	s.overview.Workloads = []overview.Workload{w}
 	r := s.report(t, ByWorkload)
 	assert.Equal(t, Figures{Replicas: 7, Pods: 7, Priced: 1, Reserved: 1}, r.Total, "reserved capacity is paid for in any case")
@@ -142,7 +138,7 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 		{"the node was not read", 1},
 		{"the pod has no node", 1},
 		{"the pod requests no CPU and memory", 1},
-		{"the pod was not read", 1},
+		{"the node is of unknown type", 1},
 	}, r.Unpriced)
 }
 
@@ -205,7 +201,7 @@ func TestFiguresAddUp(t *testing.T) {
 			assert.True(t, near(sum, total) && near(r.Total, total), "%s: %+v, want %+v", by, sum, total)
 		}
 		assert.InDelta(t, total.AllOnDemand, total.Cost+total.Saved, 1e-9)
-		assert.LessOrEqual(t, total.Available+total.Floor, total.Cost+1e-9)
+		assert.LessOrEqual(t, total.Available+total.Floor, total.Cost-total.CostOnSpot+1e-9)
 		if spots == 0 {
 			assert.Zero(t, total.Saved)
 		}
@@ -214,8 +210,36 @@ func TestFiguresAddUp(t *testing.T) {
 
 func near(a, b Figures) bool {
 	same := a.Replicas == b.Replicas && a.Pods == b.Pods && a.Priced == b.Priced
-	for _, d := range []float64{a.Cost - b.Cost, a.AllOnDemand - b.AllOnDemand, a.Saved - b.Saved, a.Available - b.Available, a.Floor - b.Floor} {
+	for _, d := range []float64{
+		a.Cost - b.Cost, a.CostOnSpot - b.CostOnSpot, a.AllOnDemand - b.AllOnDemand, a.Saved - b.Saved, a.Available - b.Available,
+		a.Floor - b.Floor,
+	} {
 		same = same && math.Abs(d) < 1e-9
 	}
 	return same
+}
+
+func TestWhatIsSavedIsASentence(t *testing.T) {
+	s := &scene{}
+	s.node("s", "known")
+	s.node("old", "nobody-has-it")
+	s.node("reserved", "known", func(n *corev1.Node) { n.Labels[capacityTypeLabel] = reservedCapacity })
+	w := web("shop", "web")
+	s.pod(&w, "s", spot, spot, false)
+	s.pod(&w, "reserved", onDemand, onDemand, true)
+	s.pod(&w, "", "", spot, false)
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.report(t, ByWorkload)
+	assert.Equal(t, "Saved: $54.75 a month, 75% of $73.00 on on-demand nodes. Available: $0.00 more. Price of the floor: $0.00.", r.Summary())
+	assert.Equal(t, []string{
+		"Prices of 1 pod: prices.yaml, 2026-11-01, 28d old.",
+		"1 pod runs on reserved capacity, which is paid for also without them.",
+		"No price of 1 pod: the pod has no node.",
+	}, r.Notes(now))
+	s.overview.Workloads[0].Slots[0].Node = "old"
+	assert.Contains(t, s.report(t, ByWorkload).Notes(now)[0], "old: an estimate.")
+	assert.Empty(t, (&Report{}).Summary())
+	for amount, want := range map[float64]string{0.01234: "$0.0123", 12.345: "$12.35", -0.5: "-$0.5000", -3: "-$3.00"} {
+		assert.Equal(t, want, Hourly(amount))
+	}
 }
