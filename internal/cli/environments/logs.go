@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/logs"
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/podlogs"
 	"berth.dev/berth/internal/environments/render"
@@ -32,9 +32,6 @@ component as it was written. --ended adds containers that no longer exist, if th
 const logsExamples = `  kubectl berth env logs shop --since 1h --tail 100
   kubectl berth env logs shop -c backend -f`
 
-// envFollow is how often -f looks for new containers.
-const envFollow = 2 * time.Second
-
 // logsFlags are the flags of `env logs`.
 type logsFlags struct {
 	component string
@@ -43,33 +40,15 @@ type logsFlags struct {
 	follow    bool
 	ended     bool
 	poll      time.Duration
-	open      openLog
-}
-
-// openLog begins to read the log of a pod.
-type openLog func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
-
-// openLogs reads logs from the API server.
-func openLogs(o *command.Options) (openLog, error) {
-	config, err := o.RestConfig()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
-		return kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
-	}, nil
+	open      logs.Open
 }
 
 func newLogs(o *command.Options) *cobra.Command {
-	f := &logsFlags{poll: envFollow}
+	f := &logsFlags{poll: logs.Poll}
 	cmd := anEnvironment(o, "logs", "Print the logs of an environment", aboutLogs, logsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			var err error
-			if f.open, err = openLogs(o); err != nil {
+			if f.open, err = logs.FromAPI(o); err != nil {
 				return err
 			}
 			return runLogs(ctx, o, c, env, f)
@@ -106,17 +85,9 @@ func (f *logsFlags) check(env *v1alpha1.Environment) error {
 	return nil
 }
 
-// options are those of a container's log.
-func (f *logsFlags) options(component string) *corev1.PodLogOptions {
-	options := &corev1.PodLogOptions{Container: component, Follow: f.follow, Timestamps: true}
-	if f.since > 0 {
-		// The API has whole seconds; a little too much is better than too little.
-		options.SinceSeconds = new(int64((f.since + time.Second - 1) / time.Second))
-	}
-	if f.tail >= 0 {
-		options.TailLines = new(f.tail)
-	}
-	return options
+// printer prints the logs.
+func (f *logsFlags) printer(o *command.Options) *logs.Printer {
+	return &logs.Printer{Command: o, Open: f.open, Since: f.since, Tail: f.tail, Plain: f.component != "", Poll: f.poll}
 }
 
 func runLogs(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *logsFlags) error {
@@ -138,7 +109,7 @@ func runLogs(ctx context.Context, o *command.Options, c client.Client, env *v1al
 		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, render.PhaseOf(env))
 		return nil
 	}
-	return logsSoFar(ctx, o, pods, kept, f)
+	return f.printer(o).SoFar(ctx, containersOf(pods), kept)
 }
 
 // kept are the logs that were kept of containers that no longer exist, if they are wanted.
@@ -158,7 +129,7 @@ func (f *logsFlags) kept(ctx context.Context, c client.Client, env *v1alpha1.Env
 		components = []string{f.component}
 	}
 	for i := range pods {
-		id, _ := startedContainer(&pods[i], pods[i].Labels[v1alpha1.EnvironmentComponentLabel])
+		id, _ := logs.Started(&pods[i], pods[i].Labels[v1alpha1.EnvironmentComponentLabel])
 		exist = append(exist, id)
 	}
 	var since time.Time
@@ -187,58 +158,32 @@ func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Env
 	return pods, nil
 }
 
-// logsSoFar prints the lines of all pods, and of other streams, in the order of their times.
-func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, streams []*podlogs.Stream, f *logsFlags) error {
-	defer func() {
-		for _, s := range streams {
-			s.Close()
-		}
-	}()
-	failed := false
+// containersOf are those of the components of pods.
+func containersOf(pods []corev1.Pod) (found []podlogs.Container) {
 	for i := range pods {
 		component := pods[i].Labels[v1alpha1.EnvironmentComponentLabel]
-		if id, _ := startedContainer(&pods[i], component); id == "" {
-			o.Warn("%s has no log yet: pod %s/%s is %s", component, pods[i].Namespace, pods[i].Name,
-				cmp.Or(pods[i].Status.Phase, corev1.PodPending))
-			continue
-		}
-		body, err := f.open(ctx, &pods[i], f.options(component))
-		if err != nil {
-			failed = true
-			o.Warn("cannot read the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
-			continue
-		}
-		streams = append(streams, &podlogs.Stream{Component: component, Reader: podlogs.NewReader(body, time.Time{})})
+		id, running := logs.Started(&pods[i], component)
+		found = append(found, podlogs.Container{Pod: &pods[i], Name: component, Component: component, ID: id, Running: running})
 	}
-	ended := func(s *podlogs.Stream, err error) {
-		if !errors.Is(err, io.EOF) {
-			failed = true
-			o.Warn("the log of %s is incomplete: %v", s.Component, err)
-		}
-	}
-	var waiting []*podlogs.Stream
-	for _, s := range streams {
-		if err := s.Advance(); err != nil {
-			ended(s, err)
-		} else {
-			waiting = append(waiting, s)
-		}
-	}
-	err := podlogs.Merge(waiting, func(s *podlogs.Stream) error { return printLine(o, f, s.Component, s.Line.Text) }, ended)
-	switch {
-	case err != nil:
-		return err
-	case failed:
-		return command.ErrFailed
-	}
-	return ctx.Err()
+	return found
 }
 
-// printLine prints a line of a component.
-func printLine(o *command.Options, f *logsFlags, component, text string) error {
-	if f.component == "" {
-		text = "[" + component + "] " + text
+// followLogs prints lines until it is interrupted, or the environment is gone.
+func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *logsFlags) error {
+	gone, err := f.printer(o).Follow(ctx, func(ctx context.Context) ([]podlogs.Container, error) {
+		now := &v1alpha1.Environment{}
+		err := c.Get(ctx, client.ObjectKeyFromObject(env), now)
+		if apierrors.IsNotFound(err) || err == nil && now.UID != env.UID {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		pods, err := f.pods(ctx, c, now)
+		return containersOf(pods), err
+	})
+	if gone {
+		fmt.Fprintf(o.ErrOut, "Environment %s/%s was deleted.\n", env.Namespace, env.Name)
 	}
-	_, err := fmt.Fprintln(o.Out, text)
 	return err
 }

@@ -22,6 +22,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/logs"
 	"berth.dev/berth/internal/environments/endedlogs"
 	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/test/clitest"
@@ -58,7 +59,7 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 	delete(stray.Labels, v1alpha1.EnvironmentComponentLabel)
 	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0), storePod("b-2", "backend", 0), storePod("d-0", "database", 0),
 		storePod("f-1", "frontend", -1), other, stray)
-	logs := map[string]string{
+	written := map[string]string{
 		"d-0": stamped("01.5 ready", "04 checkpoint"), "b-1": stamped("02 listening", "03 GET /"),
 		"b-2": strings.TrimSuffix(stamped("02.25 listening too", "05 the last has no end"), "\n"),
 	}
@@ -66,7 +67,7 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 		assert.Equal(t, pod.Labels[v1alpha1.EnvironmentComponentLabel], options.Container)
 		assert.True(t, options.Timestamps)
 		assert.False(t, options.Follow)
-		text, ok := logs[pod.Name]
+		text, ok := written[pod.Name]
 		require.True(t, ok, pod.Name)
 		return io.NopCloser(strings.NewReader(text)), nil
 	}}
@@ -118,9 +119,9 @@ func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 }
 
 func TestFlagsSelectThePartOfALog(t *testing.T) {
-	options := (&logsFlags{tail: -1}).options("backend")
+	options := (&logsFlags{tail: -1}).printer(nil).Options("backend", false)
 	assert.Equal(t, &corev1.PodLogOptions{Container: "backend", Timestamps: true}, options)
-	options = (&logsFlags{tail: 0, since: 1500 * time.Millisecond, follow: true}).options("backend")
+	options = (&logsFlags{tail: 0, since: 1500 * time.Millisecond}).printer(nil).Options("backend", true)
 	assert.EqualValues(t, 0, *options.TailLines)
 	assert.EqualValues(t, 2, *options.SinceSeconds)
 	assert.True(t, options.Follow)
@@ -139,22 +140,6 @@ func TestFlagsSelectThePartOfALog(t *testing.T) {
 	o, _, errOut := clitest.Screen("table")
 	require.NoError(t, runLogs(t.Context(), o, nil, fresh, &logsFlags{}))
 	assert.Equal(t, "No pods found of environment shop/store-1a2b, which is Pending.\n", errOut.String())
-}
-
-func TestTheContainerOfALog(t *testing.T) {
-	id, running := startedContainer(storePod("p", "backend", 3), "backend")
-	assert.Equal(t, "c://p-3", id)
-	assert.True(t, running)
-	crashed := storePod("p", "backend", 3)
-	crashed.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
-	id, _ = startedContainer(crashed, "backend")
-	assert.Empty(t, id)
-	crashed.Status.ContainerStatuses[1].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ContainerID: "c://before"}
-	id, running = startedContainer(crashed, "backend")
-	assert.Equal(t, "c://before", id)
-	assert.False(t, running)
-	id, _ = startedContainer(storePod("p", "backend", -1), "backend")
-	assert.Empty(t, id)
 }
 
 // lockedBuffer is written by one goroutine and read by another.
@@ -183,7 +168,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	var opened sync.Map
 	f := &logsFlags{tail: 1, since: time.Hour, follow: true, poll: 5 * time.Millisecond}
 	f.open = func(_ context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
-		id, _ := startedContainer(pod, options.Container)
+		id, _ := logs.Started(pod, options.Container)
 		opened.LoadOrStore(id, options)
 		switch id {
 		case "c://b-1-0":

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/logs"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/change"
 )
@@ -34,8 +35,8 @@ func (r Report) Run(ctx context.Context, o *command.Options, key client.ObjectKe
 // of "" is all.
 func Logs(component string, tail int64, follow bool) Report {
 	return func(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment) (err error) {
-		f := &logsFlags{poll: envFollow, component: component, tail: tail, follow: follow}
-		if f.open, err = openLogs(o); err != nil {
+		f := &logsFlags{poll: logs.Poll, component: component, tail: tail, follow: follow}
+		if f.open, err = logs.FromAPI(o); err != nil {
 			return err
 		}
 		return runLogs(ctx, o, c, env, f)

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/decisions"
 	"berth.dev/berth/internal/cli/environments"
+	"berth.dev/berth/internal/cli/logs"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
@@ -141,6 +142,31 @@ func (r Reports) about(ctx context.Context, out io.Writer, environment client.Ob
 // Logs implements console.Reports.
 func (r Reports) Logs(ctx context.Context, out io.Writer, environment client.ObjectKey, component string, lines int64, follow bool) error {
 	return r.about(ctx, out, environment, environments.Logs(component, lines, follow))
+}
+
+// Containers implements console.Reports.
+func (r Reports) Containers(ctx context.Context, pod client.ObjectKey) ([]string, error) {
+	names, _, err := as(ctx, r, pod.Namespace, func(u *live.User) ([]string, error) {
+		object := &corev1.Pod{}
+		if err := u.Client.Get(ctx, pod, object); err != nil {
+			return nil, err
+		}
+		return logs.Containers(object), nil
+	})
+	return names, err
+}
+
+// PodLogs implements console.Reports.
+func (r Reports) PodLogs(ctx context.Context, out io.Writer, pod client.ObjectKey, container string, lines int64, follow bool) error {
+	o, err := r.options(ctx, out, pod.Namespace)
+	if err != nil {
+		return err
+	}
+	c, err := o.Client()
+	if err != nil {
+		return err
+	}
+	return logs.OfPod(ctx, o, c, pod, container, lines, follow)
 }
 
 // Revisions implements console.Reports.
