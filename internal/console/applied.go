@@ -13,11 +13,11 @@ import (
 // appliedParameter is in the URL of the page of a mix to which a plan, or a form, was applied.
 const appliedParameter = "applied"
 
-// beforeParameter has the numbers of a mix before a plan was applied, as the parameters of its plan.
+// beforeParameter has the parameters of the page that undoes what was applied: of the plan of the numbers before, or of the form of the
+// mix as it was before.
 const beforeParameter = "before"
 
-// redirectApplied leads from a form to the page that reports that it was applied. With before, that page leads to the plan of these
-// numbers, which undoes it.
+// redirectApplied leads from a form to the page that reports that it was applied. With before, that page leads to the one that undoes it.
 func redirectApplied(w http.ResponseWriter, r *http.Request, to string, before url.Values) {
 	q := url.Values{appliedParameter: {"1"}}
 	if before != nil {
@@ -26,17 +26,33 @@ func redirectApplied(w http.ResponseWriter, r *http.Request, to string, before u
 	http.Redirect(w, r, to+"?"+q.Encode(), http.StatusSeeOther) //nolint:gosec // a path of the console
 }
 
-// undoURL is the plan of the numbers that a mix had before, "" if the URL of a page has none.
-func undoURL(m *v1alpha1.CapacityMix, q url.Values) string {
+// undoing is the page that undoes what was applied, with a text that leads there, and the fields that a form has changed.
+type undoing struct {
+	URL, Text string
+	Fields    []string
+}
+
+// undoingOf is how the URL of a page undoes what was applied to a mix. It has no URL if nothing does.
+func undoingOf(m *v1alpha1.CapacityMix, q url.Values, s *state) (u undoing) {
 	before, err := url.ParseQuery(q.Get(beforeParameter))
-	if err != nil || !before.Has(numbers[0]) {
-		return ""
+	if err != nil {
+		return u
+	}
+	if undo := before.Get(undoParameter); undo != "" {
+		if u.Fields = allInert(undoneFields(undo)); u.Fields != nil && s.writable {
+			u.URL = objectURL("mixes", m.Namespace, m.Name) + "/" + editForm + "?" + url.Values{undoParameter: {undo}}.Encode()
+			u.Text = "Undo: review the mix as it was before"
+		}
+		return u
+	}
+	if !before.Has(numbers[0]) || !s.plans || !s.writable {
+		return u
 	}
 	f := mixFormOf(m, before)
-	if _, err := f.question(m); err != nil {
-		return ""
+	if _, err := f.question(m); err == nil {
+		u.URL, u.Text = planURL(m)+"?"+f.parameters().Encode(), "Undo: plan the numbers of before"
 	}
-	return planURL(m) + "?" + f.parameters().Encode()
+	return u
 }
 
 // mostApplied bounds the workloads of a mix that a page leads to.
@@ -50,12 +66,10 @@ func appliedTo(m *v1alpha1.CapacityMix, q url.Values, s *state) *part {
 	}
 	type of struct{ Name, URL string }
 	v := struct {
-		Name, Rule, Undo string
-		Workloads        []of
-	}{Name: inert(m.Namespace + "/" + m.Name)}
-	if s.plans && s.writable {
-		v.Undo = undoURL(m, q)
-	}
+		Name, Rule string
+		Undo       undoing
+		Workloads  []of
+	}{Name: inert(m.Namespace + "/" + m.Name), Undo: undoingOf(m, q, s)}
 	if mix, _, err := governing.FromCapacityMix(m); err == nil {
 		v.Rule = mix.Mix.String()
 	}

@@ -73,7 +73,7 @@ func New(o Options) *Console {
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
 	for _, path := range []string{
-		"/{$}", "/nodes", "/nodes/{name}", "/domain", "/workloads/{namespace}/{kind}/{name}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
+		"/{$}", "/savings", "/nodes", "/nodes/{name}", "/domain", "/workloads/{namespace}/{kind}/{name}", "/records", "/records/{namespace}/{name}", "/environments", "/environments/{namespace}/{name}",
 	} {
 		mux.HandleFunc("GET "+path, c.page)
 	}
@@ -84,6 +84,7 @@ func New(o Options) *Console {
 		mux.HandleFunc("GET "+path, c.report)
 	}
 	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", c.follow)
+	mux.HandleFunc("GET /pods/{namespace}/{name}/logs/follow", c.follow)
 	mux.HandleFunc("GET /mixes/{namespace}/{name}/plan", c.plan)
 	mux.HandleFunc("POST /mixes/{namespace}/{name}/plan", c.applyMix)
 	for id, kind := range editedKinds {

@@ -353,7 +353,7 @@ func TestAStreamBeginsWithWhatThePageLacks(t *testing.T) {
 	source.set(overviewOf(), nil)
 	require.Eventually(t, func() bool { return len(c.hub.peek("").Overview.Workloads) == 0 }, 5*time.Second, interval)
 	next := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
-	assert.Equal(t, []string{"status", "totals", "attention", "bars", "workloads"}, []string{next().ID, next().ID, next().ID, next().ID, next().ID})
+	assert.Equal(t, []string{"status", "totals", "attention", "cost", "bars", "workloads"}, []string{next().ID, next().ID, next().ID, next().ID, next().ID, next().ID})
 }
 
 // What is sent to an open page whose workload is gone replaces a part that the page has.
@@ -487,7 +487,7 @@ func compressedSize(t *testing.T, o *overview.Overview, path string) int {
 func TestEachPageIsBelowOneLink(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "Overview page", "/workloads/a/b/c": "Overview true", "/mixes/a/b": "Mixes true", "/domain": "Nodes true", "/nodes": "Nodes page", "/limits": "Limits page",
-		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/other": "",
+		"/limits/new": "Limits true", "/records/a/b": "Records true", "/environments": "Environments page", "/savings": "Savings page", "/other": "",
 	} {
 		var current []string
 		for _, l := range navOf(path) {
@@ -497,5 +497,5 @@ func TestEachPageIsBelowOneLink(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(current, ", "), path)
 	}
-	assert.Len(t, navOf("/"), 8)
+	assert.Len(t, navOf("/"), 9)
 }

@@ -13,8 +13,12 @@ const mostFollowers, followersPerUser = 16, 4
 
 // follow sends the lines of a log as server-sent events, until the page is closed.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
-	found, err := reportOf("environments", []string{r.PathValue("namespace"), r.PathValue("name"), "logs"}, r.URL.Query())
-	if err != nil || c.reports == nil {
+	path, err := pathOfURL(r.URL)
+	var found *report
+	if err == nil {
+		found, err = reportOf(path[0], path[1:len(path)-1], r.URL.Query()) // without the last part, follow
+	}
+	if err != nil || found.log == nil || c.reports == nil {
 		http.Error(w, "there is no such log", http.StatusNotFound)
 		return
 	}
@@ -28,7 +32,7 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 	if err := lines.events.send([]byte(": follows\n\n")); err != nil {
 		return
 	}
-	if err := found.environment.logs(true)(r.Context(), c.reports, lines); err != nil && r.Context().Err() == nil {
+	if err := found.log.write(true)(r.Context(), c.reports, lines); err != nil && r.Context().Err() == nil {
 		_ = lines.send("problem", inert(err.Error()))
 		return
 	}

@@ -112,7 +112,7 @@ func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	reports.decisions = []*decision.Record{record}
 	s := &state{Reading: r, failure: hostileText, writable: true, plans: true, reports: true, rows: &sync.Map{}}
 	for _, path := range []string{
-		"/", "/nodes", "/workloads/team/Deployment/web", "/mixes", "/mixes/team/web", "/mixes/team/web/plan", "/policies", "/policies/team/web", "/reservations",
+		"/", "/savings", "/savings?by=unit", "/savings?by=mix", "/nodes", "/workloads/team/Deployment/web", "/mixes", "/mixes/team/web", "/mixes/team/web/plan", "/policies", "/policies/team/web", "/reservations",
 		"/reservations/team/web", "/nodes/node-1", "/domain?name=" + domain, "/limits", "/limits/team/web", "/limits/team/web/delete", "/records", "/records/team/web", "/environments", "/environments/team/web",
 	} {
 		at, err := url.Parse(path)
@@ -134,9 +134,11 @@ func requireInertReports(t *testing.T, c *Console) {
 	t.Helper()
 	for _, path := range []string{
 		"/mixes/team/web/plan?spotPercent=30&minOnDemand=1&maxSpot=", "/pods/team/web-1", "/pods/team/web-1/scores", "/nodes?sort=-name&x=" + url.QueryEscape(hostileText[:4000]), "/workloads/team/Deployment/web/history",
-		"/records/team/web/history", "/environments/team/web/logs", "/environments/team/web/history", "/environments/team/web/backups",
+		"/records/team/web/history", "/environments/team/web/logs", "/pods/team/web-1/logs", "/environments/team/web/history", "/environments/team/web/backups",
 		"/?filter=" + url.QueryEscape(hostileText[:4000]), "/mixes/team/web/plan?spotPercent=" + url.QueryEscape(hostileText[:4000]),
-		"/environments/team/web/logs?component=" + url.QueryEscape(hostileText[:4000]),
+		"/environments/team/web/logs?component=" + url.QueryEscape(hostileText[:4000]), "/savings?by=" + url.QueryEscape(hostileText[:4000]),
+		"/mixes/team/web?applied=1&before=" + url.QueryEscape(url.Values{undoParameter: {`{"spec":{"` + hostileText[:20] + `":1}}`}}.Encode()),
+		"/mixes/team/web?applied=1&before=" + url.QueryEscape(url.Values{undoParameter: {hostileText[:4000]}}.Encode()),
 	} {
 		_, page := get(t, c, path)
 		requireInert(t, path, page)

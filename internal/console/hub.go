@@ -33,7 +33,7 @@ type state struct {
 	// writable is set if the pages can change the cluster, plans if they answer what a change of a mix would do, and reports if they have
 	// texts of commands.
 	writable, plans, reports bool
-	// rows are those of workloads in lists, which many pages have: each is rendered once for a reading.
+	// rows are those of workloads in lists, and what workloads save, which many pages have: each is made once for a reading.
 	rows *sync.Map
 	// moves are those of the workload of a page, nil if they were not read.
 	moves *movesRead
@@ -44,9 +44,9 @@ type state struct {
 // row is a workload of the reading in a list.
 func (s *state) row(w *overview.Workload) row {
 	if r, ok := s.rows.Load(w); ok {
-		return r.(row) //nolint:forcetypeassert // nothing else is stored
+		return r.(row) //nolint:forcetypeassert // nothing else is stored for a workload
 	}
-	r := workloadRow(w)
+	r := workloadRow(w, s.savedOf(w))
 	r.text = textOf(r.html)
 	s.rows.Store(w, r)
 	return r

@@ -66,6 +66,8 @@ type objectForm struct {
 	YAML       string
 	// Problems are by the path of a field. The key "" has those of no field.
 	Problems map[string][]string
+	// undo makes an object that was written again what it was before, "" if nothing does.
+	undo string
 	// Diff is what the object would become. Reviewed is the YAML that is written then.
 	Diff     []diffLine
 	Reviewed string

@@ -122,6 +122,9 @@ func (c *Console) editObject(w http.ResponseWriter, r *http.Request, k *editedKi
 		o := k.newObject(f.Namespace, f.Name)
 		if err = reader.Get(r.Context(), client.ObjectKeyFromObject(o), o); err == nil {
 			f = objectFormOf(k, o)
+			if undo := r.URL.Query().Get(undoParameter); undo != "" {
+				f.propose(r.Context(), reader, o, undo)
+			}
 		}
 	}
 	if err != nil {
@@ -169,7 +172,7 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 		})
 		to := objectURL(k.id, written.GetNamespace(), written.GetName())
 		if k.kind == mixList.kind {
-			redirectApplied(w, r, to, nil)
+			redirectApplied(w, r, to, f.undoing())
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // a path of this server, of escaped names
@@ -229,6 +232,9 @@ func (f *objectForm) attempt(ctx context.Context, k client.Client, do string) (*
 	proposed := wanted.DeepCopy()
 	if err := f.send(ctx, k, wanted, do); err != nil {
 		return nil, err
+	}
+	if do == applyYAML && f.Version != "" {
+		f.undo = undoOf(base, wanted)
 	}
 	if do != applyYAML {
 		f.take(proposed, do == reviewYAML)

@@ -52,6 +52,7 @@ type route struct {
 var routes = map[route]func([]string, url.Values, *state) (*page, error){
 	{"", 1}:             overviewPage,
 	{"timeline", 1}:     timelinePage,
+	{"savings", 1}:      savingsPage,
 	{"nodes", 1}:        nodesPage,
 	{"nodes", 2}:        nodePage,
 	{"domain", 1}:       domainPage,
@@ -148,9 +149,10 @@ func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
 		Paging   paging
 		Problems []string
 		Reasons  []reasonCount
+		Saved    bool
 	}{
 		s.Overview, text, len(shown), pagingOf("Pages of workloads", "/", filter, q.Get("page"), len(shown)), s.Problems,
-		reasonsOf(s.Overview),
+		reasonsOf(s.Overview), s.savedByWorkload() != nil,
 	}
 	list := &part{id: "workloads", before: render("workloads-before", v), after: render("workloads-after", v)}
 	for _, w := range rowsOf(v.Paging, shown) {
@@ -191,6 +193,7 @@ func pictures(s *state) []*part {
 	}
 	return []*part{
 		{id: "attention", before: render("attention", v)},
+		costPart(s, false),
 		{id: "day", before: render("day-card", v), fixed: true},
 		{id: "bars", before: render("bars", v)},
 	}
@@ -224,14 +227,15 @@ func (s *state) matches(w *overview.Workload, words []string) bool {
 	return len(words) == 0 || hasWords(s.row(w).text+" "+w.Source, words)
 }
 
-// workloadRow is a workload in the list.
-func workloadRow(w *overview.Workload) row {
+// workloadRow is a workload in the list, with what it saves unless that is nil.
+func workloadRow(w *overview.Workload, saved *value) row {
 	id := "w" + strconv.FormatUint(hash(w.Namespace, w.Kind, w.Name, w.Revision, w.ID), 36)
 	v := struct {
 		*overview.Workload
 		RowID, URL string
 		Ribbon     ribbon
-	}{w, id, workloadURL(w), ribbonOf(w, ribbonSlots, true)}
+		Saved      *value
+	}{w, id, workloadURL(w), ribbonOf(w, ribbonSlots, true), saved}
 	return newRow(id, render("workload-row", v))
 }
 
@@ -331,6 +335,10 @@ func (c *cell) link(w *overview.Workload, s *state) {
 	n := min(len(pods), maxLinks)
 	c.MoreLinks = len(pods) - n
 	for _, p := range pods[:n] {
-		c.Links = append(c.Links, podLink{p.Pod, p.Node, s.podURL(w.Namespace, p.Pod), nodeURL(s, p.Node)})
+		link := podLink{Pod: p.Pod, Node: p.Node, URL: s.podURL(w.Namespace, p.Pod), NodeURL: nodeURL(s, p.Node)}
+		if link.URL != "" {
+			link.Logs = link.URL + "/logs"
+		}
+		c.Links = append(c.Links, link)
 	}
 }

@@ -65,12 +65,16 @@ func shop() *overview.Reading {
 	return r
 }
 
+func stateOf(r *overview.Reading) *state {
+	return &state{Reading: r, at: readAt, rows: &sync.Map{}, reports: true, plans: true, writable: true}
+}
+
 // at is the page of a reading at a path.
 func at(t *testing.T, r *overview.Reading, path string) string {
 	t.Helper()
 	where, err := url.Parse(path)
 	require.NoError(t, err)
-	p, err := pageOf(where, &state{Reading: r, at: readAt, rows: &sync.Map{}, reports: true, plans: true, writable: true})
+	p, err := pageOf(where, stateOf(r))
 	require.NoError(t, err, path)
 	page := p.title
 	for _, part := range p.parts {

@@ -48,9 +48,9 @@ type podView struct {
 	Decisions []decisionView
 	// Unknown is set if the records of attempts could not be read.
 	Unknown bool
-	// Scores is the page with more attempts, More is set on the page with one.
-	Scores string
-	More   bool
+	// Logs is the page of its logs. Scores is the page with more attempts, More is set on the page with one.
+	Logs, Scores string
+	More         bool
 }
 
 func podOf(e *overview.Explanation, s *state) *podView {
@@ -69,7 +69,7 @@ func podOf(e *overview.Explanation, s *state) *podView {
 	for _, r := range e.Decisions {
 		v.Decisions = append(v.Decisions, decisionOf(r, s))
 	}
-	v.Scores = objectURL("pods", e.Namespace, e.Pod) + "/scores"
+	v.Scores, v.Logs = objectURL("pods", e.Namespace, e.Pod)+"/scores", objectURL("pods", e.Namespace, e.Pod)+"/logs"
 	return v
 }
 

@@ -68,6 +68,7 @@ var sections = []struct{ name, url, below, key string }{
 	{"Overview", "/", "/pods/", "o"},
 	{"Overview", "/", "/timeline", "o"},
 	{"Mixes", "/mixes", "/mixes/", "m"},
+	{"Savings", "/savings", "/savings/", "s"},
 	{"Nodes", "/nodes", "/nodes/", "n"},
 	{"Nodes", "/nodes", "/domain", "n"},
 	{"Policies", "/policies", "/policies/", "p"},

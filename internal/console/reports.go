@@ -44,6 +44,10 @@ type Reports interface {
 	Happenings(ctx context.Context, namespace string) ([]overview.Happening, error)
 	// Moves are the events about the moves of a workload of a kind.
 	Moves(ctx context.Context, kind string, workload client.ObjectKey) ([]overview.MoveEvent, error)
+	// Containers are the names of those of a pod. PodLogs are the last lines of the log of a container, or with "" of all. With follow, it
+	// writes further lines until the context ends.
+	Containers(ctx context.Context, pod client.ObjectKey) ([]string, error)
+	PodLogs(ctx context.Context, out io.Writer, pod client.ObjectKey, container string, lines int64, follow bool) error
 	EnvironmentReports
 }
 
@@ -84,17 +88,15 @@ type report struct {
 	write write
 	// namespace is that of the object, and back its page.
 	namespace, back string
-	// environment is set for the reports of an environment.
+	// environment is set for the reports of an environment, and log for a log.
 	environment *environmentReport
+	log         *logReport
 }
 
 // environmentReport is what the page of a report has of an environment.
 type environmentReport struct {
-	// What is logs, history or backups.
+	// What is history or backups.
 	What, Namespace, Name string
-	// Component is the one that logs are of, or "" for all, and Components are those that the environment has.
-	Component  string
-	Components []string
 	// Revision is the one whose differences a history shows, "" for the list of revisions.
 	Revision string
 }
@@ -106,6 +108,7 @@ var objectParts = map[string]int{"pods": 2, "records": 2, "environments": 2, "wo
 var reports = map[string]func(r *report, object []string, q url.Values) error{
 	"pods/":                podReport(1),
 	"pods/scores":          podReport(shownAttempts),
+	"pods/logs":            podLogs,
 	"workloads/history":    workloadHistory,
 	"records/history":      recordHistory,
 	"environments/logs":    logsOf,
@@ -154,21 +157,6 @@ func (r *report) of(title string, w write) error {
 	return nil
 }
 
-func logsOf(r *report, object []string, q url.Values) error {
-	e := &environmentReport{What: "logs", Namespace: object[0], Name: object[1], Component: q.Get("component")}
-	r.environment = e
-	if e.Component != "" && !isName(e.Component) {
-		return fmt.Errorf("component is %q: it must be the name of a component", inert(e.Component))
-	}
-	return r.of("Logs of "+e.Name, e.logs(false))
-}
-
-func (e *environmentReport) logs(follow bool) write {
-	return func(ctx context.Context, reports Reports, out io.Writer) error {
-		return reports.Logs(ctx, out, e.key(), e.Component, tailLines, follow)
-	}
-}
-
 func (e *environmentReport) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: e.Namespace, Name: e.Name}
 }
@@ -201,11 +189,12 @@ type reportView struct {
 	Title, Back, Text, Problem, Follow string
 	Cut, Writable                      bool
 	Environment                        *environmentReport
+	Log                                *logReport
 }
 
 // page is the page of a report. The text is not replaced while it is open.
 func (r *report) page(s *state, text string, err error) *page {
-	v := reportView{Title: r.title, Back: r.back, Text: text, Environment: r.environment, Writable: s.writable}
+	v := reportView{Title: r.title, Back: r.back, Text: text, Environment: r.environment, Log: r.log, Writable: s.writable}
 	switch {
 	case errors.Is(err, errTooLong):
 		v.Cut = true
@@ -215,26 +204,11 @@ func (r *report) page(s *state, text string, err error) *page {
 	if r.read != nil && err == nil { // an open page, of which the stream replaces the other parts
 		return &page{title: r.title, parts: status(s)}
 	}
-	if e := r.environment; e != nil && e.What == "logs" {
-		e.Components = componentsOf(s, e.Namespace, e.Name)
-		v.Follow = r.back + "/logs/follow?" + url.Values{"component": {e.Component}}.Encode()
+	if l := r.log; l != nil {
+		l.Choices = allInert(l.choices(s))
+		v.Follow = r.back + "/logs/follow?" + url.Values{l.Parameter: {l.Of}}.Encode()
 	}
 	return &page{title: r.title, parts: append(status(s), &part{id: "report", before: render("report", v), fixed: true})}
-}
-
-// componentsOf are the names of the components of an environment, as it reports them.
-func componentsOf(s *state, namespace, name string) (names []string) {
-	if s.Reading == nil {
-		return nil
-	}
-	e, err := environmentList.find([]string{namespace, name}, s)
-	if err != nil {
-		return nil
-	}
-	for i := range e.Status.Components {
-		names = append(names, inert(e.Status.Components[i].Name))
-	}
-	return names
 }
 
 // reportPage returns the page of a report without its text: the parts of it that follow the cluster.

@@ -42,8 +42,9 @@ type fakeReports struct {
 	// happened are the events of the timeline, noEvents is why there are none.
 	happened []overview.Happening
 	noEvents error
-	// moves are the events about moves.
-	moves []overview.MoveEvent
+	// moves are the events about moves, and containers those of each pod.
+	moves      []overview.MoveEvent
+	containers []string
 }
 
 // count is how many reports were read.
@@ -97,6 +98,14 @@ func (f *fakeReports) Logs(ctx context.Context, out io.Writer, environment clien
 	return f.answer(ctx, out, "logs", environment, component, lines, follow)
 }
 
+func (f *fakeReports) Containers(ctx context.Context, pod client.ObjectKey) ([]string, error) {
+	return f.containers, f.answer(ctx, io.Discard, "containers", pod)
+}
+
+func (f *fakeReports) PodLogs(ctx context.Context, out io.Writer, pod client.ObjectKey, container string, lines int64, follow bool) error {
+	return f.answer(ctx, out, "pod logs", pod, container, lines, follow)
+}
+
 func (f *fakeReports) Revisions(ctx context.Context, out io.Writer, environment client.ObjectKey) error {
 	return f.answer(ctx, out, "revisions", environment)
 }
@@ -147,6 +156,8 @@ func TestAPageReadsItsReport(t *testing.T) {
 		"/pods/team/web-1/scores":                        "explain team/web-1 5",
 		"/workloads/team/Deployment/web/history":         "history Deployment team/web",
 		"/records/team/cart/history":                     "records history team/cart",
+		"/pods/team/web-1/logs":                          "pod logs team/web-1  200 false",
+		"/pods/team/web-1/logs?container=app":            "pod logs team/web-1 app 200 false",
 		"/environments/team/shop/logs":                   "logs team/shop  200 false",
 		"/environments/team/shop/logs?component=backend": "logs team/shop backend 200 false",
 		"/environments/team/shop/history":                "revisions team/shop",
@@ -161,7 +172,7 @@ func TestAPageReadsItsReport(t *testing.T) {
 	before := ran.last()
 	for _, path := range []string{
 		"/pods/team/--kubeconfig=x", "/pods/-team/web", "/workloads/team/Deployment/web/other", "/workloads/team/--output/web/history",
-		"/records/team/cart/logs", "/environments/team/shop/shell", "/environments/team/-A/logs", "/environments/team/shop/logs?component=-f",
+		"/records/team/cart/logs", "/pods/team/web-1/logs?container=-f", "/pods/team/-A/logs", "/environments/team/shop/shell", "/environments/team/-A/logs", "/environments/team/shop/logs?component=-f",
 		"/environments/team/shop/history?revision=--all", "/pods/team/" + strings.Repeat("a", 254), "/pods/team/web%20-A", "/pods/team/web%0a",
 	} {
 		w, _ := get(t, c, path)
@@ -205,8 +216,41 @@ func TestALogIsFollowed(t *testing.T) {
 	// The inert form of a piece that is as long as a line may be is the piece.
 	assert.Equal(t, []string{`"one"`, `"two \u003cb\u003e\\x1b[31m"`, `"` + strings.Repeat("x", maxLine) + `"`, `"xxxxxxxxxx"`, `"the pod is gone"`}, events)
 	assert.Equal(t, "logs team/shop backend 200 true", ran.last())
-	w, _ := get(t, reporting(t, ran), "/environments/team/shop/logs/follow?component=--x")
-	assert.Equal(t, http.StatusNotFound, w.Code)
+	for _, path := range []string{
+		"/environments/team/shop/logs/follow?component=--x", "/pods/team/web-1/logs/follow?container=--x", "/pods/team/-A/logs/follow",
+		"/environments/team/shop/history/follow",
+	} {
+		w, _ := get(t, reporting(t, ran), path)
+		assert.Equal(t, http.StatusNotFound, w.Code, path)
+	}
+}
+
+// The log of a pod is followed as that of an environment, and its page has the containers that the user may read.
+func TestTheLogOfAPodIsFollowed(t *testing.T) {
+	ran := &fakeReports{text: "one\n", containers: []string{"app", "<b>mesh"}}
+	c := reporting(t, ran)
+	_, page := get(t, c, "/pods/team/web-1")
+	assert.Contains(t, page, `<a href="/pods/team/web-1/logs">Logs</a>`)
+	_, page = get(t, c, "/pods/team/web-1/logs?container=app")
+	for _, want := range []string{
+		"<title>Logs of pod web-1", `data-follow="/pods/team/web-1/logs/follow?container=app"`, `<select name="container">`,
+		`<option value="">All</option><option selected>app</option><option>&lt;b&gt;mesh</option>`, `<pre id="text">one`,
+	} {
+		assert.Contains(t, page, want)
+	}
+	w, followed := get(t, c, "/pods/team/web-1/logs/follow?container=app")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Equal(t, "pod logs team/web-1 app 200 true", ran.last())
+	assert.Contains(t, followed, "event: line\ndata: \"one\"\n")
+
+	ran.containers = make([]string, 2*mostChoices)
+	_, page = get(t, c, "/pods/team/web-1/logs")
+	assert.Equal(t, mostChoices+1, strings.Count(page, "<option"), "a pod can have any number of containers")
+	ran.err = errors.New("pods is forbidden")
+	w, page = get(t, c, "/pods/team/web-1/logs")
+	assert.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	assert.Contains(t, page, `role="alert">pods is forbidden</p>`)
+	assert.Equal(t, "containers team/web-1", ran.last(), "no log is read of a pod that may not be")
 }
 
 // No more logs are followed at once than there may be.
@@ -277,6 +321,7 @@ func TestPagesLeadToReports(t *testing.T) {
 	}
 	for i := range 10 {
 		assert.True(t, links[fmt.Sprint("/pods/team/web-", i)], i)
+		assert.True(t, links[fmt.Sprintf("/pods/team/web-%d/logs", i)], i)
 	}
 	assert.True(t, links["/workloads/team/Deployment/web/history"])
 	_, without := start(t, overviewOf(workload("team", "web")))

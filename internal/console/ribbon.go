@@ -41,7 +41,7 @@ type cell struct {
 }
 
 // podLink is a pod with its page, and its node with its own.
-type podLink struct{ Pod, Node, URL, NodeURL string }
+type podLink struct{ Pod, Node, URL, Logs, NodeURL string }
 
 // The numbers of slots from which a ribbon has smaller cells: a row of the overview has the width of 100 thin cells, and a page that of 100
 // narrow ones at 1440 pixels. Cells are links while they are as large as a target of a pointer has to be.
