@@ -83,8 +83,9 @@ func New(o Options) *Console {
 	} {
 		mux.HandleFunc("GET "+path, c.report)
 	}
-	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", c.follow)
-	mux.HandleFunc("GET /pods/{namespace}/{name}/logs/follow", c.follow)
+	for _, path := range Followed {
+		mux.HandleFunc("GET "+path, c.follow)
+	}
 	mux.HandleFunc("GET /mixes/{namespace}/{name}/plan", c.plan)
 	mux.HandleFunc("POST /mixes/{namespace}/{name}/plan", c.applyMix)
 	for id, kind := range editedKinds {

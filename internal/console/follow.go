@@ -8,6 +8,9 @@ import (
 	"net/http"
 )
 
+// Followed are the paths of logs that are followed: requests that last as long as their pages are open.
+var Followed = []string{"/environments/{namespace}/{name}/logs/follow", "/pods/{namespace}/{name}/logs/follow"}
+
 // mostFollowers is the number of logs that are followed at once, followersPerUser that of a user.
 const mostFollowers, followersPerUser = 16, 4
 

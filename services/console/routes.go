@@ -46,7 +46,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /logout", s.signOut)
 	mux.HandleFunc("POST /namespace", s.chooseNamespace)
 	mux.HandleFunc("GET /stream", s.stream)
-	mux.HandleFunc("GET /environments/{namespace}/{name}/logs/follow", s.stream)
+	for _, path := range pages.Followed {
+		mux.HandleFunc("GET "+path, s.stream)
+	}
 	mux.HandleFunc("/", s.page)
 	return http.NewCrossOriginProtection().Handler(mux)
 }

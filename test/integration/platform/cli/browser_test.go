@@ -69,6 +69,8 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		{"workload-of-300", "/workloads/" + ns + "/Deployment/large", []string{"Slots"}},
 		{"workload-unsatisfied", "/workloads/" + ns + "/Deployment/stuck", []string{"✗"}},
 		{"what-if", "/mixes/" + ns + "/web/plan?spotPercent=30&minOnDemand=2&maxSpot=", []string{"Nothing was written."}},
+		{"savings", "/savings", []string{"Pods with a price", "Deployment/web"}},
+		{"savings-by-mix", "/savings?by=mix&sort=-saved", []string{"By capacity type"}},
 		{"nodes", "/nodes", []string{"spot", "on-demand"}},
 		{"nodes-filtered", "/nodes?filter=on-demand&sort=-age", []string{"on-demand-0", "match"}},
 		{"node", "/nodes/on-demand-0", []string{"Interruption domain", "Pods"}},

@@ -5,6 +5,7 @@ package console_test
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,8 +43,34 @@ func TestCommandsRunAsTheUser(t *testing.T) {
 	assert.Contains(t, a.body, "cannot list resource &#34;events&#34;")
 	a = stranger.get("/environments/" + w.Namespace + "/shop/logs")
 	assert.Equal(t, http.StatusUnprocessableEntity, a.status)
+	log := "/pods/" + w.Namespace + "/" + pod + "/logs"
+	a = stranger.get(log)
+	assert.Equal(t, http.StatusUnprocessableEntity, a.status)
+	assert.Contains(t, a.body, "cannot get resource &#34;pods&#34;")
 	nobody := s.browser()
+	assert.Contains(t, nobody.get(log+"/follow").body, "The session has ended")
 	require.Equal(t, http.StatusSeeOther, nobody.get("/pods/"+w.Namespace+"/"+pod).status)
 	assert.Contains(t, nobody.get("/environments/"+w.Namespace+"/shop/logs/follow").body, "The session has ended")
 	s.requireNoToken(token)
+}
+
+// The log of a pod requires the right to its log, whoever may read the pod. The nodes of the test have no kubelet that would answer.
+func TestTheLogOfAPodRequiresTheRightToIt(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 100, 0), builders.Deployment("web", 1))
+	pod := w.RequireExact("web", split.New(100, 0), 1)[0]
+	s := serve(t, w)
+	get := slices.Concat(viewer, []rbacv1.PolicyRule{builders.Rule("", []string{"pods"}, "get")})
+	b := s.signIn(s.account("reader", get...)).in(w.Namespace)
+	at := "/pods/" + w.Namespace + "/" + pod.Name + "/logs"
+	b.shows("/workloads/"+w.Namespace+"/Deployment/web", `<a href="`+at+`"`)
+	a := b.get(at)
+	assert.Equal(t, http.StatusUnprocessableEntity, a.status)
+	assert.Contains(t, a.body, "<option>"+pod.Spec.Containers[0].Name+"</option>")
+	assert.Contains(t, a.body, `cannot get resource &#34;pods/log&#34;`)
+	s.grant("reader", append(get, builders.Rule("", []string{"pods/log"}, "get"))...)
+	s.Eventually("the kubelet is asked", func() (bool, string) {
+		a := b.get(at)
+		return strings.Contains(a.body, "cannot read the log of") && !strings.Contains(a.body, "forbidden"), a.body
+	})
 }

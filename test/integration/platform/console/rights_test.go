@@ -78,6 +78,31 @@ func TestWithoutTheRightToListNodesPlacesAreUnknown(t *testing.T) {
 	b.shows("/nodes", "The nodes are unknown.")
 }
 
+// What pods cost is known with the rights to all that it depends on, and else unknown: there is no amount.
+func TestCostsAreShownWithTheRightsToTheirParts(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	s := serve(t, w)
+	b := s.signIn(s.account("viewer", viewer...)).in(w.Namespace)
+	b.shows("/", "<dt>Pods with a price</dt><dd>10 of 10</dd>", "<dt>Now</dt><dd>$", `data-label="Saved a month">$`, "an estimate")
+	b.shows("/savings", `<a href="/workloads/`+w.Namespace+`/Deployment/web`, `data-label="Cost">$`)
+	b.shows("/savings?by=mix", `<a href="/mixes/`+w.Namespace+`/web">web</a>`)
+	rest := viewer[1:]
+	for missing, rules := range map[string][]rbacv1.PolicyRule{
+		"nodes": {builders.Rule("", []string{"pods"}, "list")},
+		"pods":  {builders.Rule("", []string{"nodes"}, "list")},
+	} {
+		s.grant("viewer", append(rules, rest...)...)
+		for _, path := range []string{"/", "/savings", "/savings?by=unit"} {
+			page := b.shows(path, "Costs are unknown: could not list "+missing+".")
+			assert.NotContains(t, page.body, "$", path)
+		}
+	}
+	s.grant("viewer", viewer...)
+	b.shows("/", "<dt>Now</dt><dd>$")
+}
+
 // The rights in a namespace are enough for its pages.
 func TestARoleInANamespaceShowsIt(t *testing.T) {
 	s := serve(t, testenv.New(t))
