@@ -34,7 +34,7 @@ func (s *state) savings(by savings.By) (*savings.Report, error) {
 	for i := range s.Nodes {
 		nodes = append(nodes, s.Nodes[i].Node)
 	}
-	r := savings.Of(s.Overview, nodes, book, by, s.at)
+	r := s.Overview.Savings(nodes, book, by, s.at)
 	s.rows.Store(by, r)
 	return r, nil
 }
@@ -42,7 +42,7 @@ func (s *state) savings(by savings.By) (*savings.Report, error) {
 // costUnknown is why costs are unknown, "" if they are not.
 func (s *state) costUnknown() string {
 	var missing []string
-	for _, resource := range savings.Requires {
+	for _, resource := range overview.SavingsRequire {
 		if slices.Contains(s.Unread, resource) {
 			missing = append(missing, resource)
 		}
@@ -147,7 +147,7 @@ func (s *state) savedOf(w *overview.Workload) *value {
 	if all == nil {
 		return nil
 	}
-	row := all[savings.RowOf(w)]
+	row := all[w.SavingsRow()]
 	if row == nil || row.Pods == 0 {
 		return &value{}
 	}

@@ -203,7 +203,8 @@ func satisfied(mine []rebalance.Entry) metav1.Condition {
 	if len(mine) == 1 {
 		have = "has exactly its mix"
 	}
-	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact, "%s %s", display.All(len(mine), "workload"), have)
+	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact,
+		"%s %s", display.All(len(mine), "workload"), have)
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c

@@ -46,7 +46,9 @@ func Started(pod *corev1.Pod, name string) (id string, running bool) {
 
 // OfPod prints the last lines of the log of a container of a pod, or with "" of all of them, and with follow those that come until the
 // context ends.
-func OfPod(ctx context.Context, o *command.Options, c client.Client, key client.ObjectKey, container string, tail int64, follow bool) error {
+func OfPod(
+	ctx context.Context, o *command.Options, c client.Client, key client.ObjectKey, container string, tail int64, follow bool,
+) error {
 	open, err := FromAPI(o)
 	if err != nil {
 		return err

@@ -104,12 +104,12 @@ func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by s
 	if err != nil {
 		return err
 	}
-	for _, resource := range savings.Requires {
+	for _, resource := range overview.SavingsRequire {
 		if cluster.Missing(resource) {
 			return errors.New("cannot list " + resource + ": what replicas cost depends on them")
 		}
 	}
-	return showSavings(o, savings.Of(cluster.Overview(o.Selector()), cluster.Nodes, book, by, o.Now()), by, namespace)
+	return showSavings(o, cluster.Overview(o.Selector()).Savings(cluster.Nodes, book, by, o.Now()), by, namespace)
 }
 
 func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace string) error {

@@ -39,7 +39,7 @@ func TestSavings(t *testing.T) {
 	require.NoError(t, err)
 	shown := func(by savings.By, namespace string) func(o *command.Options) error {
 		return func(o *command.Options) error {
-			return showSavings(o, savings.Of(c.Overview(nil), c.Nodes, book, by, clitest.Now), by, namespace)
+			return showSavings(o, c.Overview(nil).Savings(c.Nodes, book, by, clitest.Now), by, namespace)
 		}
 	}
 	clitest.Goldens(t, "", map[string]string{"savings.txt": printers.Text, "savings.yaml": printers.YAML, "savings.csv": savingsCSV}, shown(savings.ByWorkload, "shop"))

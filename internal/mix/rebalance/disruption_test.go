@@ -74,7 +74,7 @@ func TestDisruptable(t *testing.T) {
 		"a budget that allows none":          {pdbs{pdb(figures(0, 3, 3, 4))}, web, false, rebalance.ReasonPDB, `PodDisruptionBudget "web" allows 0 disruptions: 3 of 4 pods are healthy and it needs 3`},
 		"a budget that can not allow any":    {pdbs{pdb(figures(0, 4, 4, 4))}, web, false, rebalance.ReasonPDB, `4 of 4 pods are healthy and it needs 4, which is all of them, so waiting does not help`},
 		"a negative figure allows none":      {pdbs{pdb(figures(-1, 3, 3, 4))}, web, false, rebalance.ReasonPDB, `"web" allows -1 disruptions`},
-		"an unseen change blocks":            {pdbs{pdb(unobserved)}, web, false, rebalance.ReasonPDB, `PodDisruptionBudget "web" has changed, and its controller has not seen the change yet: 1 disruptions allowed is an old figure`},
+		"an unseen change blocks":            {pdbs{pdb(unobserved)}, web, false, rebalance.ReasonPDB, `PodDisruptionBudget "web" has changed, and its controller has not seen the change yet: 1 disruption allowed is an old figure`},
 		"two budgets":                        {pdbs{pdb(named("b")), pdb(named("a"))}, web, false, rebalance.ReasonOverlappingPDBs, "2 PodDisruptionBudgets select the pod (a, b), and the eviction API refuses pods of more than one"},
 		"two budgets, pod not ready":         {pdbs{pdb(always), pdb(named("a"), always)}, web, true, rebalance.ReasonOverlappingPDBs, "(a, web)"},
 		"five budgets":                       {pdbs{pdb(named("e")), pdb(named("d")), pdb(named("c")), pdb(named("b")), pdb(named("a"))}, web, false, rebalance.ReasonOverlappingPDBs, "5 PodDisruptionBudgets select the pod (a, b, c and 2 more)"},

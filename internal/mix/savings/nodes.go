@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -17,9 +16,6 @@ const (
 	capacityTypeLabel = "karpenter.sh/capacity-type"
 	reservedCapacity  = "reserved"
 )
-
-// maxReason is the length of a reason.
-const maxReason = 160
 
 // node is a node with its prices, once they were looked up.
 type node struct {
@@ -31,7 +27,7 @@ type node struct {
 }
 
 // part returns the node of a pod and the part of it that the pod requests, or why there is none.
-func (b *builder) part(p *overview.UnitPod) (part float64, n *node, why string) {
+func (b *builder) part(p *Pod) (part float64, n *node, why string) {
 	if p.Node == "" {
 		return 0, nil, "the pod has no node"
 	}
@@ -40,7 +36,7 @@ func (b *builder) part(p *overview.UnitPod) (part float64, n *node, why string) 
 	}
 	n.reserved = n.object.Labels[capacityTypeLabel] == reservedCapacity
 	all := weight(n.object.Status.Allocatable)
-	requested := prices.Weight(float64(p.Requests.MilliCPU)/1000, float64(p.Requests.Memory))
+	requested := prices.Weight(float64(p.MilliCPU)/1000, float64(p.Memory))
 	switch {
 	case !n.reserved && p.NodeType != capacity.Spot.String() && p.NodeType != capacity.OnDemand.String():
 		return 0, nil, "the node is of unknown type"
@@ -69,9 +65,9 @@ func (b *builder) quote(n *node) (prices.Quote, string) {
 	case of.InstanceType == "":
 		n.why = "the node has no label " + corev1.LabelInstanceTypeStable
 	case n.quote.OnDemand.Known():
-		n.why = overview.Inert(fmt.Sprintf("no spot price of %s in %s", of.InstanceType, of.Region), maxReason)
+		n.why = fmt.Sprintf("no spot price of %s in %s", of.InstanceType, of.Region)
 	default:
-		n.why = overview.Inert(fmt.Sprintf("no on-demand price of %s in %s", of.InstanceType, of.Region), maxReason)
+		n.why = fmt.Sprintf("no on-demand price of %s in %s", of.InstanceType, of.Region)
 	}
 	return n.quote, n.why
 }

@@ -9,13 +9,13 @@ package savings
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -118,11 +118,24 @@ type builder struct {
 	unpriced map[string]int
 }
 
-// Requires are the lists without which costs are unknown.
-var Requires = []string{"nodes", "pods", overview.MixesResource}
+// Pod is a pod of a replica: where it runs, "" without a node, and what it requests.
+type Pod struct {
+	Node, NodeType   string
+	MilliCPU, Memory int64
+}
 
-// Of returns what the workloads of an overview save on its nodes.
-func Of(o *overview.Overview, nodes []*corev1.Node, book *prices.Book, by By, now time.Time) *Report {
+// Replica is a replica that a mix governs.
+type Replica struct {
+	// Row is the row that the replica counts for, without figures.
+	Row Row
+	// Type is the type of its slot. Floor is set for the slots of minOnDemand.
+	Type  string
+	Floor bool
+	Pods  []Pod
+}
+
+// Of returns what replicas save on nodes.
+func Of(replicas iter.Seq[Replica], nodes []*corev1.Node, book *prices.Book, now time.Time) *Report {
 	b := &builder{
 		book: book, nodes: make(map[string]*node, len(nodes)), sources: map[*prices.Source]int{}, unpriced: map[string]int{},
 	}
@@ -131,20 +144,16 @@ func Of(o *overview.Overview, nodes []*corev1.Node, book *prices.Book, by By, no
 	}
 	r := &Report{Rows: []Row{}, Sources: []Used{}}
 	at := map[Row]int{}
-	for i := range o.Workloads {
-		w := &o.Workloads[i]
-		for k := range w.Slots {
-			f := b.slot(&w.Slots[k])
-			r.Total.add(&f)
-			key := keyOf(w, &w.Slots[k], by)
-			n, has := at[key]
-			if !has {
-				n = len(r.Rows)
-				at[key] = n
-				r.Rows = append(r.Rows, key)
-			}
-			r.Rows[n].add(&f)
+	for one := range replicas {
+		f := b.replica(&one)
+		r.Total.add(&f)
+		n, has := at[one.Row]
+		if !has {
+			n = len(r.Rows)
+			at[one.Row] = n
+			r.Rows = append(r.Rows, one.Row)
 		}
+		r.Rows[n].add(&f)
 	}
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Saved+b.Available, a.Saved+a.Available), cmp.Compare(a.Namespace, b.Namespace),
@@ -154,40 +163,21 @@ func Of(o *overview.Overview, nodes []*corev1.Node, book *prices.Book, by By, no
 	return r
 }
 
-// RowOf is the row of a workload, without figures.
-func RowOf(w *overview.Workload) Row { return keyOf(w, nil, ByWorkload) }
-
-// keyOf is the row of a slot, without figures.
-func keyOf(w *overview.Workload, s *overview.Slot, by By) Row {
-	switch by {
-	case ByNamespace:
-		return Row{Namespace: w.Namespace}
-	case ByMix:
-		return Row{Namespace: w.Namespace, Mix: w.Source}
-	}
-	key := Row{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Role: w.Role, Bare: w.Bare, Mix: w.Source}
-	if by == ByUnit {
-		key.Unit = cmp.Or(s.Unit, s.Pod)
-	}
-	return key
-}
-
-// slot are the figures of a replica. A slot without a pod is none.
-func (b *builder) slot(s *overview.Slot) (f Figures) {
-	members := s.Members()
-	if len(members) == 0 {
+// replica are the figures of a replica. One without a pod is none.
+func (b *builder) replica(r *Replica) (f Figures) {
+	if len(r.Pods) == 0 {
 		return f
 	}
 	f.Replicas = 1
-	for i := range members {
+	for i := range r.Pods {
 		f.Pods++
-		b.pod(&f, &members[i], s)
+		b.pod(&f, &r.Pods[i], r)
 	}
 	return f
 }
 
-// pod adds a pod to the figures of its slot.
-func (b *builder) pod(f *Figures, p *overview.UnitPod, s *overview.Slot) {
+// pod adds a pod to the figures of its replica.
+func (b *builder) pod(f *Figures, p *Pod, r *Replica) {
 	part, n, why := b.part(p)
 	if why == "" && n.reserved {
 		f.Priced++
@@ -217,9 +207,9 @@ func (b *builder) pod(f *Figures, p *overview.UnitPod, s *overview.Slot) {
 	}
 	f.Cost += onDemand
 	switch {
-	case s.Floor:
+	case r.Floor:
 		f.Floor += onDemand - spot
-	case s.Type == capacity.Spot.String():
+	case r.Type == capacity.Spot.String():
 		f.Available += onDemand - spot
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package savings
+package savings_test
 
 import (
 	"fmt"
@@ -17,11 +17,15 @@ import (
 
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/savings"
 )
 
 var now = time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 
 const spot, onDemand = "spot", "on-demand"
+
+// mostUnpriced is how many reasons a report has.
+const mostUnpriced = 20
 
 // scene is a cluster of nodes with 10 cores and 10 GiB at $1 and, as spot, $0.25 an hour.
 type scene struct {
@@ -64,8 +68,8 @@ func web(namespace, name string) overview.Workload {
 	return overview.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Source: "capacitymix/" + name}
 }
 
-func (s *scene) report(t require.TestingT, by By) *Report {
-	return Of(&s.overview, s.nodes, book(t), by, now)
+func (s *scene) report(t require.TestingT, by savings.By) *savings.Report {
+	return s.overview.Savings(s.nodes, book(t), by, now)
 }
 
 func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
@@ -79,9 +83,9 @@ func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
 	s.pod(&w, "o", onDemand, spot, false)
 	w.Slots = append(w.Slots, overview.Slot{Slot: 4, Type: spot})
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByWorkload)
+	r := s.report(t, savings.ByWorkload)
 	require.Len(t, r.Rows, 1)
-	for _, f := range []Figures{r.Total, r.Rows[0].Figures} {
+	for _, f := range []savings.Figures{r.Total, r.Rows[0].Figures} {
 		assert.Equal(t, 4, f.Replicas, "a slot without a pod costs nothing")
 		assert.Equal(t, 4, f.Priced)
 		for what, amounts := range map[string][2]float64{
@@ -91,7 +95,7 @@ func TestSavedAvailableAndThePriceOfTheFloor(t *testing.T) {
 			assert.InDelta(t, amounts[0], amounts[1], 1e-9, what)
 		}
 	}
-	assert.Equal(t, []Used{{prices.Source{Name: "prices.yaml", Date: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, false, 4}}, r.Sources)
+	assert.Equal(t, []savings.Used{{prices.Source{Name: "prices.yaml", Date: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, false, 4}}, r.Sources)
 	assert.False(t, r.Estimate())
 	assert.Empty(t, r.Unpriced)
 }
@@ -106,7 +110,7 @@ func TestAPodOfAUnitCostsWhatItsNodeDoes(t *testing.T) {
 	}}
 	w.Slots = []overview.Slot{unit}
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByUnit)
+	r := s.report(t, savings.ByUnit)
 	require.Len(t, r.Rows, 1)
 	assert.Equal(t, "model-0", r.Rows[0].Unit)
 	assert.Equal(t, [2]int{1, 2}, [2]int{r.Total.Replicas, r.Total.Pods})
@@ -118,7 +122,7 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 	s := &scene{}
 	s.node("half", "half")
 	s.node("bare", "", func(n *corev1.Node) { n.Status.Allocatable, n.Status.Capacity = nil, nil })
-	s.node("reserved", "known", func(n *corev1.Node) { n.Labels[capacityTypeLabel] = reservedCapacity })
+	s.node("reserved", "known", func(n *corev1.Node) { n.Labels["karpenter.sh/capacity-type"] = "reserved" })
 	s.node("known", "known")
 	w := web("shop", "web")
 	s.pod(&w, "half", onDemand, onDemand, true)
@@ -130,9 +134,9 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 	s.pod(&w, "reserved", onDemand, onDemand, true)
 	s.pod(&w, "known", "unknown", onDemand, true)
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByWorkload)
-	assert.Equal(t, Figures{Replicas: 7, Pods: 7, Priced: 1, Reserved: 1}, r.Total, "reserved capacity is paid for in any case")
-	assert.ElementsMatch(t, []Unpriced{
+	r := s.report(t, savings.ByWorkload)
+	assert.Equal(t, savings.Figures{Replicas: 7, Pods: 7, Priced: 1, Reserved: 1}, r.Total, "reserved capacity is paid for in any case")
+	assert.ElementsMatch(t, []savings.Unpriced{
 		{"no spot price of half in here", 1},
 		{"the node reports no CPU and memory", 1},
 		{"the node was not read", 1},
@@ -145,19 +149,19 @@ func TestWhatHasNoPriceIsInNoAmount(t *testing.T) {
 func TestTheReasonsWithoutAPriceAreBounded(t *testing.T) {
 	s := &scene{}
 	w := web("shop", "web")
-	for i := range 3 * maxUnpriced {
+	for i := range 3 * mostUnpriced {
 		name := fmt.Sprint("n", i)
 		s.node(name, "half", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyRegion] = name })
 		s.pod(&w, name, onDemand, onDemand, false)
 	}
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByWorkload)
-	require.Len(t, r.Unpriced, maxUnpriced)
+	r := s.report(t, savings.ByWorkload)
+	require.Len(t, r.Unpriced, mostUnpriced)
 	pods := 0
 	for _, u := range r.Unpriced {
 		pods += u.Pods
 	}
-	assert.Equal(t, 3*maxUnpriced, pods)
+	assert.Equal(t, 3*mostUnpriced, pods)
 }
 
 func TestRatesMakeAnEstimate(t *testing.T) {
@@ -166,7 +170,7 @@ func TestRatesMakeAnEstimate(t *testing.T) {
 	w := web("shop", "web")
 	s.pod(&w, "s", spot, spot, false)
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByWorkload)
+	r := s.report(t, savings.ByWorkload)
 	assert.Equal(t, 1, r.Total.Priced)
 	assert.True(t, r.Estimate())
 	assert.InDelta(t, 0.031611+0.004237, r.Total.AllOnDemand, 1e-9, "a core and a GiB")
@@ -192,11 +196,11 @@ func TestFiguresAddUp(t *testing.T) {
 			}
 			s.overview.Workloads = append(s.overview.Workloads, w)
 		}
-		total := s.report(t, ByWorkload).Total
-		for _, by := range All {
-			r, sum := s.report(t, by), Figures{}
+		total := s.report(t, savings.ByWorkload).Total
+		for _, by := range savings.All {
+			r, sum := s.report(t, by), savings.Figures{}
 			for i := range r.Rows {
-				sum.add(&r.Rows[i].Figures)
+				sum = plus(sum, r.Rows[i].Figures)
 			}
 			assert.True(t, near(sum, total) && near(r.Total, total), "%s: %+v, want %+v", by, sum, total)
 		}
@@ -208,7 +212,15 @@ func TestFiguresAddUp(t *testing.T) {
 	})
 }
 
-func near(a, b Figures) bool {
+func plus(a, b savings.Figures) savings.Figures {
+	return savings.Figures{
+		Replicas: a.Replicas + b.Replicas, Pods: a.Pods + b.Pods, Priced: a.Priced + b.Priced, Reserved: a.Reserved + b.Reserved,
+		Cost: a.Cost + b.Cost, CostOnSpot: a.CostOnSpot + b.CostOnSpot, AllOnDemand: a.AllOnDemand + b.AllOnDemand,
+		Saved: a.Saved + b.Saved, Available: a.Available + b.Available, Floor: a.Floor + b.Floor,
+	}
+}
+
+func near(a, b savings.Figures) bool {
 	same := a.Replicas == b.Replicas && a.Pods == b.Pods && a.Priced == b.Priced
 	for _, d := range []float64{
 		a.Cost - b.Cost, a.CostOnSpot - b.CostOnSpot, a.AllOnDemand - b.AllOnDemand, a.Saved - b.Saved, a.Available - b.Available,
@@ -223,13 +235,13 @@ func TestWhatIsSavedIsASentence(t *testing.T) {
 	s := &scene{}
 	s.node("s", "known")
 	s.node("old", "nobody-has-it")
-	s.node("reserved", "known", func(n *corev1.Node) { n.Labels[capacityTypeLabel] = reservedCapacity })
+	s.node("reserved", "known", func(n *corev1.Node) { n.Labels["karpenter.sh/capacity-type"] = "reserved" })
 	w := web("shop", "web")
 	s.pod(&w, "s", spot, spot, false)
 	s.pod(&w, "reserved", onDemand, onDemand, true)
 	s.pod(&w, "", "", spot, false)
 	s.overview.Workloads = []overview.Workload{w}
-	r := s.report(t, ByWorkload)
+	r := s.report(t, savings.ByWorkload)
 	assert.Equal(t, "Saved: $54.75 a month, 75% of $73.00 on on-demand nodes. Available: $0.00 more. Price of the floor: $0.00.", r.Summary())
 	assert.Equal(t, []string{
 		"Prices of 1 pod: prices.yaml, 2026-11-01, 28d old.",
@@ -237,9 +249,9 @@ func TestWhatIsSavedIsASentence(t *testing.T) {
 		"No price of 1 pod: the pod has no node.",
 	}, r.Notes(now))
 	s.overview.Workloads[0].Slots[0].Node = "old"
-	assert.Contains(t, s.report(t, ByWorkload).Notes(now)[0], "old: an estimate.")
-	assert.Empty(t, (&Report{}).Summary())
+	assert.Contains(t, s.report(t, savings.ByWorkload).Notes(now)[0], "old: an estimate.")
+	assert.Empty(t, (&savings.Report{}).Summary())
 	for amount, want := range map[float64]string{0.01234: "$0.0123", 12.345: "$12.35", -0.5: "-$0.5000", -3: "-$3.00"} {
-		assert.Equal(t, want, Hourly(amount))
+		assert.Equal(t, want, savings.Hourly(amount))
 	}
 }
