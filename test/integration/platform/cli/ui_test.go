@@ -163,7 +163,7 @@ func TestTheConsoleShowsWhatTheUserMayList(t *testing.T) {
 	b.shows("", `<dt>Spot</dt><dd>7/7</dd>`, `<dt>On-demand</dt><dd>3/3</dd>`, `<dt>Workloads satisfied</dt><dd>1/1</dd>`, "✓ Satisfied")
 	page := b.get("workloads/" + w.Namespace + "/Deployment/web")
 	for i := range pods {
-		assert.Contains(t, page, fmt.Sprintf(">%[1]s</a></td><td data-label=\"Node\"><a href=\"/nodes/%[2]s\">%[2]s</a></td>", pods[i].Name, pods[i].Spec.NodeName))
+		assert.Contains(t, page, fmt.Sprintf("aria-label=\"Logs of %[1]s\">logs</a></td><td data-label=\"Node\"><a href=\"/nodes/%[2]s\">%[2]s</a></td>", pods[i].Name, pods[i].Spec.NodeName))
 	}
 	b.shows("nodes", `data-label="Type"><span class="badge on-demand">`)
 

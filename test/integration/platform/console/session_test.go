@@ -58,7 +58,7 @@ func TestUsersSignInWithATokenAndOut(t *testing.T) {
 	page := b.get("/workloads/" + w.Namespace + "/Deployment/web").body
 	for i := range pods {
 		node := pods[i].Spec.NodeName
-		assert.Contains(t, page, pods[i].Name+`</a></td><td data-label="Node"><a href="/nodes/`+node+`">`+node+"</a></td>")
+		assert.Contains(t, page, `aria-label="Logs of `+pods[i].Name+`">logs</a></td><td data-label="Node"><a href="/nodes/`+node+`">`+node+"</a></td>")
 	}
 
 	// A guessed cookie, and one of another session.
