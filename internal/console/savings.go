@@ -67,9 +67,17 @@ type costView struct {
 	Whole bool
 }
 
+// costKey is the key of the part with the costs in what is made once for a reading. It is true for the page of savings.
+type costKey bool
+
 // costPart is the part of a page with the costs of all workloads.
 func costPart(s *state, whole bool) *part {
-	return &part{id: "cost", before: render("cost", costOf(s, whole))}
+	if p, ok := s.rows.Load(costKey(whole)); ok {
+		return p.(*part) //nolint:forcetypeassert // nothing else is stored for it
+	}
+	p := &part{id: "cost", before: render("cost", costOf(s, whole))}
+	s.rows.Store(costKey(whole), p)
+	return p
 }
 
 func costOf(s *state, whole bool) costView {

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,10 +59,13 @@ func newFleet(b *testing.B) *fleet {
 	b.Helper()
 	f := &fleet{}
 	for i := range benchNodes {
-		f.nodes = append(f.nodes, leanOf(b, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name:   fmt.Sprint("node-", i),
-			Labels: map[string]string{"karpenter.sh/capacity-type": []string{"spot", "on-demand"}[i%2], corev1.LabelTopologyZone: "a"},
-		}}))
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i), Labels: map[string]string{
+			"karpenter.sh/capacity-type": []string{"spot", "on-demand"}[i%2], corev1.LabelTopologyZone: "a",
+			corev1.LabelInstanceTypeStable: "m5.4xlarge", corev1.LabelTopologyRegion: "us-east-1",
+		}}}
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("60Gi")}
+		n.Status.Capacity = n.Status.Allocatable
+		f.nodes = append(f.nodes, leanOf(b, n))
 	}
 	for i := range benchWorkloads {
 		name, namespace := fmt.Sprint("web-", i), fmt.Sprint("team-", i%20)
@@ -84,6 +88,9 @@ func newFleet(b *testing.B) *fleet {
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 			}}
 			p.Spec.NodeName, p.Spec.SchedulerName = f.nodes[(2*(i*10+j)+map[bool]int{true: 1}[j < 3])%benchNodes].Name, "berth-scheduler"
+			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+			}}}}
 			p.Status.Phase = corev1.PodRunning
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			f.pods = append(f.pods, leanOf(b, p))

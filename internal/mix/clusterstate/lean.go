@@ -4,6 +4,7 @@ package clusterstate
 
 import (
 	"strings"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -65,12 +66,7 @@ func leanPod(o *corev1.Pod) *corev1.Pod {
 	if s.Affinity != nil && s.Affinity.NodeAffinity != nil {
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: s.Affinity.NodeAffinity}
 	}
-	if cpu, memory := requests(o); cpu != 0 || memory != 0 { // those of the containers in one
-		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
-		}}
-	}
+	p.Spec.Resources = leanRequirements(requests(o)) // those of the containers in one
 	p.Status.Phase = o.Status.Phase
 	for i := range o.Status.Conditions {
 		if c := o.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -79,6 +75,32 @@ func leanPod(o *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return p
+}
+
+// requirements are of pods with the same requests.
+type requirements struct {
+	cpu, memory int64
+	of          corev1.ResourceRequirements
+}
+
+// shared are requirements that were made last: the pods of a workload have the same. A map of two quantities takes 740 bytes.
+var shared [1024]atomic.Pointer[requirements]
+
+// leanRequirements are the requirements of a pod that requests so much, nil for nothing. They must not be changed.
+func leanRequirements(cpu, memory int64) *corev1.ResourceRequirements {
+	if cpu == 0 && memory == 0 {
+		return nil
+	}
+	at := &shared[(uint64(cpu)*31+uint64(memory>>20))%uint64(len(shared))] //nolint:gosec // any place will do
+	if r := at.Load(); r != nil && r.cpu == cpu && r.memory == memory {
+		return &r.of
+	}
+	r := &requirements{cpu: cpu, memory: memory, of: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+	}}}
+	at.Store(r)
+	return &r.of
 }
 
 // leanMeta is the metadata of a workload controller that Strip keeps, and what a cache requires.

@@ -52,6 +52,20 @@ func TestALeanOwnerIsTheSameInAnOverview(t *testing.T) {
 	})
 }
 
+// A request takes a map, of which pods of a workload share one.
+func TestLeanPodsShareTheirRequests(t *testing.T) {
+	pod := func(cpu string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requestsOf(cpu, "1Gi")}}}
+		return lean(t, p)
+	}
+	one, same, other := pod("1"), pod("1"), pod("2")
+	assert.Same(t, one.Spec.Resources, same.Spec.Resources)
+	assert.Equal(t, "2", other.Spec.Resources.Requests.Cpu().String())
+	assert.Equal(t, "1", one.Spec.Resources.Requests.Cpu().String())
+	assert.Nil(t, lean(t, &corev1.Pod{}).Spec.Resources)
+}
+
 func TestALeanPodIsSmall(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "web", Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 200_000)},
