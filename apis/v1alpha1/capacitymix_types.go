@@ -116,6 +116,7 @@ type CapacityMixSpec struct {
 	// run on an on-demand node, in seconds from 0 to 86400. It starts when no spot node has free capacity. A value
 	// other than 0 is valid only with whenSpotUnavailable OnDemand. Defaults to 900 for pods with the scheduling gate
 	// berth.dev/capacity-mix, which is longer than an autoscaler takes to launch a node, and to 0 for all other pods.
+	// With the gate, the wait ends earlier if an autoscaler reports that it launches no node for the pod.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400

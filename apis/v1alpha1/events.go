@@ -40,7 +40,7 @@ const (
 	EventReasonGateFailedOpen = "GateFailedOpen"
 
 	// EventReasonSpotUnavailable (Warning, on the pod's controller, or on a pod that is not deleted): a pod that its
-	// scheduling gate limited to spot nodes found no node within spotWaitSeconds.
+	// scheduling gate limited to spot nodes found no node within spotWaitSeconds, or an autoscaler reported that it launches none.
 	EventReasonSpotUnavailable = "SpotUnavailable"
 
 	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type.

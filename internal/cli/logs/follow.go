@@ -31,6 +31,8 @@ type follower struct {
 	find Find
 	// warned is the last warning about the log of a container.
 	warned map[place]string
+	// notFound is the last warning about the containers, which could not be looked for.
+	notFound string
 	// running are the containers that ran when they were looked for last, by their IDs: the component and the pod of each.
 	running map[string]string
 }
@@ -74,8 +76,14 @@ func (f *follower) noteEnded(running map[string]string) {
 // FindFailed ends it when there will be no containers any more and their logs are read. An API server that does not answer now is no
 // reason to end what is being read.
 func (f *follower) FindFailed(err error, reading int) error {
+	if apierrors.IsForbidden(err) {
+		return err
+	}
 	if !errors.Is(err, io.EOF) {
-		f.Command.Warn("%v", err)
+		if text := err.Error(); f.notFound != text { // once, and not each time
+			f.notFound = text
+			f.Command.Warn("%s", text)
+		}
 		return nil
 	}
 	if reading > 0 {

@@ -21,7 +21,7 @@ import (
 // mostContainers is how many logs of a pod are read at once.
 const mostContainers = 16
 
-// Containers are the names of the containers of a pod: those that run all the time, then those that run before them.
+// Containers are the names of the containers of a pod: those that run all the time, those that run before them, and those that were added.
 func Containers(pod *corev1.Pod) (names []string) {
 	for i := range pod.Spec.Containers {
 		names = append(names, pod.Spec.Containers[i].Name)
@@ -29,12 +29,16 @@ func Containers(pod *corev1.Pod) (names []string) {
 	for i := range pod.Spec.InitContainers {
 		names = append(names, pod.Spec.InitContainers[i].Name)
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
 	return names
 }
 
 // Started is the container with a name that ran last in a pod, "" if none has run yet, and whether it runs.
 func Started(pod *corev1.Pod, name string) (id string, running bool) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+	s := &pod.Status
+	for _, list := range [][]corev1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses} {
 		for i := range list {
 			if s := &list[i]; s.Name == name {
 				return podlogs.Started(s)

@@ -134,3 +134,15 @@ func TestAContainerThatCrashedHasTheLogOfBefore(t *testing.T) {
 	id, _ = Started(pod, "none")
 	assert.Empty(t, id)
 }
+
+func TestContainersThatWereAddedToAPodHaveALog(t *testing.T) {
+	p := webPod("uid")
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger"}}}
+	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
+		{Name: "debugger", ContainerID: "c://debugger", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	assert.Equal(t, []string{"app", "migrate", "debugger"}, Containers(p))
+	id, running := Started(p, "debugger")
+	assert.Equal(t, "c://debugger", id)
+	assert.True(t, running)
+}

@@ -70,19 +70,21 @@ type Observation struct {
 func Observe(e *corev1.Event) (o Observation, ok bool) {
 	s := sources[cmp.Or(e.Source.Component, e.ReportingController)]
 	o = Observation{Report: s.reports[e.Reason], Autoscaler: s.autoscaler, At: lastRecorded(e)}
-	return o, o.Report != NoReport && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.UID != ""
+	return o, o.Report != NoReport && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.UID != "" &&
+		e.InvolvedObject.Namespace == e.Namespace // a namespace reports nothing about another one
 }
 
+// lastRecorded is by the clock of the component. That of the API server is another one.
 func lastRecorded(e *corev1.Event) time.Time {
-	at := e.CreationTimestamp.Time
-	others := []time.Time{e.EventTime.Time, e.LastTimestamp.Time}
-	if e.Series != nil {
-		others = append(others, e.Series.LastObservedTime.Time)
+	at := e.EventTime.Time
+	if last := e.LastTimestamp.Time; last.After(at) {
+		at = last
 	}
-	for _, other := range others {
-		if other.After(at) {
-			at = other
-		}
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	if at.IsZero() {
+		return e.CreationTimestamp.Time
 	}
 	return at
 }

@@ -14,6 +14,7 @@ import (
 
 func eventBy(component, reason string, changes ...func(*corev1.Event)) *corev1.Event {
 	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "uid"},
 		Source:         corev1.EventSource{Component: component}, Reason: reason,
 		LastTimestamp: metav1.NewTime(time.Unix(1_800_000_000, 0)),
@@ -53,6 +54,7 @@ func TestOtherEventsAreNoReports(t *testing.T) {
 		"another event of an autoscaler":   eventBy("cluster-autoscaler", "ScaleDown"),
 		"a reason of the other autoscaler": eventBy("karpenter", "NotTriggerScaleUp"),
 		"about a NodeClaim":                eventBy("karpenter", "InsufficientCapacityError", func(e *corev1.Event) { e.InvolvedObject.Kind = "NodeClaim" }),
+		"about a pod of another namespace": eventBy("karpenter", "FailedScheduling", func(e *corev1.Event) { e.Namespace = "other" }),
 		"about a pod of no UID":            eventBy("karpenter", "FailedScheduling", func(e *corev1.Event) { e.InvolvedObject.UID = "" }),
 		"no component":                     eventBy("", "FailedScheduling"),
 	} {

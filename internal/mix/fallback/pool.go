@@ -138,9 +138,9 @@ func (p *Pool) Gone(id string) { delete(p.tries, id) }
 // Came closes the circuit breaker: one of its pods has a spot node, or a spot node has room for one.
 func (p *Pool) Came() { p.mark.Failures, p.reported = 0, false }
 
-// Reported reports whether spot is not tried because autoscalers reported that no node can be launched.
+// Reported reports whether the circuit breaker is not closed because autoscalers reported that they launch no node.
 func (p *Pool) Reported(now time.Time, wait time.Duration) bool {
-	return p.reported && p.State(now, wait) == Open
+	return p.reported && p.State(now, wait) != Closed
 }
 
 // Failed records that a pod that was limited to spot waited without success, until its wait was over or, if reported is set, until an
@@ -177,7 +177,11 @@ func (p *Pool) Blocked(now time.Time, pod Pod) (until time.Time, ok bool) {
 func (p *Pool) fail(now time.Time, wait, probed time.Duration, reported bool) {
 	p.mark.Failures = min(p.mark.Failures+1, mostFailures)
 	p.reported = reported
-	p.mark.RetryAt = wholeSecond(now.Add(p.pause(wait, probed)))
+	retry := wholeSecond(now.Add(p.pause(wait, probed)))
+	if p.mark.Failures > 1 {
+		retry = latest(p.mark.RetryAt, retry) // the mark of the last failure is the newest one
+	}
+	p.mark.RetryAt = retry
 	if p.mark.Failures >= Threshold {
 		p.opened = now
 	}

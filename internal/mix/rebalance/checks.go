@@ -342,7 +342,7 @@ func fixedNode(s *subject) (v Verdict) {
 func atMaxUnavailable(s *subject) (v Verdict) {
 	if r := s.Group.Rollout; r.Rolling && r.Unavailable > 0 && r.Unavailable >= r.MaxUnavailable {
 		v = ReasonMaxUnavailable.because("%s unavailable in a rollout, and its maxUnavailable is %d",
-			display.Clause(int(r.Unavailable), "replica", "is", "are"), r.MaxUnavailable)
+			display.Clause(r.Unavailable, "replica", "is", "are"), r.MaxUnavailable)
 	}
 	return v
 }

@@ -64,7 +64,7 @@ func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) 
 		return
 	}
 	blocked := f.hasPlace(pod, w, false)
-	if blocked && by != "" {
+	if blocked && by != "" && !w.decided() {
 		return // it came after the report. The pod may be about to be bound there; it is evaluated again by resync
 	}
 	f.update(pod.UID, func(w *waitingPod) { w.blocked, w.endedBy = blocked, by })
@@ -112,11 +112,13 @@ func (f *spotFallback) deleteUnit(ctx context.Context, key types.NamespacedName,
 	}
 	member, _ := f.Member(pod, p)
 	f.units.add(member, pod.UID)
+	var by string
+	f.update(pod.UID, func(w *waitingPod) { w.committed, by = true, w.endedBy })
 	f.delete(ctx, key, pod, p)
 	for _, other := range others {
 		f.units.add(member, other.UID)
 		f.recordWait(other, p) // one that another process ungated
-		f.update(other.UID, func(w *waitingPod) { w.withUnit = true })
+		f.update(other.UID, func(w *waitingPod) { w.withUnit, w.endedBy = true, by })
 		if f.limiter.Wait(ctx) == nil {
 			f.delete(ctx, types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other, p)
 		}
@@ -198,7 +200,7 @@ func (f *spotFallback) recordWait(pod *corev1.Pod, p *governing.Mix) (deadline t
 	switch {
 	case w.failed:
 		return time.Time{}, w, ""
-	case w.withUnit:
+	case w.decided():
 		return now, w, w.endedBy
 	case since == nil:
 		return time.Time{}, w, ""
@@ -262,11 +264,12 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 		f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, true) })
 		f.queue.Forget(key)
 		logger.Info("Deleted a pod that found no spot node: its successor goes to on-demand", "pod", klog.KObj(pod),
-			"after", p.GatedSpotWait, "autoscaler", by)
+			"spotWait", p.GatedSpotWait, "reportOf", by)
 		f.Events.SpotUnavailable(pod, p.GatedSpotWait, by)
 	case apierrors.IsNotFound(err):
 		f.queue.Forget(key)
 	case apierrors.IsConflict(err):
+		f.update(pod.UID, func(w *waitingPod) { w.deleting = w.decided() }) // others may be decided otherwise next time
 		f.queue.AddAfter(key, conflictRetry)
 	default:
 		logger.Error(err, "Delete a pod that found no spot node", "pod", klog.KObj(pod))

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
@@ -88,15 +89,13 @@ type pool struct {
 	wait  time.Duration // of the mix, when it was last evaluated
 	// needs is what the pods requested that failed: one that requests less may have a node where these have none.
 	needs corev1.ResourceList
-	// by is the autoscaler that reported the last failure, "" if none did.
-	by string
 }
 
 // came records that a pod with these requests has a spot node, or that one has room for it.
 func (p *pool) came(requests corev1.ResourceList) {
 	if covers(requests, p.needs) {
 		p.Came()
-		p.needs, p.by = nil, ""
+		p.needs = nil
 	}
 }
 
@@ -114,13 +113,17 @@ type waitingPod struct {
 	// notBefore is when it may be deleted at the earliest.
 	notBefore time.Time
 	verdict   fallback.Verdict
-	// report is the last one of an autoscaler, and endedBy the autoscaler whose report ended the wait, "" if it ended by time.
-	report  report
+	// reports are those of autoscalers, and endedBy the autoscaler whose report ended the wait, "" if it ended by time.
+	reports autoscaler.Reports
 	endedBy string
 	// deleting: its deletion was requested. failed: its wait was recorded as a failure. blocked: a spot node had room for it.
-	// withUnit: another pod of its unit waited for long enough, and is the failure of the unit.
-	deleting, failed, blocked, withUnit bool
+	// withUnit: another pod of its unit waited for long enough, and is the failure of the unit. committed: others of its unit are deleted
+	// because it waited.
+	deleting, failed, blocked, withUnit, committed bool
 }
+
+// decided reports whether a pod falls back whatever is reported about it now: others of its unit do.
+func (w *waitingPod) decided() bool { return w.withUnit || w.committed }
 
 func (w *waitingPod) pod(uid types.UID) fallback.Pod {
 	return fallback.Pod{ID: string(uid), Group: w.group, Wait: w.wait}
@@ -290,7 +293,10 @@ func (f *spotFallback) choose(uid types.UID, w *waitingPod, place bool) fallback
 	if place {
 		of.came(w.requests)
 	}
-	w.verdict = of.Choose(f.clock.Now(), w.pod(uid), &f.credits, place)
+	now := f.clock.Now()
+	// What an autoscaler reports is about what the pods requested: one that requests less may get a node.
+	place = place || of.Reported(now, w.wait) && !covers(w.requests, of.needs)
+	w.verdict = of.Choose(now, w.pod(uid), &f.credits, place)
 	f.waiting[uid] = w
 	return w.verdict
 }
@@ -398,10 +404,11 @@ func (f *spotFallback) judge(now time.Time, of *pool, uid types.UID, w *waitingP
 	}
 	before := of.Mark().Failures
 	until, ok = of.Failed(now, w.pod(uid), w.endedBy != "")
-	of.by = w.endedBy
 	switch after := of.Mark().Failures; {
 	case after == 1:
 		of.needs = w.requests
+	case w.endedBy != "": // of which there may be many within seconds, of large and of small pods
+		of.needs = smaller(of.needs, w.requests)
 	case after > before:
 		of.needs = larger(of.needs, w.requests)
 	}

@@ -92,6 +92,20 @@ func covers(requests, others corev1.ResourceList) bool {
 	return true
 }
 
+// smaller returns the smaller of two requests, for each resource. What one of them does not request is in neither.
+func smaller(a, b corev1.ResourceList) corev1.ResourceList {
+	least := corev1.ResourceList{}
+	for name, q := range a {
+		if other, there := b[name]; there {
+			if other.Cmp(q) < 0 {
+				q = other
+			}
+			least[name] = q
+		}
+	}
+	return least
+}
+
 // larger returns the larger of two requests, for each resource.
 func larger(a, b corev1.ResourceList) corev1.ResourceList {
 	sum := maps.Clone(a)

@@ -22,14 +22,11 @@ import (
 
 const (
 	// signalPeriod is how often it is checked whether pods wait for spot, and signalIdle for how long none must for the watches to end: the
-	// API server has no cache of events, so that each watch of them costs it a request to etcd for every event of the cluster.
-	signalPeriod, signalIdle = time.Second, time.Minute
-	// rightsPeriod is the pause before the next review of a right that is missing.
-	rightsPeriod = 5 * time.Minute
-	// followAfter is how long a pod has waited at least that goes to on-demand because of what was reported about others of its mix and
-	// scope, and followLaunch how long after a report that a node is launched for it. Autoscalers limit how many events they record: a
-	// node may be on its way for this one, or its launch may have failed as those of the others.
-	followAfter, followLaunch = 30 * time.Second, time.Minute
+	// API server has no cache of events, so that each watch of them costs it a read from etcd for every event of the cluster, and its
+	// start one for all that there are. Probes come every few minutes.
+	signalPeriod, signalIdle = time.Second, 10 * time.Minute
+	// rightsPeriod is how often the right to read events is reviewed, and reviewRetry the pause after a review without an answer.
+	rightsPeriod, reviewRetry = 5 * time.Minute, 10 * time.Second
 )
 
 // followReports watches what autoscalers report about pods, while pods wait for spot.
@@ -38,20 +35,27 @@ func (f *spotFallback) followReports(ctx context.Context) {
 		if !f.waits() {
 			return
 		}
-		if !f.mayRead(ctx) {
-			_ = wait.PollUntilContextCancel(ctx, rightsPeriod, false, func(context.Context) (bool, error) { return true, nil })
+		pause := rightsPeriod
+		switch may, err := f.mayRead(ctx); {
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Review the right to read the events of autoscalers")
+			pause = reviewRetry
+		case may:
+			f.watchReports(ctx)
 			return
+		default:
+			klog.FromContext(ctx).Info("Pods fall back after spotWaitSeconds only: the scheduler may not list and watch events")
 		}
-		f.watchReports(ctx)
+		_ = wait.PollUntilContextCancel(ctx, pause, false, func(context.Context) (bool, error) { return true, nil })
 	}, signalPeriod)
 }
 
-// waits reports whether a pod that is limited to spot is unschedulable.
+// waits reports whether a pod that is limited to spot is unschedulable, and may fall back.
 func (f *spotFallback) waits() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.waiting {
-		if w.verdict.Type == capacity.Spot && !w.since.IsZero() {
+		if w.verdict.Type == capacity.Spot && !w.since.IsZero() && !w.failed {
 			return true
 		}
 	}
@@ -59,8 +63,7 @@ func (f *spotFallback) waits() bool {
 }
 
 // mayRead reports whether the scheduler has the right to watch events. Without it the wait of a pod ends by time alone.
-func (f *spotFallback) mayRead(ctx context.Context) bool {
-	logger := klog.FromContext(ctx)
+func (f *spotFallback) mayRead(ctx context.Context) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Resource: "events"},
@@ -69,24 +72,29 @@ func (f *spotFallback) mayRead(ctx context.Context) bool {
 		got, err := f.client.AuthorizationV1().SelfSubjectAccessReviews().Create(timed, review, metav1.CreateOptions{})
 		cancel()
 		if err != nil || !got.Status.Allowed {
-			logger.Info("Pods fall back after spotWaitSeconds only: the scheduler may not read the events of autoscalers", "verb", verb, "err", err)
-			return false
+			return false, err
 		}
 	}
-	return true
+	return true, nil
 }
 
-// watchReports watches until no pod has waited for a while.
+// watchReports watches until no pod has waited for a while, or the right to is taken away.
 func (f *spotFallback) watchReports(ctx context.Context) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, source := range autoscaler.Sources() {
 		go f.eventsOf(source).RunWithContext(watching)
 	}
-	last := f.clock.Now()
-	_ = wait.PollUntilContextCancel(ctx, signalPeriod, false, func(context.Context) (done bool, err error) {
+	last, reviewed := f.clock.Now(), f.clock.Now()
+	_ = wait.PollUntilContextCancel(ctx, signalPeriod, false, func(ctx context.Context) (done bool, err error) {
 		if f.waits() {
 			last = f.clock.Now()
+		}
+		if f.clock.Since(reviewed) >= rightsPeriod {
+			reviewed = f.clock.Now()
+			if may, err := f.mayRead(ctx); err == nil && !may {
+				return true, nil
+			}
 		}
 		return f.clock.Since(last) >= signalIdle, nil
 	})
@@ -149,39 +157,10 @@ func (f *spotFallback) observe(e *corev1.Event) {
 		f.recordWait(pod, p) // one that another process ungated
 	}
 	f.update(uid, func(w *waitingPod) {
-		if o.At.Before(w.report.At) || o == w.report.Observation {
-			return
+		if w.reports.Add(o, f.clock.Now()) {
+			f.queue.Add(name)
 		}
-		failed := w.report.failed
-		if o.Report == autoscaler.LaunchFailed {
-			failed++
-		}
-		w.report = report{Observation: o, seen: f.clock.Now(), failed: failed}
-		f.queue.Add(name)
 	})
-}
-
-// report is the last one about a pod. seen is when it came, by the clock of this process, and failed is how many launches have failed.
-type report struct {
-	autoscaler.Observation
-	seen   time.Time
-	failed int
-}
-
-// reported returns when the wait of a pod is over by what autoscalers reported about it, or about others that may use the same nodes and
-// request no more; f.mu is held. by is the autoscaler, "" if none reported that.
-func (f *spotFallback) reported(w *waitingPod) (at time.Time, by string) {
-	if after, ok := w.report.EndsAfter(w.report.failed); ok {
-		return w.report.seen.Add(after), w.report.Autoscaler
-	}
-	of := f.poolOf(w)
-	switch {
-	case !of.Reported(f.clock.Now(), w.wait), !covers(w.requests, of.needs):
-		return time.Time{}, ""
-	case w.report.Report == autoscaler.Launches:
-		return w.report.seen.Add(followLaunch), of.by
-	}
-	return w.since.Add(followAfter), of.by
 }
 
 // end is when the wait of a pod is over, and the autoscaler whose report ends it, "" if that is its time.
@@ -190,11 +169,12 @@ func (f *spotFallback) end(w *waitingPod, nominated bool) (at time.Time, by stri
 	if nominated { // an autoscaler launches a node for it
 		return at, ""
 	}
-	if early, who := f.reported(w); who != "" && early.Before(at) && f.clock.Now().Before(at) {
-		if early.Before(w.notBefore) {
-			early = w.notBefore
-		}
-		return early, who
+	early, by, ok := w.reports.End()
+	if early.Before(w.notBefore) {
+		early = w.notBefore
+	}
+	if ok && early.Before(at) && f.clock.Now().Before(at) {
+		return early, by
 	}
 	return at, ""
 }

@@ -3,14 +3,17 @@
 package ungate
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/testutil"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -34,6 +37,7 @@ func (f *fallbackFixture) unschedulable(i int, changes ...func(*corev1.Pod)) *co
 func (f *fallbackFixture) report(pod *corev1.Pod, component, reason string, changes ...func(*corev1.Event)) {
 	f.t.Helper()
 	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: pod.Namespace},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Source:         corev1.EventSource{Component: component}, Reason: reason, LastTimestamp: metav1.NewTime(f.clock.Now()),
 	}
@@ -82,7 +86,8 @@ func TestAPodFallsBackWhenLaunchesFailRepeatedly(t *testing.T) {
 	pod := f.unschedulable(0)
 	f.report(pod, "karpenter", "Nominated")
 	f.report(pod, "karpenter", "InsufficientCapacityError")
-	f.report(pod, "karpenter", "InsufficientCapacityError") // the watch was interrupted
+	f.report(pod, "karpenter", "Nominated")
+	f.report(pod, "karpenter", "InsufficientCapacityError") // the watch delivers them again
 	f.after(time.Minute, pod)
 	require.Empty(t, f.deleted)
 	f.report(pod, "karpenter", "InsufficientCapacityError")
@@ -144,47 +149,49 @@ func TestANominatedPodWaitsWhateverIsReported(t *testing.T) {
 	assert.Empty(t, f.deleted)
 }
 
-// Karpenter records a few events a second.
-func TestPodsFollowWhatIsReportedAboutOthersOfTheirMixAndScope(t *testing.T) {
+// What three pods request that nothing fits says nothing about spot for others.
+func TestReportsAboutLargePodsKeepNoSmallOneFromSpot(t *testing.T) {
 	f := newFallbackFixture(t)
 	large := func(p *corev1.Pod) {
 		p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200")},
 		}}}
 	}
-	follows, small, launched, bound := f.unschedulable(10, large), f.unschedulable(11), f.unschedulable(12, large), f.unschedulable(14, large)
-	elsewhere := f.unschedulable(13, large, inZone("b"))
-	f.report(launched, "karpenter", "Nominated")
-	f.clock.SetTime(f.clock.Now().Add(5 * time.Second))
-	var failed []*corev1.Pod
-	for i := range fallback.Threshold {
-		failed = append(failed, f.unschedulable(i, large))
-		f.report(failed[i], "karpenter", "FailedScheduling")
+	fails := func(from int, changes ...func(*corev1.Pod)) {
+		var failed []*corev1.Pod
+		for i := range fallback.Threshold {
+			failed = append(failed, f.unschedulable(from+i, changes...))
+			f.report(failed[i], "karpenter", "FailedScheduling")
+		}
+		f.clock.SetTime(f.clock.Now().Add(2 * time.Second))
+		for _, pod := range failed {
+			f.reconcile(pod)
+			f.gone(pod)
+		}
+		for i := range failed {
+			require.Equal(t, capacity.OnDemand, f.next(1000+from+i, changes...), "the successors")
+		}
 	}
-	for _, pod := range failed {
-		f.after(2*time.Second, pod)
-		f.gone(pod)
-	}
-	require.Len(t, f.deleted, fallback.Threshold)
-	f.deleted = nil
-	f.after(followAfter-12*time.Second, follows)
-	require.Empty(t, f.deleted, "a node may come for it")
-	f.after(time.Second, follows)
-	require.Len(t, f.deleted, 1)
-	for _, pod := range []*corev1.Pod{small, launched, elsewhere} {
-		f.reconcile(pod)
-	}
-	require.Len(t, f.deleted, 1)
-	f.after(followLaunch-followAfter, launched)
-	require.Len(t, f.deleted, 2, "its launch has failed as well, or takes long")
-	f.reconcile(small)
-	f.reconcile(elsewhere)
-	require.Len(t, f.deleted, 2)
+	fails(0, large)
+	require.Equal(t, capacity.OnDemand, f.next(10, large))
+	assert.Equal(t, capacity.Spot, f.next(11), "a node may come for it")
+	fails(20)
+	assert.Equal(t, capacity.OnDemand, f.next(30), "none came for small pods either")
+	assert.Equal(t, capacity.OnDemand, f.next(31, large))
+}
 
-	bound.Spec.NodeName = "a"
-	f.tell(bound)
-	assert.Zero(t, f.markOf().Failures, "spot came")
-	assert.Empty(t, f.fallback().pools[mixKey{"shop", "capacitymix/web"}][""].by)
+// In a cluster with both, each reports about all pods, also where it has no node group for them.
+func TestAPodWaitsWhileOneOfTheAutoscalersLaunchesANode(t *testing.T) {
+	f := newFallbackFixture(t)
+	pod := f.unschedulable(0)
+	f.report(pod, "karpenter", "Nominated")
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.report(pod, "cluster-autoscaler", "NotTriggerScaleUp")
+	f.after(time.Minute, pod)
+	require.Empty(t, f.deleted)
+	f.report(pod, "karpenter", "FailedScheduling")
+	f.after(2*time.Second, pod)
+	assert.Len(t, f.deleted, 1)
 }
 
 // The list of events comes before the pods that another process limited to spot were evaluated.
@@ -203,11 +210,44 @@ func TestAUnitFallsBackByTheReportAboutOneOfItsPods(t *testing.T) {
 	f := newFallbackFixture(t, byUnit)
 	a, b := f.unschedulable(0, ofUnit("x")), f.unschedulable(1, ofUnit("x"))
 	f.report(a, "karpenter", "FailedScheduling")
+	before := causes(t, "karpenter")
 	f.after(2*time.Second, a)
 	assert.Len(t, f.deleted, 2)
 	f.gone(a)
 	f.gone(b)
 	assert.Equal(t, 1, f.markOf().Failures)
+	assert.InDelta(t, before+2, causes(t, "karpenter"), 0)
+}
+
+// Once others of its unit are deleted, a pod has to go as well.
+func TestAPodOfAUnitThatFallsBackIsDeletedWhateverIsReported(t *testing.T) {
+	f := newFallbackFixture(t, byUnit)
+	a, b := f.unschedulable(0, ofUnit("x")), f.unschedulable(1, ofUnit("x"))
+	f.report(a, "karpenter", "FailedScheduling")
+	f.answer = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, a.Name, errors.New("changed"))
+	f.after(2*time.Second, a)
+	require.Len(t, f.deleted, 2)
+	f.answer = nil
+	f.gone(b)
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.report(a, "karpenter", "Nominated")
+	f.spotNode("a", 10)
+	f.after(2*placesAge, a)
+	assert.Len(t, f.deleted, 3)
+}
+
+// It may be decided otherwise when it is evaluated again, and what deletes it then is no lack of spot.
+func TestAPodThatWasNotDeletedForItChangedIsNoFailure(t *testing.T) {
+	f := newFallbackFixture(t)
+	pod := f.unschedulable(0)
+	f.report(pod, "karpenter", "FailedScheduling")
+	f.answer = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, pod.Name, errors.New("changed"))
+	f.after(2*time.Second, pod)
+	require.Len(t, f.deleted, 1)
+	f.report(pod, "karpenter", "Nominated")
+	f.after(time.Second, pod)
+	f.gone(pod)
+	assert.Zero(t, f.markOf())
 }
 
 // causes is how many pods were deleted for a cause.

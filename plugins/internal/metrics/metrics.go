@@ -90,4 +90,7 @@ var (
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidMixes,
 		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, Reservations, ReservationReplicas)
+	for _, cause := range []string{"wait", "karpenter", "cluster-autoscaler"} {
+		SpotPodsDeleted.WithLabelValues(cause) // so that the first one is an increase
+	}
 })
