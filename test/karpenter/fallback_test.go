@@ -71,20 +71,21 @@ func TestWhereLaunchesOfSpotFailReplicasGoToOnDemandAndReturn(t *testing.T) {
 	w.noCapacity("spot")
 	w.ApplyFiles("manifests/rbac/placeholders")
 	controller := w.Controller(testenv.Impatient)
+	const replicas = 10 // Karpenter records as many events at once
 	began := time.Now()
 	w.Create(
 		builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand,
 			builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })),
-		builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated),
+		builders.Deployment("web", replicas, builders.CPU(cpu), builders.Gated),
 	)
-	all, since := w.fallsBack(20, began)
-	t.Logf("20 replicas run on on-demand after %s, %s after the first report; by time alone after more than %s", all.Round(time.Second), since.Round(time.Second), defaultWait)
+	all, since := w.fallsBack(replicas, began)
+	t.Logf("all replicas run on on-demand after %s, %s after the first report; by time alone after more than %s", all.Round(time.Second), since.Round(time.Second), defaultWait)
 	assert.Less(t, all, defaultWait/3)
 	assert.Empty(t, w.Evictions())
 
 	w.noCapacity("")
 	back := time.Now()
-	w.waitMix(20)
+	w.waitMix(replicas)
 	t.Logf("in its mix %s after spot was back, with %d evictions", time.Since(back).Round(time.Second), len(w.Evictions()))
 	assert.Zero(t, w.Metric(controller, "berth_mix_moves_total", map[string]string{"outcome": "failed"}))
 }
