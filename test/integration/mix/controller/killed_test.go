@@ -66,7 +66,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	w.WaitEvictions(3)
 	testenv.End(first, true)
 	before := len(w.Evictions())
-	w.UpTo(15 * time.Second).WaitLeads(second)
+	w.UpTo(30 * time.Second).WaitLeads(second) // twice the lease
 	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	require.Less(t, before, away, "there was something left for the second to do")
 	assertEvicted(w, away)
