@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/events"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 	"berth.dev/berth/test/plugintest"
 )
 
@@ -129,7 +130,7 @@ func (f *fixture) schedule(pod *corev1.Pod) {
 }
 
 func (f *fixture) survives(t *rapid.T) {
-	before, began := builders.Heap(), builders.ProcessorTime()
+	before, began := builders.Heap(), bench.ProcessorTime()
 	f.plugin.MixHandler().OnAdd(hostileMix(t), false)
 	var pods []*corev1.Pod
 	for i := range rapid.IntRange(1, 4).Draw(t, "pods") {
@@ -138,7 +139,7 @@ func (f *fixture) survives(t *rapid.T) {
 		pods = append(pods, pod)
 		f.schedule(pod)
 	}
-	assert.Less(t, builders.ProcessorTime()-began, hostileTime)
+	assert.Less(t, bench.ProcessorTime()-began, hostileTime)
 	assert.Less(t, int64(builders.Heap())-int64(before), int64(hostileHeap))
 	for _, pod := range pods {
 		f.cluster.DeletePod(t, pod)

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +31,7 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/test/perf/bench"
 )
 
 const (
@@ -242,7 +242,7 @@ func benchmarkPages(b *testing.B, sameType bool) {
 		}()
 	}
 	waitFor(b, 5*time.Second) // each page has got all at first
-	began, used := time.Now(), processorTime(b)
+	began, used := time.Now(), bench.ProcessorTime()
 	at := received.Load()
 	i := 0
 	for b.Loop() {
@@ -251,7 +251,7 @@ func benchmarkPages(b *testing.B, sameType bool) {
 		waitFor(b, time.Second)
 	}
 	readings := time.Since(began).Seconds() / 2
-	b.ReportMetric((processorTime(b)-used).Seconds()/time.Since(began).Seconds()*100, "%core")
+	b.ReportMetric((bench.ProcessorTime()-used).Seconds()/time.Since(began).Seconds()*100, "%core")
 	b.ReportMetric(float64(received.Load()-at)/readings/benchPages, "B/page/reading")
 	b.ReportMetric(float64(first.Milliseconds()), "ms-first-byte")
 	b.ReportMetric(float64(sent)/1e3, "kB-page")
@@ -264,14 +264,6 @@ func waitFor(b *testing.B, d time.Duration) {
 	case <-time.After(d):
 	case <-b.Context().Done():
 	}
-}
-
-// processorTime is what the process has used.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -7,6 +7,7 @@ package builders
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -154,6 +155,15 @@ func Pod(app, name string, template ...func(*corev1.PodTemplateSpec)) *corev1.Po
 	t := PodTemplate(app, template...)
 	t.Name = name
 	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+}
+
+// Heap returns the bytes that are live, for what something takes to be measured.
+func Heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers release
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // TerminatesFor makes a template's pods stay Terminating for a time.

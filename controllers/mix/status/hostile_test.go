@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
-	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 )
 
 const (
@@ -42,12 +42,12 @@ func checkStatus(t testing.TB, invalid error, mine []rebalance.Entry, others []s
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := builders.ProcessorTime()
+	began := bench.ProcessorTime()
 	s := compose(mixOf(), invalid, mine, others, &autoscaler.Found{Karpenter: true, ClusterAutoscaler: true}, noon)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(&Collector{Workloads: b, Clock: clocktesting.NewFakePassiveClock(noon)})
 	_, err := registry.Gather()
-	took := builders.ProcessorTime() - began
+	took := bench.ProcessorTime() - began
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(mostAllocated), "bytes allocated")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 )
 
 // mostAllocated and mostTime bound what the objects of one tenant cost, with a factor for the race detector and a busy machine.
@@ -36,7 +36,7 @@ func FuzzClusterState(f *testing.F) {
 
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		began := builders.ProcessorTime()
+		began := bench.ProcessorTime()
 		fl.SetOwner(rs)
 		for i, change := range []a[*corev1.Pod]{
 			owned(rs), ownedBy(apiVersion, kind, text, types.UID(uid)), ownedBy(apiVersion, kind, "victim", victim.UID),
@@ -57,7 +57,7 @@ func FuzzClusterState(f *testing.F) {
 				g.Borrowed()
 			}
 		}
-		took := builders.ProcessorTime() - began
+		took := bench.ProcessorTime() - began
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(mostAllocated)+64*uint64(len(text)+len(percent)+len(floor)+len(slotText)+len(kind)), "bytes allocated")
 		require.Less(t, took, mostTime)
