@@ -62,7 +62,7 @@ test: ## Run what a contributor needs: generated files, unit and property tests,
 	@$(MAKE) --no-print-directory -k -j2 test-core test-local COMPILED=1 NICE='nice -n 10'
 
 .PHONY: test-more
-test-more: lint ## Run all the other tests: the rest of the suites on a control plane, the race detector, the linter (40 minutes)
+test-more: lint ## Run all the other tests: the rest of the suites on a control plane, the race detector, the linter (an hour)
 	@# One after the other: the suites take both processors, and what ran beside them waited for ten minutes.
 	@BERTH_TEST_AFTER_CORE=1 $(MAKE) --no-print-directory -k test-integration test-modules test-race
 
@@ -184,14 +184,14 @@ test-local:
 
 .PHONY: test-modules
 test-modules: ## Run the tests of the measurements and of the images, which are modules of their own or link much
-	$(NICE) go test -vet=off -timeout 30m ./test/perf/...
-	cd hack/images && $(NICE) go test .
-	modfile=$$($(UPSTREAM)); cd test/perf/upstream && $(NICE) go test -modfile="$$modfile" -vet=off . # vet would check all of the API server
+	go test -vet=off -timeout 30m ./test/perf/...
+	cd hack/images && go test .
+	modfile=$$($(UPSTREAM)); cd test/perf/upstream && go test -modfile="$$modfile" -vet=off . # vet would check all of the API server
 
 .PHONY: test-race
 test-race: ## Run the unit and property tests of the concurrent packages under the race detector
 	@# A fifth of the cases of each property: more of them find no more races, and beside the suites they took ten minutes.
-	RAPID_CHECKS=20 CGO_ENABLED=1 $(NICE) go test -race -vet=off -timeout 30m $(RACE)
+	RAPID_CHECKS=20 CGO_ENABLED=1 go test -race -vet=off -timeout 30m $(RACE)
 
 # Programs that live for a minute or two collect garbage for an eighth of their processor time: less of it then.
 LESS_GARBAGE_COLLECTION := GOGC=1600 GOMEMLIMIT=2GiB
@@ -205,7 +205,7 @@ test-integration: ## Run the suites on a real control plane, two to SUITES_AT_A_
 
 .PHONY: test-properties
 test-properties: ## Run the properties with CASES=2000 new cases each, of a random seed (20 minutes; not in `make test`)
-	RAPID_SEED=0 RAPID_CHECKS=$(CASES) $(NICE) go test -vet=off -count=1 -timeout 60m $(PROPERTIES)
+	RAPID_SEED=0 RAPID_CHECKS=$(CASES) go test -vet=off -count=1 -timeout 60m $(PROPERTIES)
 
 .PHONY: test-race-integration
 test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)

@@ -17,7 +17,7 @@ const (
 	mostWaits = 4
 	// leastWait is the minimum wait for the times between failures.
 	leastWait = 5 * time.Second
-	// probeShare is how much longer than a probe took that a report ended spot is not tried: replicas that probe
+	// probeShare is the pause of spot after a probe that a report ended, as a multiple of the time that the probe took: replicas that probe
 	// wait for a 48th of the time, half an hour a day.
 	probeShare = 48
 	// leastPause is the minimum time until spot is tried again after such a failure.

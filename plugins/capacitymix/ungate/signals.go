@@ -46,7 +46,10 @@ func (f *spotFallback) followReports(ctx context.Context) {
 		default:
 			klog.FromContext(ctx).Info("Pods fall back after spotWaitSeconds only: the scheduler may not list and watch events")
 		}
-		_ = wait.PollUntilContextCancel(ctx, pause, false, func(context.Context) (bool, error) { return true, nil })
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}, signalPeriod)
 }
 

@@ -149,7 +149,7 @@ func TestANominatedPodWaitsWhateverIsReported(t *testing.T) {
 	assert.Empty(t, f.deleted)
 }
 
-// What three pods request that nothing fits says nothing about spot for others.
+// No node fits what three pods request. That is no sign for spot for others.
 func TestReportsAboutLargePodsKeepNoSmallOneFromSpot(t *testing.T) {
 	f := newFallbackFixture(t)
 	large := func(p *corev1.Pod) {

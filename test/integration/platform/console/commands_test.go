@@ -69,7 +69,7 @@ func TestTheLogOfAPodRequiresTheRightToIt(t *testing.T) {
 	assert.Contains(t, a.body, "<option>"+pod.Spec.Containers[0].Name+"</option>")
 	assert.Contains(t, a.body, `cannot get resource &#34;pods/log&#34;`)
 	s.grant("reader", append(get, builders.Rule("", []string{"pods/log"}, "get"))...)
-	s.Eventually("the kubelet is asked", func() (bool, string) {
+	s.Eventually("the request for the log reaches the kubelet", func() (bool, string) {
 		a := b.get(at)
 		return strings.Contains(a.body, "cannot read the log of") && !strings.Contains(a.body, "forbidden"), a.body
 	})
