@@ -43,13 +43,21 @@ type state struct {
 
 // row is a workload of the reading in a list.
 func (s *state) row(w *overview.Workload) row {
-	if r, ok := s.rows.Load(w); ok {
-		return r.(row) //nolint:forcetypeassert // nothing else is stored for a workload
+	return once(s, w, func() row {
+		r := workloadRow(w, s.savedOf(w))
+		r.text = textOf(r.html)
+		return r
+	})
+}
+
+// once is what is made once for a reading. Each type of key is of one type of value.
+func once[T any](s *state, key any, of func() T) T {
+	if made, ok := s.rows.Load(key); ok {
+		return made.(T) //nolint:forcetypeassert // nothing else is stored for it
 	}
-	r := workloadRow(w, s.savedOf(w))
-	r.text = textOf(r.html)
-	s.rows.Store(w, r)
-	return r
+	made := of()
+	s.rows.Store(key, made)
+	return made
 }
 
 // hub reads for all pages together.

@@ -23,20 +23,17 @@ const mostNotes = 4
 
 // savings is what the workloads of the reading save, by what a row is of. It is computed once for a reading.
 func (s *state) savings(by savings.By) (*savings.Report, error) {
-	if r, ok := s.rows.Load(by); ok {
-		return r.(*savings.Report), nil //nolint:forcetypeassert // nothing else is stored for it
-	}
-	book, err := prices.New(prices.Options{})
+	book, err := prices.New(prices.Options{}) // which reads the tables once
 	if err != nil {
 		return nil, err
 	}
-	nodes := make([]*corev1.Node, 0, len(s.Nodes))
-	for i := range s.Nodes {
-		nodes = append(nodes, s.Nodes[i].Node)
-	}
-	r := s.Overview.Savings(nodes, book, by, s.at)
-	s.rows.Store(by, r)
-	return r, nil
+	return once(s, by, func() *savings.Report {
+		nodes := make([]*corev1.Node, 0, len(s.Nodes))
+		for i := range s.Nodes {
+			nodes = append(nodes, s.Nodes[i].Node)
+		}
+		return s.Overview.Savings(nodes, book, by, s.at)
+	}), nil
 }
 
 // costUnknown is why costs are unknown, "" if they are not.
@@ -72,12 +69,7 @@ type costKey bool
 
 // costPart is the part of a page with the costs of all workloads.
 func costPart(s *state, whole bool) *part {
-	if p, ok := s.rows.Load(costKey(whole)); ok {
-		return p.(*part) //nolint:forcetypeassert // nothing else is stored for it
-	}
-	p := &part{id: "cost", before: render("cost", costOf(s, whole))}
-	s.rows.Store(costKey(whole), p)
-	return p
+	return once(s, costKey(whole), func() *part { return &part{id: "cost", before: render("cost", costOf(s, whole))} })
 }
 
 func costOf(s *state, whole bool) costView {
@@ -132,21 +124,19 @@ type savedKey struct{}
 
 // savedByWorkload is what each workload saves, nil where nothing has a price.
 func (s *state) savedByWorkload() savedRows {
-	if all, ok := s.rows.Load(savedKey{}); ok {
-		return all.(savedRows) //nolint:forcetypeassert // nothing else is stored for it
-	}
-	var all savedRows
-	r, err := s.savings(savings.ByWorkload)
-	if err == nil && s.costUnknown() == "" && r.Total.Priced > 0 {
-		all = savedRows{}
+	return once(s, savedKey{}, func() savedRows {
+		r, err := s.savings(savings.ByWorkload)
+		if err != nil || s.costUnknown() != "" || r.Total.Priced == 0 {
+			return nil
+		}
+		all := savedRows{}
 		for i := range r.Rows {
 			key := r.Rows[i]
 			key.Figures = savings.Figures{}
 			all[key] = &r.Rows[i]
 		}
-	}
-	s.rows.Store(savedKey{}, all)
-	return all
+		return all
+	})
 }
 
 // savedOf is what a workload saves as a cell, nil where nothing has a price.
