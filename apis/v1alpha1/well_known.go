@@ -77,6 +77,10 @@ const MoveAnnotation = AnnotationPrefix + "/move"
 // PlaceholderLabel is on placeholder pods: the UID of the replica for which they reserve capacity.
 const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 
+// ReleasedAnnotation is on a replica that berth-controller has released from its ReplicaSet, for as long as it runs beside its
+// replacement: its own UID, "/" and the ID of the group that it left. A copy of it on another pod has no effect.
+const ReleasedAnnotation = AnnotationPrefix + "/released"
+
 // Annotations by which users give a workload its mix without a CapacityMix, on a pod or on its controller.
 const (
 	// SpotPercentAnnotation is the percentage of replicas on spot nodes: an integer from 0 to 100, optionally with a

@@ -181,6 +181,7 @@ func (st *State) assignment(s split.Assignment, on *seat) Assignment {
 	}
 	if on.pods == nil {
 		assignment.Place = st.placeOf(on.oldest)
+		assignment.Interrupted = assignment.Place == Departing && st.nodes[on.oldest.Node].Cause == capacity.Interruption
 	}
 	for _, p := range on.pods {
 		switch place := st.placeOf(p); {

@@ -62,6 +62,8 @@ type Assignment struct {
 	Unit  string
 	Pods  []*Pod
 	Place Place
+	// Interrupted is set for a pod alone whose node departs because its provider reclaims the machine.
+	Interrupted bool
 }
 
 // Size is how many pods a unit has once it is whole, as its operator has noted; 0 if that is not known.

@@ -158,6 +158,14 @@ func (p *Pod) holdsRoom() bool {
 	return holds
 }
 
+// ReleasedFrom returns the ID of the group that the pod was released from, and whether it was.
+func (p *Pod) ReleasedFrom() (group string, released bool) {
+	if p.Owner != nil {
+		return "", false
+	}
+	return pods.ReleasedGroup(p.Annotations, p.UID)
+}
+
 // ofNode reports whether the pod belongs to its node: it runs on each, and is not replaced elsewhere.
 func (p *Pod) ofNode() bool {
 	return p.Owner != nil && (p.Owner.Kind == "DaemonSet" || p.Owner.Kind == "Node")

@@ -68,10 +68,12 @@ type State struct {
 	// pods by name; byGroup by controller UID, by namespace for bare pods.
 	pods       map[types.NamespacedName]*Pod
 	namespaces map[string]*namespace
-	// ungoverned are the pods that no mix may govern, by namespace, and placeholders those of them that hold capacity.
-	ungoverned, placeholders map[string]map[*Pod]struct{}
-	gated                    map[*Pod]struct{}
-	nodes                    map[string]*nodeState
+	// ungoverned are the pods that no mix may govern, by namespace, placeholders those of them that hold capacity, and released
+	// those that have left their group and still run.
+	ungoverned, placeholders, released map[string]map[*Pod]struct{}
+
+	gated map[*Pod]struct{}
+	nodes map[string]*nodeState
 	// staying counts, by type, the known nodes that are not departing.
 	staying map[capacity.Type]int
 	// freedCount counts, by type, how often a node may have come to have more free capacity.
@@ -96,7 +98,8 @@ func New(o Options) *State {
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
-		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{},
+		released: map[string]map[*Pod]struct{}{},
+		gated:    map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{},
 		freedCount: map[capacity.Type]uint64{},
 		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
@@ -196,6 +199,9 @@ func (st *State) add(p *Pod) {
 		if p.holdsRoom() {
 			into(st.placeholders, p)
 		}
+		if _, released := p.ReleasedFrom(); released && p.Live() {
+			into(st.released, p)
+		}
 		return
 	}
 	ns := st.namespaces[p.Namespace]
@@ -215,6 +221,7 @@ func (st *State) remove(p *Pod) {
 	delete(st.gated, p)
 	outOf(st.ungoverned, p)
 	outOf(st.placeholders, p)
+	outOf(st.released, p)
 	if ns := st.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
 		delete(st.namespaces, p.Namespace)
 	}
@@ -436,13 +443,18 @@ func (st *State) Gated() []*Pod {
 
 // Placeholders returns the pods that hold capacity for replicas of a namespace that
 // are to move, "" for all namespaces; oldest first.
-func (st *State) Placeholders(namespace string) (list []*Pod) {
+func (st *State) Placeholders(namespace string) []*Pod { return st.listed(st.placeholders, namespace) }
+
+// Released returns the live pods of a namespace that were released from their groups, "" for all namespaces; oldest first.
+func (st *State) Released(namespace string) []*Pod { return st.listed(st.released, namespace) }
+
+func (st *State) listed(byNamespace map[string]map[*Pod]struct{}, namespace string) (list []*Pod) {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	if namespace != "" {
-		list = slices.AppendSeq(list, maps.Keys(st.placeholders[namespace]))
+		list = slices.AppendSeq(list, maps.Keys(byNamespace[namespace]))
 	} else {
-		for _, pods := range st.placeholders {
+		for _, pods := range byNamespace {
 			list = slices.AppendSeq(list, maps.Keys(pods))
 		}
 	}

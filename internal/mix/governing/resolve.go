@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // Controllers returns the object of an owner reference: a ReplicaSet, StatefulSet, Job, … It returns nil if the object,
@@ -93,9 +94,13 @@ func (r *Resolver) enabled(object metav1.Object, pod *corev1.Pod, label string) 
 }
 
 // Governable reports whether a mix can apply to a pod at all. Pods of DaemonSets and mirror pods belong to a node: no
-// mix moves them. Placeholder pods reserve capacity on the type that they were created for.
+// mix moves them. Placeholder pods reserve capacity on the type that they were created for. Released replicas are about to go, and
+// another pod has their slot.
 func Governable(pod *corev1.Pod) bool {
 	if _, holds := pod.Labels[v1alpha1.PlaceholderLabel]; holds {
+		return false
+	}
+	if _, released := pods.ReleasedFrom(pod); released {
 		return false
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {

@@ -168,6 +168,7 @@ func (s *State) follow(pod *corev1.Pod) {
 // after that change may have had this pod before.
 func (s *State) observe(pod *corev1.Pod) {
 	if !governing.Governable(pod) {
+		s.forget(pod) // it may have been governable before
 		return
 	}
 	for {
