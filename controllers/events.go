@@ -72,7 +72,7 @@ var _ record.EventRecorder = recorder{}
 
 func (r recorder) of(reason string) record.EventRecorder {
 	switch reason {
-	case v1alpha1.EventReasonMoved, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed:
+	case v1alpha1.EventReasonMoved, v1alpha1.EventReasonReleased, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed:
 		return r.moves
 	}
 	return r.rest

@@ -19,7 +19,7 @@ import (
 func TestEventsAboutMovesAreRecordedApart(t *testing.T) {
 	moves, rest := record.NewFakeRecorder(10), record.NewFakeRecorder(10)
 	r := recorder{moves: moves, rest: rest}
-	for _, reason := range []string{v1alpha1.EventReasonMoved, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed} {
+	for _, reason := range []string{v1alpha1.EventReasonMoved, v1alpha1.EventReasonReleased, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed} {
 		r.Eventf(&corev1.Pod{}, corev1.EventTypeNormal, reason, "pod %s", "a")
 		assert.Equal(t, "Normal "+reason+" pod a", <-moves.Events)
 	}

@@ -98,7 +98,7 @@ func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 		DryRun: cfg.DryRun,
 		Defaults: decision.Settings{
 			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
-			Provisioning: decision.Provisioning(r.Provisioning),
+			Provisioning: decision.Provisioning(r.Provisioning), Strategy: decision.Strategy(r.Strategy),
 		},
 		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
 		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),

@@ -47,6 +47,10 @@ const (
 	// Its replacement fits on a node of the right type.
 	EventReasonMoved = "ReplicaMoved"
 
+	// EventReasonReleased (Normal, on the workload): the controller released a replica from its ReplicaSet, because it runs on the
+	// wrong capacity type, or on a node that its provider is about to reclaim. The replica runs until its replacement is available.
+	EventReasonReleased = "ReplicaReleased"
+
 	// EventReasonProvisioning (Normal, on the workload): no node has free capacity for the replacement of a replica on the
 	// wrong capacity type, and the controller created a placeholder pod for which an autoscaler can launch a node.
 	EventReasonProvisioning = "PlaceholderCreated"

@@ -36,6 +36,24 @@ const (
 	ProvisioningPlaceholder Provisioning = "Placeholder"
 )
 
+// RebalanceStrategy specifies in which order a replica and its replacement go and come.
+//
+// +kubebuilder:validation:Enum=Evict;Surge;SurgeOrEvict
+type RebalanceStrategy string
+
+const (
+	// RebalanceStrategyEvict evicts the replica first: the workload has one available replica less until the replacement is
+	// available.
+	RebalanceStrategyEvict RebalanceStrategy = "Evict"
+
+	// RebalanceStrategySurge releases the replica from its ReplicaSet, which then creates the replacement, and evicts the replica
+	// once the replacement is available. A replica that cannot be released is not moved.
+	RebalanceStrategySurge RebalanceStrategy = "Surge"
+
+	// RebalanceStrategySurgeOrEvict is Surge, and Evict for replicas that cannot be released.
+	RebalanceStrategySurgeOrEvict RebalanceStrategy = "SurgeOrEvict"
+)
+
 // RebalanceSpec defines how replicas that run on the wrong capacity type are moved to the right one. Unset fields
 // default to the controller's configuration.
 type RebalanceSpec struct {
@@ -69,6 +87,14 @@ type RebalanceSpec struct {
 	//
 	// +optional
 	Provisioning Provisioning `json:"provisioning,omitempty"`
+
+	// strategy is Evict, Surge or SurgeOrEvict: whether a replica is evicted before its replacement is created, or released
+	// from its ReplicaSet and evicted once its replacement is available. With Surge and SurgeOrEvict, replicas on a node that
+	// its provider is about to reclaim are released at once. Defaults to the controller's configuration, which ships with
+	// Evict.
+	//
+	// +optional
+	Strategy RebalanceStrategy `json:"strategy,omitempty"`
 
 	// windows are the time windows in which replicas may be moved, at most 16. A move that starts in a window may
 	// finish after it. If unset, replicas may be moved at any time.

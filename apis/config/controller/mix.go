@@ -38,6 +38,7 @@ func defaultMix() Mix {
 			MaxConcurrent:        1,
 			StabilizationSeconds: 60,
 			Provisioning:         v1alpha1.ProvisioningWait,
+			Strategy:             v1alpha1.RebalanceStrategyEvict,
 			PlaceholderImage:     "registry.k8s.io/pause:3.10",
 			ClusterMaxConcurrent: 10,
 			StartupGraceSeconds:  60,
@@ -57,7 +58,7 @@ func (m *Mix) validate(path *field.Path) field.ErrorList {
 	return append(all, m.Gates.validate(path.Child("gates"))...)
 }
 
-// Rebalance configures how replicas on the wrong capacity type are moved. The first four fields are the defaults of
+// Rebalance configures how replicas on the wrong capacity type are moved. The first five fields are the defaults of
 // spec.rebalance of CapacityMixes.
 type Rebalance struct {
 	// mode is Evict, Report (decide and report, but evict nothing) or Off, for mixes that do not set it. Defaults to
@@ -84,6 +85,13 @@ type Rebalance struct {
 	//
 	// +optional
 	Provisioning v1alpha1.Provisioning `json:"provisioning"`
+
+	// strategy is Evict (evict a replica before its replacement is created), Surge (release it from its ReplicaSet, and evict it
+	// once its replacement is available) or SurgeOrEvict (Evict for replicas that cannot be released), for mixes that do not set
+	// it. Defaults to Evict.
+	//
+	// +optional
+	Strategy v1alpha1.RebalanceStrategy `json:"strategy"`
 
 	// placeholderImage is the image of placeholder pods. Its entrypoint must run until it is stopped, without doing
 	// anything. Defaults to registry.k8s.io/pause:3.10.
@@ -208,6 +216,10 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 	provisioning := sets.New(v1alpha1.ProvisioningWait, v1alpha1.ProvisioningPlaceholder)
 	if !provisioning.Has(r.Provisioning) {
 		all = append(all, field.NotSupported(path.Child("provisioning"), r.Provisioning, sets.List(provisioning)))
+	}
+	strategies := sets.New(v1alpha1.RebalanceStrategyEvict, v1alpha1.RebalanceStrategySurge, v1alpha1.RebalanceStrategySurgeOrEvict)
+	if !strategies.Has(r.Strategy) {
+		all = append(all, field.NotSupported(path.Child("strategy"), r.Strategy, sets.List(strategies)))
 	}
 	if image := r.PlaceholderImage; image == "" || strings.TrimSpace(image) != image {
 		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image without leading or trailing blanks"))

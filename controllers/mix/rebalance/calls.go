@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -74,6 +75,20 @@ func (a *calls) write(ctx context.Context, call func(context.Context) error) err
 		a.noteOutage(ctx, err)
 	}
 	return err
+}
+
+// evict requests the eviction of a pod as it was read. The client retries where the server answers when to; the next reconcile does
+// that as well.
+func (a *calls) evict(ctx context.Context, pod *corev1.Pod, policy *metav1.DeletionPropagation) error {
+	return a.write(ctx, func(ctx context.Context) error {
+		return a.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{PropagationPolicy: policy, Preconditions: &metav1.Preconditions{
+				UID:             &pod.UID,
+				ResourceVersion: &pod.ResourceVersion,
+			}},
+		})
+	})
 }
 
 // noteOutage notes a call without an answer, and the first one after it that has one. The log names the call: in the status of each

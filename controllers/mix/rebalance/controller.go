@@ -88,6 +88,7 @@ type Controller struct {
 	api     *calls
 	proof   *prover
 	holders *holders
+	leavers *leavers
 	out     *reporter
 	lacking lacking
 	// empty are the workloads without pods that are kept until their moves are over.
@@ -96,6 +97,8 @@ type Controller struct {
 	// round is set while the workloads of a reconcile of everything are in the queue, first has the decisions of the first one.
 	round *round
 	first map[string]*workloads.Decision
+	// neighbours are those of the workload that is evaluated, nil if they were not read.
+	neighbours *rebalance.Neighbours
 	// scales is nil in tests of decisions: then no scale is read.
 	scales *scaleReader
 
@@ -131,6 +134,10 @@ func New(o Options) (*Controller, error) {
 	c.out = &reporter{&c.Options}
 	c.holders = &holders{
 		Options: &c.Options, api: c.api, released: map[types.UID]time.Time{},
+		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
+	}
+	c.leavers = &leavers{
+		Options: &c.Options, api: c.api, evicted: map[types.UID]time.Time{}, grace: func() time.Time { return c.clusterNow().GraceUntil },
 		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
 	}
 	c.proof = &prover{

@@ -17,7 +17,7 @@ import (
 // decide does what is planned for a workload, one action after the other, until it rests. What came of one is part of the plan
 // for the next.
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
-	c.proof.admitted = rebalance.Proof{} // all replicas of a workload may have the same replacement
+	c.proof.admitted, c.neighbours = rebalance.Proof{}, nil // all replicas of a workload may have the same replacement
 	c.out.endings(ctx, w)
 	for step := rebalance.StepWait; step != rebalance.StepRest; {
 		for _, a := range rebalance.Plan(c.input(w)) {
@@ -62,6 +62,12 @@ func (c *Controller) act(ctx context.Context, a rebalance.Action) (r rebalance.R
 		return c.release(ctx, a)
 	case rebalance.StepEvict:
 		return c.evict(ctx, a)
+	case rebalance.StepSurvey:
+		return c.survey(ctx, a)
+	case rebalance.StepSurge:
+		return c.surge(ctx, a)
+	case rebalance.StepFlee:
+		return c.flee(ctx, a)
 	case rebalance.StepHold:
 		if r.Err = a.Obstacle; a.Evicts() {
 			r.Eviction = resultChanged
@@ -158,17 +164,12 @@ func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance
 		r.Eviction = resultChanged
 		return r
 	}
-	pod, m := a.Pod, a.Move
-	// The client retries where the server answers when to; the next reconcile does that as well.
-	err := c.api.write(ctx, func(ctx context.Context) error {
-		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{PropagationPolicy: propagation(&m), Preconditions: &metav1.Preconditions{
-				UID:             &pod.UID,
-				ResourceVersion: &pod.ResourceVersion,
-			}},
-		})
-	})
+	return c.began(ctx, a, c.api.evict(ctx, a.Pod, propagation(&a.Move)))
+}
+
+// began returns what has come of the eviction or the release of a replica, by the answer of the API server.
+func (c *Controller) began(ctx context.Context, a rebalance.Action, err error) (r rebalance.Result) {
+	m := a.Move
 	if r.Eviction, r.Err = refusal(a, err); r.Err != nil {
 		if r.Refused = true; unanswered(err) {
 			m.DoubtUntil = c.Clock.Now().Add(rebalance.Unseen)
@@ -199,24 +200,27 @@ func propagation(m *rebalance.Move) *metav1.DeletionPropagation {
 	return new(metav1.DeletePropagationForeground)
 }
 
-// refusal returns the result of an eviction, and the obstacle that the API server's answer is, nil if it agreed.
+// refusal returns the result of an eviction or a release, and the obstacle that the API server's answer is, nil if it agreed.
 func refusal(a rebalance.Action, err error) (result string, obstacle error) {
-	pod := a.Verdict.Pod
+	pod, done, what := a.Verdict.Pod, resultEvicted, "eviction"
+	if a.Surge || a.Flees {
+		done, what = resultReleased, "release"
+	}
 	refused := func(r *rebalance.Reason, format string) error {
-		return r.Obstacle(rebalance.HoldRefused, format, pod.Name, err)
+		return r.Obstacle(rebalance.HoldRefused, format, what, pod.Name, err)
 	}
 	switch {
 	case err == nil:
-		return resultEvicted, nil
+		return done, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return resultChanged, rebalance.Changed(pod)
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		return resultBudget, refused(rebalance.ReasonPDB, "the eviction of pod %s was refused: %v")
-	case apierrors.IsInternalError(err) && a.Overlapping:
+		return resultBudget, refused(rebalance.ReasonPDB, "the %s of pod %s was refused: %v")
+	case apierrors.IsInternalError(err) && a.Overlapping && !a.Surge:
 		// The API server has the same answer for more than one budget and for a webhook that it cannot call.
-		return resultOverlapping, refused(rebalance.ReasonOverlappingPDBs, "the eviction of pod %s was refused: %v")
+		return resultOverlapping, refused(rebalance.ReasonOverlappingPDBs, "the %s of pod %s was refused: %v")
 	case apierrors.IsInternalError(err):
-		return resultError, refused(rebalance.ReasonEvictionFailed, "the API server could not carry out the eviction of pod %s: %v")
+		return resultError, refused(rebalance.ReasonEvictionFailed, "the API server could not carry out the %s of pod %s: %v")
 	}
-	return resultError, refused(rebalance.ReasonRefused, "the eviction of pod %s failed: %v")
+	return resultError, refused(rebalance.ReasonRefused, "the %s of pod %s failed: %v")
 }

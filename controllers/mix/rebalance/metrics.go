@@ -12,6 +12,7 @@ import (
 // Results of evictions.
 const (
 	resultEvicted     = "evicted"
+	resultReleased    = "released"
 	resultBudget      = "disruption-budget"
 	resultOverlapping = "overlapping-disruption-budgets"
 	resultChanged     = "pod-changed"
@@ -28,7 +29,7 @@ const (
 var (
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_evictions_total",
-		Help: "Evictions requested from the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
+		Help: "Evictions and releases (of replicas that are evicted once their replacement is available) requested from the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_moves_total",

@@ -69,7 +69,10 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	if err := p.takeSnapshot(ctx); err != nil {
 		return proof, err
 	}
-	gone := append(p.evicted(&a.Of), pod.UID)
+	gone := p.evicted(&a.Of)
+	if !a.Surge { // one that is released runs beside its replacement
+		gone = append(gone, pod.UID)
+	}
 	if a.Placeholder != nil {
 		gone = append(gone, a.Placeholder.UID)
 	}
@@ -122,7 +125,8 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 
 // evicted are the pods that are gone, and that a snapshot may still show.
 func (p *prover) evicted(e *rebalance.Entry) (uids []types.UID) {
-	uids = slices.AppendSeq(uids, maps.Keys(rebalance.Moved(e.Moves)))
+	evicted := slices.DeleteFunc(slices.Clone(e.Moves), func(m rebalance.Move) bool { return m.Released })
+	uids = slices.AppendSeq(uids, maps.Keys(rebalance.Moved(evicted)))
 	return slices.AppendSeq(uids, maps.Keys(p.released))
 }
 

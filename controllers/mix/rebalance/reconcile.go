@@ -42,6 +42,7 @@ func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (rec
 	}
 	if err == nil && key != everything {
 		c.holders.sweep(ctx, key)
+		c.leavers.sweep(ctx, key)
 	}
 	c.finish(key, began)
 	if c.queue.Len() == 0 {
@@ -142,6 +143,7 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	for _, name := range c.namespaces(mixes) {
 		c.enqueueNamespace(name, mixes[name], all)
 		c.holders.sweep(ctx, governing.GroupKey{Namespace: name})
+		c.leavers.sweep(ctx, governing.GroupKey{Namespace: name})
 	}
 	return nil
 }
@@ -150,8 +152,8 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 // among them.
 func (o *Options) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) []string {
 	names := sets.KeySet(mixes).Insert(o.State.Namespaces()...).Insert(o.Workloads.Namespaces()...)
-	for _, h := range o.State.Placeholders("") {
-		names.Insert(h.Namespace)
+	for _, p := range slices.Concat(o.State.Placeholders(""), o.State.Released("")) {
+		names.Insert(p.Namespace)
 	}
 	return slices.DeleteFunc(sets.List(names), func(name string) bool { return !o.reconciles(name) })
 }

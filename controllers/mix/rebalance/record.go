@@ -33,8 +33,10 @@ func (o *reporter) record(ctx context.Context, w *evaluation, a rebalance.Action
 	}
 	o.endings(ctx, w)
 	switch a.Step {
-	case rebalance.StepEvict:
+	case rebalance.StepEvict, rebalance.StepSurge:
 		o.moved(ctx, w, a, r)
+	case rebalance.StepFlee:
+		o.fled(ctx, w, a, r)
 	case rebalance.StepProvision:
 		o.provisioned(ctx, w, a, r)
 	case rebalance.StepRest:
@@ -53,12 +55,31 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	case r.Refused:
 		why := rebalance.ObstacleOf(r.Err)
 		logger.Info("Eviction refused", "reason", why.Reason, "message", why.Message)
+	case r.Err == nil && a.Surge:
+		logger.Info("Released a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
+			"message", v.Message)
+		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
+			"Released pod %s on node %s: its replacement fits on %s node %s, and the pod is evicted once that is available",
+			v.Pod.Name, v.Pod.Node, v.Target, node)
 	case r.Err == nil:
 		logger.Info("Evicted a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
 			"message", v.Message)
 		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
 			"Evicted pod %s from node %s: its replacement fits on %s node %s", v.Pod.Name, v.Pod.Node, v.Target, node)
 	}
+}
+
+// fled records that a replica on a node that its provider is about to reclaim was released, or why it was not.
+func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, r rebalance.Result) {
+	p := a.Verdict.Pod
+	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node)
+	if r.Err != nil {
+		logger.Info("A replica on a node that is about to go was not released", "error", r.Err.Error())
+		return
+	}
+	logger.Info("Released a replica on a node that is about to go")
+	o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
+		"Released pod %s: %s, and the replacement is created at once", p.Name, a.Verdict.Message)
 }
 
 // event records an event about a move. Its annotation has what programs read, its message the same for people.
@@ -115,9 +136,10 @@ func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.
 	what := ""
 	switch end.Outcome {
 	case rebalance.Failed:
-		what = fmt.Sprintf("Pod %s was evicted to move to %s, and its replacement runs on %s", end.Move.Name, end.Move.Target, end.On)
+		what = fmt.Sprintf("Pod %s was %s to move to %s, and its replacement runs on %s", end.Move.Name, wayOf(&end.Move), end.Move.Target,
+			end.On)
 	case rebalance.TimedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are available", end.Move.Name,
+		what = fmt.Sprintf("Pod %s was %s, and %s later %d of %d replicas are available", end.Move.Name, wayOf(&end.Move),
 			o.MoveTimeout+e.Group.MinReady, end.Available, end.Want)
 	case rebalance.NotProvisioned:
 		what = "A placeholder was created, and was not scheduled in time"
@@ -129,6 +151,13 @@ func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.
 	report := rebalance.ReportOfEnding(&e.Group, &end)
 	o.event(e.Group.Workload.Reference(), report, corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
+}
+
+func wayOf(m *rebalance.Move) string {
+	if m.Released {
+		return "released"
+	}
+	return "evicted"
 }
 
 // decided passes a decision on, once every workload was reconciled: a status that is composed before that misses some.

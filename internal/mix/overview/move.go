@@ -28,7 +28,9 @@ type MoveEvent struct {
 }
 
 // moveReasons are the reasons of events about moves, in the order in which they happen to a move.
-var moveReasons = []string{v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoved, v1alpha1.EventReasonMoveFailed}
+var moveReasons = []string{
+	v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoved, v1alpha1.EventReasonReleased, v1alpha1.EventReasonMoveFailed,
+}
 
 // MoveEventOf returns what an event has of a move, false for other events.
 func MoveEventOf(e *corev1.Event) (MoveEvent, bool) {
@@ -156,7 +158,7 @@ func attemptsOf(w *Workload, events []MoveEvent) (attempts []attempt, combined i
 	for i := range sorted {
 		e := &sorted[i]
 		switch {
-		case e.Of == nil && e.Reason == v1alpha1.EventReasonMoved:
+		case e.Of == nil && (e.Reason == v1alpha1.EventReasonMoved || e.Reason == v1alpha1.EventReasonReleased):
 			combined += int(e.Count)
 			continue
 		case e.Of == nil, e.Of.Revision != w.Revision, e.Of.Role != w.Role:
@@ -181,7 +183,7 @@ func (a *attempt) add(e *MoveEvent) {
 	switch e.Reason {
 	case v1alpha1.EventReasonProvisioning:
 		a.provisioned = e
-	case v1alpha1.EventReasonMoved:
+	case v1alpha1.EventReasonMoved, v1alpha1.EventReasonReleased:
 		a.moved, a.of = e, *e.Of
 	default:
 		a.failed = e

@@ -230,3 +230,23 @@ func TestASlotHasWhenItsPodCame(t *testing.T) {
 	assert.NotContains(t, slots[2].Arrival.Lacks, "\x1b")
 	assert.Zero(t, slots[3].Arrival.Bound)
 }
+
+func TestAReleasedReplicaIsFollowedUntilItsReplacementIsAvailable(t *testing.T) {
+	w := &overview.Workload{Slots: []overview.Slot{arrived()}}
+	for name, c := range map[string]struct {
+		report *rebalance.MoveReport
+		proven string
+	}{
+		"a move": {moved(), "The filters of the scheduler accept the replacement on this node."},
+		"a node that is reclaimed": {
+			moved(func(r *rebalance.MoveReport) { r.Proven, r.Node = time.Time{}, "" }),
+			"The provider is about to reclaim this node: the replica does not wait for free capacity.",
+		},
+	} {
+		all := overview.MovesOf(w, []overview.MoveEvent{eventAt(v1alpha1.EventReasonReleased, 58*time.Second, "", c.report)}, today).All
+		require.Len(t, all, 1, name)
+		assert.Equal(t, c.proven, all[0].Steps[1].Text, name)
+		assert.Equal(t, "It was released from its ReplicaSet, and runs until the replacement is available.", all[0].Steps[2].Text, name)
+		assert.False(t, all[0].Runs(), name)
+	}
+}

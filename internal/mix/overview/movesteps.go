@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 )
 
@@ -29,6 +30,7 @@ func (a *attempt) move(w *Workload, s *Slot, now time.Time) Move {
 		m.Steps[stepEvicted] = MoveStep{
 			Name: stepNames[stepEvicted], State: StepDone, Time: a.moved.Time, Node: a.of.FromNode, Type: a.of.From,
 		}
+		a.released(&m)
 		a.replaced(&m, s, now)
 	}
 	for m.At < moveSteps-1 && m.Steps[m.At].State == StepDone {
@@ -37,6 +39,18 @@ func (a *attempt) move(w *Workload, s *Slot, now time.Time) Move {
 	a.end(&m)
 	m.Key = fmt.Sprintf("%d %s", a.earlier, a.of.UID)
 	return m
+}
+
+// released changes the steps of a replica that is evicted once its replacement is available.
+func (a *attempt) released(m *Move) {
+	if a.moved.Reason != v1alpha1.EventReasonReleased {
+		return
+	}
+	m.Steps[stepEvicted].Text = "It was released from its ReplicaSet, and runs until the replacement is available."
+	if proven := &m.Steps[stepProven]; a.of.Node == "" {
+		*proven = MoveStep{Name: proven.Name, State: StepDone, Time: a.moved.Time, Node: a.of.FromNode, Type: a.of.From}
+		proven.Text = "The provider is about to reclaim this node: the replica does not wait for free capacity."
+	}
 }
 
 // decided is why the replica moves.

@@ -57,6 +57,7 @@ func RebalanceSettings(p *governing.Mix, cm *v1alpha1.CapacityMix) (rebalance.Se
 		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
 		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
 		Provisioning:  rebalance.Provisioning(d.Provisioning),
+		Strategy:      rebalance.Strategy(d.Strategy),
 	}
 	return defaults.For(p, cm)
 }

@@ -38,7 +38,8 @@ func Lanes() []Lane {
 
 // eventLanes are the lanes of events by their reasons.
 var eventLanes = map[string]Lane{
-	v1alpha1.EventReasonMoved: LaneMoves, v1alpha1.EventReasonMoveFailed: LaneMoves, v1alpha1.EventReasonMoveBlocked: LaneMoves,
+	v1alpha1.EventReasonMoved: LaneMoves, v1alpha1.EventReasonReleased: LaneMoves, v1alpha1.EventReasonMoveFailed: LaneMoves,
+	v1alpha1.EventReasonMoveBlocked:  LaneMoves,
 	v1alpha1.EventReasonProvisioning: LaneMoves, v1alpha1.EventReasonBorrowed: LaneBorrowing,
 	v1alpha1.EventReasonSpotUnavailable: LaneBreaker,
 }

@@ -56,6 +56,7 @@ var (
 		withoutGain,
 		spotUnavailable,
 		belowFloor,
+		notReleased,
 		disruptionBudget,
 		held,
 		withoutCapacity,
@@ -279,8 +280,12 @@ func belowFloor(s *subject) (v Verdict) {
 	return v
 }
 
-// disruptionBudget counts every pod of a unit: all of them go.
+// disruptionBudget counts every pod of a unit: all of them go. One that is released goes after its replacement is available, and the
+// Eviction API decides then.
 func disruptionBudget(s *subject) Verdict {
+	if s.surges(&s.Assignment) {
+		return Verdict{}
+	}
 	budgets := s.Budgets
 	return s.ofEach(func(p *clusterstate.Pod) Verdict {
 		v := Disruptable(budgets, p.Labels, p.Ready)

@@ -38,8 +38,9 @@ type Settings struct {
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
 	Windows       Windows
-	// Provisioning is where the capacity for a replacement comes from.
+	// Provisioning is where the capacity for a replacement comes from, and Strategy whether the replica goes before it comes.
 	Provisioning Provisioning
+	Strategy     Strategy
 }
 
 // Cluster is what holds for all mixes at this moment.

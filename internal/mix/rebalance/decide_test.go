@@ -228,6 +228,10 @@ var causes = []cause{
 		},
 		want: rebalance.ReasonFloor, message: "2 available replicas are on on-demand, and 2 must stay there",
 	}, {
+		name: "it cannot be released", spoil: func(in *rebalance.Input) { in.Settings.Strategy = rebalance.Surge },
+		want:    rebalance.ReasonNotReleasable,
+		message: "rebalance.strategy is Surge, and pod web-4 is not of a ReplicaSet that a Deployment or a Rollout made",
+	}, {
 		name: "a PodDisruptionBudget forbids it", spoil: func(in *rebalance.Input) { in.Budgets = budgetOf(0) },
 		want:    rebalance.ReasonPDB,
 		message: `PodDisruptionBudget "web" allows 0 disruptions: 5 of 5 pods are healthy and it needs 5, which is all of them, so waiting does not help`,

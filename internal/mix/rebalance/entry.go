@@ -34,6 +34,8 @@ type Move struct {
 	// Unit is the name of a unit of more than one pod that goes as a whole, and Size how many pods it has; "" and 0 for a pod.
 	Unit string
 	Size int
+	// Released is set where the pod was not evicted but released, and runs until its replacement is available.
+	Released bool
 	// Placeholder is the UID of one that keeps the capacity until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }

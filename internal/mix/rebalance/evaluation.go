@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -34,6 +36,9 @@ type Evaluation struct {
 	// if it was decided about.
 	turns  []Placeholder
 	proven *Action
+	// surveyed are the replicas about whose release it was read what could be against it, and unreleasable is what is, "" for nothing.
+	surveyed     map[types.UID]bool
+	unreleasable string
 }
 
 // Begin judges the moves of a workload by what its group is now, and adopts the placeholders that are there. With spared, those
@@ -121,15 +126,24 @@ func (w *Evaluation) Apply(a Action, r Result) {
 		}
 		w.HoldBack(hold)
 	}
+	w.applyStep(&a, &r)
+}
+
+// applyStep adds what is particular to the step of an action.
+func (w *Evaluation) applyStep(a *Action, r *Result) {
 	switch a.Step {
 	case StepReport:
 		if r.Err == nil { // it holds for a while: capacity is not proven again and again for a move that is not made
 			w.HoldBack(&Hold{Verdict: a.Verdict, Until: w.Now.Add(HoldInsufficientCapacity)})
 		}
-	case StepEvict:
-		w.began(a.Verdict, r)
+	case StepSurvey:
+		w.survey(a, r)
+	case StepEvict, StepSurge:
+		w.began(a.Verdict, *r)
+	case StepFlee:
+		w.fled(a, r)
 	case StepProvision:
-		w.provisioned(a.Verdict, r)
+		w.provisioned(a.Verdict, *r)
 	case StepFail:
 		w.Limits.Failed(&w.Entry, a.Placeholder.Created, w.Now)
 		h := a.Placeholder
@@ -144,7 +158,9 @@ func (w *Evaluation) Apply(a Action, r Result) {
 func (w *Evaluation) began(v Verdict, r Result) {
 	if r.Err == nil {
 		for _, p := range membersWith(&w.Group, v.Pod) {
-			w.Budgets = Spend(w.Budgets, p.Labels, p.Ready)
+			if r.Began == nil || !r.Began.Released { // which is still there
+				w.Budgets = Spend(w.Budgets, p.Labels, p.Ready)
+			}
 		}
 		w.Refusal = Refusal{}
 	}

@@ -58,6 +58,8 @@ type RecordedMove struct {
 	// Unit and Size are those of a unit of more than one pod.
 	Unit string `json:"unit,omitempty"`
 	Size int    `json:"size,omitempty"`
+	// Released is that of a Move.
+	Released bool `json:"released,omitempty"`
 }
 
 // RecordOf is what is to be recorded of a workload.
@@ -73,7 +75,7 @@ func RecordOf(e *Entry, now time.Time) Record {
 	for _, m := range e.Moves {
 		r.Moves = append(r.Moves, RecordedMove{
 			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
-			Unit: m.Unit, Size: m.Size,
+			Unit: m.Unit, Size: m.Size, Released: m.Released,
 		})
 	}
 	return r
@@ -92,7 +94,7 @@ func Recall(e Entry, r Record, now time.Time) Entry {
 			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
 			e.Moves = append(e.Moves, Move{
 				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
-				Newest: m.Newest, Unit: m.Unit, Size: m.Size, DoubtUntil: now.Add(Unseen),
+				Newest: m.Newest, Unit: m.Unit, Size: m.Size, Released: m.Released, DoubtUntil: now.Add(Unseen),
 			})
 		}
 	}

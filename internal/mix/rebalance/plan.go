@@ -34,6 +34,10 @@ type Action struct {
 	Proof       *Proof
 	Pod         *corev1.Pod
 	Overlapping bool
+	// Surge is set where the replica is released, and evicted once its replacement is available.
+	Surge bool
+	// Flees is set where the replica runs on a node that its provider is about to reclaim.
+	Flees bool
 	// Obstacle is why a replica is held.
 	Obstacle error
 	// Waiting are the placeholders of a workload that rests, with what keeps their replicas, and Due is when time alone will
@@ -98,6 +102,8 @@ type Result struct {
 	Admitted bool
 	// Proof has the next plan decide again whether the replica is evicted.
 	Proof *Proof
+	// Unreleasable is what was read to be against the release of the replica, "" for nothing.
+	Unreleasable string
 	// Began is the move that began, or that may have begun.
 	Began *Move
 	// Created is the placeholder that was created.
@@ -129,19 +135,20 @@ func Plan(in *Input) []Action {
 	case in.For.proven != nil:
 		return []Action{in.confirm(*in.For.proven)}
 	}
-	for i := range in.For.turns {
-		h := &in.For.turns[i]
-		if step, v := in.stepOf(h); step != StepWait {
-			a := in.action(step, v)
-			a.Placeholder, a.Handover, a.turns = h, HandoverOf(&in.Group, h.Target), in.For.turns[i+1:]
-			return []Action{a}
-		}
+	if a, ok := in.flee(); ok {
+		return []Action{a}
+	}
+	if a, ok := in.turn(); ok {
+		return []Action{a}
 	}
 	v := Choose(in)
 	if v.Reason == ReasonMove {
 		step, effect := StepMove, in.Effect(v)
-		if effect.Reason != ReasonMove {
+		switch {
+		case effect.Reason != ReasonMove:
 			step = StepReport
+		case in.unsurveyed(v.Pod.UID):
+			step = StepSurvey
 		}
 		return []Action{in.action(step, effect)}
 	}
@@ -151,11 +158,31 @@ func Plan(in *Input) []Action {
 	return []Action{in.rest(v)}
 }
 
+// turn returns what is done about the first placeholder that has not had its turn, unless it waits.
+func (in *Input) turn() (a Action, ok bool) {
+	for i := range in.For.turns {
+		h, left := &in.For.turns[i], in.For.turns[i+1:]
+		step, v := in.stepOf(h)
+		switch {
+		case step == StepWait:
+			continue
+		case step == StepMove && in.unsurveyed(v.Pod.UID):
+			step, left = StepSurvey, in.For.turns[i:]
+		}
+		a = in.action(step, v)
+		a.Placeholder, a.Handover, a.turns = h, HandoverOf(&in.Group, h.Target), left
+		return a, true
+	}
+	return a, false
+}
+
 func (in *Input) action(step Step, v Verdict) Action {
 	a := Action{Step: step, Of: in.For.Entry, Verdict: v}
 	if step == StepMove {
 		now := in.Cluster.Now
 		a.Move = NewMove(&in.Group, v, now)
+		a.Surge = in.surgesPod(v.Pod.UID)
+		a.Move.Released = a.Surge
 		with := in.For.With(a.Move)
 		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group) || a.Move.Size > 0
 	}
@@ -171,8 +198,11 @@ func (in *Input) confirm(a Action) Action {
 		a.Step = StepHold
 		return a
 	}
-	if a.Step = StepEvict; !a.Evicts() {
+	switch a.Step = StepEvict; {
+	case !a.Evicts():
 		a.Step = StepRelease
+	case a.Surge:
+		a.Step = StepSurge
 	}
 	return a
 }

@@ -39,6 +39,10 @@ func drawEvaluation(t *rapid.T) *evaluation {
 	settings.MaxConcurrent = rapid.IntRange(1, 3).Draw(t, "concurrent")
 	settings.Mode = rapid.SampledFrom([]rebalance.Mode{rebalance.Evict, rebalance.Evict, rebalance.Evict, rebalance.Report}).Draw(t, "mode")
 	settings.Provisioning = rapid.SampledFrom([]rebalance.Provisioning{rebalance.Wait, rebalance.WithPlaceholder}).Draw(t, "provisioning")
+	settings.Strategy = rapid.SampledFrom([]rebalance.Strategy{rebalance.EvictFirst, rebalance.Surge, rebalance.SurgeOrEvict}).Draw(t, "strategy")
+	if rapid.Bool().Draw(t, "releasable") {
+		releasable(&g)
+	}
 	if rapid.IntRange(0, 9).Draw(t, "invalid") == 0 {
 		invalid = errors.New("no such window")
 	}
@@ -73,9 +77,7 @@ func (w *evaluation) input() *rebalance.Input {
 // live are the pods of the workload, one of which may have become another one meanwhile.
 func (w *evaluation) live() (pods []corev1.Pod) {
 	for _, a := range w.Group.Assignments {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: a.Pod.Name, UID: a.Pod.UID}, Spec: corev1.PodSpec{NodeName: a.Pod.Node}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		pods = append(pods, p)
+		pods = append(pods, liveOf(a.Pod))
 	}
 	if len(pods) > 0 && rapid.IntRange(0, 9).Draw(w.t, "stale") == 0 {
 		pods[0].UID = "another"
@@ -95,7 +97,11 @@ func (w *evaluation) act(a rebalance.Action) (r rebalance.Result) {
 		if r.Proof = proof; refused {
 			r.Proof, r.Err = nil, rebalance.ReasonInsufficientCapacity.Obstacle(time.Minute, "full")
 		}
-	case rebalance.StepEvict:
+	case rebalance.StepSurvey:
+		if refused {
+			r.Unreleasable = "a Service"
+		}
+	case rebalance.StepEvict, rebalance.StepSurge:
 		m := a.Move
 		if r.Began = &m; refused {
 			r.Began, r.Refused, r.Err = nil, true, rebalance.ReasonRefused.Obstacle(time.Minute, "no")
@@ -160,7 +166,7 @@ func TestPlansMoveNoReplicaThatIsHeld(t *testing.T) {
 		w := drawEvaluation(t)
 		w.run(func(a rebalance.Action) {
 			switch a.Step {
-			case rebalance.StepMove, rebalance.StepReport, rebalance.StepRelease, rebalance.StepEvict:
+			case rebalance.StepMove, rebalance.StepReport, rebalance.StepRelease, rebalance.StepEvict, rebalance.StepSurge:
 				assert.NotContains(t, w.Held, string(a.Verdict.Pod.UID), "%s", a.Step)
 			}
 		})

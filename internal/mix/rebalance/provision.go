@@ -101,6 +101,12 @@ const (
 	StepRelease Step = "Release"
 	// StepEvict is to evict the replica.
 	StepEvict Step = "Evict"
+	// StepSurvey is to read what could be against the release of a replica from its owner.
+	StepSurvey Step = "Survey"
+	// StepSurge is to release it, which makes its owner create the replacement.
+	StepSurge Step = "Surge"
+	// StepFlee is to release a replica on a node that its provider is about to reclaim, without a proof of capacity.
+	StepFlee Step = "Flee"
 	// StepHold is to hold it back because of what was read since the proof.
 	StepHold Step = "Hold"
 	// StepReport is to prove that the replica could move.

@@ -276,6 +276,13 @@ var (
 		Meaning: "fewer than `minOnDemand` available replicas would remain on on-demand", Ends: "replicas that become available",
 		Action: repairReplicas,
 	})
+	ReasonNotReleasable = define(Reason{
+		Name: "NotReleasable", Scope: OfRevision,
+		Meaning: "`rebalance.strategy` is `Surge`, and the replica cannot be [released](#moves-that-cost-no-replica) from its ReplicaSet; the " +
+			"message names why",
+		Ends:   "a change of what the message names, or `strategy: SurgeOrEvict`",
+		Action: "change what the message names, or set `rebalance.strategy: SurgeOrEvict` to have such replicas evicted",
+	})
 	ReasonPDB = define(Reason{
 		Name:    "DisruptionBudget",
 		Meaning: "a PodDisruptionBudget does not allow it; the message names it and its figures", Ends: "the budget",

@@ -29,6 +29,9 @@ func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, err
 	if r.StabilizationSeconds != nil {
 		s.Stabilization = time.Duration(*r.StabilizationSeconds) * time.Second
 	}
+	if r.Strategy != "" {
+		s.Strategy = Strategy(r.Strategy)
+	}
 	if r.Provisioning != "" {
 		s.Provisioning = Provisioning(r.Provisioning)
 	}

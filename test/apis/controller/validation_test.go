@@ -60,6 +60,11 @@ func TestValidate(t *testing.T) {
 			"mix: {rebalance: {provisioning: Hope}}",
 			`mix.rebalance.provisioning: Unsupported value: "Hope": supported values: "Placeholder", "Wait"`,
 		},
+		"replacements first": {"mix: {rebalance: {strategy: Surge}}", ""},
+		"a strategy that does not exist": {
+			"mix: {rebalance: {strategy: Hope}}",
+			`mix.rebalance.strategy: Unsupported value: "Hope": supported values: "Evict", "Surge", "SurgeOrEvict"`,
+		},
 		"a placeholder without an image": {
 			`mix: {rebalance: {placeholderImage: ""}}`, `mix.rebalance.placeholderImage: Invalid value: "": must be an image`,
 		},

@@ -158,6 +158,10 @@ func TestSchemaOfGates(t *testing.T) {
 		"more time than there is is refused":     {seconds("2147483648"), "spec.tolerations.spot[0].tolerationSeconds in body should be less than or equal to 2147483647"},
 		"waiting for nodes is accepted":          {mix("rebalance: {provisioning: Wait}"), ""},
 		"asking for nodes is accepted":           {mix("rebalance: {provisioning: Placeholder}"), ""},
+		"evicting first is accepted":             {mix("rebalance: {strategy: Evict}"), ""},
+		"replacing first is accepted":            {mix("rebalance: {strategy: Surge}"), ""},
+		"replacing where possible is accepted":   {mix("rebalance: {strategy: SurgeOrEvict}"), ""},
+		"another strategy is refused":            {mix("rebalance: {strategy: Hope}"), `spec.rebalance.strategy: Unsupported value: "Hope": supported values: "Evict", "Surge", "SurgeOrEvict"`},
 		"another way to nodes is refused":        {mix("rebalance: {provisioning: Buy}"), `spec.rebalance.provisioning: Unsupported value: "Buy": supported values: "Wait", "Placeholder"`},
 	})
 }

@@ -91,6 +91,13 @@ func in[T client.Object](namespace string, o T, labels ...string) T {
 	return o
 }
 
+// releases are what a release of a pod must not change, as the rest of a merge patch.
+var releases = map[string]string{
+	"release and label": `,"labels":{"app":null}}}`,
+	"release and end":   `},"spec":{"activeDeadlineSeconds":1}}`,
+	"release and own":   `,"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`,
+}
+
 // try writes an object in a dry run, which is what berth-controller may do with any pod: "store" creates one without.
 func try(w *testenv.World, c client.Client, verb string, o client.Object) error {
 	o = o.DeepCopyObject().(client.Object)
@@ -103,6 +110,10 @@ func try(w *testenv.World, c client.Client, verb string, o client.Object) error 
 		return c.Delete(w.Ctx, o, client.DryRunAll)
 	case "label":
 		return c.Patch(w.Ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"stolen":""}}}`)), client.DryRunAll)
+	}
+	if change, releases := releases[verb]; releases { // in one update
+		mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s/x"}%s`, v1alpha1.ReleasedAnnotation, o.GetUID(), change)
+		return c.Patch(w.Ctx, o, client.RawPatch(types.MergePatchType, []byte(mark)), client.DryRunAll)
 	}
 	b := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "any"}}
 	b.Annotations = map[string]string{"stolen": ""}
@@ -129,6 +140,10 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{scheduler, "bind", pod, "berth-scheduler-bindings"},
 		{scheduler, "delete", pod, "berth-scheduler-pod-deletions"},
 		{controller, "label", pod, "berth-pod-updates"},
+		{controller, "release and label", pod, "berth-pod-updates"},
+		{controller, "release and end", pod, "berth-pod-updates"},
+		{controller, "release and own", pod, "berth-pod-updates"},
+		{scheduler, "release and end", pod, "berth-pod-updates"},
 		{controller, "delete", pod, "berth-controller-pods"},
 		{controller, "store", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
 		{controller, "store", in(w.Namespace, builders.Pod("x", "x"), v1alpha1.PlaceholderLabel), "berth-controller-pods"},

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// FieldOwner is the field manager of what the controller writes on pods that it releases.
+const FieldOwner = "berth-controller-surge"
+
+// survey reads what could be against the release of a replica.
+func (c *Controller) survey(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	pod, err := c.api.replica(ctx, a.Verdict.Pod)
+	if err == nil && c.neighbours == nil {
+		c.neighbours, err = c.api.neighbours(ctx, pod)
+	}
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	w := a.Of.Group.Workload
+	r.Unreleasable = c.neighbours.Unreleasable(pod, w, rebalance.HashKey(a.Verdict.Pod, w), a.Flees)
+	return r
+}
+
+// neighbours reads the objects of a pod's namespace that a release depends on. One that has too many of them is not known.
+func (a *calls) neighbours(ctx context.Context, pod *corev1.Pod) (*rebalance.Neighbours, error) {
+	n := &rebalance.Neighbours{}
+	var err error
+	if n.Bounds, err = a.bounds(ctx, pod.Namespace); err != nil {
+		return nil, err
+	}
+	if n.Budgets, err = budgetsIn(ctx, a.Reader, pod.Namespace); err != nil {
+		return nil, err
+	}
+	more := ""
+	err = a.bounded(ctx, func(ctx context.Context) (err error) {
+		more, err = a.listNeighbours(ctx, pod, n)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the Services, autoscalers and claims of the namespace: %w", err)
+	case more != "":
+		return nil, rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldRefused, "the namespace has more than %d %s", pageSize, more)
+	}
+	return n, nil
+}
+
+// listNeighbours returns the kind of which there are too many, "" if there are not.
+func (a *calls) listNeighbours(ctx context.Context, pod *corev1.Pod, n *rebalance.Neighbours) (more string, err error) {
+	all := metav1.ListOptions{Limit: pageSize}
+	services, err := a.Client.CoreV1().Services(pod.Namespace).List(ctx, all)
+	if err != nil {
+		return "", err
+	}
+	n.Services, more = services.Items, tooMany(more, services, "Services")
+	autoscalers, err := a.Client.AutoscalingV2().HorizontalPodAutoscalers(pod.Namespace).List(ctx, all)
+	if err != nil {
+		return "", err
+	}
+	n.Autoscalers, more = autoscalers.Items, tooMany(more, autoscalers, "HorizontalPodAutoscalers")
+	if !usesClaims(pod) {
+		return more, nil
+	}
+	claims, err := a.Client.CoreV1().PersistentVolumeClaims(pod.Namespace).List(ctx, all)
+	if err != nil {
+		return "", err
+	}
+	n.Claims = claims.Items
+	return tooMany(more, claims, "PersistentVolumeClaims"), nil
+}
+
+func tooMany(more string, list metav1.ListInterface, kind string) string {
+	if list.GetContinue() != "" {
+		return kind
+	}
+	return more
+}
+
+func usesClaims(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// surge releases a replica whose replacement has capacity.
+func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	if r.Err = c.current(ctx, a); r.Err != nil {
+		r.Eviction = resultChanged
+		return r
+	}
+	return c.began(ctx, a, c.letGo(ctx, a, a.Pod))
+}
+
+// flee releases a replica on a node that its provider is about to reclaim.
+func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	pod, err := c.api.replica(ctx, a.Verdict.Pod)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	if r.Eviction, r.Err = refusal(a, c.letGo(ctx, a, pod)); r.Err == nil && c.neighbours != nil {
+		c.neighbours.Bounds.Replace(pod, nil) // its replacement is about to be created
+	}
+	return r
+}
+
+// letGo writes the patch that releases a replica from its ReplicaSet and from its group.
+func (c *Controller) letGo(ctx context.Context, a rebalance.Action, pod *corev1.Pod) error {
+	g := &a.Of.Group
+	key := rebalance.HashKey(a.Verdict.Pod, g.Workload)
+	patch, err := rebalance.ReleasePatch(pod, g.Key.ID, key, rebalance.ReleaseFor(c.MoveTimeout), c.Clock.Now())
+	if err != nil {
+		return err
+	}
+	return c.api.write(ctx, func(ctx context.Context) error {
+		_, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: FieldOwner})
+		return err
+	})
+}

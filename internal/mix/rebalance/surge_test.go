@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/kube/pods"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// releasable gives the pods of a group the label that their ReplicaSet selects them by.
+func releasable(g *clusterstate.Group) {
+	g.Workload.APIVersion = "apps/v1"
+	for _, a := range g.Assignments {
+		a.Pod.Labels = map[string]string{"app": "web", "pod-template-hash": "1"}
+	}
+}
+
+// surging is the evaluation of outOfMix with a strategy, and what is against a release.
+func surging(s rebalance.Strategy, against string, change ...func(*rebalance.Evaluation)) (steps []rebalance.Step, w *rebalance.Evaluation) {
+	in := outOfMix()
+	releasable(&in.Group)
+	before := rebalance.Entry{WrongSince: noon.Add(-time.Hour)}
+	w = rebalance.Begin(before, before, in.Group, nil, false, noon, rebalance.Limits{Timeout: 10 * time.Minute})
+	w.Settings = in.Settings
+	w.Settings.Strategy, w.Settings.MaxConcurrent = s, 1
+	for _, c := range change {
+		c(w)
+	}
+	for range 100 {
+		plan := w.Input(in.Cluster, w.InFlight(), func(capacity.Type, *clusterstate.Pod) bool { return true })
+		for _, a := range rebalance.Plan(plan) {
+			steps = append(steps, a.Step)
+			w.Apply(a, answer(a, plan, against))
+			if a.Step == rebalance.StepRest {
+				return steps, w
+			}
+		}
+	}
+	return steps, w
+}
+
+// answer is that of an API server which has the pods as they are.
+func answer(a rebalance.Action, in *rebalance.Input, against string) (r rebalance.Result) {
+	switch a.Step {
+	case rebalance.StepSurvey:
+		r.Unreleasable = against
+	case rebalance.StepMove:
+		r.Proof = &rebalance.Proof{}
+		for _, s := range in.Group.Assignments {
+			r.Proof.Live = append(r.Proof.Live, liveOf(s.Pod))
+		}
+	case rebalance.StepEvict, rebalance.StepSurge:
+		m := a.Move
+		r.Began = &m
+	}
+	return r
+}
+
+func liveOf(p *clusterstate.Pod) corev1.Pod {
+	live := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID}, Spec: corev1.PodSpec{NodeName: p.Node}}
+	live.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return live
+}
+
+func TestAReplicaIsReleasedOnceItIsKnownThatItCanBe(t *testing.T) {
+	steps, w := surging(rebalance.Surge, "")
+	assert.Equal(t, []rebalance.Step{rebalance.StepSurvey, rebalance.StepMove, rebalance.StepSurge, rebalance.StepRest}, steps)
+	require.Len(t, w.Moves, 1)
+	assert.True(t, w.Moves[0].Released)
+	assert.Equal(t, rebalance.ReasonMixBudget, w.Verdict.Reason, "one at a time")
+
+	steps, _ = surging(rebalance.EvictFirst, "")
+	assert.Equal(t, []rebalance.Step{rebalance.StepMove, rebalance.StepEvict, rebalance.StepRest}, steps)
+}
+
+func TestWhatCannotBeReleasedIsEvictedOrStays(t *testing.T) {
+	steps, w := surging(rebalance.SurgeOrEvict, "a Service")
+	assert.Equal(t, []rebalance.Step{rebalance.StepSurvey, rebalance.StepMove, rebalance.StepEvict, rebalance.StepRest}, steps)
+	require.Len(t, w.Moves, 1)
+	assert.False(t, w.Moves[0].Released)
+
+	steps, w = surging(rebalance.Surge, "a Service")
+	assert.Equal(t, []rebalance.Step{rebalance.StepSurvey, rebalance.StepRest}, steps)
+	assert.Empty(t, w.Moves)
+	assert.Equal(t, rebalance.ReasonNotReleasable, w.Verdict.Reason)
+	assert.Equal(t, "rebalance.strategy is Surge, and a Service", w.Verdict.Message)
+}
+
+// A budget that allows no pod to be missing is no reason to keep a replica that goes after its replacement has come.
+func TestABudgetThatAllowsNoneIsNoObstacleForARelease(t *testing.T) {
+	tight := func(w *rebalance.Evaluation) { w.Budgets = budgetOf(0) }
+	steps, _ := surging(rebalance.Surge, "", tight)
+	assert.Contains(t, steps, rebalance.StepSurge)
+	steps, w := surging(rebalance.SurgeOrEvict, "a Service", tight)
+	assert.NotContains(t, steps, rebalance.StepEvict)
+	assert.Equal(t, rebalance.ReasonPDB, w.Verdict.Reason)
+}
+
+// What no label releases is known without a question to the API server.
+func TestPodsThatNoLabelReleasesAreNotSurveyed(t *testing.T) {
+	for name, change := range map[string]func(*rebalance.Evaluation){
+		"StatefulSet": func(w *rebalance.Evaluation) {
+			w.Group.Workload.Kind = "StatefulSet"
+		},
+		"no label": func(w *rebalance.Evaluation) {
+			for _, a := range w.Group.Assignments {
+				delete(a.Pod.Labels, "pod-template-hash")
+			}
+		},
+		"a Deployment is the controller": func(w *rebalance.Evaluation) {
+			for _, a := range w.Group.Assignments {
+				a.Pod.Owner = ownerOf("web")
+				a.Pod.Owner.Kind = "Deployment"
+			}
+		},
+		"unit": func(w *rebalance.Evaluation) {
+			for i := range w.Group.Assignments {
+				unite(&w.Group.Assignments[i], "unit")
+			}
+			w.Restart = rebalance.RestartWhole
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, w := surging(rebalance.Surge, "", change)
+			assert.Equal(t, []rebalance.Step{rebalance.StepRest}, steps)
+			assert.NotEqual(t, rebalance.ReasonOnTarget, w.Verdict.Reason)
+		})
+	}
+}
+
+// interrupt has the providers of some replicas' nodes reclaim them.
+func interrupt(slots ...int) func(*rebalance.Evaluation) {
+	return func(w *rebalance.Evaluation) {
+		for i := range w.Group.Assignments {
+			for _, slot := range slots {
+				if a := &w.Group.Assignments[i]; a.Slot == slot {
+					a.Place, a.Interrupted = clusterstate.Departing, true
+				}
+			}
+		}
+	}
+}
+
+func TestReplicasOnANodeThatIsReclaimedAreReleasedAtOnce(t *testing.T) {
+	closed := func(w *rebalance.Evaluation) { w.Settings.Windows = window("0 3 * * *") }
+	steps, w := surging(rebalance.Surge, "", interrupt(0, 3), closed)
+	flights := []rebalance.Step{rebalance.StepSurvey, rebalance.StepFlee, rebalance.StepSurvey, rebalance.StepFlee}
+	require.GreaterOrEqual(t, len(steps), 4)
+	assert.Equal(t, flights, steps[:4], "whatever keeps others from moving")
+	assert.Empty(t, w.Moves, "a flight is no move")
+
+	for name, c := range map[string]struct {
+		strategy rebalance.Strategy
+		change   func(*rebalance.Evaluation)
+	}{
+		"the strategy is Evict": {rebalance.EvictFirst, func(*rebalance.Evaluation) {}},
+		"the mode is Off":       {rebalance.Surge, func(w *rebalance.Evaluation) { w.Settings.Mode = rebalance.Off }},
+		"the mode is Report":    {rebalance.Surge, func(w *rebalance.Evaluation) { w.Settings.Mode = rebalance.Report }},
+		"a rollout":             {rebalance.Surge, func(w *rebalance.Evaluation) { w.Group.Rollout.Rolling = true }},
+		"the owner ended":       {rebalance.Surge, func(w *rebalance.Evaluation) { w.Group.Ended = true }},
+		"the pods stay": {rebalance.Surge, func(w *rebalance.Evaluation) {
+			for _, a := range w.Group.Assignments {
+				annotate(a.Pod, pods.DoNotDisrupt, "true")
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, _ := surging(c.strategy, "", interrupt(0, 3), c.change)
+			assert.NotContains(t, steps, rebalance.StepFlee)
+		})
+	}
+}
+
+func TestAReplicaThatCannotBeReleasedDoesNotFlee(t *testing.T) {
+	steps, _ := surging(rebalance.SurgeOrEvict, "a Service", interrupt(0, 3))
+	assert.NotContains(t, steps, rebalance.StepFlee)
+	assert.Contains(t, steps, rebalance.StepEvict, "the others move")
+}
+
+func TestAReleasedReplicaGoesOnceAllOthersAreAvailable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := split.New(70, 2)
+		g := groupOn(m, rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od}), 0, 5).Draw(t, "types")...)
+		g.Replicas += rapid.IntRange(0, 1).Draw(t, "missing")
+		g.MinReady = time.Duration(rapid.IntRange(0, 30).Draw(t, "minReadySeconds")) * time.Second
+		whole := len(g.Assignments) >= g.Replicas
+		for i := range g.Assignments {
+			a := &g.Assignments[i]
+			a.Pod.ReadySince = noon.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "ready for")) * time.Second).Unix()
+			a.Pod.Ready = rapid.IntRange(0, 9).Draw(t, "ready") > 0
+			a.Place = rapid.SampledFrom([]clusterstate.Place{clusterstate.Settled, clusterstate.Settled, clusterstate.Pending}).Draw(t, "place")
+			whole = whole && a.Place == clusterstate.Settled && g.Available(a.Pod, noon)
+		}
+		ok, next := rebalance.Retires(&g, true, noon)
+		assert.Equal(t, whole, ok)
+		if !next.IsZero() {
+			assert.True(t, next.After(noon))
+		}
+		g.Ended = true
+		ok, _ = rebalance.Retires(&g, true, noon)
+		assert.True(t, ok, "no other one comes")
+	})
+	ok, _ := rebalance.Retires(nil, true, noon)
+	assert.False(t, ok, "the only replica goes after its replacement has come")
+	ok, _ = rebalance.Retires(nil, false, noon)
+	assert.True(t, ok)
+}
+
+func TestAJournalHasWhatWasReleased(t *testing.T) {
+	_, w := surging(rebalance.Surge, "")
+	record := rebalance.RecordOf(&w.Entry, noon)
+	recalled := rebalance.Recall(rebalance.Entry{}, record, noon)
+	require.Len(t, recalled.Moves, 1)
+	assert.True(t, recalled.Moves[0].Released)
+	assert.Equal(t, types.UID("web-4"), recalled.Moves[0].UID)
+}
