@@ -81,6 +81,9 @@ const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 // replacement: its own UID, "/" and the ID of the group that it left. A copy of it on another pod has no effect.
 const ReleasedAnnotation = AnnotationPrefix + "/released"
 
+// DrainAnnotation is on a node that kubectl berth drain empties: when that began, in RFC 3339. The node counts as departing.
+const DrainAnnotation = AnnotationPrefix + "/drain"
+
 // Annotations by which users give a workload its mix without a CapacityMix, on a pod or on its controller.
 const (
 	// SpotPercentAnnotation is the percentage of replicas on spot nodes: an integer from 0 to 100, optionally with a

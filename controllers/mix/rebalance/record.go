@@ -99,6 +99,11 @@ func (o *reporter) provisioned(ctx context.Context, w *evaluation, a rebalance.A
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", r.Created.Name, "pod", v.Pod.Name, "type", v.Target,
 		"message", v.Message)
+	if a.Flees {
+		o.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
+			"Created placeholder %s for the replacement of pod %s: %s", r.Created.Name, v.Pod.Name, v.Message)
+		return
+	}
 	report := rebalance.ReportOfMove(&a, w.Now)
 	report.Placeholder = r.Created.Name
 	o.event(w.Group.Workload.Reference(), report, corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,

@@ -64,7 +64,10 @@ var departingLabels = []signal{
 }
 
 // Karpenter sets this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
+//
+// kubectl berth drain sets the other one.
 var departingAnnotations = []signal{
+	{key: "berth.dev/drain", reason: "berth-drain", cause: Maintenance},
 	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination", cause: Deletion},
 }
 

@@ -49,6 +49,7 @@ func TestDeparting(t *testing.T) {
 		},
 		"Karpenter: disrupted":            {marked("karpenter.sh/disrupted:NoSchedule"), "karpenter-disrupted"},
 		"Karpenter before v1: disrupting": {marked("karpenter.sh/disruption=disrupting:NoSchedule"), "karpenter-disrupted"},
+		"kubectl berth drain":             {annotated("berth.dev/drain", "2026-11-21T00:00:00Z"), "berth-drain"},
 		"Karpenter: termination timestamp": {
 			annotated("karpenter.sh/nodeclaim-termination-timestamp", "2026-11-21T00:00:00Z"), "karpenter-termination",
 		},

@@ -180,8 +180,9 @@ func (st *State) assignment(s split.Assignment, on *seat) Assignment {
 		assignment.unite(on)
 	}
 	if on.pods == nil {
-		assignment.Place = st.placeOf(on.oldest)
-		assignment.Interrupted = assignment.Place == Departing && st.nodes[on.oldest.Node].Cause == capacity.Interruption
+		if assignment.Place = st.placeOf(on.oldest); assignment.Place == Departing {
+			assignment.Cause = st.nodes[on.oldest.Node].Cause
+		}
 	}
 	for _, p := range on.pods {
 		switch place := st.placeOf(p); {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/replacement"
@@ -62,8 +63,8 @@ type Assignment struct {
 	Unit  string
 	Pods  []*Pod
 	Place Place
-	// Interrupted is set for a pod alone whose node departs because its provider reclaims the machine.
-	Interrupted bool
+	// Cause is why the node of a pod alone departs, "" if it does not.
+	Cause capacity.Cause
 }
 
 // Size is how many pods a unit has once it is whole, as its operator has noted; 0 if that is not known.

@@ -51,9 +51,9 @@ func TestAReleasedPodIsInNoGroupUntilItIsGone(t *testing.T) {
 	assert.Empty(t, st.Released(namespaceName), "it was evicted")
 }
 
-func TestOnlyAReclaimedNodeInterruptsItsReplicas(t *testing.T) {
-	for taint, want := range map[string]bool{
-		"aws-node-termination-handler/spot-itn": true, "karpenter.sh/disrupted": false, "ToBeDeletedByClusterAutoscaler": false, "": false,
+func TestAReplicaOnADepartingNodeHasItsCause(t *testing.T) {
+	for taint, want := range map[string]capacity.Cause{
+		"aws-node-termination-handler/spot-itn": capacity.Interruption, "karpenter.sh/disrupted": capacity.Autoscaler, "": "",
 	} {
 		st := newClusterState()
 		st.SetNode(nodeOf("s", capacity.Spot, func(n *corev1.Node) {
@@ -66,6 +66,6 @@ func TestOnlyAReclaimedNodeInterruptsItsReplicas(t *testing.T) {
 		st.SetPod(podNamed("a", owned(rs), on("s"), slot(2), ready))
 		g := st.Group(governing.GroupKey{Namespace: namespaceName, ID: string(rs.UID)})
 		require.Len(t, g.Assignments, 1)
-		assert.Equal(t, want, g.Assignments[0].Interrupted, taint)
+		assert.Equal(t, want, g.Assignments[0].Cause, taint)
 	}
 }

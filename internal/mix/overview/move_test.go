@@ -238,9 +238,9 @@ func TestAReleasedReplicaIsFollowedUntilItsReplacementIsAvailable(t *testing.T) 
 		proven string
 	}{
 		"a move": {moved(), "The filters of the scheduler accept the replacement on this node."},
-		"a node that is reclaimed": {
+		"a node that departs": {
 			moved(func(r *rebalance.MoveReport) { r.Proven, r.Node = time.Time{}, "" }),
-			"The provider is about to reclaim this node: the replica does not wait for free capacity.",
+			"This node departs: the replica does not wait for free capacity.",
 		},
 	} {
 		all := overview.MovesOf(w, []overview.MoveEvent{eventAt(v1alpha1.EventReasonReleased, 58*time.Second, "", c.report)}, today).All

@@ -49,7 +49,7 @@ func (a *attempt) released(m *Move) {
 	m.Steps[stepEvicted].Text = "It was released from its ReplicaSet, and runs until the replacement is available."
 	if proven := &m.Steps[stepProven]; a.of.Node == "" {
 		*proven = MoveStep{Name: proven.Name, State: StepDone, Time: a.moved.Time, Node: a.of.FromNode, Type: a.of.From}
-		proven.Text = "The provider is about to reclaim this node: the replica does not wait for free capacity."
+		proven.Text = "This node departs: the replica does not wait for free capacity."
 	}
 }
 

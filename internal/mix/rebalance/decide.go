@@ -152,7 +152,7 @@ func (in *Input) each(yield func(clusterstate.Assignment, Verdict) (more bool)) 
 
 // decide returns the verdict about one replica.
 func (in *Input) decide(a clusterstate.Assignment) Verdict {
-	s := &subject{Input: in, Assignment: a, target: in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, &a))}
+	s := &subject{Input: in, Assignment: a, target: in.targetOf(&a)}
 	v := first(replicaChecks, s)
 	if v.Reason == nil {
 		v = ReasonMove.because("%s from %s to %s", moves(&a), a.On, s.target)

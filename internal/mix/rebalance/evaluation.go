@@ -142,6 +142,8 @@ func (w *Evaluation) applyStep(a *Action, r *Result) {
 		w.began(a.Verdict, *r)
 	case StepFlee:
 		w.fled(a, r)
+	case StepDrop:
+		w.dropped(a)
 	case StepProvision:
 		w.provisioned(a.Verdict, *r)
 	case StepFail:
@@ -178,6 +180,20 @@ func (e *Entry) With(m Move) Entry {
 	}
 	with.Moves = append(slices.Clone(e.Moves), m)
 	return with
+}
+
+// dropped holds a replica on a node that departs, whose placeholder was lost: another one is not created at once.
+func (w *Evaluation) dropped(a *Action) {
+	if !a.Placeholder.Lost || a.Verdict.Reason != ReasonProvisioning {
+		return
+	}
+	for i := range w.Group.Assignments {
+		if p := w.Group.Assignments[i].Pod; p.UID == a.Placeholder.Replica {
+			v := ReasonInsufficientCapacity.until(w.Now.Add(HoldMisplaced), "placeholder %s is gone", a.Placeholder.Name)
+			v.Pod, v.Target = p, a.Placeholder.Target
+			w.HoldBack(&Hold{Verdict: v, Until: v.RetryAt})
+		}
+	}
 }
 
 // provisioned adds a placeholder that was created, if one was.

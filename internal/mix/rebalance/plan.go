@@ -36,7 +36,7 @@ type Action struct {
 	Overlapping bool
 	// Surge is set where the replica is released, and evicted once its replacement is available.
 	Surge bool
-	// Flees is set where the replica runs on a node that its provider is about to reclaim.
+	// Flees is set where the replica runs on a node that departs.
 	Flees bool
 	// Obstacle is why a replica is held.
 	Obstacle error

@@ -105,7 +105,7 @@ const (
 	StepSurvey Step = "Survey"
 	// StepSurge is to release it, which makes its owner create the replacement.
 	StepSurge Step = "Surge"
-	// StepFlee is to release a replica on a node that its provider is about to reclaim, without a proof of capacity.
+	// StepFlee is to release a replica on a node that departs, without a proof of capacity.
 	StepFlee Step = "Flee"
 	// StepHold is to hold it back because of what was read since the proof.
 	StepHold Step = "Hold"
@@ -125,6 +125,14 @@ const (
 // about that replica: every check is made again, but for the budgets, in which
 // it has its place already, and for capacity by plain numbers, which it takes itself.
 func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step, Verdict) {
+	if in.flees(replica) {
+		// The replica is lost in any case, and the replacement takes the capacity once it is.
+		v := Verdict{Reason: ReasonProvisioning, Message: "the node of the replica departs", Target: h.Target}
+		if h.Lost || !in.Provisions() {
+			return StepDrop, v
+		}
+		return StepWait, v
+	}
 	v := in.about(replica)
 	switch {
 	case !in.Provisions(), !in.settled(replica), v.Reason.DropsPlaceholder, v.Pod != nil && v.Target != h.Target:
@@ -143,6 +151,12 @@ func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step,
 func (in *Input) settled(replica types.UID) bool {
 	return slices.ContainsFunc(in.Group.Assignments,
 		func(s clusterstate.Assignment) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
+}
+
+// flees reports whether a replica is there, on a node that is about to go.
+func (in *Input) flees(replica types.UID) bool {
+	return slices.ContainsFunc(in.Group.Assignments,
+		func(s clusterstate.Assignment) bool { return s.Pod.UID == replica && departs(&s) })
 }
 
 // about is the verdict about one replica that has a placeholder.

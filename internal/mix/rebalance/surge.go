@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -101,14 +102,15 @@ func (in *Input) unsurveyed(uid types.UID) bool {
 	return in.surgesPod(uid) && !in.For.surveyed[uid]
 }
 
-// fleeChecks are what keeps replicas on a node that its provider is about to reclaim. They are lost with it, so that no time, no budget
-// and no capacity is a reason to wait.
+// fleeChecks are what keeps replicas on a node that departs. They are lost with it, so that no time, no budget and no capacity is a reason
+// to wait.
 var fleeChecks = []check{switchedOff, ownerEnded, otherScheduler, fixedNode, rollingOut}
 
-// flee returns the next action about a replica on a node that its provider is about to reclaim: once it is released, its owner creates
-// the replacement, for which an autoscaler may launch a node in the time that is left.
+// flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement, for which
+// an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one that is not released, where the
+// mix allows placeholders.
 func (in *Input) flee() (a Action, ok bool) {
-	if !in.Settings.Strategy.releases() || in.Effect(Verdict{Reason: ReasonMove}).Reason != ReasonMove {
+	if !in.Settings.Strategy.releases() && !in.Provisions() || in.Effect(Verdict{Reason: ReasonMove}).Reason != ReasonMove {
 		return a, false
 	}
 	if v := first(fleeChecks, &subject{Input: in}); v.Reason != nil {
@@ -116,21 +118,58 @@ func (in *Input) flee() (a Action, ok bool) {
 	}
 	for i := range in.Group.Assignments {
 		s := &in.Group.Assignments[i]
-		if !s.Interrupted || s.Place != clusterstate.Departing || in.Skip[string(s.Pod.UID)].Reason != nil || !in.surges(s) {
+		step := in.fleeing(s)
+		if step == StepWait {
 			continue
 		}
-		if kept, _ := s.Pod.Keeps(in.Cluster.Now); kept != "" {
-			continue
-		}
-		step := StepFlee
-		if !in.For.surveyed[s.Pod.UID] {
-			step = StepSurvey
-		}
-		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, s))}
-		v.Message = fmt.Sprintf("the provider is about to reclaim node %s", s.Pod.Node)
+		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.targetOf(s)}
+		v.Message = fmt.Sprintf(departures[s.Cause], s.Pod.Node)
 		return Action{Step: step, Of: in.For.Entry, Verdict: v, Flees: true, turns: in.For.turns}, true
 	}
 	return a, false
+}
+
+// departures are the causes for which replicas leave a node before it is gone, with a sentence about the node. A node that is given up as
+// broken is not among them: nothing serves there.
+var departures = map[capacity.Cause]string{
+	capacity.Interruption: "the provider is about to reclaim node %s",
+	capacity.Autoscaler:   "an autoscaler is about to remove node %s",
+	capacity.Maintenance:  "node %s is being drained",
+	capacity.Deletion:     "node %s is being deleted",
+}
+
+// fleeing is the next step about a replica if it flees, StepWait if it does not.
+func (in *Input) fleeing(s *clusterstate.Assignment) Step {
+	kept, _ := s.Pod.Keeps(in.Cluster.Now)
+	switch {
+	case !departs(s), in.Skip[string(s.Pod.UID)].Reason != nil:
+		return StepWait
+	case kept == "" && in.surges(s) && in.For.surveyed[s.Pod.UID]:
+		return StepFlee
+	case kept == "" && in.surges(s):
+		return StepSurvey
+	case in.Provisions() && in.provisionsFor(s):
+		return StepProvision
+	}
+	return StepWait
+}
+
+// departs reports whether a replica runs on a node that is about to go.
+func departs(s *clusterstate.Assignment) bool {
+	return s.Place == clusterstate.Departing && departures[s.Cause] != ""
+}
+
+// provisionsFor reports whether a placeholder requests the capacity for the replacement of a replica on a node that departs. An autoscaler
+// that removes a node has the capacity already. A replacement that goes to the other type at once would find the capacity taken: the
+// placeholder ends after it is created.
+func (in *Input) provisionsFor(s *clusterstate.Assignment) bool {
+	return (s.Cause == capacity.Interruption || s.Cause == capacity.Maintenance) &&
+		HandoverOf(&in.Group, in.targetOf(s)) != BeforeEviction
+}
+
+// targetOf is the type of the slot that the replacement of a replica claims.
+func (in *Input) targetOf(s *clusterstate.Assignment) capacity.Type {
+	return in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, s))
 }
 
 // notReleased keeps a replica that cannot be released where no other way is allowed.

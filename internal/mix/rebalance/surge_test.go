@@ -3,6 +3,7 @@
 package rebalance_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -65,6 +66,8 @@ func answer(a rebalance.Action, in *rebalance.Input, against string) (r rebalanc
 	case rebalance.StepEvict, rebalance.StepSurge:
 		m := a.Move
 		r.Began = &m
+	case rebalance.StepProvision:
+		r.Created = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new", UID: "new-" + a.Verdict.Pod.UID}}
 	}
 	return r
 }
@@ -143,11 +146,15 @@ func TestPodsThatNoLabelReleasesAreNotSurveyed(t *testing.T) {
 
 // interrupt has the providers of some replicas' nodes reclaim them.
 func interrupt(slots ...int) func(*rebalance.Evaluation) {
+	return depart(capacity.Interruption, slots...)
+}
+
+func depart(cause capacity.Cause, slots ...int) func(*rebalance.Evaluation) {
 	return func(w *rebalance.Evaluation) {
 		for i := range w.Group.Assignments {
 			for _, slot := range slots {
 				if a := &w.Group.Assignments[i]; a.Slot == slot {
-					a.Place, a.Interrupted = clusterstate.Departing, true
+					a.Place, a.Cause = clusterstate.Departing, cause
 				}
 			}
 		}
@@ -226,4 +233,81 @@ func TestAJournalHasWhatWasReleased(t *testing.T) {
 	require.Len(t, recalled.Moves, 1)
 	assert.True(t, recalled.Moves[0].Released)
 	assert.Equal(t, types.UID("web-4"), recalled.Moves[0].UID)
+}
+
+// Where replicas are not released, placeholders request the capacity for what comes after them.
+func TestPlaceholdersRequestTheCapacityOfReplicasThatAreAboutToGo(t *testing.T) {
+	provision := func(w *rebalance.Evaluation) { w.Settings.Provisioning = rebalance.WithPlaceholder }
+	for name, c := range map[string]struct {
+		strategy rebalance.Strategy
+		against  string
+		want     []rebalance.Step
+	}{
+		"evicted": {rebalance.EvictFirst, "", []rebalance.Step{rebalance.StepProvision, rebalance.StepProvision}},
+		"cannot be released": {
+			rebalance.SurgeOrEvict, "a Service", []rebalance.Step{rebalance.StepSurvey, rebalance.StepProvision, rebalance.StepProvision},
+		},
+		"released": {
+			rebalance.Surge, "", []rebalance.Step{rebalance.StepSurvey, rebalance.StepFlee, rebalance.StepSurvey, rebalance.StepFlee},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, w := surging(c.strategy, c.against, interrupt(0, 3), provision)
+			require.GreaterOrEqual(t, len(steps), len(c.want))
+			assert.Equal(t, c.want, steps[:len(c.want)])
+			if name != "released" {
+				assert.Len(t, w.Placeholders, 2)
+			}
+		})
+	}
+	steps, w := surging(rebalance.EvictFirst, "", interrupt(0, 3))
+	assert.NotContains(t, steps, rebalance.StepProvision, "not without the setting")
+	assert.Empty(t, w.Placeholders)
+}
+
+func TestAPlaceholderStaysWhileItsReplicaIsAboutToGo(t *testing.T) {
+	provision := func(w *rebalance.Evaluation) { w.Settings.Provisioning = rebalance.WithPlaceholder }
+	_, w := surging(rebalance.EvictFirst, "", interrupt(0), provision)
+	require.Len(t, w.Placeholders, 1)
+	h := w.Placeholders[0]
+	in := outOfMix()
+	in.Settings.Provisioning = rebalance.WithPlaceholder
+	in.Group = w.Group
+	late := rebalance.Holder{Target: h.Target, Created: noon.Add(-time.Hour)}
+	step, v := in.Next(h.Replica, late, time.Minute)
+	assert.Equal(t, rebalance.StepWait, step, "however long that takes")
+	assert.Equal(t, rebalance.ReasonProvisioning, v.Reason)
+	late.Lost = true
+	step, _ = in.Next(h.Replica, late, time.Minute)
+	assert.Equal(t, rebalance.StepDrop, step)
+	late.Lost, in.Settings.Provisioning = false, rebalance.Wait
+	step, _ = in.Next(h.Replica, late, time.Minute)
+	assert.Equal(t, rebalance.StepDrop, step, "the mix has none any more")
+	in.Settings.Provisioning = rebalance.WithPlaceholder
+	in.Group.Assignments[0].Place, in.Group.Assignments[0].Cause = clusterstate.Settled, ""
+	step, _ = in.Next(h.Replica, late, time.Minute)
+	assert.Equal(t, rebalance.StepDrop, step, "the node stays after all")
+}
+
+// It would take the place of the placeholder only after that is gone, and goes to the other type before.
+func TestAReplacementThatDoesNotWaitHasNoPlaceholder(t *testing.T) {
+	steps, w := surging(rebalance.EvictFirst, "", interrupt(3), func(w *rebalance.Evaluation) {
+		w.Settings.Provisioning = rebalance.WithPlaceholder
+		w.Group.Governing.BorrowOnDemand = true
+	})
+	assert.NotContains(t, steps, rebalance.StepProvision)
+	assert.Empty(t, w.Placeholders)
+}
+
+func TestTheCauseDecidesWhoLeavesADepartingNode(t *testing.T) {
+	provision := func(w *rebalance.Evaluation) { w.Settings.Provisioning = rebalance.WithPlaceholder }
+	for cause, c := range map[capacity.Cause]struct{ flees, provisions bool }{
+		capacity.Interruption: {true, true}, capacity.Maintenance: {true, true}, capacity.Autoscaler: {true, false},
+		capacity.Deletion: {true, false}, capacity.Health: {false, false},
+	} {
+		steps, _ := surging(rebalance.Surge, "", depart(cause, 3))
+		assert.Equal(t, c.flees, slices.Contains(steps, rebalance.StepFlee), cause)
+		steps, _ = surging(rebalance.EvictFirst, "", depart(cause, 3), provision)
+		assert.Equal(t, c.provisions, slices.Contains(steps, rebalance.StepProvision), cause)
+	}
 }
