@@ -78,7 +78,8 @@ const MoveAnnotation = AnnotationPrefix + "/move"
 const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 
 // ReleasedAnnotation is on a replica that berth-controller has released from its ReplicaSet, for as long as it runs beside its
-// replacement: its own UID, "/" and the ID of the group that it left. A copy of it on another pod has no effect.
+// replacement: its own UID, the UID of the ReplicaSet and the ID of the group that it left, joined by "/". A copy of it on another pod has
+// no effect.
 const ReleasedAnnotation = AnnotationPrefix + "/released"
 
 // DrainAnnotation is on a node that kubectl berth drain empties: when that began, in RFC 3339. The node counts as departing.

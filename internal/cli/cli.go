@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
+	"berth.dev/berth/internal/cli/drain"
 	"berth.dev/berth/internal/cli/environments"
 	"berth.dev/berth/internal/cli/imports"
 	"berth.dev/berth/internal/cli/mix"
@@ -32,7 +33,7 @@ import (
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
-Only import, env and the calls through proxy change anything; all other commands only read the cluster.`
+Only drain, import, env and the calls through proxy change anything; all other commands only read the cluster.`
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
@@ -71,8 +72,8 @@ func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFla
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), mix.NewSavings(o),
-		doctor.New(o), policies.New(o), reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o),
-		ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o), newVersion(o))
+		drain.New(o), doctor.New(o), policies.New(o), reservations.New(o), records.New(o), environments.New(o), imports.New(o),
+		proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o), newVersion(o))
 	root.Args = command.NoArguments
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	command.ShowUsage(root)

@@ -24,7 +24,7 @@ func TestTheReplacementOfAReleasedReplicaTakesItsSlot(t *testing.T) {
 	old := all[0]
 	released := old.DeepCopy()
 	released.OwnerReferences = nil
-	released.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: pods.ReleasedValue(released.UID, "web")}
+	released.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: pods.Release{ReplicaSet: "rs", Group: "rs"}.Value(released.UID)}
 	f.cluster.SetPods(t, released)
 	f.plugin.PodHandler().OnUpdate(old, released)
 	slot, on := f.place(t, all[2])

@@ -4,17 +4,28 @@ package rebalance
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
+)
+
+const (
+	// maxRetired bounds the calls of one sweep: others wait for the worker meanwhile.
+	maxRetired = 10
+	// retireAgain is when a refused eviction is tried again, and those that a sweep has left.
+	retireAgain, retireMore = 10 * time.Second, 200 * time.Millisecond
 )
 
 // leavers evict the replicas that were released, once their replacements are available. What is released is seen on the pods, so that
@@ -30,7 +41,8 @@ type leavers struct {
 	evicted map[types.UID]time.Time
 }
 
-// sweep evicts the released replicas of a workload, or those of a namespace, that may go.
+// sweep evicts the replicas that may go of those that were released from a workload, or from those of a namespace. One that may not go
+// holds the others of its ReplicaSet, which would be refused as well.
 func (l *leavers) sweep(ctx context.Context, key governing.GroupKey) {
 	all := l.State.Released(key.Namespace)
 	if len(all) == 0 || l.DryRun {
@@ -38,70 +50,116 @@ func (l *leavers) sweep(ctx context.Context, key governing.GroupKey) {
 	}
 	now := l.Clock.Now()
 	maps.DeleteFunc(l.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
+	held, left := map[types.UID]bool{}, maxRetired
 	for _, p := range all {
-		id, _ := p.ReleasedFrom()
-		of := governing.GroupKey{Namespace: p.Namespace, ID: id}
-		if _, gone := l.evicted[p.UID]; gone || key.ID != "" && key != of {
+		from, _ := p.ReleasedFrom()
+		of := governing.GroupKey{Namespace: p.Namespace, ID: from.Group}
+		if _, gone := l.evicted[p.UID]; gone || held[from.ReplicaSet] || key.ID != "" && key != of {
 			continue
 		}
-		if wait := l.retire(ctx, p, of, now); wait > 0 {
+		if left == 0 {
+			l.again(key, retireMore)
+			return
+		}
+		evicted, wait := l.retire(ctx, p, from, now)
+		held[from.ReplicaSet] = !evicted
+		if evicted {
+			left--
+		}
+		if wait > 0 {
 			l.again(of, wait)
 		}
 	}
 }
 
-// retire evicts a replica if it may go, and returns when to try again, 0 for when its workload changes.
-func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, of governing.GroupKey, now time.Time) (wait time.Duration) {
+// retire evicts a replica if it may go. Wait is when to try again, 0 for when its workload changes.
+func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Release, now time.Time) (evicted bool, wait time.Duration) {
 	if until := l.grace(); now.Before(until) {
-		return until.Sub(now)
+		return false, until.Sub(now)
 	}
-	g := l.State.Group(of)
-	ok, next := rebalance.Retires(g, l.State.Follows(of), now)
-	switch {
+	crew := l.State.CrewOf(p.Namespace, from.ReplicaSet)
+	switch ok, next := rebalance.Retires(&crew, now); {
 	case !ok && next.IsZero():
-		return 0
+		return false, 0
 	case !ok:
-		return max(next.Sub(now), rebalance.HoldChanged)
+		return false, max(next.Sub(now), rebalance.HoldChanged)
 	}
 	logger := log.FromContext(ctx).WithValues("namespace", p.Namespace, "pod", p.Name)
-	what, pod, err := l.read(ctx, g, p)
-	if err == nil && what == "" && pod != nil {
+	pod, err := l.read(ctx, p, from, &crew)
+	if err == nil {
 		err = l.api.evict(ctx, pod, nil)
 		result, _ := refusal(rebalance.Action{Verdict: rebalance.Verdict{Pod: p}}, err)
-		evictions.WithLabelValues(p.Namespace, l.mixOf(of), result).Inc()
+		if result == resultEvicted {
+			result = resultRetired
+		}
+		evictions.WithLabelValues(p.Namespace, l.mixOf(from, p.Namespace), result).Inc()
 	}
-	switch {
-	case apierrors.IsNotFound(err), err == nil && what == "":
+	if err == nil || apierrors.IsNotFound(err) {
 		l.evicted[p.UID] = now
 		logger.Info("Evicted a released replica: its replacement is available", "node", p.Node)
-		return 0
-	case what != "":
-		logger.V(1).Info("A released replica stays for now", "why", what)
-		return rebalance.HoldUnread
+		return true, 0
 	}
-	logger.Info("A released replica could not be evicted yet", "error", err.Error())
-	return rebalance.HoldMisplaced
+	logger.Info("A released replica is not evicted yet", "error", err.Error())
+	return false, retireAgain
 }
 
-// read reads a replica and the pods of the group that it was released from, and returns how these differ from what the watch has shown,
-// "" for nothing. The pod is nil if it is gone, or not released.
-func (l *leavers) read(ctx context.Context, g *clusterstate.Group, p *clusterstate.Pod) (what string, pod *corev1.Pod, err error) {
-	if g != nil {
-		of := rebalance.Action{Of: rebalance.Entry{Group: *g, Mix: mixOf(g)}, Selector: rebalance.SelectorOf(g)}
-		live, err := l.api.livePods(ctx, of)
+// read reads a replica and the pods of its ReplicaSet, as the API server has them: the watch may be behind.
+func (l *leavers) read(ctx context.Context, p *clusterstate.Pod, from pods.Release, crew *clusterstate.Crew) (*corev1.Pod, error) {
+	pod, err := l.api.replica(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if !pods.Leaves(pod) {
+		return nil, rebalance.Changed(p)
+	}
+	if crew.Asked == 0 {
+		return pod, nil
+	}
+	live, err := l.api.controlledBy(ctx, p.Namespace, from.ReplicaSet, rebalance.HashOf(crew.Live[0].Labels))
+	if err != nil {
+		return nil, err
+	}
+	if n := readyOf(live); n < crew.Asked {
+		return nil, fmt.Errorf("%d of %d pods of its ReplicaSet are Ready", n, crew.Asked)
+	}
+	return pod, nil
+}
+
+// controlledBy lists the pods of a controller that have labels.
+func (a *calls) controlledBy(ctx context.Context, namespace string, uid types.UID, with map[string]string) (mine []corev1.Pod, err error) {
+	options := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(with).String(), Limit: pageSize}
+	for range maxPages {
+		var page *corev1.PodList
+		err = a.bounded(ctx, func(ctx context.Context) (err error) {
+			page, err = a.Client.CoreV1().Pods(namespace).List(ctx, options)
+			return err
+		})
 		if err != nil {
-			return "", nil, err
+			return nil, fmt.Errorf("read the pods of the ReplicaSet: %w", err)
 		}
-		if what := rebalance.Differs(g, nil, live); what != "" {
-			return what, nil, nil
+		for i := range page.Items {
+			if ref := metav1.GetControllerOfNoCopy(&page.Items[i]); ref != nil && ref.UID == uid {
+				mine = append(mine, page.Items[i])
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			break
 		}
 	}
-	pod, err = l.api.replica(ctx, p)
-	return "", pod, err
+	return mine, nil
 }
 
-// mixOf is the name of the mix of a workload, "" if it has none.
-func (l *leavers) mixOf(key governing.GroupKey) string {
-	e, _ := l.Workloads.Get(key)
+func readyOf(live []corev1.Pod) (n int) {
+	for i := range live {
+		if _, ready := rebalance.ReadySince(&live[i]); ready && live[i].DeletionTimestamp == nil && !pods.Finished(&live[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// mixOf is the name of the mix of the workload that a replica was released from, "" if it has none.
+func (l *leavers) mixOf(from pods.Release, namespace string) string {
+	e, _ := l.Workloads.Get(governing.GroupKey{Namespace: namespace, ID: from.Group})
 	return e.Mix
 }

@@ -13,6 +13,7 @@ import (
 const (
 	resultEvicted     = "evicted"
 	resultReleased    = "released"
+	resultRetired     = "retired"
 	resultBudget      = "disruption-budget"
 	resultOverlapping = "overlapping-disruption-budgets"
 	resultChanged     = "pod-changed"
@@ -29,7 +30,7 @@ const (
 var (
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_evictions_total",
-		Help: "Evictions and releases (of replicas that are evicted once their replacement is available) requested from the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
+		Help: "Evictions and releases requested from the API server (result retired: the eviction of a released replica whose replacement is available), by mix (empty: the mix is not from a CapacityMix) and result.",
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_moves_total",

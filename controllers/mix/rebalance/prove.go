@@ -42,6 +42,8 @@ type prover struct {
 	released map[types.UID]time.Time
 	// admitted is the replacement that was admitted last for the workload that is evaluated.
 	admitted rebalance.Proof
+	// beside is set where the replacement of the replica that is proven runs beside it.
+	beside bool
 }
 
 // snapshot answers where pods fit; internal/mix/simulation has the real ones.
@@ -93,6 +95,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 
 // replacement reads the replica of an action, and the pod that its owner will create in its place.
 func (p *prover) replacement(ctx context.Context, a rebalance.Action) (pod *corev1.Pod, next rebalance.Proof, err error) {
+	p.beside = a.Surge
 	if pod, err = p.api.replica(ctx, a.Verdict.Pod); err == nil {
 		next, err = p.successor(ctx, &a.Of.Group, pod, nil)
 	}
@@ -155,6 +158,10 @@ func (p *prover) successor(
 		return p.admitted, nil
 	}
 	crowded, err := p.api.creatable(ctx, bounds, pod, next.Created)
+	if err == nil && crowded != "" && p.beside {
+		const text = "ResourceQuota %q does not allow the replacement beside pod %s"
+		err = rebalance.ReasonQuota.Obstacle(rebalance.HoldRefused, text, crowded, pod.Name)
+	}
 	if err != nil {
 		return next, err
 	}
@@ -288,9 +295,13 @@ func (p *prover) domains(
 			others = append(others, simulation.Holder{UID: h.UID, Replica: h.Replica})
 		}
 	}
+	gone := p.evicted(&a.Of)
+	if !a.Surge {
+		gone = append(gone, own.Replica)
+	}
 	t := a.Verdict.Target
 	return p.snapshot.Domains(simulation.Question{
-		Pod: next, Gone: append(p.evicted(&a.Of), own.Replica), Nodes: p.State.Classifier.Staying(t), Wants: t,
+		Pod: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t,
 		Tolerations: a.Of.Group.Governing.Tolerations[t],
 	}, own, others), nil
 }

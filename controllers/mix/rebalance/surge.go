@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,7 +102,23 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 		r.Eviction = resultChanged
 		return r
 	}
-	return c.began(ctx, a, c.letGo(ctx, a, a.Pod))
+	err := c.letGo(ctx, a, a.Pod)
+	if r.Unreleasable = forbidden(err); r.Unreleasable != "" {
+		r.Eviction = resultError
+		return r
+	}
+	if r = c.began(ctx, a, err); r.Err == nil && c.neighbours != nil {
+		c.neighbours.Bounds.Replace(a.Pod, nil) // its replacement is about to be created
+	}
+	return r
+}
+
+// forbidden is the answer of the API server if it does not allow the patch at all, such as by an admission policy; "" for none.
+func forbidden(err error) string {
+	if err == nil || !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return fmt.Sprintf("the API server does not allow to release it: %v", err)
 }
 
 // flee releases a replica on a node that its provider is about to reclaim.
@@ -111,7 +128,12 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 		r.Err = err
 		return r
 	}
-	if r.Eviction, r.Err = refusal(a, c.letGo(ctx, a, pod)); r.Err == nil && c.neighbours != nil {
+	err = c.letGo(ctx, a, pod)
+	if r.Unreleasable = forbidden(err); r.Unreleasable != "" {
+		r.Eviction = resultError
+		return r
+	}
+	if r.Eviction, r.Err = refusal(a, err); r.Err == nil && c.neighbours != nil {
 		c.neighbours.Bounds.Replace(pod, nil) // its replacement is about to be created
 	}
 	return r
@@ -121,7 +143,7 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 func (c *Controller) letGo(ctx context.Context, a rebalance.Action, pod *corev1.Pod) error {
 	g := &a.Of.Group
 	key := rebalance.HashKey(a.Verdict.Pod, g.Workload)
-	patch, err := rebalance.ReleasePatch(pod, g.Key.ID, key, rebalance.ReleaseFor(c.MoveTimeout), c.Clock.Now())
+	patch, err := rebalance.ReleasePatch(pod, g, key, rebalance.ReleaseFor(g, c.MoveTimeout), c.Clock.Now())
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const unitTimeout = 2 * callTimeout
 // is that of the pod which is evicted, with those of the others.
 func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*clusterstate.Pod) (proof rebalance.Proof, err error) {
 	v, began := &a.Verdict, p.Clock.Now()
+	p.beside = false
 	gone := p.evicted(&a.Of)
 	for _, m := range members {
 		gone = append(gone, m.UID)

@@ -12,23 +12,47 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ReleasedValue is the value of v1alpha1.ReleasedAnnotation on a pod that leaves a group.
-func ReleasedValue(uid types.UID, group string) string { return string(uid) + "/" + group }
-
-// ReleasedFrom returns the ID of the group that a pod was released from, and whether it was: it has no controller, and the annotation
-// is its own. Pods that a template gives the annotation have neither.
-func ReleasedFrom(pod *corev1.Pod) (group string, released bool) {
-	if metav1.GetControllerOfNoCopy(pod) != nil {
-		return "", false
-	}
-	return ReleasedGroup(pod.Annotations, pod.UID)
+// Release is where a pod was released from.
+type Release struct {
+	// ReplicaSet is the UID of the one that made the pod, and Group the ID of the group that it left.
+	ReplicaSet types.UID
+	Group      string
 }
 
-// ReleasedGroup is ReleasedFrom for a pod without a controller.
-func ReleasedGroup(annotations map[string]string, uid types.UID) (group string, released bool) {
-	of, group, ok := strings.Cut(annotations[v1alpha1.ReleasedAnnotation], "/")
-	if !ok || uid == "" || of != string(uid) {
-		return "", false
+// Value is the value of v1alpha1.ReleasedAnnotation on a pod.
+func (r Release) Value(pod types.UID) string {
+	return string(pod) + "/" + string(r.ReplicaSet) + "/" + r.Group
+}
+
+// ReleasedFrom returns where a pod was released from, and whether it was: the annotation is its own, and no ReplicaSet controls it. Pods
+// that a template gives the annotation have neither.
+func ReleasedFrom(pod *corev1.Pod) (r Release, released bool) {
+	return ReleasedBy(pod.Annotations, pod.UID, metav1.GetControllerOfNoCopy(pod))
+}
+
+// ReleasedBy is ReleasedFrom for the annotations, the UID and the controller of a pod, nil for none.
+func ReleasedBy(annotations map[string]string, uid types.UID, controller *metav1.OwnerReference) (r Release, released bool) {
+	if controller != nil && controller.Kind == "ReplicaSet" {
+		return r, false
 	}
-	return group, true
+	of, rest, ok := strings.Cut(annotations[v1alpha1.ReleasedAnnotation], "/")
+	owner, group, both := strings.Cut(rest, "/")
+	if !ok || !both || uid == "" || of != string(uid) {
+		return r, false
+	}
+	return Release{ReplicaSet: types.UID(owner), Group: group}, true
+}
+
+// Leaves reports whether a released pod is as berth-controller leaves it: it ends by itself, and is deleted with its ReplicaSet.
+func Leaves(pod *corev1.Pod) bool {
+	r, released := ReleasedFrom(pod)
+	if !released || pod.Spec.ActiveDeadlineSeconds == nil {
+		return false
+	}
+	for i := range pod.OwnerReferences {
+		if ref := &pod.OwnerReferences[i]; ref.Kind == "ReplicaSet" && ref.UID == r.ReplicaSet {
+			return true
+		}
+	}
+	return false
 }

@@ -14,26 +14,47 @@ import (
 )
 
 func TestOnlyTheOwnAnnotationReleasesAPod(t *testing.T) {
-	owned := []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
+	from := pods.Release{ReplicaSet: "rs", Group: "mix/web"}
+	controlledBy := func(kind string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: kind, Name: "o", UID: "o", Controller: new(true)}}
+	}
 	for name, tc := range map[string]struct {
-		pod   metav1.ObjectMeta
-		group string
-		is    bool
+		value  string
+		owners []metav1.OwnerReference
+		is     bool
 	}{
-		"none":           {metav1.ObjectMeta{UID: "a"}, "", false},
-		"its own":        {metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ReleasedAnnotation: pods.ReleasedValue("a", "rs")}}, "rs", true},
-		"of another pod": {metav1.ObjectMeta{UID: "b", Annotations: map[string]string{v1alpha1.ReleasedAnnotation: pods.ReleasedValue("a", "rs")}}, "", false},
-		"adopted": {
-			metav1.ObjectMeta{UID: "a", OwnerReferences: owned, Annotations: map[string]string{v1alpha1.ReleasedAnnotation: pods.ReleasedValue("a", "rs")}}, "", false,
-		},
-		"a group with a slash": {metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ReleasedAnnotation: pods.ReleasedValue("a", "mix/web")}}, "mix/web", true},
-		"no UID":               {metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ReleasedAnnotation: "/rs"}}, "", false},
-		"no group":             {metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ReleasedAnnotation: "a"}}, "", false},
+		"none":                        {"", nil, false},
+		"its own":                     {from.Value("a"), nil, true},
+		"its own, of a Deployment":    {from.Value("a"), controlledBy("Deployment"), true},
+		"of another pod":              {from.Value("b"), nil, false},
+		"a ReplicaSet has it":         {from.Value("a"), controlledBy("ReplicaSet"), false},
+		"no group":                    {"a/rs", nil, false},
+		"nothing but the UID":         {"a", nil, false},
+		"another one's with a prefix": {"/rs/mix", nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			group, is := pods.ReleasedFrom(&corev1.Pod{ObjectMeta: tc.pod})
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", OwnerReferences: tc.owners}}
+			if tc.value != "" {
+				p.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: tc.value}
+			}
+			r, is := pods.ReleasedFrom(p)
 			assert.Equal(t, tc.is, is)
-			assert.Equal(t, tc.group, group)
+			if is {
+				assert.Equal(t, from, r)
+			}
 		})
 	}
+}
+
+// A pod that a user marks is governed by no mix, and Berth does not evict it.
+func TestOnlyAPodThatEndsByItselfLeaves(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
+	p.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: pods.Release{ReplicaSet: "rs", Group: "rs"}.Value("a")}
+	assert.False(t, pods.Leaves(p))
+	p.Spec.ActiveDeadlineSeconds = new(int64(3600))
+	assert.False(t, pods.Leaves(p))
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "rs"}}
+	assert.True(t, pods.Leaves(p))
+	p.OwnerReferences[0].UID = "another"
+	assert.False(t, pods.Leaves(p))
 }

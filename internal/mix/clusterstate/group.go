@@ -135,6 +135,10 @@ type Group struct {
 	Identity bool
 	// Terminating pods hold no slot; they only show that something goes on.
 	Terminating int
+	// Leaving are the pods that were released from the group and still run beside their replacements.
+	Leaving []types.UID
+	// Recreate is set where the workload is a Deployment whose strategy lets no two revisions run together.
+	Recreate bool
 }
 
 // Actual counts the settled pods by the type that they run on.
@@ -325,17 +329,6 @@ func (st *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.Inval
 	return found, invalid
 }
 
-// Follows reports whether the controller of a group is known and makes pods. One of a group that is not identified by its owner may.
-func (st *State) Follows(key governing.GroupKey) bool {
-	if key.Owner() == "" {
-		return true
-	}
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	o := st.object(key.Namespace, key.Owner())
-	return o != nil && !o.ended && o.asked != 0
-}
-
 // group builds a group of its parts, if a mix governs it; st.mu is locked to write.
 func (st *State) group(key governing.GroupKey, parts []*part) (Group, bool) {
 	g := Group{Key: key, Version: st.nextVersion()}
@@ -352,6 +345,12 @@ func (st *State) group(key governing.GroupKey, parts []*part) (Group, bool) {
 	g.Identity, g.AnyOrder = member.Slot != split.NoSlot, member.AnyOrder
 	g.SchedulerName, g.Gated, g.SpreadByType = newest.SchedulerName, newest.UsesGate, newest.SpreadByType
 	st.describe(&g, newest)
+	if top := st.object(key.Namespace, g.Workload.UID); top != nil {
+		g.Recreate = top.recreate
+	}
+	if len(st.released[key.Namespace]) > 0 {
+		g.Leaving = st.leaving(key.Namespace, key.ID)
+	}
 	seats := st.seatsOf(mix, live)
 	g.Units = slices.ContainsFunc(seats, func(s seat) bool { return s.unit != "" })
 	st.demand(&g, parts)

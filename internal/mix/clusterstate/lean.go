@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/internal/kube/pods"
 )
 
 // leanMessage bounds the message of a condition, in bytes. An overview shows fewer.
@@ -55,13 +57,16 @@ func leanPod(o *corev1.Pod) *corev1.Pod {
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		p.OwnerReferences = []metav1.OwnerReference{*ref}
 	}
+	if pods.Leaves(o) {
+		p.OwnerReferences = o.OwnerReferences
+	}
 	if slotByOthers(o) || CostByOthers(o) { // few
 		p.ManagedFields = o.ManagedFields
 	}
 	s := &o.Spec
 	p.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, SchedulerName: s.SchedulerName, NodeSelector: s.NodeSelector, SchedulingGates: s.SchedulingGates,
-		SchedulingGroup: s.SchedulingGroup, RestartPolicy: s.RestartPolicy,
+		SchedulingGroup: s.SchedulingGroup, RestartPolicy: s.RestartPolicy, ActiveDeadlineSeconds: s.ActiveDeadlineSeconds,
 	}
 	if s.Affinity != nil && s.Affinity.NodeAffinity != nil {
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: s.Affinity.NodeAffinity}

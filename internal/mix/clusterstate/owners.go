@@ -37,6 +37,8 @@ type Owner struct {
 	// ordinal is where the ordinals of a StatefulSet begin.
 	ordinal int
 	rollout Rollout
+	// recreate is set for a Deployment with the strategy Recreate.
+	recreate bool
 }
 
 var _ runtime.Object = &Owner{}
@@ -76,7 +78,7 @@ func Strip(o metav1.Object) *Owner {
 			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
 	case *appsv1.Deployment:
-		kept.rollout = rolloutOfDeployment(o)
+		kept.rollout, kept.recreate = rolloutOfDeployment(o), o.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	case *batchv1.Job:
 		kept.ended, kept.node = jobEnded(o), strings.Clone(o.Spec.Template.Spec.NodeName)
 		if kept.toleratesEvictions = toleratesEvictions(o); kept.toleratesEvictions {
@@ -195,7 +197,8 @@ func sameState(a, b *Owner) bool {
 // sameDemand reports whether two states of a controller create the same pods at the same times.
 func sameDemand(a, b *Owner) bool {
 	return a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
-		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node && a.minReady == b.minReady
+		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node && a.minReady == b.minReady &&
+		a.recreate == b.recreate
 }
 
 // controllersOf finds the controllers of the cluster state. The lock must be held.

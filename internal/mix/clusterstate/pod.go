@@ -68,7 +68,8 @@ type Pod struct {
 	SpreadByType bool
 	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
 	RunsOnce bool
-	// Running is the phase of a placeholder, which holds its capacity then. Of other pods it is not kept.
+	// Running is the phase of a placeholder, which holds its capacity then. Of a released pod it is set where that ends by itself. Of other
+	// pods it is not kept.
 	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
 	LocalData string
@@ -158,12 +159,15 @@ func (p *Pod) holdsRoom() bool {
 	return holds
 }
 
-// ReleasedFrom returns the ID of the group that the pod was released from, and whether it was.
-func (p *Pod) ReleasedFrom() (group string, released bool) {
-	if p.Owner != nil {
-		return "", false
-	}
-	return pods.ReleasedGroup(p.Annotations, p.UID)
+// ReleasedFrom returns where the pod was released from, and whether it was.
+func (p *Pod) ReleasedFrom() (r pods.Release, released bool) {
+	return pods.ReleasedBy(p.Annotations, p.UID, p.Owner)
+}
+
+// Leaves reports whether the pod was released, and ends by itself.
+func (p *Pod) Leaves() bool {
+	_, released := p.ReleasedFrom()
+	return released && p.Running && !p.holdsRoom()
 }
 
 // ofNode reports whether the pod belongs to its node: it runs on each, and is not replaced elsewhere.
@@ -274,6 +278,8 @@ func (st *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	}
 	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
 		p.Running = o.Status.Phase == corev1.PodRunning
+	} else if pods.Leaves(o) {
+		p.Running = true
 	}
 	p.Pinned = p.LimitedTo == capacity.Unknown && st.Classifier.Pins(&o.Spec)
 	p.SpreadByType = !p.Pinned && spreadByType(&o.Spec)

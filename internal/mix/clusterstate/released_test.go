@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
@@ -16,9 +18,12 @@ import (
 )
 
 func released(p *corev1.Pod) {
-	p.OwnerReferences = nil
+	p.OwnerReferences[0].Controller = nil
+	ownedByDeployment := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)}
+	p.OwnerReferences = append(p.OwnerReferences, ownedByDeployment)
+	p.Spec.ActiveDeadlineSeconds = new(int64(3600))
 	delete(p.Annotations, v1alpha1.SlotAnnotation)
-	annotated(v1alpha1.ReleasedAnnotation, pods.ReleasedValue(p.UID, "uid-web-1"))(p)
+	annotated(v1alpha1.ReleasedAnnotation, pods.Release{ReplicaSet: "uid-web-1", Group: "uid-web-1"}.Value(p.UID))(p)
 }
 
 func TestAReleasedPodIsInNoGroupUntilItIsGone(t *testing.T) {
@@ -41,14 +46,41 @@ func TestAReleasedPodIsInNoGroupUntilItIsGone(t *testing.T) {
 	assert.Contains(t, changed, key.ID, "its former group is decided again")
 	require.Len(t, st.Group(key).Assignments, 1)
 	require.Len(t, st.Released(namespaceName), 1)
-	group, is := st.Released("")[0].ReleasedFrom()
+	from, is := st.Released("")[0].ReleasedFrom()
 	assert.True(t, is)
-	assert.Equal(t, "uid-web-1", group)
+	assert.Equal(t, pods.Release{ReplicaSet: "uid-web-1", Group: "uid-web-1"}, from)
+	assert.Equal(t, []types.UID{a.UID}, st.Group(key).Leaving)
 	assert.Empty(t, st.Placeholders(""))
+	crew := st.CrewOf(namespaceName, rs.UID)
+	assert.Equal(t, 2, crew.Asked)
+	require.Len(t, crew.Live, 1, "it is not of its ReplicaSet any more")
+	assert.Equal(t, []Place{Settled}, crew.Places)
 
+	changed = nil
 	terminating(after)
 	st.SetPod(after)
 	assert.Empty(t, st.Released(namespaceName), "it was evicted")
+	assert.Contains(t, changed, key.ID, "another one may be released")
+	assert.Empty(t, st.Group(key).Leaving)
+}
+
+func TestAPodThatAUserMarksIsNotEvicted(t *testing.T) {
+	st := newClusterState()
+	p := podNamed("a", on("s"), annotated(v1alpha1.ReleasedAnnotation, pods.Release{ReplicaSet: "rs", Group: "rs"}.Value("uid-a")))
+	st.SetPod(p)
+	assert.Empty(t, st.Released(""))
+}
+
+func TestAReplicaSetThatIsGoneRequestsNoPods(t *testing.T) {
+	st := newClusterState()
+	rs := replicaSet("web-1", 2)
+	assert.Zero(t, st.CrewOf(namespaceName, rs.UID).Asked)
+	st.SetOwner(rs)
+	assert.Equal(t, 2, st.CrewOf(namespaceName, rs.UID).Asked)
+	assert.Zero(t, st.CrewOf("another", rs.UID).Asked)
+	rs.DeletionTimestamp = &metav1.Time{Time: epoch}
+	st.SetOwner(rs)
+	assert.Zero(t, st.CrewOf(namespaceName, rs.UID).Asked)
 }
 
 func TestAReplicaOnADepartingNodeHasItsCause(t *testing.T) {

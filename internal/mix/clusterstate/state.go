@@ -142,6 +142,23 @@ func (st *State) SetPod(o *corev1.Pod) {
 	if old != nil && before != key {
 		st.changed(before)
 	}
+	if p.Leaves() {
+		st.changed(formerGroup(p))
+	}
+}
+
+// formerGroup is the key of the group that a released pod was in.
+func formerGroup(p *Pod) governing.GroupKey {
+	r, _ := p.ReleasedFrom()
+	return governing.GroupKey{Namespace: p.Namespace, ID: r.Group}
+}
+
+// staleOf has the group composed again that a released pod was in; st.mu is held.
+func (st *State) staleOf(p *Pod) {
+	if ns := st.namespaces[p.Namespace]; ns != nil {
+		r, _ := p.ReleasedFrom()
+		ns.stale(r.ReplicaSet)
+	}
 }
 
 // DeletePod forgets a pod. A UID that is not "" must be that of the pod.
@@ -157,6 +174,9 @@ func (st *State) DeletePod(name types.NamespacedName, uid types.UID) {
 	st.freed(old, nil)
 	st.mu.Unlock()
 	st.changed(key)
+	if old.Leaves() {
+		st.changed(formerGroup(old))
+	}
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
@@ -199,8 +219,9 @@ func (st *State) add(p *Pod) {
 		if p.holdsRoom() {
 			into(st.placeholders, p)
 		}
-		if _, released := p.ReleasedFrom(); released && p.Live() {
+		if p.Leaves() && p.Live() {
 			into(st.released, p)
+			st.staleOf(p)
 		}
 		return
 	}
@@ -221,7 +242,10 @@ func (st *State) remove(p *Pod) {
 	delete(st.gated, p)
 	outOf(st.ungoverned, p)
 	outOf(st.placeholders, p)
-	outOf(st.released, p)
+	if _, released := st.released[p.Namespace][p]; released {
+		outOf(st.released, p)
+		st.staleOf(p)
+	}
 	if ns := st.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
 		delete(st.namespaces, p.Namespace)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/effect"
@@ -122,6 +123,9 @@ func (e *explainer) ungoverned(invalid []governing.InvalidAnnotation) []string {
 		}
 		if _, holds := e.Pod.Labels[v1alpha1.PlaceholderLabel]; holds {
 			return []string{"It is a placeholder: it reserves capacity for a replica that will be moved, or makes an autoscaler provide it."}
+		}
+		if _, released := pods.ReleasedFrom(e.Pod); released {
+			return []string{"It was released from its ReplicaSet, and is evicted once its replacement is available."}
 		}
 		return []string{"It is a pod of a DaemonSet, which belongs to its node."}
 	}

@@ -192,6 +192,9 @@ func overBudget(s *subject) (v Verdict) {
 
 func notReady(s *subject) (v Verdict) {
 	g := &s.Group
+	if left := len(g.Leaving) - s.History.Moving; left > 0 {
+		return ReasonNotReady.because("%s beside the replacement", display.Clause(left, "released replica", "still runs", "still run"))
+	}
 	if have := len(g.Assignments); have < g.Replicas {
 		return ReasonNotReady.because("%d of %d replicas have no pod yet", g.Replicas-have, g.Replicas)
 	}
@@ -280,15 +283,15 @@ func belowFloor(s *subject) (v Verdict) {
 	return v
 }
 
-// disruptionBudget counts every pod of a unit: all of them go. One that is released goes after its replacement is available, and the
-// Eviction API decides then.
+// disruptionBudget counts every pod of a unit: all of them go. One that is released goes after its replacement is available: a budget
+// that allows none to be missing allows it then, but two budgets never do.
 func disruptionBudget(s *subject) Verdict {
-	if s.surges(&s.Assignment) {
-		return Verdict{}
-	}
-	budgets := s.Budgets
+	budgets, surges := s.Budgets, s.surges(&s.Assignment)
 	return s.ofEach(func(p *clusterstate.Pod) Verdict {
 		v := Disruptable(budgets, p.Labels, p.Ready)
+		if surges && v.Reason == ReasonPDB {
+			return Verdict{}
+		}
 		if s.Pods != nil {
 			budgets = Spend(budgets, p.Labels, p.Ready)
 		}

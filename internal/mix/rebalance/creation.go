@@ -51,6 +51,16 @@ func (b *Bounds) Crowded(next *corev1.Pod) string {
 	return ""
 }
 
+// entered names a quota that a pod as it will be is covered by, as it is now is not, and has no place in; "" for none.
+func (b *Bounds) entered(next, now *corev1.Pod) string {
+	for i := range b.Quotas {
+		if q := &b.Quotas[i]; !covers(q, now) && exceeded(next, nil, q) != "" {
+			return q.Name
+		}
+	}
+	return ""
+}
+
 // Replace counts a pod in the place of another one: the next pod of the same unit needs what is left.
 func (b *Bounds) Replace(next, old *corev1.Pod) {
 	for i := range b.Quotas {

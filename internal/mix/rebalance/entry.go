@@ -70,6 +70,10 @@ func (h *Placeholder) verdict() Verdict {
 
 // Entry is what is remembered of one workload revision.
 type Entry struct {
+	// KeptFromMoves and KeptFromFlight are what is against releases: for a move, and from a node that departs. Flights are when replicas
+	// on such nodes are tried again, by UID; it is replaced rather than changed.
+	KeptFromMoves, KeptFromFlight Kept
+	Flights                       map[types.UID]time.Time
 	// Group is what was reconciled last, without the pods that were evicted. A Version of 0 has it reconciled again.
 	Group clusterstate.Group
 	// Mix is the name of its CapacityMix, "" if it gets its mix from elsewhere.

@@ -36,9 +36,8 @@ type Evaluation struct {
 	// if it was decided about.
 	turns  []Placeholder
 	proven *Action
-	// surveyed are the replicas about whose release it was read what could be against it, and unreleasable is what is, "" for nothing.
-	surveyed     map[types.UID]bool
-	unreleasable string
+	// surveyed are the replicas about whose release it was read what could be against it, and nothing was.
+	surveyed map[types.UID]bool
 }
 
 // Begin judges the moves of a workload by what its group is now, and adopts the placeholders that are there. With spared, those
@@ -119,7 +118,13 @@ func (w *Evaluation) Apply(a Action, r Result) {
 	if r.Placeholder != "" {
 		w.Placeholders = Without(w.Placeholders, *a.Placeholder)
 	}
-	if r.Err != nil {
+	switch {
+	case r.Err == nil:
+	case a.Flees:
+		w.holdFlight(&a, r.Err)
+	case a.beside(r.Err) && w.Settings.Strategy == SurgeOrEvict:
+		w.keep(r.Err.Error(), false) // it is evicted instead, if the budgets allow it
+	default:
 		hold := w.hold(a.Verdict, r.Err)
 		if r.Refused {
 			w.Refuse(hold, w.Budgets, w.Now, w.Limits)
@@ -139,6 +144,10 @@ func (w *Evaluation) applyStep(a *Action, r *Result) {
 	case StepSurvey:
 		w.survey(a, r)
 	case StepEvict, StepSurge:
+		if r.Unreleasable != "" {
+			w.keep(r.Unreleasable, false)
+			return
+		}
 		w.began(a.Verdict, *r)
 	case StepFlee:
 		w.fled(a, r)
@@ -167,6 +176,9 @@ func (w *Evaluation) began(v Verdict, r Result) {
 		w.Refusal = Refusal{}
 	}
 	if r.Began != nil {
+		if r.Began.Released && r.Err == nil {
+			w.released()
+		}
 		w.Entry = w.With(*r.Began)
 		w.Group = w.Group.Going(Moved(w.Moves))
 	}

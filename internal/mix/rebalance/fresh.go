@@ -87,7 +87,7 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 
 // changedSince returns how a replica differs from its record; now is nil where it is gone.
 func changedSince(g *clusterstate.Group, known *clusterstate.Pod, now *corev1.Pod) string {
-	since, ready := readySince(now)
+	since, ready := ReadySince(now)
 	switch {
 	case now == nil:
 		return fmt.Sprintf("pod %s is gone", known.Name)
@@ -101,8 +101,8 @@ func changedSince(g *clusterstate.Group, known *clusterstate.Pod, now *corev1.Po
 	return ""
 }
 
-// readySince is since when a pod has been Ready, a Unix time in seconds; nil is none.
-func readySince(p *corev1.Pod) (since int64, ready bool) {
+// ReadySince is since when a pod has been Ready, a Unix time in seconds; nil is none.
+func ReadySince(p *corev1.Pod) (since int64, ready bool) {
 	if p == nil {
 		return 0, false
 	}

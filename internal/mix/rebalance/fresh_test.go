@@ -34,7 +34,7 @@ func known(live ...corev1.Pod) clusterstate.Group {
 	g := clusterstate.Group{Key: governing.GroupKey{ID: "rs"}}
 	for i := range live {
 		p := &live[i]
-		since, ready := readySince(p)
+		since, ready := ReadySince(p)
 		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Labels: p.Labels, Ready: ready, ReadySince: since}})
 	}
 	return g
@@ -108,7 +108,7 @@ func TestEqualViewsHaveAsManyReadyReplicas(t *testing.T) {
 		}
 		ready := 0
 		for i := range live {
-			if _, is := readySince(&live[i]); is && live[i].DeletionTimestamp == nil {
+			if _, is := ReadySince(&live[i]); is && live[i].DeletionTimestamp == nil {
 				ready++
 			}
 		}

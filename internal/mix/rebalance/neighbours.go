@@ -47,6 +47,13 @@ func (n *Neighbours) Unreleasable(pod *corev1.Pod, w clusterstate.Workload, key 
 
 // crowded names a quota. The ReplicaSet would not create the replacement, and would not learn when the replica is gone.
 func (n *Neighbours) crowded(pod *corev1.Pod) string {
+	ends := pod.DeepCopy()
+	if ends.Spec.ActiveDeadlineSeconds == nil {
+		ends.Spec.ActiveDeadlineSeconds = new(int64(1))
+	}
+	if quota := n.Bounds.entered(ends, pod); quota != "" {
+		return fmt.Sprintf("ResourceQuota %q, which covers pods that end by themselves, has no place for pod %s", quota, pod.Name)
+	}
 	if quota := n.Bounds.Crowded(pod); quota != "" {
 		return fmt.Sprintf("ResourceQuota %q does not allow a replacement beside pod %s", quota, pod.Name)
 	}
@@ -141,9 +148,16 @@ func (n *Neighbours) autoscalerOf(w clusterstate.Workload) string {
 	return ""
 }
 
-// byPods reports whether a metric is read of each pod, as that of an autoscaler without metrics is.
+// byPods reports whether an autoscaler counts the pods that its target selects. Only a value of an object or of another system that is
+// divided by the replicas needs no pods. One without metrics scales by CPU.
 func byPods(metrics []autoscalingv2.MetricSpec) bool {
 	return len(metrics) == 0 || slices.ContainsFunc(metrics, func(m autoscalingv2.MetricSpec) bool {
-		return m.Type != autoscalingv2.ObjectMetricSourceType && m.Type != autoscalingv2.ExternalMetricSourceType
+		switch {
+		case m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil:
+			return m.Object.Target.Type != autoscalingv2.AverageValueMetricType
+		case m.Type == autoscalingv2.ExternalMetricSourceType && m.External != nil:
+			return m.External.Target.Type != autoscalingv2.AverageValueMetricType
+		}
+		return true
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -50,11 +51,13 @@ func serviceOf(selector map[string]string) []corev1.Service {
 	return []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "canary"}, Spec: corev1.ServiceSpec{Selector: selector}}}
 }
 
-func autoscalerOf(name string, metrics ...autoscalingv2.MetricSourceType) []autoscalingv2.HorizontalPodAutoscaler {
+func autoscalerOf(name string, targets ...autoscalingv2.MetricTargetType) []autoscalingv2.HorizontalPodAutoscaler {
 	h := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "hpa"}}
 	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: name}
-	for _, m := range metrics {
-		h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{Type: m})
+	for _, target := range targets {
+		h.Spec.Metrics = append(h.Spec.Metrics,
+			autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{Target: autoscalingv2.MetricTarget{Type: target}}},
+			autoscalingv2.MetricSpec{Type: autoscalingv2.ObjectMetricSourceType, Object: &autoscalingv2.ObjectMetricSource{Target: autoscalingv2.MetricTarget{Type: target}}})
 	}
 	return []autoscalingv2.HorizontalPodAutoscaler{h}
 }
@@ -103,8 +106,14 @@ func TestWhatPreventsARelease(t *testing.T) {
 		},
 		"an autoscaler by an external metric": {
 			func(_ *corev1.Pod, n *rebalance.Neighbours) {
-				n.Autoscalers = autoscalerOf("web", autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType)
+				n.Autoscalers = autoscalerOf("web", autoscalingv2.AverageValueMetricType)
 			}, "", "",
+		},
+		"an autoscaler by an external value": {
+			func(_ *corev1.Pod, n *rebalance.Neighbours) {
+				n.Autoscalers = autoscalerOf("web", autoscalingv2.ValueMetricType)
+			},
+			`HorizontalPodAutoscaler "hpa" counts the pods of Deployment web by their labels, and would count one more`, "",
 		},
 		"an autoscaler of another workload": {
 			func(_ *corev1.Pod, n *rebalance.Neighbours) { n.Autoscalers = autoscalerOf("db") }, "", "",
@@ -143,6 +152,15 @@ func TestWhatPreventsARelease(t *testing.T) {
 			}, "the anti-affinity of pod web-1 over host selects pods by label pod-template-hash",
 			"the anti-affinity of pod web-1 over host selects pods by label pod-template-hash",
 		},
+		"a quota of pods that end": {
+			func(_ *corev1.Pod, n *rebalance.Neighbours) {
+				q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
+				q.Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}
+				q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: quantity("0")}
+				n.Bounds.Quotas = []corev1.ResourceQuota{q}
+			}, `ResourceQuota "jobs", which covers pods that end by themselves, has no place for pod web-1`,
+			`ResourceQuota "jobs", which covers pods that end by themselves, has no place for pod web-1`,
+		},
 		"a quota that is used up": {
 			func(_ *corev1.Pod, n *rebalance.Neighbours) {
 				q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "tight"}}
@@ -166,7 +184,10 @@ func TestWhatPreventsARelease(t *testing.T) {
 func TestAReleasedPodHasNoControllerAndNoSlot(t *testing.T) {
 	p := releasablePod()
 	p.Status.StartTime = &metav1.Time{Time: noon.Add(-time.Minute)}
-	patch, err := rebalance.ReleasePatch(p, "rs", hashKey, time.Hour, noon)
+	g := &clusterstate.Group{
+		Key: governing.GroupKey{Namespace: "shop", ID: "rs"}, Workload: clusterstate.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web"},
+	}
+	patch, err := rebalance.ReleasePatch(p, g, hashKey, time.Hour, noon)
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(patch, &fields))
@@ -177,16 +198,17 @@ func TestAReleasedPodHasNoControllerAndNoSlot(t *testing.T) {
 	assert.NotContains(t, after.Annotations, v1alpha1.PodDeletionCostAnnotation)
 	assert.Equal(t, "stays", after.Annotations["mine"])
 	assert.Equal(t, "true", after.Annotations[pods.SafeToEvict])
-	group, is := pods.ReleasedFrom(after)
+	from, is := pods.ReleasedFrom(after)
 	assert.True(t, is)
-	assert.Equal(t, "rs", group)
-	require.Len(t, after.OwnerReferences, 2, "it is deleted with its ReplicaSet")
-	assert.Nil(t, metav1.GetControllerOf(after))
+	assert.Equal(t, pods.Release{ReplicaSet: "rs", Group: "rs"}, from)
+	assert.True(t, pods.Leaves(after))
+	require.Len(t, after.OwnerReferences, 3, "it is deleted with its ReplicaSet and its Deployment")
+	assert.Equal(t, "Deployment", metav1.GetControllerOf(after).Kind, "drains and budgets count it")
 	require.NotNil(t, after.Spec.ActiveDeadlineSeconds)
 	assert.EqualValues(t, 3660, *after.Spec.ActiveDeadlineSeconds, "from its start on")
 
 	p.Spec.ActiveDeadlineSeconds = new(int64(90))
-	patch, err = rebalance.ReleasePatch(p, "rs", hashKey, time.Hour, noon)
+	patch, err = rebalance.ReleasePatch(p, g, hashKey, time.Hour, noon)
 	require.NoError(t, err)
 	assert.EqualValues(t, 90, *applied(t, p, patch).Spec.ActiveDeadlineSeconds, "the API server refuses a later end")
 }

@@ -53,6 +53,12 @@ func (a *Action) Evicts() bool {
 	return a.Handover != BeforeEviction || a.Proof != nil && a.Proof.Released
 }
 
+// beside reports whether an error means that the replacement cannot run beside its replica, and may in its place.
+func (a *Action) beside(err error) bool {
+	o := ObstacleOf(err)
+	return a.Surge && (o.Reason == ReasonInsufficientCapacity || o.Reason == ReasonQuota || o.Reason == ReasonReplacementRefused)
+}
+
 // Members are the pods that go: the one of the verdict, and the others of its unit.
 func (a *Action) Members() []*clusterstate.Pod { return membersWith(&a.Of.Group, a.Verdict.Pod) }
 
@@ -153,7 +159,11 @@ func Plan(in *Input) []Action {
 		return []Action{in.action(step, effect)}
 	}
 	if lacking, ok := Provision(in); ok {
-		return []Action{in.action(StepProvision, lacking)}
+		step := StepProvision
+		if in.unsurveyed(lacking.Pod.UID) {
+			step = StepSurvey
+		}
+		return []Action{in.action(step, lacking)}
 	}
 	return []Action{in.rest(v)}
 }
@@ -178,10 +188,10 @@ func (in *Input) turn() (a Action, ok bool) {
 
 func (in *Input) action(step Step, v Verdict) Action {
 	a := Action{Step: step, Of: in.For.Entry, Verdict: v}
+	a.Surge = v.Pod != nil && in.surgesPod(v.Pod.UID)
 	if step == StepMove {
 		now := in.Cluster.Now
 		a.Move = NewMove(&in.Group, v, now)
-		a.Surge = in.surgesPod(v.Pod.UID)
 		a.Move.Released = a.Surge
 		with := in.For.With(a.Move)
 		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group) || a.Move.Size > 0

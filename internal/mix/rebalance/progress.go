@@ -101,7 +101,7 @@ func judge(moves []Move, g *clusterstate.Group, want int, now time.Time, l Limit
 			list[i].outcome = Abandoned
 		case there && m.Doubtful() && !now.Before(m.DoubtUntil):
 			list[i].outcome = NotEvicted
-		case whole && !there && !m.lacks(g):
+		case whole && !there && !m.lacks(g) && !slices.Contains(g.Leaving, m.UID):
 			list[i] = judgeReplacement(m, g, claimed)
 		case !now.Before(m.Deadline(g, l.Timeout)):
 			list[i].outcome = TimedOut

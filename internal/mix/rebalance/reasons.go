@@ -277,7 +277,7 @@ var (
 		Action: repairReplicas,
 	})
 	ReasonNotReleasable = define(Reason{
-		Name: "NotReleasable", Scope: OfRevision,
+		Name: "NotReleasable", Scope: OfRevision, DropsPlaceholder: true,
 		Meaning: "`rebalance.strategy` is `Surge`, and the replica cannot be [released](#moves-that-cost-no-replica) from its ReplicaSet; the " +
 			"message names why",
 		Ends:   "a change of what the message names, or `strategy: SurgeOrEvict`",

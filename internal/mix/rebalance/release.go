@@ -12,14 +12,20 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// ReleasePatch is the JSON merge patch that releases a replica from its ReplicaSet, which selects it by the label key, and from the group
-// with the ID. It is one patch, because the ReplicaSet creates the replacement at once, which takes the slot.
+// ReleasePatch is the JSON merge patch that releases a replica of a group from its ReplicaSet, which selects it by the label key. It is one
+// patch, because the ReplicaSet creates the replacement at once, which takes the slot.
 //
-// The pod stays owned by the ReplicaSet, so that it is deleted with it, and the kubelet ends it after a time. An autoscaler does not
-// remove the node of a pod without a controller, unless the pod allows it.
-func ReleasePatch(pod *corev1.Pod, group, key string, runsFor time.Duration, now time.Time) ([]byte, error) {
+// The workload, a Deployment or a Rollout, becomes the controller of the pod: it counts no pods that its ReplicaSets do not own, disruption
+// budgets count it with the same scale, and drains and autoscalers evict a pod only if something controls it. The ReplicaSet stays an
+// owner, so that the pod is deleted with both. The kubelet ends the pod after a time.
+func ReleasePatch(pod *corev1.Pod, g *clusterstate.Group, key string, runsFor time.Duration, now time.Time) ([]byte, error) {
+	from := pods.Release{Group: g.Key.ID}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		from.ReplicaSet = ref.UID
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
@@ -27,9 +33,11 @@ func ReleasePatch(pod *corev1.Pod, group, key string, runsFor time.Duration, now
 			"annotations": map[string]any{
 				v1alpha1.SlotAnnotation: nil, v1alpha1.ClaimAnnotation: nil, v1alpha1.PodDeletionCostAnnotation: nil,
 				pods.SafeToEvict:            "true",
-				v1alpha1.ReleasedAnnotation: pods.ReleasedValue(pod.UID, group),
+				v1alpha1.ReleasedAnnotation: from.Value(pod.UID),
 			},
-			"ownerReferences": uncontrolled(pod.OwnerReferences),
+			"ownerReferences": append(uncontrolled(pod.OwnerReferences), metav1.OwnerReference{
+				APIVersion: g.Workload.APIVersion, Kind: g.Workload.Kind, Name: g.Workload.Name, UID: g.Workload.UID, Controller: new(true),
+			}),
 		},
 		"spec": map[string]any{"activeDeadlineSeconds": endOf(pod, runsFor, now)},
 	})
@@ -40,7 +48,7 @@ func ReleasePatch(pod *corev1.Pod, group, key string, runsFor time.Duration, now
 }
 
 func uncontrolled(refs []metav1.OwnerReference) []metav1.OwnerReference {
-	all := make([]metav1.OwnerReference, 0, len(refs))
+	all := make([]metav1.OwnerReference, 0, len(refs)+1)
 	for _, ref := range refs {
 		if ref.Controller != nil && *ref.Controller {
 			ref.Controller, ref.BlockOwnerDeletion = nil, nil

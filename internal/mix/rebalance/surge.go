@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +39,11 @@ const (
 	leastRelease = time.Hour
 )
 
-// ReleaseFor is how long a released replica runs at most, from its release on. The kubelet ends it then, also where no controller of
-// Berth runs any more.
-func ReleaseFor(moveTimeout time.Duration) time.Duration { return max(leastRelease, 3*moveTimeout) }
+// ReleaseFor is how long a released replica of a group runs at most, from its release on. The kubelet ends it then, also where no
+// controller of Berth runs any more.
+func ReleaseFor(g *clusterstate.Group, moveTimeout time.Duration) time.Duration {
+	return max(leastRelease, 3*moveTimeout) + g.MinReady
+}
 
 // HashKey returns the label by which the ReplicaSet of a pod selects it, and no other revision does; "" where its owner is none that a
 // Deployment or an Argo Rollout creates.
@@ -61,30 +64,76 @@ func HashKey(p *clusterstate.Pod, w clusterstate.Workload) string {
 	return key
 }
 
+// HashOf are the labels by which the ReplicaSet of a Deployment or an Argo Rollout alone selects its pods.
+func HashOf(podLabels map[string]string) map[string]string {
+	only := map[string]string{}
+	for _, key := range []string{appsv1.DefaultDeploymentUniqueLabelKey, argoHashKey} {
+		if v := podLabels[key]; v != "" {
+			only[key] = v
+		}
+	}
+	return only
+}
+
 // groupOf is the group of an API version.
 func groupOf(apiVersion string) string {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return group
 }
 
-// notReleasable returns why a replica cannot be released, "" if nothing that was read so far prevents it.
-func (in *Input) notReleasable(a *clusterstate.Assignment) string {
+// notReleasable returns why a replica cannot be released, "" if nothing that was read so far prevents it, and when that is read again,
+// zero where only a change of the workload helps.
+func (in *Input) notReleasable(a *clusterstate.Assignment, flees bool) (why string, until time.Time) {
 	switch p := a.Pod; {
 	case len(a.Pods) > 1:
-		return fmt.Sprintf("unit %s has %d pods", a.Unit, len(a.Pods))
+		why = fmt.Sprintf("unit %s has %d pods", a.Unit, len(a.Pods))
 	case HashKey(p, in.Group.Workload) == "":
-		return fmt.Sprintf("pod %s is not of a ReplicaSet that a Deployment or a Rollout made", p.Name)
+		why = fmt.Sprintf("pod %s is not of a ReplicaSet that a Deployment or a Rollout made", p.Name)
 	case p.Grouped:
-		return fmt.Sprintf("pod %s is a member of a PodGroup", p.Name)
+		why = fmt.Sprintf("pod %s is a member of a PodGroup", p.Name)
+	case in.Group.Recreate:
+		why = fmt.Sprintf("Deployment %s has the strategy Recreate, which lets no two pods of it run together", in.Group.Workload.Name)
 	case in.For != nil:
-		return in.For.unreleasable
+		kept := in.For.keptFrom(flees)
+		why, until = kept.Why, kept.Until
 	}
-	return ""
+	return why, until
+}
+
+// Kept is what was read to be against releases.
+type Kept struct {
+	Why string
+	// Until is when it is read again, Times how often in a row it was so.
+	Until time.Time
+	Times int32
+}
+
+// keptFrom is what is against a release for a move, or from a node that departs; nothing once it has to be read again.
+func (w *Evaluation) keptFrom(flees bool) Kept {
+	kept := w.KeptFromMoves
+	if flees {
+		kept = w.KeptFromFlight
+	}
+	if !w.Now.Before(kept.Until) {
+		return Kept{}
+	}
+	return kept
+}
+
+// keep remembers what is against releases, for longer each time in a row.
+func (w *Evaluation) keep(why string, flees bool) {
+	kept := &w.KeptFromMoves
+	if flees {
+		kept = &w.KeptFromFlight
+	}
+	times := kept.Times + 1
+	*kept = Kept{Why: why, Times: times, Until: w.Now.Add(Backoff(HoldReplacement, MaxHoldReplacement, times))}
 }
 
 // surges reports whether a replica is released, as far as is known.
 func (in *Input) surges(a *clusterstate.Assignment) bool {
-	return in.Settings.Strategy.releases() && in.notReleasable(a) == ""
+	why, _ := in.notReleasable(a, false)
+	return in.Settings.Strategy.releases() && why == ""
 }
 
 // surgesPod is surges for the replica that a pod belongs to.
@@ -142,16 +191,26 @@ var departures = map[capacity.Cause]string{
 func (in *Input) fleeing(s *clusterstate.Assignment) Step {
 	kept, _ := s.Pod.Keeps(in.Cluster.Now)
 	switch {
-	case !departs(s), in.Skip[string(s.Pod.UID)].Reason != nil:
+	case !departs(s), in.Cluster.Now.Before(in.For.Flights[s.Pod.UID]), in.hasPlaceholder(s.Pod.UID):
 		return StepWait
-	case kept == "" && in.surges(s) && in.For.surveyed[s.Pod.UID]:
+	case kept == "" && in.leaves(s) && in.For.surveyed[s.Pod.UID]:
 		return StepFlee
-	case kept == "" && in.surges(s):
+	case kept == "" && in.leaves(s):
 		return StepSurvey
 	case in.Provisions() && in.provisionsFor(s):
 		return StepProvision
 	}
 	return StepWait
+}
+
+// leaves reports whether a replica on a node that departs is released, as far as is known.
+func (in *Input) leaves(s *clusterstate.Assignment) bool {
+	why, _ := in.notReleasable(s, true)
+	return in.Settings.Strategy.releases() && why == ""
+}
+
+func (in *Input) hasPlaceholder(replica types.UID) bool {
+	return slices.ContainsFunc(in.For.Placeholders, func(h Placeholder) bool { return h.Replica == replica })
 }
 
 // departs reports whether a replica runs on a node that is about to go.
@@ -177,8 +236,8 @@ func notReleased(s *subject) (v Verdict) {
 	if s.Settings.Strategy != Surge {
 		return v
 	}
-	if why := s.notReleasable(&s.Assignment); why != "" {
-		v = ReasonNotReleasable.because("rebalance.strategy is Surge, and %s", why)
+	if why, until := s.notReleasable(&s.Assignment, false); why != "" {
+		v = ReasonNotReleasable.until(until, "rebalance.strategy is Surge, and %s", why)
 	}
 	return v
 }
@@ -188,32 +247,61 @@ func (w *Evaluation) survey(a *Action, r *Result) {
 	if r.Err != nil {
 		return
 	}
+	if r.Unreleasable != "" {
+		w.keep(r.Unreleasable, a.Flees)
+		return
+	}
 	if w.surveyed == nil {
 		w.surveyed = map[types.UID]bool{}
 	}
-	if w.surveyed[a.Verdict.Pod.UID] = true; r.Unreleasable != "" {
-		w.unreleasable = r.Unreleasable
-	}
+	w.surveyed[a.Verdict.Pod.UID] = true
 }
 
-// fled treats a replica that was released as gone.
+// released forgets what was against releases, once there was one.
+func (w *Evaluation) released() { w.KeptFromMoves, w.KeptFromFlight = Kept{}, Kept{} }
+
+// fled treats a replica that was released as gone. One that was not is tried again after a while.
 func (w *Evaluation) fled(a *Action, r *Result) {
-	if r.Err == nil {
+	switch {
+	case r.Unreleasable != "":
+		w.keep(r.Unreleasable, true)
+	case r.Err == nil:
+		w.released()
 		w.Group = w.Group.Going(map[types.UID]bool{a.Verdict.Pod.UID: true})
 	}
 }
 
-// Retires reports whether a replica that was released from a group may be evicted: all replicas of the group are available, or its owner
-// creates none any more. Next is when time alone will have changed that, zero for never. The group is nil where it has no pods, and
-// follows is set while its owner creates some.
-func Retires(g *clusterstate.Group, follows bool, now time.Time) (ok bool, next time.Time) {
-	switch {
-	case g == nil:
-		return !follows, next
-	case g.Ended:
-		return true, next
-	case len(g.Assignments) < g.Replicas || Available(g, now) < len(g.Assignments):
-		return false, g.NextAvailable(now)
+// holdFlight has a replica on a node that departs wait for a while. What holds it back from a move is no reason for that.
+func (w *Evaluation) holdFlight(a *Action, err error) {
+	flights := map[types.UID]time.Time{a.Verdict.Pod.UID: w.Now.Add(min(ObstacleOf(err).For+HoldChanged, HoldMisplaced))}
+	for uid, until := range w.Flights {
+		if _, known := flights[uid]; !known && w.Now.Before(until) {
+			flights[uid] = until
+		}
 	}
-	return true, next
+	w.Flights = flights
+}
+
+// Retires reports whether a replica that was released from a ReplicaSet may be evicted: as many pods as that requests are available, and
+// no other one is about to be. Next is when time alone will have changed that, zero for never. A pod on a node that departs counts: it
+// serves, and its own replacement comes after it.
+func Retires(c *clusterstate.Crew, now time.Time) (ok bool, next time.Time) {
+	if c.Asked == 0 {
+		return true, next
+	}
+	if len(c.Live) < c.Asked {
+		return false, next
+	}
+	ok = true
+	for i, p := range c.Live {
+		at := time.Unix(p.ReadySince, 0).Add(c.MinReady)
+		switch {
+		case c.Places[i] == clusterstate.Departing:
+		case c.Places[i] == clusterstate.Pending, !p.Ready:
+			return false, time.Time{}
+		case c.MinReady > 0 && now.Before(at):
+			ok, next = false, earlier(next, at)
+		}
+	}
+	return ok, next
 }

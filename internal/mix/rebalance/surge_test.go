@@ -18,7 +18,6 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
-	"berth.dev/berth/internal/mix/split"
 )
 
 // releasable gives the pods of a group the label that their ReplicaSet selects them by.
@@ -100,6 +99,11 @@ func TestWhatCannotBeReleasedIsEvictedOrStays(t *testing.T) {
 	assert.Empty(t, w.Moves)
 	assert.Equal(t, rebalance.ReasonNotReleasable, w.Verdict.Reason)
 	assert.Equal(t, "rebalance.strategy is Surge, and a Service", w.Verdict.Message)
+	assert.Equal(t, noon.Add(rebalance.HoldReplacement), w.Verdict.RetryAt, "it is read again after a while, and not at each evaluation")
+	again := rebalance.Begin(w.Entry, w.Entry, w.Group, nil, false, noon.Add(time.Second), rebalance.Limits{Timeout: 10 * time.Minute})
+	again.Settings = w.Settings
+	plan := rebalance.Plan(again.Input(outOfMix().Cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return true }))
+	assert.Equal(t, rebalance.StepRest, plan[0].Step)
 }
 
 // A budget that allows no pod to be missing is no reason to keep a replica that goes after its replacement has come.
@@ -118,6 +122,7 @@ func TestPodsThatNoLabelReleasesAreNotSurveyed(t *testing.T) {
 		"StatefulSet": func(w *rebalance.Evaluation) {
 			w.Group.Workload.Kind = "StatefulSet"
 		},
+		"Recreate": func(w *rebalance.Evaluation) { w.Group.Recreate = true },
 		"no label": func(w *rebalance.Evaluation) {
 			for _, a := range w.Group.Assignments {
 				delete(a.Pod.Labels, "pod-template-hash")
@@ -199,31 +204,57 @@ func TestAReplicaThatCannotBeReleasedDoesNotFlee(t *testing.T) {
 
 func TestAReleasedReplicaGoesOnceAllOthersAreAvailable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := split.New(70, 2)
-		g := groupOn(m, rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od}), 0, 5).Draw(t, "types")...)
-		g.Replicas += rapid.IntRange(0, 1).Draw(t, "missing")
-		g.MinReady = time.Duration(rapid.IntRange(0, 30).Draw(t, "minReadySeconds")) * time.Second
-		whole := len(g.Assignments) >= g.Replicas
-		for i := range g.Assignments {
-			a := &g.Assignments[i]
-			a.Pod.ReadySince = noon.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "ready for")) * time.Second).Unix()
-			a.Pod.Ready = rapid.IntRange(0, 9).Draw(t, "ready") > 0
-			a.Place = rapid.SampledFrom([]clusterstate.Place{clusterstate.Settled, clusterstate.Settled, clusterstate.Pending}).Draw(t, "place")
-			whole = whole && a.Place == clusterstate.Settled && g.Available(a.Pod, noon)
+		c := clusterstate.Crew{MinReady: time.Duration(rapid.IntRange(0, 30).Draw(t, "minReadySeconds")) * time.Second}
+		places := []clusterstate.Place{clusterstate.Settled, clusterstate.Settled, clusterstate.Settled, clusterstate.Departing, clusterstate.Pending}
+		whole, n := true, rapid.IntRange(0, 5).Draw(t, "pods")
+		for range n {
+			p := &clusterstate.Pod{Ready: rapid.IntRange(0, 9).Draw(t, "ready") > 0}
+			p.ReadySince = noon.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "ready for")) * time.Second).Unix()
+			place := rapid.SampledFrom(places).Draw(t, "place")
+			c.Live, c.Places = append(c.Live, p), append(c.Places, place)
+			available := p.Ready && (c.MinReady == 0 || !noon.Before(time.Unix(p.ReadySince, 0).Add(c.MinReady)))
+			whole = whole && (place == clusterstate.Departing || place == clusterstate.Settled && available)
 		}
-		ok, next := rebalance.Retires(&g, true, noon)
-		assert.Equal(t, whole, ok)
+		c.Asked = n + rapid.IntRange(0, 1).Draw(t, "missing")
+		ok, next := rebalance.Retires(&c, noon)
+		assert.Equal(t, c.Asked == 0 || whole && n == c.Asked, ok)
 		if !next.IsZero() {
+			assert.False(t, ok)
 			assert.True(t, next.After(noon))
 		}
-		g.Ended = true
-		ok, _ = rebalance.Retires(&g, true, noon)
+		c.Asked = 0
+		ok, _ = rebalance.Retires(&c, noon)
 		assert.True(t, ok, "no other one comes")
 	})
-	ok, _ := rebalance.Retires(nil, true, noon)
-	assert.False(t, ok, "the only replica goes after its replacement has come")
-	ok, _ = rebalance.Retires(nil, false, noon)
-	assert.True(t, ok)
+}
+
+// The next replica would be released beside the first one, and so on: a budget that never allows an eviction would double the workload.
+func TestAMoveIsNotOverWhileItsReplicaRuns(t *testing.T) {
+	_, w := surging(rebalance.Surge, "")
+	require.Len(t, w.Moves, 1)
+	g := w.Group
+	g.Assignments = slices.Clone(g.Assignments)
+	for i := range g.Assignments { // the replacement is available
+		a := &g.Assignments[i]
+		if p := *a.Pod; p.UID == w.Moves[0].UID {
+			p.UID, p.Name = "next", "next"
+			a.Pod, a.ID, a.On, a.Place = &p, "next", sp, clusterstate.Settled
+		}
+	}
+	limits := rebalance.Limits{Timeout: 10 * time.Minute}
+	g.Leaving = []types.UID{w.Moves[0].UID}
+	still := rebalance.Begin(w.Entry, w.Entry, g, nil, false, noon, limits)
+	assert.Len(t, still.Moves, 1)
+	late := rebalance.Begin(w.Entry, w.Entry, g, nil, false, noon.Add(time.Hour), limits)
+	require.Len(t, late.Ended, 1)
+	assert.Equal(t, rebalance.TimedOut, late.Ended[0].Outcome)
+	in := outOfMix()
+	in.Group = g
+	assert.Equal(t, rebalance.ReasonNotReady, rebalance.Choose(in).Reason, "and no other one begins")
+	g.Leaving = nil
+	over := rebalance.Begin(w.Entry, w.Entry, g, nil, false, noon, limits)
+	require.Len(t, over.Ended, 1)
+	assert.Equal(t, rebalance.Succeeded, over.Ended[0].Outcome)
 }
 
 func TestAJournalHasWhatWasReleased(t *testing.T) {
@@ -309,5 +340,61 @@ func TestTheCauseDecidesWhoLeavesADepartingNode(t *testing.T) {
 		assert.Equal(t, c.flees, slices.Contains(steps, rebalance.StepFlee), cause)
 		steps, _ = surging(rebalance.EvictFirst, "", depart(cause, 3), provision)
 		assert.Equal(t, c.provisions, slices.Contains(steps, rebalance.StepProvision), cause)
+	}
+}
+
+// A replica that waits to be moved waits for no notice.
+func TestWhatHoldsAReplicaFromAMoveDoesNotHoldItsFlight(t *testing.T) {
+	held := func(w *rebalance.Evaluation) {
+		for _, a := range w.Group.Assignments {
+			v := rebalance.Verdict{Reason: rebalance.ReasonRefused, Pod: a.Pod, RetryAt: noon.Add(time.Hour)}
+			w.HoldBack(&rebalance.Hold{Verdict: v, Until: v.RetryAt})
+		}
+	}
+	steps, _ := surging(rebalance.Surge, "", interrupt(3), held)
+	assert.Contains(t, steps, rebalance.StepFlee)
+}
+
+// No placeholder is paid for a replica that cannot be released.
+func TestPlaceholdersAreForReplicasThatCanBeReleased(t *testing.T) {
+	full := func(w *rebalance.Evaluation) { w.Settings.Provisioning = rebalance.WithPlaceholder }
+	in := outOfMix()
+	releasable(&in.Group)
+	before := rebalance.Entry{WrongSince: noon.Add(-time.Hour)}
+	w := rebalance.Begin(before, before, in.Group, nil, false, noon, rebalance.Limits{Timeout: 10 * time.Minute})
+	w.Settings = in.Settings
+	w.Settings.Strategy = rebalance.Surge
+	full(w)
+	plan := rebalance.Plan(w.Input(in.Cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return false }))
+	require.Len(t, plan, 1)
+	assert.Equal(t, rebalance.StepSurvey, plan[0].Step)
+	w.Apply(plan[0], rebalance.Result{Unreleasable: "an autoscaler"})
+	plan = rebalance.Plan(w.Input(in.Cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return false }))
+	assert.Equal(t, rebalance.StepRest, plan[0].Step)
+}
+
+// A replacement that has no place beside its replica may have one in its place.
+func TestAReplicaIsEvictedWhereTwoHaveNoPlace(t *testing.T) {
+	for s, want := range map[rebalance.Strategy]rebalance.Step{rebalance.Surge: rebalance.StepRest, rebalance.SurgeOrEvict: rebalance.StepEvict} {
+		in := outOfMix()
+		releasable(&in.Group)
+		before := rebalance.Entry{WrongSince: noon.Add(-time.Hour)}
+		w := rebalance.Begin(before, before, in.Group, nil, false, noon, rebalance.Limits{Timeout: 10 * time.Minute})
+		w.Settings = in.Settings
+		w.Settings.Strategy, w.Settings.MaxConcurrent = s, 1
+		var last rebalance.Step
+		for range 20 {
+			plan := w.Input(in.Cluster, w.InFlight(), func(capacity.Type, *clusterstate.Pod) bool { return true })
+			a := rebalance.Plan(plan)[0]
+			if last = a.Step; last == rebalance.StepRest || last == rebalance.StepEvict {
+				break
+			}
+			r := answer(a, plan, "")
+			if a.Step == rebalance.StepMove && a.Surge {
+				r = rebalance.Result{Err: rebalance.ReasonInsufficientCapacity.Obstacle(time.Minute, "one for each zone")}
+			}
+			w.Apply(a, r)
+		}
+		assert.Equal(t, want, last, s)
 	}
 }

@@ -93,9 +93,10 @@ func in[T client.Object](namespace string, o T, labels ...string) T {
 
 // releases are what a release of a pod must not change, as the rest of a merge patch.
 var releases = map[string]string{
-	"release and label": `,"labels":{"app":null}}}`,
-	"release and end":   `},"spec":{"activeDeadlineSeconds":1}}`,
-	"release and own":   `,"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`,
+	"release":           `}}`,
+	"release and label": `,"labels":{"app":null,"pod-template-hash":null}}}`,
+	"release and end":   `,"labels":{"pod-template-hash":null}},"spec":{"activeDeadlineSeconds":1}}`,
+	"release and own":   `,"labels":{"pod-template-hash":null},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`,
 }
 
 // try writes an object in a dry run, which is what berth-controller may do with any pod: "store" creates one without.
@@ -124,7 +125,9 @@ func try(w *testenv.World, c client.Client, verb string, o client.Object) error 
 func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 	w := everyFeature(t)
 	pod := builders.Pod("web", "web", builders.SchedulerName("none"))
-	w.Create(pod)
+	w.Create(pod, builders.Deployment("made", 1))
+	w.Reaches("the ReplicaSet makes a pod", 1, func() int { return len(w.Live("made")) })
+	made := &w.Live("made")[0]
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	token := &corev1.Secret{ObjectMeta: secret.ObjectMeta, Type: corev1.SecretTypeServiceAccountToken}
@@ -140,10 +143,11 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{scheduler, "bind", pod, "berth-scheduler-bindings"},
 		{scheduler, "delete", pod, "berth-scheduler-pod-deletions"},
 		{controller, "label", pod, "berth-pod-updates"},
-		{controller, "release and label", pod, "berth-pod-updates"},
 		{controller, "release and end", pod, "berth-pod-updates"},
-		{controller, "release and own", pod, "berth-pod-updates"},
-		{scheduler, "release and end", pod, "berth-pod-updates"},
+		{controller, "release and label", made, "berth-pod-updates"},
+		{controller, "release and end", made, "berth-pod-updates"},
+		{controller, "release and own", made, "berth-pod-updates"},
+		{scheduler, "release and end", made, "berth-pod-updates"},
 		{controller, "delete", pod, "berth-controller-pods"},
 		{controller, "store", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
 		{controller, "store", in(w.Namespace, builders.Pod("x", "x"), v1alpha1.PlaceholderLabel), "berth-controller-pods"},

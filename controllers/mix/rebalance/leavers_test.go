@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/pods"
+	"berth.dev/berth/internal/mix/governing"
+)
+
+// leaving is a controller whose ReplicaSet requests two pods and has so many, beside which released ones run.
+func leaving(t *testing.T, has, released int) (*fixture, *server) {
+	t.Helper()
+	p, s := strayController(t, 0)
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "rs"}}
+	rs.Spec.Replicas = new(int32(2))
+	rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)}}
+	p.State.SetOwner(rs)
+	for i := range has + released {
+		name := fmt.Sprintf("web-%d", i)
+		pod := podOf("shop", sceneOwner{"apps/v1", "ReplicaSet", "web-1"}, i, 0)
+		pod.Name, pod.UID, pod.Labels = name, types.UID(name), map[string]string{"app": "web", "pod-template-hash": "1"}
+		pod.OwnerReferences[0].UID, pod.Spec.NodeName = "rs", "spot"
+		if i >= has {
+			pod.OwnerReferences[0].Controller, pod.Labels = nil, map[string]string{"app": "web"}
+			pod.Spec.ActiveDeadlineSeconds = new(int64(3600))
+			pod.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: pods.Release{ReplicaSet: "rs", Group: "rs"}.Value(pod.UID)}
+		}
+		s.pods[name] = pod
+		p.State.SetPod(pod)
+	}
+	return p, s
+}
+
+func (f *fixture) sweep(t *testing.T) {
+	t.Helper()
+	f.leavers.sweep(t.Context(), governing.GroupKey{Namespace: "shop"})
+}
+
+func TestReleasedReplicasGoOnceTheirReplacementsAreAvailable(t *testing.T) {
+	p, s := leaving(t, 1, 1)
+	p.sweep(t)
+	assert.Empty(t, s.evicted, "the replacement is not there yet")
+
+	p, s = leaving(t, 2, 1)
+	p.graceEnd = p.Clock.Now().Add(time.Minute)
+	p.sweep(t)
+	assert.Empty(t, s.evicted, "what the watch has may be old")
+	p.Clock.(*clocktesting.FakeClock).Step(time.Minute)
+	s.pods["web-0"].Status.Conditions[0].Status = corev1.ConditionFalse
+	p.sweep(t)
+	assert.Empty(t, s.evicted, "the API server has one that is not Ready")
+	s.pods["web-0"].Status.Conditions[0].Status = corev1.ConditionTrue
+	p.sweep(t)
+	assert.Equal(t, []string{"web-2"}, s.evicted)
+	p.sweep(t)
+	assert.Len(t, s.evicted, 1, "the watch still shows it")
+}
+
+func TestASweepIsBounded(t *testing.T) {
+	p, s := leaving(t, 2, 3*maxRetired)
+	asked := 0
+	s.on["evict"] = func() error {
+		asked++
+		return apierrors.NewTooManyRequestsError("a budget")
+	}
+	p.sweep(t)
+	assert.Equal(t, 1, asked, "the others of the ReplicaSet would be refused as well")
+	s.on["evict"] = nil
+	p.sweep(t)
+	assert.Len(t, s.evicted, maxRetired)
+	p.sweep(t)
+	assert.Len(t, s.evicted, 2*maxRetired)
+}
+
+func TestNoReplicaIsEvictedThatIsNotReleasedAnyMore(t *testing.T) {
+	p, s := leaving(t, 2, 1)
+	adopted := s.pods["web-2"].DeepCopy()
+	adopted.OwnerReferences[0].Controller = new(true)
+	s.pods["web-2"] = adopted // and the watch does not show that yet
+	p.sweep(t)
+	assert.Empty(t, s.evicted)
+}
+
+func TestReleasedReplicasStayWhileNothingIsKnown(t *testing.T) {
+	p, s := leaving(t, 2, 1)
+	s.on["list"] = func() error { return errors.New("no") }
+	p.sweep(t)
+	assert.Empty(t, s.evicted)
+	p.DryRun = true
+	s.on["list"] = nil
+	p.sweep(t)
+	assert.Empty(t, s.evicted, "nothing is evicted with --dry-run")
+	p.DryRun = false
+	p.State.DeleteOwner("rs")
+	p.sweep(t)
+	assert.Len(t, s.evicted, 1, "no other one comes")
+}

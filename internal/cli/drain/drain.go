@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drain is kubectl berth drain: it has the replicas of mixes leave nodes before kubectl drain evicts the other pods.
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+)
+
+const about = `Cordons nodes and marks them, so that berth-controller releases the replicas of mixes with rebalance.strategy Surge or SurgeOrEvict:
+their ReplicaSets create the replacements, and each replica is evicted once its replacement is available. The command waits until they are
+gone, and lists the pods that are left, for kubectl drain. It evicts no pod itself. You can end it and start it again at any time.`
+
+const examples = `  kubectl berth drain spot-1
+  kubectl berth drain spot-1 spot-2 --timeout=30m && kubectl drain spot-1 spot-2 --ignore-daemonsets
+  kubectl berth drain spot-1 --undo`
+
+const (
+	// poll is the time from one reading to the next.
+	poll = time.Second
+	// quiet is how long no replica is released before the command ends: the controller releases them within moments.
+	quiet = 10 * time.Second
+)
+
+// drainer empties nodes.
+type drainer struct {
+	*command.Options
+	client  client.Client
+	dryRun  string
+	timeout time.Duration
+	undo    bool
+	poll    time.Duration
+	quiet   time.Duration
+}
+
+// New returns the command drain.
+func New(o *command.Options) *cobra.Command {
+	d := &drainer{Options: o, poll: poll, quiet: quiet}
+	cmd := &cobra.Command{
+		Use:               "drain NODE...",
+		Short:             "Have the replicas of mixes leave nodes without a loss of available replicas",
+		Long:              about,
+		Example:           examples,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: o.CompleteFirst(&corev1.NodeList{}),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if _, d.client, err = o.Cluster(); err != nil {
+				return err
+			}
+			return d.run(cmd.Context(), args)
+		},
+	}
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 0, "How long to wait for the replacements, such as 30m. 0 waits without end.")
+	cmd.Flags().BoolVar(&d.undo, "undo", false, "Uncordon the nodes and remove the mark. Replicas that were released are replaced all the same.")
+	command.DryRunFlag(cmd, &d.dryRun)
+	return cmd
+}
+
+func (d *drainer) run(ctx context.Context, nodes []string) error {
+	for _, name := range nodes {
+		if err := d.mark(ctx, name); err != nil {
+			return err
+		}
+	}
+	if d.undo || d.dryRun != command.DryRunNone {
+		return nil
+	}
+	if d.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.timeout)
+		defer cancel()
+	}
+	return d.wait(ctx, nodes)
+}
+
+// mark cordons a node and sets the annotation, or takes both back. A node that is marked already keeps the time.
+func (d *drainer) mark(ctx context.Context, name string) error {
+	node := &corev1.Node{}
+	if err := d.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return err
+	}
+	before := node.DeepCopy()
+	verb := "cordoned and marked"
+	if _, marked := node.Annotations[v1alpha1.DrainAnnotation]; !d.undo && !marked {
+		if node.Annotations == nil {
+			node.Annotations = map[string]string{}
+		}
+		node.Annotations[v1alpha1.DrainAnnotation] = d.Now().UTC().Format(time.RFC3339)
+	}
+	if node.Spec.Unschedulable = !d.undo; d.undo {
+		verb = "uncordoned, mark removed"
+		delete(node.Annotations, v1alpha1.DrainAnnotation)
+	}
+	if err := d.patch(ctx, node, before); err != nil {
+		return fmt.Errorf("node/%s: %w", name, err)
+	}
+	fmt.Fprintf(d.Out, "node/%s %s%s\n", name, verb, command.DryRunText(d.dryRun))
+	return nil
+}
+
+func (d *drainer) patch(ctx context.Context, node, before *corev1.Node) error {
+	switch d.dryRun {
+	case command.DryRunClient:
+		return nil
+	case command.DryRunServer:
+		return d.client.Patch(ctx, node, client.MergeFrom(before), client.DryRunAll)
+	}
+	return d.client.Patch(ctx, node, client.MergeFrom(before))
+}
+
+// wait waits until no released replica is left on the nodes and none was released for a while, and prints what happens.
+func (d *drainer) wait(ctx context.Context, nodes []string) error {
+	ticker := time.NewTicker(d.poll)
+	defer ticker.Stop()
+	p := newProgress(d.Now())
+	for {
+		pods, err := d.podsOn(ctx, nodes)
+		if err == nil {
+			for _, line := range p.observe(pods, d.Now()) {
+				fmt.Fprintln(d.Out, line)
+			}
+			if p.done(d.Now(), d.quiet) {
+				d.summary(p, nodes)
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("%s after %s: %s", p.unfinished(), d.timeout, "the nodes stay cordoned and marked, and the replicas are "+
+					"evicted once their replacements are available")
+			}
+			return ctx.Err()
+		case <-ticker.C:
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *drainer) podsOn(ctx context.Context, nodes []string) (all []corev1.Pod, err error) {
+	for _, name := range nodes {
+		list := &corev1.PodList{}
+		if err := d.client.List(ctx, list, client.MatchingFields{"spec.nodeName": name}); err != nil {
+			return nil, fmt.Errorf("list the pods of node %s: %w", name, err)
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}
