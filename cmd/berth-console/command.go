@@ -7,11 +7,12 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 const about = `berth-console serves web pages about the mixes, resource limits, deployment records and environments of a cluster. Users sign in with a bearer
@@ -29,6 +30,7 @@ type options struct {
 	validate bool
 	version  bool
 	logs     program.Logging
+	prices   command.Prices
 	// flags has the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
@@ -44,8 +46,8 @@ func fields(c *controller.Configuration) map[string]any {
 	}
 }
 
-func (o *options) addFlags(fs *pflag.FlagSet) {
-	c := o.flags
+func (o *options) addFlags(cmd *cobra.Command) {
+	fs, c := cmd.Flags(), o.flags
 	fs.StringVar(&o.file, "config", "", "The configuration file.")
 	fs.BoolVar(&o.validate, "validate-config", false, "Print whether the configuration, with flags, is valid, and exit: with code 1 if it is not.")
 	fs.BoolVar(&o.version, "version", false, "Print the version and exit.")
@@ -58,11 +60,13 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		`Address that serves /healthz and /readyz; "0" disables it.`)
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
 		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
+	o.prices.Flags(cmd)
 	o.logs.AddFlags(fs)
 }
 
-// newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
-func newCommand(run program.Run) *cobra.Command {
+// newCommand returns the command, which hands the configuration that results from file and flags to what run returns for the prices of
+// nodes, and where it is from.
+func newCommand(run func(*prices.Book) program.Run) *cobra.Command {
 	o := &options{flags: controller.Default(), logs: program.Logging{Most: mostVerbose}}
 	cmd := &cobra.Command{
 		Use: "berth-console", Long: about, Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
@@ -71,15 +75,27 @@ func newCommand(run program.Run) *cobra.Command {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-console"))
 				return err
 			}
+			book, err := o.book()
+			if err != nil {
+				return err
+			}
 			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
-			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run)
+			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run(book))
 		},
 	}
-	o.addFlags(cmd.Flags())
+	o.addFlags(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see berth-console --help)", err)
 	})
 	return cmd
+}
+
+// book returns the prices of nodes.
+func (o *options) book() (*prices.Book, error) {
+	if err := o.prices.Check(); err != nil {
+		return nil, err
+	}
+	return o.prices.Book()
 }
 
 // configuration returns the defaults, overridden by the file and by the flags that were given.

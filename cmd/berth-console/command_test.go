@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/program"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 const header = "apiVersion: config.berth.dev/v1alpha1\nkind: ControllerConfiguration\n"
@@ -27,9 +28,12 @@ func configured(t *testing.T, file string, args ...string) (*controller.Configur
 		args = append(args, "--config="+path)
 	}
 	var got *controller.Configuration
-	cmd := newCommand(func(_ context.Context, c *controller.Configuration, _ program.Source) error {
-		got = c
-		return nil
+	cmd := newCommand(func(book *prices.Book) program.Run {
+		require.NotNil(t, book)
+		return func(_ context.Context, c *controller.Configuration, _ program.Source) error {
+			got = c
+			return nil
+		}
 	})
 	cmd.SetArgs(args)
 	cmd.SetOut(io.Discard)
@@ -62,4 +66,16 @@ func TestAnInvalidConfigurationIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "-v is 8: it must be from 0 to 7")
 	_, err = configured(t, "", "--bind-address=127.0.0.1:1", "-v=7")
 	require.NoError(t, err)
+}
+
+// A file of prices that cannot be used is an error at startup, and when the configuration is validated.
+func TestAFileOfPricesThatIsNotValidIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prices.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("date: yesterday\n"), 0o600))
+	_, err := configured(t, "console: {bindAddress: '127.0.0.1:1'}\n", "--prices="+file)
+	require.ErrorContains(t, err, `prices.yaml: date: Invalid value: "yesterday"`)
+	_, err = configured(t, "console: {bindAddress: '127.0.0.1:1'}\n", "--discount=100")
+	require.ErrorContains(t, err, "--discount is 100")
+	_, err = configured(t, "console: {bindAddress: '127.0.0.1:1'}\n", "--validate-config", "--prices="+file)
+	require.Error(t, err)
 }

@@ -19,14 +19,21 @@ import (
 	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/services/console"
 )
 
 // shutdownTimeout is what requests in flight have to come to their end.
 const shutdownTimeout = 3 * time.Second
 
-// run serves the console until the context ends.
-func run(ctx context.Context, c *controller.Configuration, src program.Source) error {
+// run returns what serves the console with prices of nodes until the context ends.
+func run(book *prices.Book) program.Run {
+	return func(ctx context.Context, c *controller.Configuration, src program.Source) error {
+		return serve(ctx, c, src, book)
+	}
+}
+
+func serve(ctx context.Context, c *controller.Configuration, src program.Source, book *prices.Book) error {
 	log := ctrl.Log.WithName("berth-console")
 	log.Info("Starting", "version", buildinfo.Version())
 	settings, err := settingsOf(c)
@@ -57,7 +64,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 	}
 	s, err := console.New(console.Options{
 		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings,
-		Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
+		Prices: book, Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
 			return reports.Reports{Connect: func(ctx context.Context) (*rest.Config, live.Installation, error) {
 				user, err := configOf(ctx)
 				return user, live.Installation{SystemNamespace: namespace, SchedulerConfig: c.SchedulerConfig}, err

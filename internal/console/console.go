@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 // Source reads the cluster as the user of the pages may.
@@ -38,6 +39,8 @@ type Options struct {
 	Namespace string
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
+	// Prices are those of the nodes; nil for those that are built in.
+	Prices *prices.Book
 	// Log gets what users cannot see.
 	Log *slog.Logger
 	// Now is the clock of ages; nil is time.Now.
@@ -69,6 +72,7 @@ func New(o Options) *Console {
 		reports: o.Reports, namespace: o.Namespace, planning: newTurns(1, 1), reading: newTurns(reportsAtATime, reportsPerUser),
 		following: newTurns(mostFollowers, followersPerUser),
 	}
+	c.hub.prices = o.Prices
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Reports != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)
@@ -94,6 +98,9 @@ func New(o Options) *Console {
 		c.edits(mux, kind)
 	}
 	mux.HandleFunc("POST /environments/{namespace}/{name}/run", c.runEnvironment)
+	for _, f := range savingsFormats {
+		mux.HandleFunc("GET /savings."+f.name, c.savingsFile(f))
+	}
 	mux.HandleFunc("GET /find", c.find)
 	mux.HandleFunc("GET /timeline", c.timeline)
 	mux.HandleFunc("GET /stream", c.stream)

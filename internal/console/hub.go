@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 const (
@@ -33,6 +34,8 @@ type state struct {
 	// writable is set if the pages can change the cluster, plans if they answer what a change of a mix would do, and reports if they have
 	// texts of commands.
 	writable, plans, reports bool
+	// prices are those of the nodes, nil for those that are built in.
+	prices *prices.Book
 	// rows are those of workloads in lists, and what workloads save, which many pages have: each is made once for a reading.
 	rows *sync.Map
 	// moves are those of the workload of a page, nil if they were not read.
@@ -65,8 +68,9 @@ type hub struct {
 	source   Source
 	interval time.Duration
 	now      func() time.Time
-	// writable, plans and reports are those of each state.
+	// writable, plans, reports and prices are those of each state.
 	writable, plans, reports bool
+	prices                   *prices.Book
 
 	mu sync.Mutex // guards the rest
 	// readings counts those that have begun.
@@ -148,7 +152,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{writable: h.writable, plans: h.plans, reports: h.reports, now: h.now}
+	next := &state{writable: h.writable, plans: h.plans, reports: h.reports, prices: h.prices, now: h.now}
 	if h.last != nil {
 		*next = *h.last
 	}

@@ -40,8 +40,8 @@ type details struct {
 	// Links lead to other pages of the object.
 	Links      []link
 	Conditions []conditionView
-	// parts are tables below, and above is what precedes all.
-	parts, above []*part
+	// parts are tables below.
+	parts []*part
 }
 
 // fact adds a fact that is not empty.
@@ -154,9 +154,6 @@ func mixState(m *v1alpha1.CapacityMix) value {
 
 func mixDetails(m *v1alpha1.CapacityMix, path string, q url.Values, s *state) *details {
 	d := &details{Conditions: conditionViews(s, m.Status.Conditions)}
-	if applied := appliedTo(m, q, s); applied != nil {
-		d.above = append(d.above, applied)
-	}
 	d.fact("Status", mixState(m))
 	d.fact("Mix of replicas", textValue(overview.RuleOf(m)))
 	d.fact("Selects", value{Text: selectorText(&m.Spec.Selector)})

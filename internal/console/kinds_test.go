@@ -107,6 +107,29 @@ func TestOnlyRowsThatAreShownAreDrawn(t *testing.T) {
 	assert.Equal(t, 1, drawn)
 }
 
+// A page makes the cells of the rows that it shows, and of all rows those of the column that sorts them.
+func TestOnlyCellsThatAreShownAreMade(t *testing.T) {
+	made := map[string]int{}
+	of := func(id string) column[int] {
+		return column[int]{id, id, true, func(n int) value {
+			made[id]++
+			return numberValue(n)
+		}}
+	}
+	l := listing[int]{id: "many", row: func(i int) string { return fmt.Sprint(i) }, columns: []column[int]{of("a"), of("b")}}
+	all := make([]int, 5*perPage)
+	for i := range all {
+		all[i] = len(all) - i
+	}
+	l.parts("/many", url.Values{"page": {"2"}}, all)
+	assert.Equal(t, map[string]int{"a": perPage, "b": perPage}, made)
+	clear(made)
+	parts := l.parts("/many", url.Values{"sort": {"b"}}, all)
+	assert.Equal(t, map[string]int{"a": perPage, "b": perPage + len(all)}, made)
+	assert.Contains(t, parts[1].rows[0].html, ">1</")
+	assert.Equal(t, len(all), all[0], "the rows of others stay in their order")
+}
+
 // The document has the keys of all pages.
 func TestTheDocumentNamesTheKeys(t *testing.T) {
 	text, err := os.ReadFile("../../docs/console.md")

@@ -149,12 +149,6 @@ type heading struct {
 	Number           bool
 }
 
-// line is a row of a listing.
-type line[T any] struct {
-	of     T
-	values []value
-}
-
 // lineView is what the template of a row gets.
 type lineView struct {
 	Row    string
@@ -187,52 +181,68 @@ type listingView struct {
 // parts are the parts of a page at a URL: the filter, which is not replaced while it is open, and the table.
 func (l listing[T]) parts(path string, q url.Values, all []T) []*part {
 	text := overview.Inert(q.Get(l.prefix+"filter"), maxFilter)
-	lines := l.lines(all, text)
+	lines := l.matching(all, text)
 	by, down := l.sorted(lines, q.Get(l.prefix+"sort"))
 	v := l.view(path, q, text, by, down, len(all), len(lines))
 	rows := &part{id: l.id, before: render("listing-before", v), after: render("listing-after", v)}
-	for _, line := range rowsOf(v.Paging, lines) {
-		rows.rows = append(rows.rows, l.line(line))
+	for _, o := range rowsOf(v.Paging, lines) {
+		rows.rows = append(rows.rows, l.line(o))
 	}
 	return []*part{{id: l.id + "-filter", before: render("listing-filter", v), fixed: true}, rows}
 }
 
-// lines are the rows that have all words of a text.
-func (l listing[T]) lines(all []T, text string) (lines []line[T]) {
+// matching are the rows that have all words of a text. Without words, no cell of a row is made: a page shows few of many rows.
+func (l listing[T]) matching(all []T, text string) []T {
 	words := strings.Fields(strings.ToLower(text))
+	if len(words) == 0 {
+		return slices.Clone(all)
+	}
+	var found []T
 	for _, o := range all {
-		values, texts := make([]value, len(l.columns)), ""
-		for i, c := range l.columns {
-			values[i] = c.of(o)
-			if len(words) > 0 {
-				texts += strings.ToLower(values[i].words()) + " "
-			}
+		var texts strings.Builder
+		for i := range l.columns {
+			v := l.columns[i].of(o)
+			texts.WriteString(strings.ToLower(v.words()) + " ")
 		}
-		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(texts, word) }) {
-			lines = append(lines, line[T]{o, values})
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(texts.String(), word) }) {
+			found = append(found, o)
 		}
 	}
-	return lines
+	return found
+}
+
+// sortKey is a row with what it is sorted by: the number and the words of its cell in the column.
+type sortKey[T any] struct {
+	of    T
+	order int64
+	words string
 }
 
 // sorted sorts rows by the column of the parameter sort, in the other direction with a "-" before it, and returns which it was. Without a
 // column, rows stay in the order that they have.
-func (l listing[T]) sorted(lines []line[T], parameter string) (by int, down bool) {
+func (l listing[T]) sorted(rows []T, parameter string) (by int, down bool) {
 	name, down := strings.CutPrefix(parameter, "-")
 	by = slices.IndexFunc(l.columns, func(c column[T]) bool { return c.ID == name })
 	if by < 0 {
 		return by, false
 	}
-	slices.SortStableFunc(lines, func(a, b line[T]) int {
+	keys := make([]sortKey[T], len(rows))
+	for i, o := range rows {
+		v := l.columns[by].of(o)
+		keys[i] = sortKey[T]{o, v.order, v.words()}
+	}
+	slices.SortStableFunc(keys, func(a, b sortKey[T]) int {
 		if down {
 			a, b = b, a
 		}
-		x, y := &a.values[by], &b.values[by]
-		if l.columns[by].Number && x.order != y.order {
-			return compare(x.order, y.order)
+		if l.columns[by].Number && a.order != b.order {
+			return compare(a.order, b.order)
 		}
-		return display.Natural(x.words(), y.words())
+		return display.Natural(a.words, b.words)
 	})
+	for i := range keys {
+		rows[i] = keys[i].of
+	}
 	return by, down
 }
 
@@ -309,10 +319,10 @@ func (l listing[T]) count(text string, all, shown int) string {
 	return display.Count(all, l.noun)
 }
 
-func (l listing[T]) line(of line[T]) row {
-	v := lineView{Row: l.id + "-" + fmt.Sprintf("%x", hash(l.row(of.of)))}
-	for i := range of.values {
-		v.Values = append(v.Values, labelled{of.values[i], l.columns[i].Label, l.columns[i].Number, i == 0})
+func (l listing[T]) line(o T) row {
+	v := lineView{Row: l.id + "-" + fmt.Sprintf("%x", hash(l.row(o)))}
+	for i, c := range l.columns {
+		v.Values = append(v.Values, labelled{c.of(o), c.Label, c.Number, i == 0})
 	}
 	return newRow(v.Row, render("listing-row", v))
 }

@@ -115,11 +115,23 @@ func (l listOf[T]) detail(path []string, q url.Values, s *state) (*page, error) 
 			Details *details
 			Links   []link
 		}{shown{URL: l.url(o), Writable: s.writable}, d, d.Links}
-		parts := append(status(s), d.above...)
-		parts = append(parts, &part{id: "object", before: render("object", v)})
+		parts := append(withApplied(o, l.id, q, s), &part{id: "object", before: render("object", v)})
 		return &page{title: inert(o.GetNamespace() + "/" + o.GetName()), parts: append(parts, d.parts...)}, nil
 	}
-	return l.detailOf(o, s, "", ""), nil
+	p := l.detailOf(o, s, "", "")
+	p.parts = slices.Concat(withApplied(o, l.id, q, s), p.parts[len(status(s)):])
+	return p, nil
+}
+
+// withApplied are the parts above an object: the status and, after a change by its form, what that did.
+func withApplied(o client.Object, id string, q url.Values, s *state) []*part {
+	parts := status(s)
+	if k := editedKinds[id]; k != nil {
+		if applied := appliedTo(k, o, q, s); applied != nil {
+			parts = append(parts, applied)
+		}
+	}
+	return parts
 }
 
 // detailOf is the page of an object with what a change did, or why it failed.

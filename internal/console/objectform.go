@@ -68,7 +68,7 @@ type objectForm struct {
 	Problems map[string][]string
 	// undo makes an object that was written again what it was before, "" if nothing does.
 	undo string
-	// Diff is what the object would become. Reviewed is the YAML that is written then.
+	// Diff is what the object would become. Reviewed is the YAML that is written then, "" if the API server has not judged it.
 	Diff     []diffLine
 	Reviewed string
 }

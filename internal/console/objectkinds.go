@@ -14,7 +14,9 @@ import (
 // editedKind is a kind of objects that users create, edit and delete: a table of the fields of its form.
 type editedKind struct {
 	id, kind, noun string
-	fields         []formField
+	// follows is what follows from a change, in a sentence.
+	follows string
+	fields  []formField
 	// spec is that of a new object.
 	spec func() map[string]any
 	// deleted is what follows from the deletion of an object, in a sentence, nil where nothing does for pods.
@@ -30,8 +32,9 @@ const nodeAffinity = "spec.nodeAffinity."
 var editedKinds = map[string]*editedKind{
 	mixList.id: {
 		id: mixList.id, kind: mixList.kind, noun: mixList.noun,
-		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.CapacityMix { return &r.Mixes }),
-		spec:  func() map[string]any { return map[string]any{"selector": map[string]any{}, "spotPercent": int64(50)} },
+		follows: "Where replicas are on the other type, berth-controller moves them one after another, and new replicas follow the mix at once.",
+		wrote:   wroteTo(func(r *overview.Reading) *[]*v1alpha1.CapacityMix { return &r.Mixes }),
+		spec:    func() map[string]any { return map[string]any{"selector": map[string]any{}, "spotPercent": int64(50)} },
 		fields: []formField{
 			{path: "spec.selector.matchLabels", label: "Labels of the pods", hint: "One key=value in a line; all pods of the namespace without a line", kind: labelsField, parent: true},
 			{path: "spec.spotPercent", label: "Spot, in percent of the replicas", hint: "0 to 100", kind: numberField},
@@ -56,8 +59,9 @@ var editedKinds = map[string]*editedKind{
 	},
 	limitList.id: {
 		id: limitList.id, kind: limitList.kind, noun: limitList.noun, deleted: limitDeleted,
-		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.ResourceLimit { return &r.Limits }),
-		spec:  func() map[string]any { return map[string]any{} },
+		follows: "It applies to pods that are not bound yet. Pods that run stay where they are.",
+		wrote:   wroteTo(func(r *overview.Reading) *[]*v1alpha1.ResourceLimit { return &r.Limits }),
+		spec:    func() map[string]any { return map[string]any{} },
 		fields: []formField{
 			{path: "spec.description", label: "Description", kind: proseField},
 			{path: "spec.cpu", label: "CPU", hint: "Requested cores: 500m, 2"},
@@ -78,8 +82,9 @@ var editedKinds = map[string]*editedKind{
 	},
 	policyList.id: {
 		id: policyList.id, kind: policyList.kind, noun: policyList.noun,
-		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.SchedulingPolicy { return &r.Policies }),
-		spec:  func() map[string]any { return map[string]any{"podSelector": map[string]any{}} },
+		follows: "It applies to pods that are not bound yet. Pods that run stay where they are.",
+		wrote:   wroteTo(func(r *overview.Reading) *[]*v1alpha1.SchedulingPolicy { return &r.Policies }),
+		spec:    func() map[string]any { return map[string]any{"podSelector": map[string]any{}} },
 		fields: []formField{
 			{path: "spec.podSelector.matchLabels", label: "Labels of the pods", hint: "One key=value in a line; all pods of the namespace without a line", kind: labelsField, parent: true},
 			{path: "spec.score.preset", label: "Score functions", choices: []string{
@@ -103,8 +108,9 @@ var editedKinds = map[string]*editedKind{
 	},
 	reservationList.id: {
 		id: reservationList.id, kind: reservationList.kind, noun: reservationList.noun,
-		wrote: wroteTo(func(r *overview.Reading) *[]*v1alpha1.Reservation { return &r.Reservations }),
-		spec:  func() map[string]any { return map[string]any{"podSelector": map[string]any{}} },
+		follows: "The scheduler holds capacity for it where nodes have it. Pods that use the capacity stay where they are.",
+		wrote:   wroteTo(func(r *overview.Reading) *[]*v1alpha1.Reservation { return &r.Reservations }),
+		spec:    func() map[string]any { return map[string]any{"podSelector": map[string]any{}} },
 		fields: []formField{
 			{path: "spec.podSelector.matchLabels", label: "Labels of the pods", hint: "One key=value in a line", kind: labelsField, parent: true},
 			{path: "spec.podName", label: "Only for the pod", hint: "In place of labels", instead: "spec.podSelector"},

@@ -123,7 +123,7 @@ func (c *Console) editObject(w http.ResponseWriter, r *http.Request, k *editedKi
 		if err = reader.Get(r.Context(), client.ObjectKeyFromObject(o), o); err == nil {
 			f = objectFormOf(k, o)
 			if undo := r.URL.Query().Get(undoParameter); undo != "" {
-				f.propose(r.Context(), reader, o, undo)
+				f.propose(o, undo)
 			}
 		}
 	}
@@ -171,11 +171,7 @@ func (c *Console) writeObject(w http.ResponseWriter, r *http.Request, k *editedK
 			}
 		})
 		to := objectURL(k.id, written.GetNamespace(), written.GetName())
-		if k.kind == mixList.kind {
-			redirectApplied(w, r, to, f.undoing())
-			return
-		}
-		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // a path of this server, of escaped names
+		redirectApplied(w, r, to, f.undoing())
 	case written != nil:
 		c.again(w, r, http.StatusOK, path, f.page)
 	default:

@@ -157,7 +157,7 @@ func planPage(path []string, q url.Values, s *state) (*page, error) {
 		f.draw(m, own, s)
 	}
 	p := f.page(s)
-	if applied := appliedTo(m, q, s); applied != nil {
+	if applied := appliedTo(editedKinds[mixList.id], m, q, s); applied != nil {
 		p.parts = slices.Insert(p.parts, len(p.parts)-1, applied)
 	}
 	return p, nil

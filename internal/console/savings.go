@@ -23,9 +23,12 @@ const mostNotes = 4
 
 // savings is what the workloads of the reading save, by what a row is of. It is computed once for a reading.
 func (s *state) savings(by savings.By) (*savings.Report, error) {
-	book, err := prices.New(prices.Options{}) // which reads the tables once
-	if err != nil {
-		return nil, err
+	book := s.prices
+	if book == nil {
+		var err error
+		if book, err = prices.New(prices.Options{}); err != nil { // which reads the tables once
+			return nil, err
+		}
 	}
 	return once(s, by, func() *savings.Report {
 		nodes := make([]*corev1.Node, 0, len(s.Nodes))
@@ -167,13 +170,22 @@ func amountValue(f *savings.Figures, amount float64) value {
 // byParameter is what a row of the page of savings is of.
 const byParameter = "by"
 
+// byOf is what a row is of, workloads where the URL has nothing that it can be of.
+func byOf(q url.Values) savings.By {
+	if by := savings.By(q.Get(byParameter)); slices.Contains(savings.All, by) {
+		return by
+	}
+	return savings.ByWorkload
+}
+
 // savingsPage is the page of what workloads, mixes, namespaces or units save.
 func savingsPage(_ []string, q url.Values, s *state) (*page, error) {
-	by := savings.By(q.Get(byParameter))
-	if !slices.Contains(savings.All, by) {
-		by = savings.ByWorkload
+	by := byOf(q)
+	choice := struct{ By, Files []link }{By: byLinks(by)}
+	if s.costUnknown() == "" {
+		choice.Files = fileLinks(by)
 	}
-	parts := append(status(s), costPart(s, true), &part{id: "by", before: render("savings-by", byLinks(by)), fixed: true})
+	parts := append(status(s), costPart(s, true), &part{id: "by", before: render("savings-by", choice)})
 	l := savingsListing(by)
 	l.unknown = s.costUnknown() != ""
 	var rows []*savings.Row

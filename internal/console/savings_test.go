@@ -3,7 +3,10 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/savings"
 )
 
 // priced is a shop whose nodes have an instance type, and whose pods request a core and a GiB each. The node of a slot is one of the first
@@ -185,4 +190,59 @@ func TestSavingsAreComputedOnceForAReading(t *testing.T) {
 	assert.Same(t, first, again)
 	assert.Equal(t, readAt, s.at)
 	assert.Less(t, time.Duration(0), readAt.Sub(first.Sources[0].Date))
+}
+
+// The files of the savings are what `kubectl berth savings` prints of the same report, and have the same choice as the page.
+func TestSavingsAreFilesAsTheCommandPrintsThem(t *testing.T) {
+	r := priced()
+	source := readings(func() *overview.Reading { return r })
+	c := running(t, Options{Source: source, Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return readAt }})
+	_, page := get(t, c, "/savings?by=mix")
+	assert.Contains(t, page, `<a href="/savings.csv?by=mix" download>Download as CSV</a>`)
+	assert.Contains(t, page, `<a href="/savings.json?by=mix" download>Download as JSON</a>`)
+	report, err := stateOf(r).savings(savings.ByMix)
+	require.NoError(t, err)
+	var want strings.Builder
+	require.NoError(t, report.WriteCSV(&want))
+	w, got := get(t, c, "/savings.csv?by=mix")
+	assert.Equal(t, want.String(), got)
+	assert.Equal(t, 3, strings.Count(got, "\n"), "the head, and two mixes")
+	assert.Equal(t, "text/csv; charset=utf-8", w.Header().Get("Content-Type"))
+	assert.Equal(t, `attachment; filename="savings-by-mix.csv"`, w.Header().Get("Content-Disposition"))
+	text, err := json.MarshalIndent(report, "", "    ")
+	require.NoError(t, err)
+	w, got = get(t, c, "/savings.json?by=mix")
+	assert.Equal(t, string(text)+"\n", got)
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	w, _ = get(t, c, "/savings.csv?by=%22x")
+	assert.Equal(t, `attachment; filename="savings-by-workload.csv"`, w.Header().Get("Content-Disposition"))
+}
+
+// A file of unknown costs would have amounts of zero.
+func TestUnknownCostsAreNoFile(t *testing.T) {
+	r := priced()
+	r.Unread, r.Nodes = []string{"nodes"}, nil
+	assert.NotContains(t, at(t, r, "/savings"), "Download")
+	c := running(t, Options{Source: readings(func() *overview.Reading { return r }), Interval: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	for _, path := range []string{"/savings.csv", "/savings.json?by=unit"} {
+		w, body := get(t, c, path)
+		assert.Equal(t, http.StatusForbidden, w.Code)
+		assert.Equal(t, "Costs are unknown: could not list nodes.\n", body)
+		assert.Empty(t, w.Header().Get("Content-Disposition"))
+	}
+}
+
+// The pages have the prices of the user, with their source.
+func TestThePagesHaveTheUsersPrices(t *testing.T) {
+	file, err := prices.ReadFile("mine.yaml", []byte("date: 2026-11-20\nnodes: [{instanceType: m5.large, onDemand: 1, spot: 0.25}]\n"))
+	require.NoError(t, err)
+	book, err := prices.New(prices.Options{File: file})
+	require.NoError(t, err)
+	c := running(t, Options{
+		Source: readings(priced), Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Prices: book, Now: func() time.Time { return readAt },
+	})
+	_, page := get(t, c, "/savings")
+	assert.Contains(t, cost(t, page), "Prices of 20 pods: mine.yaml, 2026-11-20")
+	_, page = get(t, c, "/")
+	assert.Contains(t, cost(t, page), "mine.yaml")
 }

@@ -3,7 +3,6 @@
 package console
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -12,7 +11,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -41,7 +39,8 @@ func undoOf(before, after *unstructured.Unstructured) string {
 	return string(patch)
 }
 
-// undoneFields are the paths of the fields that an undo changes, in their order; nil for a text that undoes nothing.
+// undoneFields are the paths of the fields that an undo changes, in their order; nil for a text that undoes nothing. A field that becomes
+// an empty object is one of them, such as a selector of all pods; metadata and spec are always there.
 func undoneFields(undo string) (paths []string) {
 	var patch map[string]any
 	if len(undo) > maxUndo || json.Unmarshal([]byte(undo), &patch) != nil {
@@ -50,7 +49,7 @@ func undoneFields(undo string) (paths []string) {
 	var walk func(path string, of map[string]any)
 	walk = func(path string, of map[string]any) {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
-			if below, is := of[name].(map[string]any); is {
+			if below, is := of[name].(map[string]any); is && (len(below) > 0 || path == "") {
 				walk(path+name+".", below)
 				continue
 			}
@@ -69,15 +68,22 @@ func (f *objectForm) undoing() url.Values {
 	return url.Values{undoParameter: {f.undo}}
 }
 
-// propose shows in the form of an object what undoes a change of it, judged by the API server as all edits are.
-func (f *objectForm) propose(ctx context.Context, k client.Client, o *unstructured.Unstructured, undo string) {
+// propose shows in the form of an object what undoes a change of it. It is the answer to a link, so it writes nothing, not even as a dry
+// run: the API server judges it once the user has it reviewed.
+func (f *objectForm) propose(o *unstructured.Unstructured, undo string) {
 	text, err := undone(o, undo)
 	if err != nil {
 		f.problem("", err.Error())
 		return
 	}
+	is := f.YAML
 	f.YAML = text
-	f.write(ctx, k, reviewYAML)
+	proposed := f.parsed(o)
+	if proposed == nil || len(f.Problems) > 0 {
+		return
+	}
+	f.take(proposed, false)
+	f.Diff = diffOf(is, f.YAML)
 }
 
 // undone is what a user edits of an object, as YAML, with an undo.

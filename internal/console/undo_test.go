@@ -3,11 +3,14 @@
 package console
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,30 +19,47 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// editedMix serves pages of a mix.
-func editedMix(t *testing.T) (client.Client, *Console) {
+func mixOfTheShop() *v1alpha1.CapacityMix {
 	mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
 	mix.Spec.SpotPercent, mix.Spec.MinOnDemand, mix.Spec.Selector.MatchLabels = 70, 2, map[string]string{"app": "web"}
-	return editor(t, generations, nil, mix)
+	return mix
+}
+
+// reviewOf is the form that has a proposal reviewed.
+func reviewOf(t *testing.T, page string) url.Values {
+	t.Helper()
+	_, proposal, found := strings.Cut(page, `<section class="card" aria-label="Proposal">`)
+	require.True(t, found, page)
+	proposal, _, _ = strings.Cut(proposal, "</section>")
+	sent := posted(t, proposal)
+	sent.Set("do", reviewYAML)
+	return sent
 }
 
 // undoLink is where a page leads to undo what was applied, "" if it does not.
 func undoLink(page string) string {
-	found := regexp.MustCompile(`<a href="([^"]*)">Undo: review the mix as it was before</a>`).FindStringSubmatch(page)
+	found := regexp.MustCompile(`<a href="([^"]*)">Undo: review the [a-z ]+ as it was before</a>`).FindStringSubmatch(page)
 	if found == nil {
 		return ""
 	}
 	return html.UnescapeString(found[1])
 }
 
-// What a form changes of a mix is named, and undone by a form that proposes what it was: judged by the API server, and reviewed.
+// What a form changes of a mix is named, and undone by a form that proposes what it was. The link to it sends no write, not even as a dry
+// run; its review does.
 func TestAChangeOfAMixByItsFormIsUndone(t *testing.T) {
-	k, c := editedMix(t)
+	var writes atomic.Int32
+	counted := interceptor.Funcs{Update: func(ctx context.Context, k client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+		writes.Add(1)
+		return generations.Update(ctx, k, o, options...)
+	}}
+	k, c := editor(t, counted, nil, mixOfTheShop())
 	key := client.ObjectKey{Namespace: "shop", Name: "web"}
 	_, page := get(t, c, "/mixes/shop/web/edit")
 	status, page := send(t, c, "/mixes/shop/web", page, reviewForm, func(sent url.Values) {
@@ -56,8 +76,18 @@ func TestAChangeOfAMixByItsFormIsUndone(t *testing.T) {
 	undo := undoLink(page)
 	require.NotEmpty(t, undo, page)
 
+	before := writes.Load()
 	w, page = get(t, c, undo)
 	require.Equal(t, http.StatusOK, w.Code)
+	assert.Equal(t, before, writes.Load(), "a link writes nothing, not even as a dry run")
+	assert.Contains(t, page, "Nothing is written yet. The API server judges it when you review it.")
+	assert.NotContains(t, page, `value="apply"`, "what the API server has not judged cannot be applied")
+	assert.Contains(t, page, "<ins>+   spotPercent: 70")
+	assert.Equal(t, "70", posted(t, page).Get("spec.spotPercent"), "the fields have it, too")
+	w = post(t, c, "/mixes/shop/web", reviewOf(t, page))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	assert.Equal(t, before+1, writes.Load())
+	page = w.Body.String()
 	assert.Contains(t, page, "The API server accepts this. Nothing is written yet.")
 	assert.Contains(t, page, "<ins>+   spotPercent: 70")
 	assert.Contains(t, page, "<del>-   maxSpot: 4")
@@ -77,8 +107,8 @@ func TestAChangeOfAMixByItsFormIsUndone(t *testing.T) {
 
 // A URL of others names nothing that is no field, and its form proposes nothing but fields that a user edits.
 func TestAnUndoOfOthersIsNoUndo(t *testing.T) {
-	_, c := editedMix(t)
-	for _, undo := range []string{"x", `"x"`, `[1]`, "{}", `{"spec":{}}`, `{"spec":{"spotPercent":` + strings.Repeat(" ", maxUndo) + `1}}`} {
+	_, c := editor(t, generations, nil, mixOfTheShop())
+	for _, undo := range []string{"x", `"x"`, `[1]`, "{}", `{"spec":{}}`, `{"spec":{},"metadata":{}}`, `{"spec":{"spotPercent":` + strings.Repeat(" ", maxUndo) + `1}}`} {
 		before := url.Values{undoParameter: {undo}}
 		_, page := get(t, c, "/mixes/shop/web?applied=1&"+url.Values{beforeParameter: {before.Encode()}}.Encode())
 		assert.Contains(t, page, "is now")
@@ -86,7 +116,7 @@ func TestAnUndoOfOthersIsNoUndo(t *testing.T) {
 		assert.NotContains(t, page, "Changed:", undo)
 		_, page = get(t, c, "/mixes/shop/web/edit?"+before.Encode())
 		assert.Contains(t, page, errNoUndo.Error(), undo)
-		assert.NotContains(t, page, `aria-label="Changes"`, undo)
+		assert.NotContains(t, page, `aria-label="Proposal"`, undo)
 	}
 	for undo, want := range map[string]string{
 		`{"status":{"workloadCount":3}}`:            "status cannot be edited here",
@@ -98,7 +128,7 @@ func TestAnUndoOfOthersIsNoUndo(t *testing.T) {
 		_, page := get(t, c, "/mixes/shop/web/edit?"+url.Values{undoParameter: {undo}}.Encode())
 		assert.Contains(t, page, want, undo)
 		assert.Empty(t, elements(t, page)["b"], undo)
-		assert.Equal(t, want == "", strings.Contains(page, `aria-label="Changes"`), undo)
+		assert.Equal(t, want == "", strings.Contains(page, `aria-label="Proposal"`), undo)
 	}
 	before := url.Values{beforeParameter: {url.Values{undoParameter: {`{"spec":{"spotPercent":70}}`}}.Encode()}, appliedParameter: {"1"}}
 	_, page := get(t, readOnly(t), "/mixes/shop/web?"+before.Encode())
@@ -112,6 +142,65 @@ func readOnly(t *testing.T) *Console {
 	return c
 }
 
+// What the form of any kind changes is named, and undone.
+func TestAChangeOfAnyKindIsUndone(t *testing.T) {
+	for id, change := range changesOfKinds {
+		t.Run(id, func(t *testing.T) {
+			kind := editedKinds[id]
+			o := kind.newObject("shop", "web")
+			o.SetUID("u")
+			first, err := kind.fieldAt(change.field).value(change.first)
+			require.NoError(t, err)
+			kind.fieldAt(change.field).set(o.Object, first)
+			k, c := editor(t, generations, nil, o)
+			_, page := get(t, c, "/"+id+"/shop/web/edit")
+			status, page := send(t, c, "/"+id+"/shop/web", page, reviewForm, func(sent url.Values) { sent.Set(change.field, change.second) })
+			require.Equal(t, http.StatusOK, status, page)
+			w := post(t, c, "/"+id+"/shop/web", applyOf(t, page))
+			require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+			_, page = get(t, c, w.Header().Get("Location"))
+			assert.Contains(t, page, kind.kind+" shop/web is ")
+			assert.Contains(t, page, "Changed: "+change.field, page)
+			assert.Contains(t, page, kind.follows)
+			assert.Contains(t, page, "Undo: review the "+kind.noun+" as it was before")
+			_, page = get(t, c, undoLink(page))
+			w = post(t, c, "/"+id+"/shop/web", reviewOf(t, page))
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			w = post(t, c, "/"+id+"/shop/web", applyOf(t, w.Body.String()))
+			require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
+			now := kind.newObject("shop", "web")
+			require.NoError(t, k.Get(t.Context(), client.ObjectKeyFromObject(now), now))
+			assert.Equal(t, change.first, kind.textsOf(now)[change.field])
+		})
+	}
+}
+
+func (k *editedKind) fieldAt(path string) *formField {
+	return &k.fields[slices.IndexFunc(k.fields, func(f formField) bool { return f.path == path })]
+}
+
+// A selector of all pods is an empty object, which an undo names and restores.
+func TestAnUndoRestoresAnEmptyObject(t *testing.T) {
+	kind := editedKinds[reservationList.id]
+	before, after := kind.newObject("shop", "web"), kind.newObject("shop", "web")
+	unstructured.RemoveNestedField(after.Object, "spec", "podSelector")
+	undo := undoOf(before, after)
+	assert.Equal(t, []string{"spec.podSelector"}, undoneFields(undo))
+	text, err := undone(after, undo)
+	require.NoError(t, err)
+	assert.YAMLEq(t, yamlOf(before), text)
+}
+
+// drawEmpty empties or removes an object of a spec, or neither.
+func drawEmpty(t *rapid.T, o *unstructured.Unstructured) {
+	switch at := rapid.SampledFrom([]string{"selector", "rebalance"}).Draw(t, "at"); rapid.IntRange(0, 2).Draw(t, "empty") {
+	case 1:
+		require.NoError(t, unstructured.SetNestedMap(o.Object, map[string]any{}, "spec", at))
+	case 2:
+		unstructured.RemoveNestedField(o.Object, "spec", at)
+	}
+}
+
 // An undo of any change makes of the object what it was, and one that is too long for a URL is none.
 func TestAnUndoMakesAnObjectWhatItWas(t *testing.T) {
 	kind := editedKinds[mixList.id]
@@ -120,6 +209,7 @@ func TestAnUndoMakesAnObjectWhatItWas(t *testing.T) {
 		for _, o := range []*unstructured.Unstructured{before, after} {
 			o.SetNamespace("shop")
 			o.SetName("web")
+			drawEmpty(t, o)
 		}
 		undo := undoOf(before, after)
 		if undo == "" {

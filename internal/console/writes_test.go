@@ -140,7 +140,7 @@ func TestTheRulesOfALimitAreWrittenAsText(t *testing.T) {
 	sent.Set("spec.nodeSelector", "disk=ssd")
 	w = post(t, c, "/limits", applyOf(t, post(t, c, "/limits", sent).Body.String()))
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body)
-	require.Equal(t, "/limits/shop/gpu", w.Header().Get("Location"))
+	require.Equal(t, "/limits/shop/gpu?applied=1", w.Header().Get("Location"))
 	_, page = get(t, c, "/limits/shop/gpu")
 	assert.Contains(t, page, "<li>weight 30: gpu In a100, h100</li>")
 	assert.Contains(t, page, "<li>disk=ssd</li>")

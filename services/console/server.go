@@ -26,6 +26,7 @@ import (
 	pages "berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/environments/change"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/services/server"
 )
 
@@ -63,6 +64,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Settings are those of the scheduler.
 	Settings *overview.Settings
+	// Prices are those of the nodes, nil for those that are built in.
+	Prices *prices.Book
 	// Reports returns the texts and the plans of the pages. They read with the configuration of the user of a request, which configOf
 	// returns for the context of the request. It is nil if the pages have none.
 	Reports func(configOf func(context.Context) (*rest.Config, error)) Reports
@@ -88,6 +91,7 @@ type Server struct {
 	streams, requests *server.Pool
 	streamLimits      [2]*server.Limit
 	certificate       *certwatcher.CertWatcher // nil without TLS
+	prices            *prices.Book             // nil for those that are built in
 	reports           Reports                  // nil if there are none
 	handler           http.Handler
 	serving           atomic.Bool
@@ -99,7 +103,7 @@ func New(o Options) (*Server, error) {
 	c := o.Config
 	s := &Server{
 		config: c, api: o.API, scheme: o.Scheme, mapper: o.Mapper, log: o.Log, hosts: hostsOf(c.Hosts, o.Namespace),
-		cookie: cookieName(&c), clock: clock.RealClock{},
+		cookie: cookieName(&c), clock: clock.RealClock{}, prices: o.Prices,
 	}
 	if o.Reports != nil {
 		s.reports = o.Reports(s.configOf)
@@ -179,7 +183,8 @@ func (s *Server) pages(k key, settings *overview.Settings, defaults []string) *p
 			objects: s.objects, settings: settings, namespace: k.namespace,
 			granted: k.rights.of(listingsOf(k.namespace, defaults)), log: s.log,
 		},
-		Namespace: k.namespace, Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Log: slog.New(logr.ToSlogHandler(s.log)),
+		Namespace: k.namespace, Interval: time.Duration(s.config.IntervalSeconds) * time.Second, Prices: s.prices,
+		Log: slog.New(logr.ToSlogHandler(s.log)),
 	}
 	if s.reports != nil {
 		o.Reports, o.Plan = s.reports, s.reports.Plan

@@ -4,12 +4,9 @@ package mix
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +34,7 @@ const savingsCSV = "csv"
 
 // NewSavings returns the command savings.
 func NewSavings(o *command.Options) *cobra.Command {
-	by, file, discount := string(savings.ByWorkload), "", 0.0
+	by, own := string(savings.ByWorkload), command.Prices{}
 	cmd := &cobra.Command{
 		Use:   "savings",
 		Short: "Show what mixes save, what they could save, and what their floor costs",
@@ -46,7 +43,7 @@ func NewSavings(o *command.Options) *cobra.Command {
 			"  kubectl berth savings -A --prices prices.yaml --discount 20 -o csv > savings.csv",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			book, err := bookOf(file, discount)
+			book, err := own.Book()
 			if err != nil {
 				return err
 			}
@@ -55,17 +52,13 @@ func NewSavings(o *command.Options) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&by, "by", by, "What a row is of, one of: "+strings.Join(byNames(), ", ")+".")
-	flags.StringVar(&file, "prices", "", "A file with your prices, as YAML or JSON. See docs/savings.md.")
-	flags.Float64Var(&discount, "discount", 0, "By how many percent your on-demand prices are lower than those of public lists.")
+	own.Flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(byNames(), cobra.ShellCompDirectiveNoFileComp))
 	command.Check(cmd, func() error {
 		if !slices.Contains(byNames(), by) {
 			return fmt.Errorf("--by is %q: it must be one of %s", by, strings.Join(byNames(), ", "))
 		}
-		if !(discount >= 0 && discount < 100) {
-			return fmt.Errorf("--discount is %v: it must be at least 0 and less than 100", discount)
-		}
-		return nil
+		return own.Check()
 	})
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd, "for the pods of workloads")
@@ -78,21 +71,6 @@ func byNames() (names []string) {
 		names = append(names, string(by))
 	}
 	return names
-}
-
-// bookOf are the prices of a file, "" for none, and those that are built in.
-func bookOf(file string, discount float64) (*prices.Book, error) {
-	options := prices.Options{Discount: discount}
-	if file != "" {
-		data, err := os.ReadFile(file) //nolint:gosec // the file that the user names
-		if err != nil {
-			return nil, err
-		}
-		if options.File, err = prices.ReadFile(file, data); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	return prices.New(options)
 }
 
 func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by savings.By) error {
@@ -117,7 +95,7 @@ func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace
 		return err
 	}
 	if o.Output == savingsCSV {
-		return writeSavings(csv.NewWriter(o.Out), r)
+		return r.WriteCSV(o.Out)
 	}
 	if len(r.Rows) == 0 {
 		o.Note("No governed workloads found in %s.", printers.InNamespace(namespace))
@@ -175,24 +153,4 @@ func figures(f *savings.Figures) []any {
 		cells = append(cells, savings.Monthly(amount))
 	}
 	return cells
-}
-
-// writeSavings writes the rows with amounts an hour, and the sum.
-func writeSavings(out *csv.Writer, r *savings.Report) error {
-	rows := [][]string{{
-		"namespace", "kind", "name", "revision", "role", "mix", "unit", "replicas", "pods", "priced", "reserved",
-		"cost", "allOnDemand", "saved", "available", "floor", "estimate",
-	}}
-	for i := range r.Rows {
-		w := &r.Rows[i]
-		cells := []string{w.Namespace, w.Kind, w.Name, w.Revision, w.Role, w.Mix, w.Unit}
-		for _, n := range []int{w.Replicas, w.Pods, w.Priced, w.Reserved} {
-			cells = append(cells, strconv.Itoa(n))
-		}
-		for _, amount := range []float64{w.Cost, w.AllOnDemand, w.Saved, w.Available, w.Floor} {
-			cells = append(cells, strconv.FormatFloat(amount, 'f', 6, 64))
-		}
-		rows = append(rows, append(cells, strconv.FormatBool(r.Estimate())))
-	}
-	return out.WriteAll(rows)
 }

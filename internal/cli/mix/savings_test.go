@@ -3,8 +3,6 @@
 package mix
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,7 +33,7 @@ func priced() *clitest.Shop {
 
 func TestSavings(t *testing.T) {
 	c := priced().Cluster(t)
-	book, err := bookOf("", 0)
+	book, err := new(command.Prices).Book()
 	require.NoError(t, err)
 	shown := func(by savings.By, namespace string) func(o *command.Options) error {
 		return func(o *command.Options) error {
@@ -50,13 +48,4 @@ func TestSavings(t *testing.T) {
 	})
 	assert.Empty(t, out)
 	assert.Equal(t, "No governed workloads found in namespace empty.\n", errOut)
-}
-
-func TestAFileOfPricesIsNamedInItsErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "prices.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("date: 2026-11-01\ndiscountPercent: -1\n"), 0o600))
-	_, err := bookOf(file, 0)
-	assert.ErrorContains(t, err, "prices.yaml: discountPercent: Invalid value: -1")
-	_, err = bookOf(filepath.Join(t.TempDir(), "none"), 0)
-	assert.ErrorIs(t, err, os.ErrNotExist)
 }

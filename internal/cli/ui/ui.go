@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/environments/change"
+	"berth.dev/berth/internal/mix/prices"
 )
 
 const about = `Opens web pages in your browser: the mixes and workloads with their slots, why a mix is not satisfied, the nodes, the resource limits, the
@@ -36,7 +37,10 @@ const examples = `  # Open the console for all namespaces
   kubectl berth ui -n shop --port 8500 --no-browser
 
   # Serve pages that change nothing
-  kubectl berth ui --read-only`
+  kubectl berth ui --read-only
+
+  # Compute the costs with your own prices
+  kubectl berth ui -A --prices prices.yaml`
 
 const (
 	minInterval = time.Second
@@ -54,6 +58,7 @@ type flags struct {
 	planner   console.Planner
 	reports   console.Reports
 	interval  time.Duration
+	prices    command.Prices
 	// open opens a URL in the browser.
 	open func(url string) error
 }
@@ -76,6 +81,8 @@ func New(o *command.Options, planner console.Planner, reports console.Reports) *
 	flags.DurationVar(&f.interval, "interval", 2*time.Second,
 		"The time between two readings of the cluster while a page is open, from 1s to 1h. Reading takes at most a fifth of the time, so in a "+
 			"large cluster it is longer.")
+	f.prices.Flags(cmd)
+	command.Check(cmd, f.prices.Check)
 	o.AllNamespacesFlag(cmd)
 	return cmd
 }
@@ -83,6 +90,10 @@ func New(o *command.Options, planner console.Planner, reports console.Reports) *
 func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if f.interval < minInterval || f.interval > maxInterval {
 		return fmt.Errorf("--interval is %s: it must be from %s to %s", f.interval, minInterval, maxInterval)
+	}
+	book, err := f.prices.Book()
+	if err != nil {
+		return err
 	}
 	s, err := newSource(o)
 	if err != nil {
@@ -92,7 +103,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if err != nil {
 		return err
 	}
-	c := console.New(f.console(s))
+	c := console.New(f.console(s, book))
 	local := console.NewLocal(c, listener.Addr())
 	// No full stop: terminals take it for a part of the URL.
 	if _, err := fmt.Fprintln(o.Out, "The console is at "+local.URL()); err != nil {
@@ -109,8 +120,8 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	return command.Serve(ctx, listener, newServer(ctx, local))
 }
 
-func (f *flags) console(s *source) console.Options {
-	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Namespace: s.namespace, Interval: f.interval}
+func (f *flags) console(s *source, book *prices.Book) console.Options {
+	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Namespace: s.namespace, Interval: f.interval, Prices: book}
 	out.Log = slog.New(slog.DiscardHandler)
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,6 +37,14 @@ func TestTheIntervalIsBounded(t *testing.T) {
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		assert.ErrorContains(t, cmd.ExecuteContext(t.Context()), "it must be from 1s to 1h0m0s")
 	}
+}
+
+// A file of prices that cannot be used ends the command before it listens.
+func TestAFileOfPricesIsReadFirst(t *testing.T) {
+	cmd := New(options(io.Discard, io.Discard), nil, nil)
+	cmd.SetArgs([]string{"--prices", filepath.Join(t.TempDir(), "none.yaml")})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	assert.ErrorIs(t, cmd.ExecuteContext(t.Context()), os.ErrNotExist)
 }
 
 // The pages report that the API server cannot be reached, and the command ends with its context.

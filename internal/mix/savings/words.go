@@ -3,7 +3,9 @@
 package savings
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -61,4 +63,24 @@ func (r *Report) Notes(now time.Time) (lines []string) {
 		lines = append(lines, fmt.Sprintf("No price of %s: %s.", display.Count(u.Pods, "pod"), u.Reason))
 	}
 	return lines
+}
+
+// WriteCSV writes the rows for a spreadsheet, with amounts an hour.
+func (r *Report) WriteCSV(out io.Writer) error {
+	rows := [][]string{{
+		"namespace", "kind", "name", "revision", "role", "mix", "unit", "replicas", "pods", "priced", "reserved",
+		"cost", "allOnDemand", "saved", "available", "floor", "estimate",
+	}}
+	for i := range r.Rows {
+		w := &r.Rows[i]
+		cells := []string{w.Namespace, w.Kind, w.Name, w.Revision, w.Role, w.Mix, w.Unit}
+		for _, n := range []int{w.Replicas, w.Pods, w.Priced, w.Reserved} {
+			cells = append(cells, strconv.Itoa(n))
+		}
+		for _, amount := range []float64{w.Cost, w.AllOnDemand, w.Saved, w.Available, w.Floor} {
+			cells = append(cells, strconv.FormatFloat(amount, 'f', 6, 64))
+		}
+		rows = append(rows, append(cells, strconv.FormatBool(r.Estimate())))
+	}
+	return csv.NewWriter(out).WriteAll(rows)
 }

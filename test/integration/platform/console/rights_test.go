@@ -137,7 +137,7 @@ func TestUsersWriteWithTheirOwnToken(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	a = b.post("/limits", hidden(t, a.body))
 	require.Equal(t, http.StatusSeeOther, a.status, a.body)
-	require.Equal(t, "/limits/"+s.Namespace+"/small", a.header.Get("Location"))
+	require.Equal(t, "/limits/"+s.Namespace+"/small?applied=1", a.header.Get("Location"))
 	b.shows("/limits/"+s.Namespace+"/small", "from a browser")
 	stored := testenv.Read(s.World, "small", &v1alpha1.ResourceLimit{})
 	assert.Equal(t, "berth-console", stored.ManagedFields[0].Manager)
