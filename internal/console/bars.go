@@ -22,8 +22,13 @@ const (
 // bar is a number of replicas by type as a picture, with the same in words.
 type bar struct {
 	Name, URL, Words string
-	Rects            []rect
+	// Namespace is that of a workload. It follows the name, because what does not fit is cut.
+	Namespace string
+	Rects     []rect
 }
+
+// Title is the whole name.
+func (b bar) Title() string { return strings.TrimPrefix(b.Namespace+"/"+b.Name, "/") }
 
 // rect is a part of a bar.
 type rect struct {
@@ -62,7 +67,7 @@ func workloadBars(o *overview.Overview) (bars []bar, more int) {
 	for _, w := range largest[:min(mostBars, len(largest))] {
 		desired, known := w.Desired.Get()
 		actual, placed := w.Actual.Get()
-		b := bar{Name: w.Namespace + "/" + nameOf(w), URL: workloadURL(w), Words: "? of " + fmt.Sprint(w.Replicas)}
+		b := bar{Name: nameOf(w), Namespace: w.Namespace, URL: workloadURL(w), Words: "? of " + fmt.Sprint(w.Replicas)}
 		if known {
 			b.fill(0, bandHeight, w.Replicas, portionsOf(desired))
 		}

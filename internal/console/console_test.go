@@ -312,6 +312,7 @@ func follow(t *testing.T, c *Console, stream string) (next func() replacement) {
 		t.Helper()
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				part = replacement{}
 				require.NoError(t, json.Unmarshal([]byte(data), &part))
 				if part.ID != "age" {
 					return part
@@ -362,9 +363,28 @@ func TestAnOpenPageShowsThatItsWorkloadIsGone(t *testing.T) {
 	_, page := get(t, c, "/workloads/shop/Deployment/web")
 	source.set(overviewOf(), nil)
 	require.Eventually(t, func() bool { return len(c.hub.peek("").Overview.Workloads) == 0 }, 5*time.Second, interval)
-	part := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))()
+	next := follow(t, c, attribute(elements(t, page)["body"][0], "data-stream"))
+	assert.Equal(t, []replacement{{ID: "slots", Gone: true}, {ID: "workload", Gone: true}}, []replacement{next(), next()}, "what it was is not shown")
+	part := next()
 	assert.Contains(t, part.HTML, "there is no shop Deployment web with a mix")
 	assert.Contains(t, page, `id="`+part.ID+`"`)
+}
+
+// A page that is open while a right is taken away loses what the user may not list any more. Once it is there again, the script loads the
+// page again.
+func TestAnOpenPageLosesWhatMayNotBeListed(t *testing.T) {
+	source, c := start(t, overviewOf(workload("shop", "web")))
+	source.with = *shop()
+	next := listen(t, c, "/mixes/shop/web")
+	source.mu.Lock()
+	source.with.Mixes, source.with.Unread = nil, []string{overview.MixesResource}
+	source.mu.Unlock()
+	assert.Equal(t, []replacement{{ID: "governed", Gone: true}, {ID: "object", Gone: true}}, []replacement{next(), next()})
+	assert.Contains(t, next().HTML, "there is no CapacityMix shop/web, or you may not read it")
+	source.mu.Lock()
+	source.with = *shop()
+	source.mu.Unlock()
+	assert.Equal(t, []string{"status", "object", "governed"}, []string{next().ID, next().ID, next().ID})
 }
 
 // A page that is served before the first reading has none of the parts that come with it: the script loads such a page again.
@@ -382,7 +402,7 @@ func TestAPageBeforeTheFirstReadingIsLoadedAgain(t *testing.T) {
 	_, page = get(t, c, "/")
 	assert.NotContains(t, page, `id="unread"`)
 	_, script := get(t, c, "/static/console.js")
-	assert.Contains(t, script, `if (document.getElementById("unread")) location.reload();`)
+	assert.Contains(t, script, `if (document.getElementById("unread") || idle) location.reload();`)
 }
 
 func TestNothingIsReadWithoutAPage(t *testing.T) {

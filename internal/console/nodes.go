@@ -114,11 +114,10 @@ func nodesPage(_ []string, q url.Values, s *state) (*page, error) {
 			v.Hint = display.Upper(overview.UnknownTypeHint)
 		}
 	}
+	l := nodeListing(s)
+	l.unknown = s.Nodes == nil
 	parts := append(status(s), &part{id: "nodes", before: render("nodes", v)})
-	if s.Nodes != nil {
-		parts = append(parts, nodeListing(s).parts("/nodes", q, all)...)
-	}
-	return &page{title: "Nodes", parts: parts}, nil
+	return &page{title: "Nodes", parts: append(parts, l.parts("/nodes", q, all)...)}, nil
 }
 
 // placedPod is a pod with its slot and workload, nil for a pod that no mix governs.

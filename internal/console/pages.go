@@ -29,7 +29,7 @@ const (
 func pageOf(at *url.URL, s *state) (*page, error) {
 	if s.Reading == nil {
 		// The page has none of the parts that the stream sends after the first reading: the browser loads it again then.
-		return &page{title: "Overview", parts: append(status(s), &part{id: "unread", before: render("unread", nil)})}, nil
+		return &page{title: "Overview", parts: append(status(s), &part{id: "unread", before: render("unread", nil), fixed: true})}, nil
 	}
 	path, err := pathOfURL(at)
 	if err != nil {

@@ -157,6 +157,7 @@ func TestUnreadListsAreUnknownOnTheirPages(t *testing.T) {
 	r := shop()
 	r.Nodes, r.Overview.Nodes = nil, nil
 	assert.Contains(t, at(t, r, "/nodes"), "The nodes are unknown.")
+	assert.Contains(t, at(t, r, "/nodes"), "The number of nodes is unknown: they could not be listed.", "the table of an open page has no nodes")
 	assert.NotContains(t, at(t, r, "/workloads/shop/Deployment/web"), `href="/nodes/`)
 	for _, path := range []string{"/nodes/spot-2", "/domain?name=zone-a/small"} {
 		where, err := url.Parse(path)

@@ -80,6 +80,16 @@ func (p *page) hash() uint64 {
 	return all
 }
 
+// following are the ids of the parts that a stream replaces.
+func (p *page) following() (ids []string) {
+	for _, part := range p.parts {
+		if !part.fixed {
+			ids = append(ids, part.id)
+		}
+	}
+	return ids
+}
+
 // HTML is the whole part.
 func (p *part) HTML() template.HTML {
 	var b strings.Builder

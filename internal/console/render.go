@@ -99,7 +99,7 @@ func navOf(path string) (nav []link) {
 
 // write writes a page.
 func (c *Console) write(w http.ResponseWriter, r *http.Request, status int, p *page, at *url.URL) {
-	stream := url.Values{"page": {at.RequestURI()}, "has": {strconv.FormatUint(p.hash(), 36)}}
+	stream := url.Values{"page": {at.RequestURI()}, "has": {strconv.FormatUint(p.hash(), 36)}, "parts": p.following()}
 	v := struct {
 		Title, Stream string
 		Nav           []link

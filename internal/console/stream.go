@@ -4,14 +4,19 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
 
 // beat is the longest time between two events: a browser that receives nothing for longer reports that the connection is lost.
 const beat = 5 * time.Second
+
+// maxParts bounds the parts of a page.
+const maxParts = 32
 
 // stream sends the parts of an open page that change, as server-sent events.
 func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +28,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	out := newEvents(w)
 	c.hub.enter()
 	defer c.hub.leave()
-	sent := newSentParts()
+	sent := newSentParts(r.URL.Query()["parts"]...)
 	var s *state
 	has, last, moves := r.URL.Query().Get("has"), time.Now(), c.movesOf(r, at)
 	for {
@@ -57,8 +62,13 @@ type sentParts struct {
 	rows   map[string][]string
 }
 
-func newSentParts() *sentParts {
-	return &sentParts{hashes: map[string]uint64{}, rows: map[string][]string{}}
+// newSentParts is what a browser has that has loaded a page with some parts.
+func newSentParts(parts ...string) *sentParts {
+	s := &sentParts{hashes: map[string]uint64{}, rows: map[string][]string{}}
+	for _, id := range parts[:min(len(parts), maxParts)] {
+		s.rows[id] = nil
+	}
+	return s
 }
 
 // replaced reports whether a row has changed, and remembers it.
@@ -69,25 +79,42 @@ func (s *sentParts) replaced(r row) bool {
 }
 
 // changes are the events for what changed on a page since the last call or, at first, all that differs from the page with the hash
-// that the browser has. A page that is gone shows why.
+// that the browser has. A page that is gone, such as that of an object that the user may not list any more, shows why, and nothing else.
 func (c *Console) changes(at *url.URL, s *state, sent *sentParts, has string) (events []byte) {
 	p, err := pageOf(at, s)
 	if err != nil {
 		p = failed(err)
 	}
 	loaded := len(sent.hashes) == 0 && strconv.FormatUint(p.hash(), 36) == has
+	changes := sent.gone(p.parts)
 	for _, part := range p.parts {
-		if part.fixed {
-			continue
-		}
-		for _, changed := range part.changed(sent, loaded) {
-			event, err := eventOf(changed)
-			if err != nil {
-				c.log.Error("Encode a part of a page", "id", changed.ID, "err", err)
-				continue
-			}
-			events = append(events, event...)
+		if !part.fixed {
+			changes = append(changes, part.changed(sent, loaded)...)
 		}
 	}
+	for _, changed := range changes {
+		event, err := eventOf(changed)
+		if err != nil {
+			c.log.Error("Encode a part of a page", "id", changed.ID, "err", err)
+			continue
+		}
+		events = append(events, event...)
+	}
 	return events
+}
+
+// gone are the parts that a browser has and a page lacks, which it forgets with their rows.
+func (s *sentParts) gone(parts []*part) (gone []replacement) {
+	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+		if slices.ContainsFunc(parts, func(p *part) bool { return p.id == id }) {
+			continue
+		}
+		for _, row := range s.rows[id] {
+			delete(s.hashes, row)
+		}
+		delete(s.rows, id)
+		delete(s.hashes, id)
+		gone = append(gone, replacement{ID: id, Gone: true})
+	}
+	return gone
 }

@@ -91,7 +91,9 @@ function replace(change) {
   if (holds(change, old)) return;
   if (gone) return old?.remove();
   if (!old && !into) {
-    if (document.getElementById("unread")) location.reload();
+    // The page was loaded before the first reading, or has lost the part, which is there again. It is not loaded again and again.
+    const idle = performance.now() > 5000 && ![...document.querySelectorAll("main > [id]")].some(inUse);
+    if (document.getElementById("unread") || idle) location.reload();
     return;
   }
   const kept = old && places(old);

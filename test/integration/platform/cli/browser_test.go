@@ -119,33 +119,37 @@ func TestTheConsoleInABrowser(t *testing.T) {
 		"flow": map[string]any{"rights": rightsOf(ns), "pictures": pictures, "workload": "/workloads/" + ns + "/Deployment/web", "environment": "/environments/" + ns + "/shop", "namespace": ns},
 	})
 	if os.Getenv("BERTH_UI_FLOWS") == "" { // for a change of the flows, which take a third of the time
-		assert.Equal(t, 8*(len(pages)+2)+2+len(rightsOf(ns)), r.Looked)
+		assert.Equal(t, 8*(len(pages)+2)+4+len(rightsOf(ns)), r.Looked)
 	}
-	assert.Equal(t, []string{"nothing lost", "log followed", "found", "planned", "followed", "moved", "undone", "created", "edited", "deleted", "loaded again", "scaled", "explained", "jumped", "stopped and started", "rights taken away", "API server away and back", "console away and back", "refused", "signed in", "signed out"}, r.Steps)
+	assert.Equal(t, []string{"nothing lost", "log followed", "found", "planned", "followed", "moved", "undone", "created", "edited", "taken back", "deleted", "loaded again", "scaled", "explained", "downloaded", "jumped", "stopped and started", "rights taken away", "API server away and back", "console away and back", "refused", "signed in", "signed out"}, r.Steps)
 	assert.Empty(t, r.Wrong)
 }
 
 // pictures are the pages that docs/images has.
 var pictures = []string{"mixes", "workload", "what-if", "environment", "mix", "nodes", "pod"}
 
-// right is a list that the user may not read for a while: what a page shows meanwhile, and what it has otherwise.
+// right is a list that the user may not read for a while: what a page shows meanwhile, what it has otherwise, and what of that it loses
+// while it is open.
 type right struct {
 	Resource string `json:"resource"`
 	Path     string `json:"path"`
 	Text     string `json:"text"`
 	Has      string `json:"has"`
+	Loses    string `json:"loses"`
 }
 
 func rightsOf(ns string) []right {
 	workload := "/workloads/" + ns + "/Deployment/web"
 	return []right{
-		{"events", workload, "Moves are unknown", "Slots"},
-		{"nodes", "/nodes", "not allowed: list nodes", "Accepts pods"},
-		{"pods", "/", "not allowed: list pods", "Largest workloads"},
-		{"capacitymixes", "/mixes", "not allowed: list capacitymixes", "70% spot"},
-		{"schedulingpolicies", "/policies", "not allowed: list schedulingpolicies", "Pack"},
-		{"reservations", "/reservations", "not allowed: list reservations", "launch"},
-		{"resourcelimits", "/limits", "not allowed: list resourcelimits", "gpu"},
+		{"events", workload, "Moves are unknown", "Slots", "No replica was moved"},
+		{"nodes", "/nodes", "not allowed: list nodes", "Accepts pods", "on-demand-0"},
+		{"nodes", "/nodes/on-demand-0", "the nodes are unknown", "Interruption domain", "Interruption domain"},
+		{"pods", "/", "not allowed: list pods", "Largest workloads", "10 spot, 3 on-demand"},
+		{"capacitymixes", "/mixes", "not allowed: list capacitymixes", "70% spot", "70% spot"},
+		{"schedulingpolicies", "/policies", "not allowed: list schedulingpolicies", "Pack", "Pack"},
+		{"schedulingpolicies", "/policies/" + ns + "/packed", "or you may not read it", "Scores by", "Scores by"},
+		{"reservations", "/reservations", "not allowed: list reservations", "launch", "launch"},
+		{"resourcelimits", "/limits", "not allowed: list resourcelimits", "gpu", "gpu"},
 	}
 }
 

@@ -226,7 +226,7 @@ func TestAResourceLimitIsEditedInTheConsole(t *testing.T) {
 	location, page = review(map[string]string{"spec.cpu": "2", "spec.nodeSelector": "disk=ssd", required: "gpu In a100, h100"})
 	require.Empty(t, location, "it is reviewed first")
 	location, page = b.apply("limits", page)
-	require.Equal(t, "/limits/"+w.Namespace+"/gpu", location, page)
+	require.Equal(t, "/limits/"+w.Namespace+"/gpu?applied=1", location, page)
 	at := strings.TrimPrefix(location, "/")
 	b.shows(at, "<li>disk=ssd</li>", "<li>gpu In a100, h100</li>")
 

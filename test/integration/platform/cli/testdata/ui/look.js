@@ -179,6 +179,20 @@ await page.keyboard.press("Enter");
 await apply();
 await page.getByText("1Gi").waitFor();
 steps.push("edited");
+const back = page.getByRole("link", { name: /^Undo/ });
+if (!await page.getByText("Changed: spec.memory.").count()) wrong.push("the page of an edited limit does not name the field");
+await inspect(page, "edited", "the page of an edited limit");
+await back.focus();
+await page.keyboard.press("Enter");
+await page.getByText("The API server judges it when you review it.").waitFor();
+await inspect(page, "proposed", "the form that undoes a change");
+await page.getByRole("button", { name: "Review", exact: true }).focus();
+await page.keyboard.press("Enter");
+await page.getByText("The API server accepts this.").waitFor();
+await apply();
+await page.getByText("Changed: spec.memory.").waitFor();
+if (await page.getByText("1Gi").count()) wrong.push("the change of a limit is not undone");
+steps.push("taken back");
 await page.getByRole("link", { name: "Delete" }).focus();
 await page.keyboard.press("Enter");
 await page.getByRole("button", { name: "Delete" }).focus();
@@ -208,6 +222,13 @@ if (!await page.locator("#pod svg.bar rect").count()) wrong.push("a decision has
 await page.locator("#pod .crumbs a").first().click();
 await page.getByRole("link", { name: "Moves and events" }).waitFor();
 steps.push("explained");
+
+// The savings are a file that a spreadsheet opens.
+await page.goto(new URL("/savings?by=mix", home).href);
+const [saved] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
+if (saved.suggestedFilename() !== "savings-by-mix.csv") wrong.push(`the file of the savings is ${saved.suggestedFilename()}`);
+if (!readFileSync(await saved.path(), "utf8").startsWith("namespace,kind,name")) wrong.push("the file of the savings has no head");
+steps.push("downloaded");
 
 // Keys lead to the filter, to pages, and to objects by the palette. What a user types stays while the page changes.
 await page.goto(home.href);
@@ -246,12 +267,15 @@ await page.getByText("The start was requested.").waitFor();
 steps.push("stopped and started");
 
 // With rights taken away one by one, what they show is unknown, once and at its place. Rights that are given again show it.
-for (const { resource, path, text: shown, has } of flow.rights) {
-  await fetch(`${control}/rights?without=${resource}`, { method: "POST" });
+for (const [i, { resource, path, text: shown, has, loses }] of flow.rights.entries()) {
   const eyes = await open({});
   await eyes.goto(new URL(path, home).href);
+  await eyes.getByText(has).first().waitFor({ timeout: 30000 });
+  await fetch(`${control}/rights?without=${resource}`, { method: "POST" });
   await eyes.getByText(shown).first().waitFor({ timeout: 30000 }).catch(() => wrong.push(`without ${resource}, ${path} has no ${JSON.stringify(shown)}`));
-  await inspect(eyes, `without-${resource}`, `${path} without ${resource}`);
+  await eyes.locator("main").getByText(loses).first().waitFor({ state: "detached", timeout: 5000 })
+    .catch(() => wrong.push(`without ${resource}, ${path} still has ${JSON.stringify(loses)}`));
+  await inspect(eyes, `without-${i}-${resource}`, `${path} without ${resource}`);
   await fetch(`${control}/rights`, { method: "POST" });
   await eyes.getByText(has).first().waitFor({ timeout: 60000 }).catch(() => wrong.push(`with ${resource} again, ${path} has no ${JSON.stringify(has)}`));
   await eyes.context().close();
