@@ -3,6 +3,8 @@
 package clusterstate
 
 import (
+	"hash/maphash"
+	"maps"
 	"strings"
 	"sync/atomic"
 
@@ -52,7 +54,7 @@ func Lean(o any) (any, error) {
 func leanPod(o *corev1.Pod) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, CreationTimestamp: o.CreationTimestamp,
-		DeletionTimestamp: o.DeletionTimestamp, Labels: o.Labels, Annotations: keptAnnotations(o.Annotations),
+		DeletionTimestamp: o.DeletionTimestamp, Labels: leanLabels(o.Labels), Annotations: keptAnnotations(o.Annotations),
 	}}
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		p.OwnerReferences = []metav1.OwnerReference{*ref}
@@ -106,6 +108,32 @@ func leanRequirements(cpu, memory int64) *corev1.ResourceRequirements {
 	}}}
 	at.Store(r)
 	return &r.of
+}
+
+// mostShared bounds the labels of pods that share them, and so what sharedLabels keeps of pods that are gone.
+const mostShared = 16
+
+// sharedLabels are labels that were read last: the pods of a revision have the same, which take half a kilobyte.
+var (
+	sharedLabels [1024]atomic.Pointer[map[string]string]
+	labelSeed    = maphash.MakeSeed()
+)
+
+// leanLabels are labels that are equal to others, of which pods of a workload share one map. They must not be changed.
+func leanLabels(labels map[string]string) map[string]string {
+	if len(labels) == 0 || len(labels) > mostShared {
+		return labels
+	}
+	var sum uint64 // in any order
+	for k, v := range labels {
+		sum += maphash.String(labelSeed, k)*31 + maphash.String(labelSeed, v)
+	}
+	at := &sharedLabels[sum%uint64(len(sharedLabels))]
+	if same := at.Load(); same != nil && maps.Equal(*same, labels) {
+		return *same
+	}
+	at.Store(&labels)
+	return labels
 }
 
 // leanMeta is the metadata of a workload controller that Strip keeps, and what a cache requires.

@@ -3,6 +3,9 @@
 package clusterstate
 
 import (
+	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -64,6 +67,32 @@ func TestLeanPodsShareTheirRequests(t *testing.T) {
 	assert.Equal(t, "2", other.Spec.Resources.Requests.Cpu().String())
 	assert.Equal(t, "1", one.Spec.Resources.Requests.Cpu().String())
 	assert.Nil(t, lean(t, &corev1.Pod{}).Spec.Resources)
+}
+
+// The labels of a revision take more than most of a pod. Pods with the same share them, in whichever order they were read.
+func TestLeanPodsShareTheirLabels(t *testing.T) {
+	pod := func(labels map[string]string) map[string]string {
+		return lean(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}).Labels
+	}
+	same := func(a, b map[string]string) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	app := func(name string) map[string]string { return map[string]string{"app": name, "pod-template-hash": "1"} }
+	one, other := pod(app("web")), pod(app("cart"))
+	assert.True(t, same(one, pod(app("web"))))
+	assert.Equal(t, app("web"), one)
+	assert.Equal(t, app("cart"), other)
+	assert.Nil(t, pod(nil))
+	many := func() map[string]string {
+		labels := map[string]string{}
+		for i := range mostShared + 1 {
+			labels[fmt.Sprint(i)] = strings.Repeat("x", 63)
+		}
+		return labels
+	}
+	assert.False(t, same(pod(many()), pod(many())), "what is kept of pods that are gone is bounded")
+	rapid.Check(t, func(t *rapid.T) {
+		labels := rapid.MapOf(rapid.StringMatching("[a-c]{1,2}"), rapid.StringMatching("[a-b]{0,1}")).Draw(t, "labels")
+		require.Equal(t, labels, leanLabels(maps.Clone(labels)), "pods with other labels keep theirs")
+	})
 }
 
 func TestALeanPodIsSmall(t *testing.T) {
