@@ -126,7 +126,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 }
 
 // pictures are the pages that docs/images has.
-var pictures = []string{"mixes", "workload", "what-if", "environment", "mix", "nodes", "pod"}
+var pictures = []string{"mixes", "workload", "what-if", "environment", "mix", "nodes", "pod", "savings"}
 
 // right is a list that the user may not read for a while: what a page shows meanwhile, what it has otherwise, and what of that it loses
 // while it is open.

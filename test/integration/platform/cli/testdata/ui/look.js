@@ -272,7 +272,8 @@ for (const [i, { resource, path, text: shown, has, loses }] of flow.rights.entri
   await eyes.goto(new URL(path, home).href);
   await eyes.getByText(has).first().waitFor({ timeout: 30000 });
   await fetch(`${control}/rights?without=${resource}`, { method: "POST" });
-  await eyes.getByText(shown).first().waitFor({ timeout: 30000 }).catch(() => wrong.push(`without ${resource}, ${path} has no ${JSON.stringify(shown)}`));
+  // Events are read every 30 seconds while no replica is moved.
+  await eyes.getByText(shown).first().waitFor({ timeout: 60000 }).catch(() => wrong.push(`without ${resource}, ${path} has no ${JSON.stringify(shown)}`));
   await eyes.locator("main").getByText(loses).first().waitFor({ state: "detached", timeout: 5000 })
     .catch(() => wrong.push(`without ${resource}, ${path} still has ${JSON.stringify(loses)}`));
   await inspect(eyes, `without-${i}-${resource}`, `${path} without ${resource}`);
