@@ -68,11 +68,12 @@ for (const colorScheme of looks ? ["light", "dark"] : []) {
 const shown = await open({ colorScheme: "light", viewport: { width: 1440, height: 900 } });
 for (const { name, path } of pages.filter((p) => flow.pictures.includes(p.name))) {
   await shown.goto(new URL(path, home).href);
+  if (await shown.locator("[data-load]").count()) await shown.locator("[data-load] svg.day").waitFor();
   await shown.evaluate((namespace) => {
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(namespace, "shop");
   }, flow.namespace);
-  await shown.screenshot({ path: `${pictures}/console-${name}.png` });
+  await shown.screenshot({ path: `${pictures}/console-${name}.png`, fullPage: name === "mixes" });
 }
 await shown.context().close();
 
