@@ -38,6 +38,7 @@ type cluster struct {
 	informers    *state.Informers
 	// rebalancer is nil where mix does not run, limits and templates where limits does not, policies where policies does not.
 	rebalancer *rebalance.Controller
+	pauses     *rebalance.Pauses
 	limits     *limits.Tracker
 	templates  *limits.Templates
 	policies   *policies.Controller

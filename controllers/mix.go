@@ -8,12 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/gatefailopen"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/governing"
 	decision "berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -34,6 +37,12 @@ func (p *parts) addMix() error {
 		return err
 	}
 	gates := p.newGates()
+	if err := p.mgr.Add(p.pauses); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(p.rebalancer); err != nil {
+		return err
+	}
 	for _, c := range []interface {
 		SetupWithManager(mgr manager.Manager) error
 	}{s, p.rebalancer, gates} {
@@ -55,8 +64,12 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 	if err != nil {
 		return nil, err
 	}
+	p.pauses = rebalance.NewPauses(p.kube, types.NamespacedName{
+		Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + v1alpha1.PauseConfigMapSuffix,
+	}, p.pauseChanged)
 	return rebalance.New(rebalance.Options{
-		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		Pauses: p.pauses,
+		State:  p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
@@ -70,6 +83,9 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
 	})
 }
+
+// pauseChanged has the workloads reconciled that a pause is about.
+func (p *parts) pauseChanged(key governing.GroupKey) { p.rebalancer.Changed(key) }
 
 // newGates returns the controller that removes the scheduling gates of pods while no scheduler does.
 func (p *parts) newGates() *gatefailopen.Controller {

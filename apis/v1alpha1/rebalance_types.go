@@ -63,6 +63,12 @@ type RebalanceSpec struct {
 	// +optional
 	Mode RebalanceMode `json:"mode,omitempty"`
 
+	// paused is whether no replica is moved until it is false again. Moves in progress are completed, and the placement of
+	// pods is not affected. `kubectl berth pause` sets it. Defaults to false.
+	//
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
 	// maxConcurrent is the maximum number of replicas of this mix that are moved at the same time, from 1 to 100. A
 	// move lasts from the eviction until the replacement is Ready. Defaults to the controller's configuration, which
 	// ships with 1.

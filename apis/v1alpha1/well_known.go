@@ -110,6 +110,28 @@ const AcceptedReplicasAnnotation = AnnotationPrefix + "/accepted-replicas"
 // failed.
 const EvictJobPodsAnnotation = AnnotationPrefix + "/evict-job-pods"
 
+// Annotations about a pause of moves. On a Namespace, they are about its workloads; on the ConfigMap berth-controller-pause in the
+// namespace of berth-controller, about those of the cluster. On a CapacityMix, spec.rebalance.paused pauses its moves, and only the last
+// three are used. `kubectl berth pause` sets them.
+const (
+	// PausedAnnotation stops the moves of replicas until it is removed: "true". "false" is as if it was not there; every other value
+	// pauses moves as well.
+	PausedAnnotation = AnnotationPrefix + "/paused"
+
+	// PausedByAnnotation is the name of the user who paused the moves.
+	PausedByAnnotation = AnnotationPrefix + "/paused-by"
+
+	// PausedAtAnnotation is when the moves were paused, RFC 3339.
+	PausedAtAnnotation = AnnotationPrefix + "/paused-at"
+
+	// PausedReasonAnnotation is why the moves were paused, a text for people.
+	PausedReasonAnnotation = AnnotationPrefix + "/paused-reason"
+)
+
+// PauseConfigMapSuffix ends the name of the ConfigMap whose PausedAnnotation pauses all moves of the cluster. The name begins with that of
+// the lease of berth-controller.
+const PauseConfigMapSuffix = "-pause"
+
 // ResourceLimitLabel is on pods that use a ResourceLimit: its name, in the namespace of the pod.
 const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
 

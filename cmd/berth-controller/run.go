@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
@@ -31,6 +32,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/kube/leaderguard"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 const (
@@ -152,14 +154,23 @@ func trimEnvironment(object any) (any, error) {
 	return object, err
 }
 
-// trim keeps of an object what controllers read, before the cache keeps it: nothing of the managed fields, and of the annotations of
+// trim keeps of an object what controllers read, before the cache keeps it: of the managed fields who paused a mix, and of the annotations of
 // Berth's own kinds only Berth's. Controllers write parts of objects, and none as it is in the cache.
 func trim(object any) (any, error) {
 	if o, is := object.(client.Object); is {
-		o.SetManagedFields(nil)
+		o.SetManagedFields(writersOfPause(o))
 		trimAnnotations(o)
 	}
 	return object, nil
+}
+
+// writersOfPause is who paused a mix, nil for other objects.
+func writersOfPause(o client.Object) []metav1.ManagedFieldsEntry {
+	cm, is := o.(*v1alpha1.CapacityMix)
+	if !is || cm.Spec.Rebalance == nil || !cm.Spec.Rebalance.Paused {
+		return nil
+	}
+	return rebalance.WritersOfPause(rebalance.PausedMix, cm)
 }
 
 func trimAnnotations(o client.Object) {

@@ -33,7 +33,7 @@ import (
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
-Only drain, import, env and the calls through proxy change anything; all other commands only read the cluster.`
+Only pause, resume, drain, import, env and the calls through proxy change anything; all other commands only read the cluster.`
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
@@ -71,9 +71,9 @@ func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFla
 		"The KubeSchedulerConfiguration file of berth-scheduler. Default: the ConfigMap that its Deployment mounts, "+
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
-	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewNodes(o), mix.NewSavings(o),
-		drain.New(o), doctor.New(o), policies.New(o), reservations.New(o), records.New(o), environments.New(o), imports.New(o),
-		proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o), newVersion(o))
+	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewPause(o), mix.NewResume(o),
+		mix.NewNodes(o), mix.NewSavings(o), drain.New(o), doctor.New(o), policies.New(o), reservations.New(o), records.New(o),
+		environments.New(o), imports.New(o), proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o), newVersion(o))
 	root.Args = command.NoArguments
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	command.ShowUsage(root)

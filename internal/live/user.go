@@ -34,7 +34,7 @@ func (u *User) Load(ctx context.Context, namespace string) (*overview.Cluster, e
 		return nil, err
 	}
 	u.warnOf(cluster.Problems)
-	cluster.Owner = u.owners()
+	cluster.Owner, cluster.Pauses = u.owners(), u.pauses()
 	return cluster, nil
 }
 

@@ -48,6 +48,8 @@ type Options struct {
 	Clock     clock.WithTicker
 	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
+	// Pauses are those of the cluster and of namespaces; nil in tests of decisions: there are none.
+	Pauses *Pauses
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 

@@ -34,6 +34,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 func (c *Controller) input(w *evaluation) *rebalance.Input {
 	b, cluster := c.Workloads.Budgets(&w.Entry), c.clusterNow()
 	cluster.InFlight, cluster.Reserved = b.InFlight, b.Reserved
+	cluster.Pauses = c.Pauses.Of(w.Group.Key.Namespace)
 	return w.Input(cluster, b.Mix, func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) })
 }
 
@@ -134,12 +135,16 @@ func (c *Controller) read(ctx context.Context, a rebalance.Action, proof *rebala
 	}
 }
 
-// current returns an obstacle if the owner of a replica creates another replacement by now, or if the mix is another one.
+// current returns an obstacle if the owner of a replica creates another replacement by now, if the mix is another one, or if moves
+// were paused.
 func (c *Controller) current(ctx context.Context, a rebalance.Action) error {
 	if err := c.proof.recreated(ctx, a); err != nil {
 		return err
 	}
-	return c.api.checkMix(ctx, &a.Of, a.Pod)
+	if err := c.api.checkMix(ctx, &a.Of, a.Pod); err != nil {
+		return err
+	}
+	return c.api.checkPaused(ctx, a.Pod.Namespace)
 }
 
 // release deletes the placeholder of a replica that is evicted next.

@@ -25,7 +25,7 @@ import (
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
 unknown type, pods that another scheduler schedules or that wait for their slot, workloads that an autoscaler cannot evaluate, deletion
 costs that were overwritten, mixes that conflict or govern single replicas that never run on spot, disruption budgets that overlap, pods that wait because of their ResourceLimit,
-SchedulingPolicies that are not accepted, Reservations that hold too little.
+SchedulingPolicies that are not accepted, Reservations that hold too little, moves that have been paused for more than a day.
 
 The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
 
@@ -171,6 +171,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	} {
 		check(r)
 	}
+	p.pauses(ctx, r)
 	return r, nil
 }
 

@@ -43,7 +43,7 @@ var (
 	controllerNeeds = []right{
 		"watch capacitymixes.berth.dev", "patch capacitymixes/status.berth.dev", "watch resourcelimits.berth.dev",
 		"patch resourcelimits.berth.dev", "patch resourcelimits/status.berth.dev", "watch schedulingpolicies.berth.dev",
-		"patch schedulingpolicies/status.berth.dev", "watch pods", "watch nodes", "create pods/eviction",
+		"patch schedulingpolicies/status.berth.dev", "watch pods", "watch nodes", "watch namespaces", "create pods/eviction",
 		"list poddisruptionbudgets.policy", "list replicasets.apps",
 	}
 )

@@ -66,6 +66,7 @@ func outcomes(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, sh
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}
 			in := PlanInput(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, c.scaleOf(ctx, &g), now)
+			in.Cluster.Pauses = c.pausesOver(ctx, &g)
 			outcome, err := Simulate(ctx, in, room)
 			if err != nil {
 				return nil, err

@@ -71,6 +71,8 @@ type Cluster struct {
 	above map[types.UID]*metav1.OwnerReference
 	// Owner reads what the owner of units does with them, with the rights of the user. Nil: nothing is known of owners.
 	Owner func(context.Context, clusterstate.Workload) rebalance.Scale
+	// Pauses reads the pauses over a namespace, with the rights of the user. Nil: none are known.
+	Pauses func(ctx context.Context, namespace string) []rebalance.Pause
 	// sizes are the limits by the default namespace that goes with them.
 	sizes *registry.Registries
 }
@@ -144,6 +146,14 @@ func (c *Cluster) scaleOf(ctx context.Context, g *clusterstate.Group) *rebalance
 		s.Restart = rebalance.RestartUnknown // the controller may not read it, and evicts by what it reads
 	}
 	return &s
+}
+
+// pausesOver are the pauses that a group is under, but for that of its mix. They are read where a replica has to move.
+func (c *Cluster) pausesOver(ctx context.Context, g *clusterstate.Group) []rebalance.Pause {
+	if c.Pauses == nil || len(g.WrongSide()) == 0 {
+		return nil
+	}
+	return c.Pauses(ctx, g.Key.Namespace)
 }
 
 // Namespaces are those that have pods or mixes, sorted.

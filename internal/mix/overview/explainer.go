@@ -259,6 +259,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 		return nil, err
 	}
 	in := PlanInput(*g, settings, e.Cluster.Budgets[e.Pod.Namespace], e.Cluster.Profile.SchedulerNames, e.Cluster.scaleOf(ctx, g), e.Now)
+	in.Cluster.Pauses = e.Cluster.pausesOver(ctx, g)
 	remember(&in.History, Report(m, g))
 	whole := rebalance.Choose(in)
 	out := &MoveFacts{WorkloadReason: whole.Reason.String(), WorkloadMessage: whole.Message}

@@ -28,6 +28,7 @@ type check func(*subject) Verdict
 var (
 	workloadChecks = []check{
 		switchedOff,
+		paused,
 		withoutControllers,
 		ownerEnded,
 		countsAsFailure,

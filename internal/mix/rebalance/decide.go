@@ -35,6 +35,8 @@ type Settings struct {
 	Mode Mode
 	// MaxConcurrent is how many of the mix's replicas may be being moved at the same time.
 	MaxConcurrent int
+	// Paused is why the mix is paused, nil if it is not.
+	Paused *Pause
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
 	Windows       Windows
@@ -53,6 +55,8 @@ type Cluster struct {
 	// InFlight of at most Limit replicas are being moved. Reserved places are for namespaces that have their turn before.
 	InFlight, Reserved, Limit int
 	DryRun                    bool
+	// Pauses are those of the cluster and of the namespace of the workload.
+	Pauses []Pause
 	// SchedulerNames are those of the profiles that place by the mix.
 	SchedulerNames []string
 	// RolloutDeadline is after how long a rollout whose own controller names no deadline counts as stuck.

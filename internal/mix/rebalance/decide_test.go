@@ -126,6 +126,17 @@ var causes = []cause{
 		name: "the mix switches moves off", spoil: func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off },
 		want: rebalance.ReasonOff, message: "rebalance.mode is Off",
 	}, {
+		name: "moves are paused", spoil: func(in *rebalance.Input) {
+			in.Cluster.Pauses = []rebalance.Pause{
+				{Scope: rebalance.PausedCluster, By: "alice", Since: noon.Add(-time.Hour), Why: "incident 4711"},
+				{Scope: rebalance.PausedNamespace, Name: "shop"},
+			}
+			in.Settings.Paused = &rebalance.Pause{Scope: rebalance.PausedMix, Name: "web", Why: "migration"}
+		},
+		want: rebalance.ReasonPaused,
+		message: "moves are paused for the cluster, by alice since 2026-06-01T11:00:00Z: incident 4711; and for namespace shop; and for mix web: " +
+			"migration",
+	}, {
 		name: "the pods have no controller", spoil: ofPods(func(p *clusterstate.Pod) { p.Owner = nil }),
 		want: rebalance.ReasonNoController, message: "pods without a controller are not evicted: no one would make new ones",
 	}, {

@@ -112,6 +112,13 @@ var (
 		Name: "Off", Quiet: true, DropsPlaceholder: true,
 		Meaning: "`rebalance.mode` is `Off`", Ends: "a change of the setting", Action: changeTheMode,
 	})
+	ReasonPaused = define(Reason{
+		Name: "Paused", DropsPlaceholder: true,
+		Lift: func(in *Input) { in.Cluster.Pauses, in.Settings.Paused = nil, nil },
+		Meaning: "a user [paused](#pause-and-resume-moves) the moves of the mix, of the namespace or of the cluster; the message has who, " +
+			"since when and why",
+		Ends: "`kubectl berth resume`", Action: "moves are paused: `kubectl berth resume` once the cause in the message is over",
+	})
 	// ReasonReport and ReasonDryRun replace ReasonMove where nothing is evicted.
 	ReasonReport = define(Reason{
 		Name: "ReportOnly", Scope: OfReplica,

@@ -86,6 +86,7 @@ func TestALiftedReasonIsGone(t *testing.T) {
 		refuses check
 		in      Input
 	}{
+		{paused, Input{Cluster: Cluster{Pauses: []Pause{{Scope: PausedNamespace, Name: "shop"}}}, Settings: Settings{Paused: &Pause{Scope: PausedMix}}}},
 		{rollingOut, Input{Group: clusterstate.Group{Rollout: clusterstate.Rollout{Rolling: true}}}},
 		{stabilizing, Input{History: History{WrongSince: now}, Settings: Settings{Stabilization: time.Hour}}},
 		{backingOff, Input{History: History{RetryAt: now.Add(time.Hour)}}},

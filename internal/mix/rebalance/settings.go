@@ -23,6 +23,9 @@ func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, err
 	if r.Mode != "" {
 		s.Mode = Mode(r.Mode)
 	}
+	if r.Paused {
+		s.Paused = new(PauseOf(PausedMix, cm.Name, cm))
+	}
 	if r.MaxConcurrent != nil {
 		s.MaxConcurrent = int(*r.MaxConcurrent)
 	}
