@@ -39,6 +39,7 @@ type cluster struct {
 	// rebalancer is nil where mix does not run, limits and templates where limits does not, policies where policies does not.
 	rebalancer *rebalance.Controller
 	pauses     *rebalance.Pauses
+	health     *rebalance.HealthGate
 	limits     *limits.Tracker
 	templates  *limits.Templates
 	policies   *policies.Controller

@@ -3,6 +3,8 @@
 package controllers
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/governing"
 	decision "berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/records/prometheus"
 )
 
 // resyncsPerFind is how many times every workload is reconciled until it is read again which autoscalers there are: after
@@ -39,6 +42,11 @@ func (p *parts) addMix() error {
 	gates := p.newGates()
 	if err := p.mgr.Add(p.pauses); err != nil {
 		return err
+	}
+	if p.health != nil {
+		if err := p.mgr.Add(p.health); err != nil {
+			return err
+		}
 	}
 	if err := metrics.Registry.Register(p.rebalancer); err != nil {
 		return err
@@ -67,9 +75,12 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 	p.pauses = rebalance.NewPauses(p.kube, types.NamespacedName{
 		Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + v1alpha1.PauseConfigMapSuffix,
 	}, p.pauseChanged)
+	if p.health, err = p.newHealthGate(); err != nil {
+		return nil, err
+	}
 	return rebalance.New(rebalance.Options{
-		Pauses: p.pauses,
-		State:  p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		Pauses: p.pauses, Health: p.health,
+		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
@@ -86,6 +97,24 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 
 // pauseChanged has the workloads reconciled that a pause is about.
 func (p *parts) pauseChanged(key governing.GroupKey) { p.rebalancer.Changed(key) }
+
+// newHealthGate returns the gate that is configured, nil for none.
+func (p *parts) newHealthGate() (*rebalance.HealthGate, error) {
+	g := &p.cfg.Mix.Rebalance.HealthGate
+	if g.PrometheusURL == "" {
+		return nil, nil
+	}
+	server, err := prometheus.New(prometheus.Config{
+		Address: g.PrometheusURL, BearerTokenFile: g.BearerTokenFile, CAFile: g.CAFile, Timeout: seconds(g.TimeoutSeconds),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mix.rebalance.healthGate: %w", err)
+	}
+	query := func(ctx context.Context) (bool, string, error) { return server.Holds(ctx, g.Query, time.Now()) }
+	return rebalance.NewHealthGate(query, seconds(g.IntervalSeconds), clock.RealClock{}, func() {
+		p.rebalancer.Changed(governing.GroupKey{})
+	}), nil
+}
 
 // newGates returns the controller that removes the scheduling gates of pods while no scheduler does.
 func (p *parts) newGates() *gatefailopen.Controller {
@@ -111,13 +140,24 @@ func repairsOf(cfg *controller.Configuration) int {
 func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 	r := &cfg.Mix.Rebalance
 	return rebalance.Tuning{
+		Canary: canaryOf(&r.Canary),
 		DryRun: cfg.DryRun,
 		Defaults: decision.Settings{
 			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
+			MaxPerHour:   int(r.MaxMovesPerHour),
 			Provisioning: decision.Provisioning(r.Provisioning), Strategy: decision.Strategy(r.Strategy),
 		},
 		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
+		ClusterMaxPerHour:    int(r.ClusterMaxMovesPerHour),
 		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),
 		MoveTimeout: seconds(r.MoveTimeoutSeconds),
 	}
+}
+
+// canaryOf is nil where all mixes are moved.
+func canaryOf(c *controller.Canary) *decision.Canary {
+	if c.Percent >= 100 {
+		return nil
+	}
+	return &decision.Canary{Percent: int(c.Percent), Namespaces: c.Namespaces}
 }

@@ -79,6 +79,15 @@ type RebalanceSpec struct {
 	// +optional
 	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
 
+	// maxMovesPerHour is the maximum number of moves of this mix that begin within an hour, from 1 to 1000. A unit of
+	// several pods is one move. Defaults to the controller's configuration, which ships without a maximum.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:validation:XValidation:rule=`self >= 1 && self <= 1000`,message=`maxMovesPerHour must be between 1 and 1000`
+	// +optional
+	MaxMovesPerHour *int32 `json:"maxMovesPerHour,omitempty"`
+
 	// stabilizationSeconds is the time for which a workload must not have satisfied its mix before a replica is moved,
 	// in seconds from 0 to 86400. Defaults to the controller's configuration, which ships with 60.
 	//

@@ -74,6 +74,9 @@ const (
 // decided and proven, as a JSON object.
 const MoveAnnotation = AnnotationPrefix + "/move"
 
+// BlockedReasonAnnotation is on the events about moves that are not made: the reason, as in the status of a CapacityMix.
+const BlockedReasonAnnotation = AnnotationPrefix + "/blocked-reason"
+
 // PlaceholderLabel is on placeholder pods: the UID of the replica for which they reserve capacity.
 const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 

@@ -2569,6 +2569,11 @@ func (in *RebalanceSpec) DeepCopyInto(out *RebalanceSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxMovesPerHour != nil {
+		in, out := &in.MaxMovesPerHour, &out.MaxMovesPerHour
+		*out = new(int32)
+		**out = **in
+	}
 	if in.StabilizationSeconds != nil {
 		in, out := &in.StabilizationSeconds, &out.StabilizationSeconds
 		*out = new(int32)

@@ -154,8 +154,8 @@ func trimEnvironment(object any) (any, error) {
 	return object, err
 }
 
-// trim keeps of an object what controllers read, before the cache keeps it: of the managed fields who paused a mix, and of the annotations of
-// Berth's own kinds only Berth's. Controllers write parts of objects, and none as it is in the cache.
+// trim keeps of an object what controllers read, before the cache keeps it: of the managed fields who paused a mix, and of the
+// annotations of Berth's own kinds only Berth's. Controllers write parts of objects, and none as it is in the cache.
 func trim(object any) (any, error) {
 	if o, is := object.(client.Object); is {
 		o.SetManagedFields(writersOfPause(o))

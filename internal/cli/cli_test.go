@@ -189,6 +189,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 	changing := map[string]bool{
 		"env create": true, "env start": true, "env stop": true, "env restart": true, "env scale": true, "env rollback": true, "env restore": true,
 		"env backup-database": true, "drain": true, "env restore-database": true, "env orphans": true, "import resource-limits": true, "import records": true,
+		"pause": true, "resume": true,
 	}
 	reading := map[string]bool{
 		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "savings": true, "doctor": true, "policies": true,

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -37,6 +38,9 @@ func (u *User) History(ctx context.Context, word string, workload client.ObjectK
 	if err != nil {
 		return nil, err
 	}
+	if err := u.eventsOfGoverned(ctx, cluster, h); err != nil {
+		return nil, err
+	}
 	if pods := governedPods(cluster, h); len(pods) > 0 {
 		err = eachEvent(ctx, u.Client, namespace, fields.Set{"involvedObject.kind": "Pod"}, func(e *corev1.Event) {
 			if pods[e.InvolvedObject.Name] {
@@ -50,6 +54,38 @@ func (u *User) History(ctx context.Context, word string, workload client.ObjectK
 		}
 	}
 	return h, nil
+}
+
+// maxGoverned bounds the workloads of a mix whose events are read.
+const maxGoverned = 50
+
+// eventsOfGoverned adds the events of the workloads that a mix governs.
+func (u *User) eventsOfGoverned(ctx context.Context, cluster *overview.Cluster, h *overview.History) error {
+	if h.Kind != "CapacityMix" {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, g := range cluster.State.Groups(h.Namespace) {
+		w := g.Workload
+		of := w.Kind + "/" + w.Name
+		if g.Governing.Source != governing.SourceCapacityMix+h.Name || w.Kind == h.Kind || seen[of] {
+			continue // all pods of a mix are a workload of its name
+		}
+		if seen[of] = true; len(seen) > maxGoverned {
+			u.Warn("%d workloads at most: the events of the others are not read", maxGoverned)
+			return nil
+		}
+		about := fields.Set{"involvedObject.kind": w.Kind, "involvedObject.name": w.Name}
+		err := eachEvent(ctx, u.Client, h.Namespace, about, func(e *corev1.Event) {
+			entry := overview.EntryOf(e)
+			entry.From = of
+			h.Entries = append(h.Entries, entry)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // governedPods are the names of the pods of a workload that a mix governs.

@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/controllers/environments"
 	_ "berth.dev/berth/controllers/limits"           // likewise
 	_ "berth.dev/berth/controllers/mix/gatefailopen" // likewise
-	_ "berth.dev/berth/controllers/mix/rebalance"    // likewise
+	mover "berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
 	_ "berth.dev/berth/controllers/podwebhook" // likewise
@@ -114,6 +114,7 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the store does not give every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
+	maps.Copy(all, described(t, &mover.Controller{}))
 	maps.Copy(all, described(t, environments.NewCollector(nil)))
 	maps.Copy(all, described(t, environments.NewUsageCollector(nil, nil, nil)))
 	for _, collector := range backups.NewCollectors(nil) {

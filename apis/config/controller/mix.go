@@ -45,6 +45,8 @@ func defaultMix() Mix {
 			MoveTimeoutSeconds:   600,
 			BackoffSeconds:       30,
 			MaxBackoffSeconds:    1800,
+			Canary:               Canary{Percent: 100, Namespaces: []string{}},
+			HealthGate:           HealthGate{IntervalSeconds: 30, TimeoutSeconds: 5},
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
 		AnnotationRepairsPerMinute: 60,
@@ -58,7 +60,7 @@ func (m *Mix) validate(path *field.Path) field.ErrorList {
 	return append(all, m.Gates.validate(path.Child("gates"))...)
 }
 
-// Rebalance configures how replicas on the wrong capacity type are moved. The first five fields are the defaults of
+// Rebalance configures how replicas on the wrong capacity type are moved. The first six fields are the defaults of
 // spec.rebalance of CapacityMixes.
 type Rebalance struct {
 	// mode is Evict, Report (decide and report, but evict nothing) or Off, for mixes that do not set it. Defaults to
@@ -78,6 +80,12 @@ type Rebalance struct {
 	//
 	// +optional
 	StabilizationSeconds int32 `json:"stabilizationSeconds"`
+
+	// maxMovesPerHour is the maximum number of moves of one mix that begin within an hour, from 0 to 1000, for mixes that
+	// do not set it. 0 means no maximum. Defaults to 0.
+	//
+	// +optional
+	MaxMovesPerHour int32 `json:"maxMovesPerHour"`
 
 	// provisioning is Wait (move a replica only to existing nodes) or Placeholder (first make an autoscaler launch a
 	// node, by a placeholder pod), for mixes that do not set it. Placeholder requires manifests/rbac/placeholders.
@@ -105,6 +113,12 @@ type Rebalance struct {
 	// +optional
 	ClusterMaxConcurrent int32 `json:"clusterMaxConcurrent"`
 
+	// clusterMaxMovesPerHour is the maximum number of moves in the cluster that begin within an hour, from 0 to 10000. 0
+	// means no maximum. Defaults to 0.
+	//
+	// +optional
+	ClusterMaxMovesPerHour int32 `json:"clusterMaxMovesPerHour"`
+
 	// startupGraceSeconds is the time for which nothing is moved after the controller became the leader or the API
 	// server became available again, in seconds from 0 to 3600. Defaults to 60.
 	//
@@ -129,10 +143,91 @@ type Rebalance struct {
 	// +optional
 	MaxBackoffSeconds int32 `json:"maxBackoffSeconds"`
 
+	// canary restricts moves to some mixes.
+	//
+	// +optional
+	Canary Canary `json:"canary"`
+
+	// healthGate is a query that must be good before a replica is moved.
+	//
+	// +optional
+	HealthGate HealthGate `json:"healthGate"`
+
 	// storm defines a spot storm: spot capacity that is reclaimed on a large scale. Nothing is moved during a storm.
 	//
 	// +optional
 	Storm Storm `json:"storm"`
+}
+
+// Canary specifies the mixes whose replicas are moved: all mixes in namespaces, and percent of the others. A workload
+// without a CapacityMix counts as a mix of its name.
+type Canary struct {
+	// percent is the share of mixes, from 0 to 100, by a hash of namespace and name. A larger percentage adds mixes, and
+	// removes none. 100 means all mixes. Defaults to 100.
+	//
+	// +optional
+	Percent int32 `json:"percent"`
+
+	// namespaces are namespaces all mixes of which are included. Defaults to none.
+	//
+	// +optional
+	// +listType=set
+	Namespaces []string `json:"namespaces"`
+}
+
+// HealthGate specifies a query of Prometheus that decides whether replicas are moved. If the answer is a scalar or a
+// vector of at least one value, and none is 0 or NaN, replicas are moved. Without an answer, no replica is moved.
+type HealthGate struct {
+	// prometheusURL is the http or https URL of the server. Defaults to empty, which disables the gate.
+	//
+	// +optional
+	PrometheusURL string `json:"prometheusURL"`
+
+	// query is the query, in PromQL. It is required with prometheusURL.
+	//
+	// +optional
+	Query string `json:"query"`
+
+	// bearerTokenFile is the path of a bearer token, which is read for every request. Defaults to empty.
+	//
+	// +optional
+	BearerTokenFile string `json:"bearerTokenFile"`
+
+	// caFile is the path of the certificate authorities of the server, PEM. Defaults to empty, which means those of the
+	// system.
+	//
+	// +optional
+	CAFile string `json:"caFile"`
+
+	// intervalSeconds is the time between two queries, in seconds from 5 to 3600. Defaults to 30.
+	//
+	// +optional
+	IntervalSeconds int32 `json:"intervalSeconds"`
+
+	// timeoutSeconds is the maximum time of a query, in seconds from 1 to 60. Defaults to 5.
+	//
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds"`
+}
+
+func (g *HealthGate) validate(path *field.Path) field.ErrorList {
+	all := httpURL(path.Child("prometheusURL"), g.PrometheusURL)
+	switch query := path.Child("query"); {
+	case g.PrometheusURL != "" && strings.TrimSpace(g.Query) == "":
+		all = append(all, field.Required(query, "must be set together with prometheusURL"))
+	case g.PrometheusURL == "" && g.Query != "":
+		all = append(all, field.Required(path.Child("prometheusURL"), "must be set together with query"))
+	}
+	all = append(all, inRange(path.Child("intervalSeconds"), g.IntervalSeconds, 5, 3600)...)
+	return append(all, inRange(path.Child("timeoutSeconds"), g.TimeoutSeconds, 1, 60)...)
+}
+
+func (c *Canary) validate(path *field.Path) field.ErrorList {
+	all := inRange(path.Child("percent"), c.Percent, 0, 100)
+	for i, name := range c.Namespaces {
+		all = append(all, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label)...)
+	}
+	return all
 }
 
 // Storm defines a spot storm: at least minNodes spot nodes, and more than sharePercent of all spot nodes, depart within
@@ -232,6 +327,8 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 		{path.Child("maxConcurrent"), r.MaxConcurrent, 1, 100},
 		{path.Child("stabilizationSeconds"), r.StabilizationSeconds, 0, 86400},
 		{path.Child("clusterMaxConcurrent"), r.ClusterMaxConcurrent, 1, 1000},
+		{path.Child("maxMovesPerHour"), r.MaxMovesPerHour, 0, 1000},
+		{path.Child("clusterMaxMovesPerHour"), r.ClusterMaxMovesPerHour, 0, 10000},
 		{path.Child("startupGraceSeconds"), r.StartupGraceSeconds, 0, 3600},
 		{path.Child("moveTimeoutSeconds"), r.MoveTimeoutSeconds, 1, 86400},
 		{path.Child("backoffSeconds"), r.BackoffSeconds, 1, 86400},
@@ -244,5 +341,6 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 	} {
 		all = append(all, inRange(n.path, n.value, n.least, n.most)...)
 	}
-	return all
+	all = append(all, r.Canary.validate(path.Child("canary"))...)
+	return append(all, r.HealthGate.validate(path.Child("healthGate"))...)
 }

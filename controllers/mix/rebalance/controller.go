@@ -50,6 +50,8 @@ type Options struct {
 	Synced func() (waitingFor string, ok bool)
 	// Pauses are those of the cluster and of namespaces; nil in tests of decisions: there are none.
 	Pauses *Pauses
+	// Health is the health gate, nil for none.
+	Health *HealthGate
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 
@@ -72,8 +74,12 @@ type Tuning struct {
 	// Defaults apply to the fields that a mix does not set.
 	Defaults             rebalance.Settings
 	ClusterMaxConcurrent int
-	Backoff, MaxBackoff  time.Duration
-	MoveTimeout          time.Duration
+	// Canary restricts moves to some mixes, nil for no restriction.
+	Canary *rebalance.Canary
+	// ClusterMaxPerHour is how many moves may begin within an hour, 0 for no bound.
+	ClusterMaxPerHour   int
+	Backoff, MaxBackoff time.Duration
+	MoveTimeout         time.Duration
 }
 
 // Placeholders configure the pods that request capacity from an autoscaler.
@@ -271,6 +277,6 @@ func (c *Controller) clusterNow() rebalance.Cluster {
 	c.Workloads.SetStorm(active)
 	return rebalance.Cluster{
 		Now: now, GraceUntil: c.graceEnd, StormUntil: until, Limit: c.ClusterMaxConcurrent, DryRun: c.DryRun,
-		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout,
+		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout, Canary: c.Canary, Health: c.Health.Now(),
 	}
 }

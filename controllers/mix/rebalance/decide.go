@@ -9,8 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -22,10 +24,34 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 	for step := rebalance.StepWait; step != rebalance.StepRest; {
 		for _, a := range rebalance.Plan(c.input(w)) {
 			r := c.act(ctx, a)
+			if r.Began != nil {
+				c.journal.moveEnds(true)
+			}
 			w.Apply(a, r)
 			c.out.record(ctx, w, a, r)
 			step = a.Step
 		}
+	}
+	c.journal.moveEnds(false)
+}
+
+// paceKeyOf is what the moves of a workload count for, nil if they have no pace of their own.
+func paceKeyOf(e *rebalance.Entry) *rebalance.PaceKey {
+	if e.Settings.MaxPerHour == 0 {
+		return nil
+	}
+	key := &rebalance.PaceKey{Namespace: e.Group.Key.Namespace, Name: governing.SourceCapacityMix + e.Mix}
+	if e.Mix == "" {
+		key.Name = e.Group.Key.ID
+	}
+	return key
+}
+
+// setPaces has a decision count the moves that began, and those that are spoken for.
+func (c *Controller) setPaces(in *rebalance.Input, e *rebalance.Entry, b *workloads.Budgets) {
+	in.Cluster.Pace = rebalance.Pace{Limit: c.ClusterMaxPerHour, Begun: c.journal.paces.Cluster, Held: b.Holding + b.Reserved}
+	if key := paceKeyOf(e); key != nil {
+		in.History.Pace = rebalance.Pace{Limit: e.Settings.MaxPerHour, Begun: c.journal.paces.Mixes[*key], Held: b.MixHolding}
 	}
 }
 
@@ -35,7 +61,9 @@ func (c *Controller) input(w *evaluation) *rebalance.Input {
 	b, cluster := c.Workloads.Budgets(&w.Entry), c.clusterNow()
 	cluster.InFlight, cluster.Reserved = b.InFlight, b.Reserved
 	cluster.Pauses = c.Pauses.Of(w.Group.Key.Namespace)
-	return w.Input(cluster, b.Mix, func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) })
+	in := w.Input(cluster, b.Mix, func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) })
+	c.setPaces(in, &w.Entry, &b)
+	return in
 }
 
 // mayFit is that of the cluster state. The types without capacity are kept with the evaluation: once they may have some, the
@@ -120,7 +148,7 @@ func (c *Controller) prove(ctx context.Context, a rebalance.Action) (r rebalance
 // read reads what the API server has of a workload, for a decision about its eviction. The move is recorded before.
 func (c *Controller) read(ctx context.Context, a rebalance.Action, proof *rebalance.Proof, r *rebalance.Result) {
 	if a.Proof = proof; a.Evicts() {
-		if r.Err = c.journal.recordMove(ctx, a.Record); r.Err != nil {
+		if r.Err = c.journal.recordMove(ctx, a.Record, paceKeyOf(&a.Of)); r.Err != nil {
 			return
 		}
 	}

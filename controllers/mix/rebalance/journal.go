@@ -23,6 +23,7 @@ import (
 
 const (
 	journalKey   = "moves"
+	pacesKey     = "paces"
 	writerKey    = "writer"
 	journalOwner = "berth-controller-moves"
 	// forgetAfter is how long the record of a workload is kept that has no pods.
@@ -39,6 +40,9 @@ type journal struct {
 	// changed queues a workload whose moves were read.
 	changed func(governing.GroupKey)
 	records map[governing.GroupKey]rebalance.Record
+	// paces are the moves that began in the last hour, next the same with the move that is about to begin, nil if none is.
+	paces rebalance.Paces
+	next  *rebalance.Paces
 	// version is the resource version of the ConfigMap, "" while there is none.
 	version string
 	// writer identifies this process.
@@ -128,6 +132,11 @@ func (j *journal) load(ctx context.Context, now time.Time) {
 	if object == nil {
 		return
 	}
+	paces, err := rebalance.DecodePaces(object.Data[pacesKey], now)
+	if err != nil {
+		j.fail(ctx, err)
+	}
+	j.paces = paces
 	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, j.MaxBackoff)
 	if err != nil {
 		j.fail(ctx, err) // it is written over
@@ -154,14 +163,27 @@ func (j *journal) restore(r rebalance.Record, now time.Time) {
 	j.changed(key)
 }
 
-// recordMove writes a move of a workload down before it is begun. It returns an obstacle if that is not possible: what the
-// workload comes to is noted in the end.
-func (j *journal) recordMove(ctx context.Context, r rebalance.Record) error {
+// recordMove writes a move of a workload down before it is begun, and counts it in the paces. It returns an obstacle if that is not
+// possible: what the workload comes to is noted in the end.
+func (j *journal) recordMove(ctx context.Context, r rebalance.Record, pace *rebalance.PaceKey) error {
 	j.note(r)
+	j.next = new(j.paces.With(pace, j.Clock.Now()))
+	j.dirty = true
 	if err := j.write(ctx); err != nil {
 		return rebalance.ReasonUnrecorded.Obstacle(rebalance.HoldRefused, "%v", err)
 	}
 	return nil
+}
+
+// moveEnds ends what recordMove began: the move counts if it began.
+func (j *journal) moveEnds(began bool) {
+	switch {
+	case j.next == nil:
+	case began:
+		j.paces, j.next = *j.next, nil
+	default:
+		j.next, j.dirty = nil, true
+	}
 }
 
 // write writes what has changed.
@@ -181,7 +203,16 @@ func (j *journal) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
+	counted := &j.paces
+	if j.next != nil {
+		counted = j.next
+	}
+	paces, err := rebalance.EncodePaces(counted, j.Clock.Now())
+	if err != nil {
+		return err
+	}
+	data := map[string]string{journalKey: text, writerKey: j.writer, pacesKey: paces}
+	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(data).
 		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
 	if j.version != "" {
 		object.WithResourceVersion(j.version)

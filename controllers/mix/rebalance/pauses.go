@@ -4,11 +4,9 @@ package rebalance
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -56,7 +54,8 @@ func (*Pauses) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable: it watches until the context ends.
 func (p *Pauses) Start(ctx context.Context) error {
 	core := p.kube.CoreV1().RESTClient()
-	namespaces := p.watch(ctx, cache.NewListWatchFromClient(core, "namespaces", "", fields.Everything()), &corev1.Namespace{}, p.setNamespace)
+	all := cache.NewListWatchFromClient(core, "namespaces", "", fields.Everything())
+	namespaces := p.watch(ctx, all, &corev1.Namespace{}, p.setNamespace)
 	one := cache.NewListWatchFromClient(core, "configmaps", p.object.Namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, p.object.Name))
 	cluster := p.watch(ctx, one, &corev1.ConfigMap{}, p.setCluster)
@@ -84,6 +83,9 @@ func (p *Pauses) watch(ctx context.Context, from cache.ListerWatcher, kind clien
 	return informer.HasSynced
 }
 
+// maxKept is how much is kept of an annotation: a pause shows less of it.
+const maxKept = 256
+
 // keepPause keeps of an object its name, and what a pause has if it pauses moves.
 func keepPause(object any) (any, error) {
 	o, is := object.(client.Object)
@@ -97,7 +99,7 @@ func keepPause(object any) (any, error) {
 			v1alpha1.PausedAnnotation, v1alpha1.PausedByAnnotation, v1alpha1.PausedAtAnnotation, v1alpha1.PausedReasonAnnotation,
 		} {
 			if value, there := o.GetAnnotations()[key]; there {
-				meta.Annotations[key] = value
+				meta.Annotations[key] = strings.Clone(value[:min(len(value), maxKept)])
 			}
 		}
 	}
@@ -184,43 +186,4 @@ func (a *calls) checkPaused(ctx context.Context, namespace string) error {
 		}
 	}
 	return nil
-}
-
-// pausesDesc is a number of objects: their names would be labels without a bound.
-var pausesDesc = prometheus.NewDesc("berth_mix_paused",
-	"Pauses of moves, by scope: cluster (0 or 1), namespace or mix. Nothing is moved within a pause.", []string{"scope"}, nil)
-
-// Describe implements prometheus.Collector.
-func (c *Controller) Describe(ch chan<- *prometheus.Desc) { ch <- pausesDesc }
-
-// Collect implements prometheus.Collector. Pauses that could not be read yet are no metric: they are not 0.
-func (c *Controller) Collect(ch chan<- prometheus.Metric) {
-	counts := c.Pauses.counts()
-	var mixes v1alpha1.CapacityMixList
-	if err := c.Reader.List(context.Background(), &mixes, client.UnsafeDisableDeepCopy); err == nil { // the cache's: it does not wait
-		counts[rebalance.PausedMix] = 0
-		for i := range mixes.Items {
-			if r := mixes.Items[i].Spec.Rebalance; r != nil && r.Paused {
-				counts[rebalance.PausedMix]++
-			}
-		}
-	}
-	for _, scope := range slices.Sorted(maps.Keys(counts)) {
-		ch <- prometheus.MustNewConstMetric(pausesDesc, prometheus.GaugeValue, float64(counts[scope]), string(scope))
-	}
-}
-
-// counts are the pauses of the cluster and of namespaces, none before they were read.
-func (p *Pauses) counts() map[rebalance.PauseScope]int {
-	counts := map[rebalance.PauseScope]int{}
-	if of := p.Of(""); p == nil || len(of) > 0 && of[0].Unknown {
-		return counts
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	counts[rebalance.PausedCluster], counts[rebalance.PausedNamespace] = 0, len(p.namespaces)
-	if p.cluster != nil {
-		counts[rebalance.PausedCluster] = 1
-	}
-	return counts
 }

@@ -131,7 +131,8 @@ func (o *reporter) report(e *rebalance.Entry) {
 		return
 	}
 	e.Reported = r
-	o.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+	o.Recorder.AnnotatedEventf(e.Group.Workload.Reference(), map[string]string{v1alpha1.BlockedReasonAnnotation: r.Name},
+		corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
 }
 
 // ended reports a move that is over.

@@ -123,6 +123,9 @@ func forbidden(err error) string {
 
 // flee releases a replica on a node that its provider is about to reclaim.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
+	if r.Err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace); r.Err != nil {
+		return r
+	}
 	pod, err := c.api.replica(ctx, a.Verdict.Pod)
 	if err != nil {
 		r.Err = err

@@ -18,6 +18,8 @@ import (
 type Store struct {
 	mu         sync.RWMutex
 	namespaces map[string]*namespace
+	// holding counts the placeholders.
+	holding int
 	// total and waiting are the sums over the namespaces. began counts the moves that began.
 	total   rebalance.Standing
 	waiting int
@@ -34,8 +36,8 @@ type namespace struct {
 	entries map[governing.GroupKey]*rebalance.Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod; mostly one.
 	governed, selected map[string][]*rebalance.Entry
-	// moves counts the replicas being moved by mix, placeholders included.
-	moves map[string]int
+	// moves counts the replicas being moved by mix, placeholders included, and holding the placeholders alone.
+	moves, holding map[string]int
 	// standing is the namespace's share of the cluster's budget. waiting counts the entries that wait for that budget.
 	standing rebalance.Standing
 	waiting  int
@@ -186,7 +188,7 @@ func (s *Store) namespace(name string) *namespace {
 	n := s.namespaces[name]
 	if n == nil {
 		n = &namespace{
-			entries: map[governing.GroupKey]*rebalance.Entry{}, moves: map[string]int{},
+			entries: map[governing.GroupKey]*rebalance.Entry{}, moves: map[string]int{}, holding: map[string]int{},
 			governed: map[string][]*rebalance.Entry{}, selected: map[string][]*rebalance.Entry{},
 		}
 		s.namespaces[name] = n
@@ -225,7 +227,7 @@ func (s *Store) count(n *namespace, e *rebalance.Entry, sign int) {
 	moves, of := sign*e.InFlight(), e.Standing()
 	n.standing.Fresh, n.standing.Slow = n.standing.Fresh+sign*of.Fresh, n.standing.Slow+sign*of.Slow
 	s.total.Fresh, s.total.Slow = s.total.Fresh+sign*of.Fresh, s.total.Slow+sign*of.Slow
-	if e.Verdict.Reason == rebalance.ReasonClusterBudget {
+	if e.Verdict.Reason == rebalance.ReasonClusterBudget || e.Verdict.Reason == rebalance.ReasonClusterPace {
 		n.waiting, s.waiting = n.waiting+sign, s.waiting+sign
 	}
 	if name := e.Group.Key.Namespace; n.waiting > 0 || n.standing.Fresh > 0 {
@@ -235,6 +237,11 @@ func (s *Store) count(n *namespace, e *rebalance.Entry, sign int) {
 	}
 	if n.moves[e.Mix] += moves; n.moves[e.Mix] == 0 {
 		delete(n.moves, e.Mix)
+	}
+	held := sign * len(e.Placeholders)
+	s.holding += held
+	if n.holding[e.Mix] += held; n.holding[e.Mix] == 0 {
+		delete(n.holding, e.Mix)
 	}
 }
 
@@ -263,6 +270,8 @@ type Budgets struct {
 	Mix int
 	// InFlight and Reserved are those of rebalance.Share.
 	InFlight, Reserved int
+	// Holding and MixHolding are the placeholders of the cluster and of the mix.
+	Holding, MixHolding int
 }
 
 // Budgets counts as if the entry were in the store: what is decided about a workload is stored once, at the end.
@@ -271,17 +280,21 @@ func (s *Store) Budgets(e *rebalance.Entry) Budgets {
 	defer s.mu.RUnlock()
 	of := e.Standing()
 	mine := rebalance.Standing{Namespace: e.Group.Key.Namespace, Fresh: of.Fresh, Slow: of.Slow}
-	b := Budgets{Mix: e.InFlight()}
+	held := len(e.Placeholders)
+	b := Budgets{Mix: e.InFlight(), MixHolding: held, Holding: held + s.holding}
 	if n := s.namespaces[e.Group.Key.Namespace]; n != nil {
 		mine.Fresh, mine.Slow, mine.Began = mine.Fresh+n.standing.Fresh, mine.Slow+n.standing.Slow, n.standing.Began
 		if e.Mix != "" {
 			b.Mix += n.moves[e.Mix]
+			b.MixHolding += n.holding[e.Mix]
 		}
 		if old := n.entries[e.Group.Key]; old != nil {
 			was := old.Standing()
 			mine.Fresh, mine.Slow = mine.Fresh-was.Fresh, mine.Slow-was.Slow
+			b.Holding -= len(old.Placeholders)
 			if e.Mix != "" && old.Mix == e.Mix {
 				b.Mix -= old.InFlight()
+				b.MixHolding -= len(old.Placeholders)
 			}
 		}
 	}

@@ -91,6 +91,11 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 								alone = ofMix
 							}
 							require.Equal(t, alone, b.Budgets(&mine[i]).Mix)
+							held := len(mine[i].Placeholders)
+							if m != "" {
+								held = placeholdersOf(mine)
+							}
+							require.Equal(t, held, b.Budgets(&mine[i]).MixHolding)
 						}
 						others := map[string]bool{}
 						for _, e := range of(func(e rebalance.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
@@ -115,6 +120,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 					require.Equal(t, fresh+slow, b.Budgets(entryOf(ns, "")).InFlight)
 					for i := range all {
 						require.Equal(t, fresh+slow, b.Budgets(&all[i]).InFlight, "it counts once")
+						require.Equal(t, placeholdersOf(b.All()), b.Budgets(&all[i]).Holding)
 					}
 					require.ElementsMatch(t, all, b.Namespace(ns))
 					require.Equal(t, len(all), b.Len(ns))
@@ -127,6 +133,13 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 			},
 		})
 	})
+}
+
+func placeholdersOf(list []rebalance.Entry) (n int) {
+	for i := range list {
+		n += len(list[i].Placeholders)
+	}
+	return n
 }
 
 // entryOf is a workload that is not in the store.

@@ -172,19 +172,13 @@ func pausableOf(ctx context.Context, o *command.Options, u *live.User, f *pauseF
 		p.object.SetNamespace(u.SystemNamespace)
 		p.object.SetName(live.PauseConfigMap)
 	case len(args) > 0:
-		target, err := command.TargetOf(args[0])
+		name, err := mixOfTarget(u, args[0])
 		if err != nil {
 			return nil, err
 		}
-		if target.Kind == "" {
-			return nil, fmt.Errorf("%q must be mix/NAME", args[0])
-		}
-		if kind, err := u.Kind(target.Kind); err != nil || kind != "CapacityMix" {
-			return nil, errors.Join(err, fmt.Errorf("%q must be mix/NAME: only a CapacityMix, a namespace or the cluster can be paused", args[0]))
-		}
 		p.scope, p.object = rebalance.PausedMix, &v1alpha1.CapacityMix{}
 		p.object.SetNamespace(namespace)
-		p.object.SetName(target.Name)
+		p.object.SetName(name)
 	case o.GivenNamespace() == "":
 		return nil, errors.New("mix/NAME, -n NAMESPACE or --cluster is required: the namespace of the kubeconfig is not paused without -n")
 	default:
@@ -197,6 +191,21 @@ func pausableOf(ctx context.Context, o *command.Options, u *live.User, f *pauseF
 		err = client.IgnoreNotFound(err)
 	}
 	return p, err
+}
+
+// mixOfTarget returns the name in mix/NAME.
+func mixOfTarget(u *live.User, arg string) (string, error) {
+	target, err := command.TargetOf(arg)
+	switch {
+	case err != nil:
+		return "", err
+	case target.Kind == "":
+		return "", fmt.Errorf("%q must be mix/NAME", arg)
+	}
+	if kind, err := u.Kind(target.Kind); err != nil || kind != "CapacityMix" {
+		return "", errors.Join(err, fmt.Errorf("%q must be mix/NAME: only a CapacityMix, a namespace or the cluster can be paused", arg))
+	}
+	return target.Name, nil
 }
 
 // pause is the one that is there, nil if there is none.
@@ -270,27 +279,47 @@ func runPause(ctx context.Context, o *command.Options, f *pauseFlags, args []str
 	case rebalance.PausedCluster:
 		r.Name = ""
 	}
-	is := p.pause()
-	r.Changed = begin != (is != nil) || begin && f.reason != ""
-	if r.Changed {
-		var next *rebalance.Pause
-		if begin {
-			next = &rebalance.Pause{Scope: p.scope, Name: r.Name, By: userName(ctx, u.Client), Why: f.reason, Since: o.Now().Truncate(time.Second)}
-		}
-		if err := p.set(ctx, command.Writer(u.Client, f.dryRun, pauseOwner), next); err != nil {
-			return err
-		}
-		if next != nil {
-			is = next
-		}
-	}
-	if is != nil {
-		r.By, r.Since, r.Reason, r.ended = is.By, timeOf(is.Since), is.Why, is.String()
-	}
-	if !begin {
+	writer := command.Writer(u.Client, f.dryRun, pauseOwner)
+	if begin {
+		err = r.begin(ctx, p, writer, rebalance.Pause{
+			Scope: p.scope, Name: r.Name, By: userName(ctx, u.Client), Why: f.reason, Since: o.Now().Truncate(time.Second),
+		})
+	} else {
+		err = r.end(ctx, p, writer)
 		r.addOthers(ctx, u)
 	}
+	if err != nil {
+		return err
+	}
 	return showPause(o, f, r)
+}
+
+// begin pauses. What is paused already gets another reason only.
+func (r *PauseResult) begin(ctx context.Context, p *pausable, c client.Client, with rebalance.Pause) error {
+	is := p.pause()
+	if r.Changed = is == nil || with.Why != ""; r.Changed {
+		is = &with
+		if err := p.set(ctx, c, is); err != nil {
+			return err
+		}
+	}
+	r.show(is)
+	return nil
+}
+
+// end ends a pause, if there is one.
+func (r *PauseResult) end(ctx context.Context, p *pausable, c client.Client) error {
+	is := p.pause()
+	if is == nil {
+		return nil
+	}
+	r.Changed = true
+	r.show(is)
+	return p.set(ctx, c, nil)
+}
+
+func (r *PauseResult) show(p *rebalance.Pause) {
+	r.By, r.Since, r.Reason, r.ended = p.By, timeOf(p.Since), p.Why, p.String()
 }
 
 // userName is the name that the API server has for the user, "" if it has none to say.

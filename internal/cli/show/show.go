@@ -74,6 +74,14 @@ func History(o *command.Options, h *overview.History) error {
 		}
 		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
 	}
+	if len(h.Refusals) > 0 && o.ForPeople() {
+		refused := &printers.Table{Header: []string{"NOT-MOVED", "COUNT", "FIRST", "LAST", "MESSAGE"}}
+		for i := range h.Refusals {
+			r := &h.Refusals[i]
+			refused.Add(r.Reason, r.Count, o.Age(r.First), o.Age(r.Last), r.Message)
+		}
+		return o.WriteTables(nil, t, refused)
+	}
 	return o.PrintList(h, t, fmt.Sprintf("No events found for %s %s/%s. The cluster keeps events for a limited time.",
 		cmp.Or(h.Kind, "DeploymentRecord"), h.Namespace, h.Name))
 }

@@ -35,6 +35,8 @@ type Settings struct {
 	Mode Mode
 	// MaxConcurrent is how many of the mix's replicas may be being moved at the same time.
 	MaxConcurrent int
+	// MaxPerHour is how many moves of the mix may begin within an hour, 0 for no bound.
+	MaxPerHour int
 	// Paused is why the mix is paused, nil if it is not.
 	Paused *Pause
 	// Stabilization is how long a workload must have been out of its mix.
@@ -55,6 +57,11 @@ type Cluster struct {
 	// InFlight of at most Limit replicas are being moved. Reserved places are for namespaces that have their turn before.
 	InFlight, Reserved, Limit int
 	DryRun                    bool
+	// Canary restricts moves to some mixes, nil for no restriction. Health is the answer of the health gate, nil for no gate.
+	Canary *Canary
+	Health *Health
+	// Pace is that of all moves.
+	Pace Pace
 	// Pauses are those of the cluster and of the namespace of the workload.
 	Pauses []Pause
 	// SchedulerNames are those of the profiles that place by the mix.
@@ -71,6 +78,8 @@ type History struct {
 	RollingSince time.Time
 	// InFlight is how many replicas of its mix are being moved.
 	InFlight int
+	// Pace is that of its mix.
+	Pace Pace
 	// Failures is how many moves failed in a row; RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time

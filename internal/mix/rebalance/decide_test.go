@@ -137,6 +137,12 @@ var causes = []cause{
 		message: "moves are paused for the cluster, by alice since 2026-06-01T11:00:00Z: incident 4711; and for namespace shop; and for mix web: " +
 			"migration",
 	}, {
+		name: "the mix is not in the canary", spoil: func(in *rebalance.Input) {
+			in.Cluster.Canary = &rebalance.Canary{Namespaces: []string{"test", "stage"}}
+		},
+		want:    rebalance.ReasonNotInCanary,
+		message: "CapacityMix web is not in the canary: mix.rebalance.canary moves 0 % of the mixes, and those of 2 namespaces",
+	}, {
 		name: "the pods have no controller", spoil: ofPods(func(p *clusterstate.Pod) { p.Owner = nil }),
 		want: rebalance.ReasonNoController, message: "pods without a controller are not evicted: no one would make new ones",
 	}, {
@@ -150,6 +156,11 @@ var causes = []cause{
 		name: "a spot storm is on", spoil: func(in *rebalance.Input) { in.Cluster.StormUntil = noon.Add(5 * time.Minute) },
 		want: rebalance.ReasonStorm, retryAt: noon.Add(5 * time.Minute),
 		message: "spot storm: many spot nodes are departing; nothing is moved before 12:05:00Z",
+	}, {
+		name: "the health gate is closed", spoil: func(in *rebalance.Input) {
+			in.Cluster.Health = &rebalance.Health{State: rebalance.Unhealthy, Detail: "1 of 2 values is 0", At: noon.Add(-time.Minute)}
+		},
+		want: rebalance.ReasonHealthGate, message: "the query of mix.rebalance.healthGate is not good since 11:59:00Z: 1 of 2 values is 0",
 	}, {
 		name: "the workload is rolling out", spoil: func(in *rebalance.Input) {
 			in.Group.Rollout.Rolling, in.History.RollingSince = true, noon.Add(-time.Minute)
@@ -174,6 +185,18 @@ var causes = []cause{
 	}, {
 		name: "as many replicas of the cluster as allowed are being moved", spoil: func(in *rebalance.Input) { in.Cluster.InFlight = 5 },
 		want: rebalance.ReasonClusterBudget, message: "5 of at most 5 replicas of the cluster are being moved",
+	}, {
+		name: "as many moves of the mix as allowed began", spoil: func(in *rebalance.Input) {
+			in.History.Pace = rebalance.Pace{Limit: 2, Begun: begunAt(30*time.Minute, 20*time.Minute)}
+		},
+		want: rebalance.ReasonPace, retryAt: noon.Add(31 * time.Minute),
+		message: "2 moves of this mix began within the last hour, and at most 2 may; the next may begin at 12:31:00Z",
+	}, {
+		name: "as many moves of the cluster as allowed began", spoil: func(in *rebalance.Input) {
+			in.Cluster.Pace = rebalance.Pace{Limit: 1, Begun: begunAt(40 * time.Minute)}
+		},
+		want: rebalance.ReasonClusterPace, retryAt: noon.Add(21 * time.Minute),
+		message: "1 move of the cluster began within the last hour, and at most 1 may; the next may begin at 12:21:00Z",
 	}, {
 		name: "a replica has no pod yet", spoil: func(in *rebalance.Input) { in.Group.Replicas++ },
 		want: rebalance.ReasonNotReady, message: "1 of 6 replicas have no pod yet",

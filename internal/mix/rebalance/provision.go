@@ -122,8 +122,8 @@ const (
 )
 
 // Next returns what is done about the placeholder of a replica, and the verdict
-// about that replica: every check is made again, but for the budgets, in which
-// it has its place already, and for capacity by plain numbers, which it takes itself.
+// about that replica: every check is made again, but for the budgets and paces,
+// in which it has its place already, and for capacity by plain numbers, which it takes itself.
 func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step, Verdict) {
 	if in.flees(replica) {
 		// The replica is lost in any case, and the replacement takes the capacity once it is.
@@ -163,6 +163,7 @@ func (in *Input) flees(replica types.UID) bool {
 func (in *Input) about(replica types.UID) Verdict {
 	alone := *in
 	alone.History.InFlight, alone.Cluster.InFlight, alone.Cluster.Reserved = 0, 0, 0
+	alone.History.Pace.Held, alone.Cluster.Pace.Held = 0, 0
 	alone.placeless, alone.MayFit = true, func(capacity.Type, *clusterstate.Pod) bool { return true }
 	if alone.Skip[string(replica)].Reason == ReasonProvisioning {
 		alone.Skip = maps.Clone(alone.Skip)

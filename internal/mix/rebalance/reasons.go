@@ -71,6 +71,14 @@ func (r *Reason) until(retry time.Time, format string, args ...any) Verdict {
 // Reasons returns all reasons, in the order of the documentation.
 func Reasons() []*Reason { return slices.Clone(reasons) }
 
+// Named returns the reason of a name, nil if there is none.
+func Named(name string) *Reason {
+	if i := slices.IndexFunc(reasons, func(r *Reason) bool { return r.Name == name }); i >= 0 {
+		return reasons[i]
+	}
+	return nil
+}
+
 var reasons []*Reason
 
 // define adds a reason to the list.
@@ -84,6 +92,7 @@ const (
 	restartYourself = "the pod must not be evicted: restart it yourself at a suitable time"
 	raiseTheLimit   = "a replacement would be refused: raise the quota or the limit that the message names"
 	raiseTheBudget  = "moves are in progress, slowly: raise `maxConcurrent` or `mix.rebalance.clusterMaxConcurrent`"
+	raiseThePace    = "moves are in progress, slowly: raise `maxMovesPerHour` or `mix.rebalance.clusterMaxMovesPerHour`"
 	waitOrWiden     = "wait, or widen the window"
 	changeTheMode   = "moves are disabled by configuration: silence the alert for this `mix`, or change the mode"
 	repairReplicas  = "find out why replicas are not Ready; nothing is moved before they are"
@@ -118,6 +127,11 @@ var (
 		Meaning: "a user [paused](#pause-and-resume-moves) the moves of the mix, of the namespace or of the cluster; the message has who, " +
 			"since when and why",
 		Ends: "`kubectl berth resume`", Action: "moves are paused: `kubectl berth resume` once the cause in the message is over",
+	})
+	ReasonNotInCanary = define(Reason{
+		Name: "NotInCanary", DropsPlaceholder: true, Quiet: true, Lift: func(in *Input) { in.Cluster.Canary = nil },
+		Meaning: "the controller moves replicas of [some mixes first](#begin-with-a-canary), and this is none of them",
+		Ends:    "a change of `mix.rebalance.canary`", Action: "raise `mix.rebalance.canary.percent`, or add the namespace there",
 	})
 	// ReasonReport and ReasonDryRun replace ReasonMove where nothing is evicted.
 	ReasonReport = define(Reason{
@@ -178,6 +192,11 @@ var (
 		Name: "SpotStorm", Timed: true,
 		Meaning: "more than 20 % of the spot nodes were lost within a minute", Ends: "two minutes without such a loss", Action: waitOrWiden,
 	})
+	ReasonHealthGate = define(Reason{
+		Name: "HealthGate", DropsPlaceholder: true, Lift: func(in *Input) { in.Cluster.Health = nil },
+		Meaning: "the query of the [health gate](#stop-moves-by-a-query) is not good, or has no answer; the message has the value or the error",
+		Ends:    "a good answer", Action: "read the message: repair what the query measures, or Prometheus if there is no answer",
+	})
 	ReasonRollingOut = define(Reason{
 		Name: "RollingOut", Quiet: true, DropsPlaceholder: true,
 		Lift:    func(in *Input) { in.Group.Rollout = clusterstate.Rollout{} },
@@ -211,6 +230,17 @@ var (
 		Meaning: "as many replicas of the cluster as allowed are being moved, or it is the turn of " +
 			"[other namespaces](#how-namespaces-share-the-budget)",
 		Ends: "the end of a move, at most two minutes", Action: raiseTheBudget,
+	})
+	ReasonPace = define(Reason{
+		Name: "Pace", Timed: true, Lift: func(in *Input) { in.History.Pace = Pace{} },
+		Meaning: "as many moves of the mix as [allowed](#limit-the-pace) began within an hour; the message names when the next may begin",
+		Ends:    "time, at most 61 minutes", Action: raiseThePace,
+	})
+	ReasonClusterPace = define(Reason{
+		Name: "ClusterPace", Timed: true, Lift: func(in *Input) { in.Cluster.Pace = Pace{} },
+		Meaning: "as many moves of the cluster as [allowed](#limit-the-pace) began within an hour, or it is the turn of other namespaces; " +
+			"the message names when the next may begin",
+		Ends: "time, at most 61 minutes", Action: raiseThePace,
 	})
 	ReasonReplicasMissing = define(Reason{
 		Name: "ReplicasMissing",

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // published are the names that releases have had, with those that have each property. A new reason needs no entry.
@@ -87,6 +88,10 @@ func TestALiftedReasonIsGone(t *testing.T) {
 		in      Input
 	}{
 		{paused, Input{Cluster: Cluster{Pauses: []Pause{{Scope: PausedNamespace, Name: "shop"}}}, Settings: Settings{Paused: &Pause{Scope: PausedMix}}}},
+		{notInCanary, Input{Cluster: Cluster{Canary: &Canary{}}, Group: clusterstate.Group{Governing: &governing.Mix{}}}},
+		{healthGate, Input{Cluster: Cluster{Health: &Health{State: HealthUnknown}}}},
+		{overPace, Input{Cluster: Cluster{Pace: Pace{Limit: 1, Held: 1}}}},
+		{overPace, Input{History: History{Pace: Pace{Limit: 1, Held: 1}}}},
 		{rollingOut, Input{Group: clusterstate.Group{Rollout: clusterstate.Rollout{Rolling: true}}}},
 		{stabilizing, Input{History: History{WrongSince: now}, Settings: Settings{Stabilization: time.Hour}}},
 		{backingOff, Input{History: History{RetryAt: now.Add(time.Hour)}}},

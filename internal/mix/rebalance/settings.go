@@ -29,6 +29,9 @@ func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, err
 	if r.MaxConcurrent != nil {
 		s.MaxConcurrent = int(*r.MaxConcurrent)
 	}
+	if r.MaxMovesPerHour != nil {
+		s.MaxPerHour = int(*r.MaxMovesPerHour)
+	}
 	if r.StabilizationSeconds != nil {
 		s.Stabilization = time.Duration(*r.StabilizationSeconds) * time.Second
 	}

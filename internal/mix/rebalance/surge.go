@@ -153,7 +153,7 @@ func (in *Input) unsurveyed(uid types.UID) bool {
 
 // fleeChecks are what keeps replicas on a node that departs. They are lost with it, so that no time, no budget and no capacity is a reason
 // to wait.
-var fleeChecks = []check{switchedOff, ownerEnded, otherScheduler, fixedNode, rollingOut}
+var fleeChecks = []check{switchedOff, paused, notInCanary, ownerEnded, otherScheduler, fixedNode, rollingOut}
 
 // flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement, for which
 // an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one that is not released, where the

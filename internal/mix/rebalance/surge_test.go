@@ -181,6 +181,7 @@ func TestReplicasOnANodeThatIsReclaimedAreReleasedAtOnce(t *testing.T) {
 		"the strategy is Evict": {rebalance.EvictFirst, func(*rebalance.Evaluation) {}},
 		"the mode is Off":       {rebalance.Surge, func(w *rebalance.Evaluation) { w.Settings.Mode = rebalance.Off }},
 		"the mode is Report":    {rebalance.Surge, func(w *rebalance.Evaluation) { w.Settings.Mode = rebalance.Report }},
+		"the mix is paused":     {rebalance.Surge, func(w *rebalance.Evaluation) { w.Settings.Paused = &rebalance.Pause{Scope: rebalance.PausedMix} }},
 		"a rollout":             {rebalance.Surge, func(w *rebalance.Evaluation) { w.Group.Rollout.Rolling = true }},
 		"the owner ended":       {rebalance.Surge, func(w *rebalance.Evaluation) { w.Group.Ended = true }},
 		"the pods stay": {rebalance.Surge, func(w *rebalance.Evaluation) {

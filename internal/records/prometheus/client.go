@@ -65,6 +65,37 @@ func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.F
 	return nfr.Figure{}, worse(pastErr, nowErr)
 }
 
+// Holds reports whether a query is true at a time: its answer is a scalar or a vector of at least one value, and none is 0 or no number.
+// The detail has the value that decides. An error means that it is not known.
+func (c *Client) Holds(ctx context.Context, query string, at time.Time) (holds bool, detail string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	value, _, err := c.api.Query(ctx, query, at, promv1.WithTimeout(c.timeout))
+	if err != nil {
+		return false, "", c.classify(err)
+	}
+	var values []model.SampleValue
+	switch v := value.(type) {
+	case *model.Scalar:
+		values = append(values, v.Value)
+	case model.Vector:
+		for _, s := range v {
+			values = append(values, s.Value)
+		}
+	default:
+		return false, "", &Error{Reason: v1alpha1.ReasonPrometheusQueryFailed, err: errors.New("the answer is neither a scalar nor a vector")}
+	}
+	if len(values) == 0 {
+		return false, "the answer has no values", nil
+	}
+	for _, v := range values {
+		if v == 0 || math.IsNaN(float64(v)) {
+			return false, fmt.Sprintf("%d values, one of which is %v", len(values), float64(v)), nil
+		}
+	}
+	return true, fmt.Sprintf("%d values, the first of which is %v", len(values), float64(values[0])), nil
+}
+
 // ask runs one query and sums up its answer.
 func (c *Client) ask(ctx context.Context, query func(context.Context) (model.Value, error)) (nfr.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

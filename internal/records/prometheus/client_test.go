@@ -280,3 +280,45 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestAQueryHoldsIfNoValueIsZero(t *testing.T) {
+	for name, x := range map[string]struct {
+		data   string
+		want   bool
+		detail string
+		failed string
+	}{
+		"one":            {`{"resultType":"vector","result":[{"metric":{},"value":[1,"0.5"]}]}`, true, "1 values, the first of which is 0.5", ""},
+		"a scalar":       {`{"resultType":"scalar","result":[1,"1"]}`, true, "1 values, the first of which is 1", ""},
+		"zero":           {`{"resultType":"scalar","result":[1,"0"]}`, false, "1 values, one of which is 0", ""},
+		"one of two":     {`{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"1"]},{"metric":{},"value":[1,"0"]}]}`, false, "2 values, one of which is 0", ""},
+		"not a number":   {`{"resultType":"scalar","result":[1,"NaN"]}`, false, "1 values, one of which is NaN", ""},
+		"no series":      {`{"resultType":"vector","result":[]}`, false, "the answer has no values", ""},
+		"another type":   {`{"resultType":"matrix","result":[]}`, false, "", "neither a scalar nor a vector"},
+		"without an end": {`{"resultType":"vector","result":[` + strings.Repeat(" ", 2<<20), false, "", "longer than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"status":"success","data":`+x.data+`}`)
+			})
+			client, err := New(Config{Address: url})
+			require.NoError(t, err)
+			got, detail, err := client.Holds(t.Context(), "up", time.Unix(1_800_000_000, 0))
+			assert.Equal(t, x.want, got)
+			assert.Equal(t, x.detail, detail)
+			if x.failed != "" {
+				require.ErrorContains(t, err, x.failed)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not see that the client went away
+		<-r.Context().Done()
+	})
+	client, err := New(Config{Address: slow, Timeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	_, _, err = client.Holds(t.Context(), "up", time.Now())
+	require.ErrorContains(t, err, "no answer within 50ms")
+}

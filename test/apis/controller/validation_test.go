@@ -87,6 +87,22 @@ func TestValidate(t *testing.T) {
 		"certificates without TLS": {
 			"metrics: {secure: false, certDirectory: /certs}", "metrics.certDirectory: Forbidden: may be set only with secure",
 		},
+		"a canary of some": {"mix: {rebalance: {canary: {percent: 10, namespaces: [shop]}}}", ""},
+		"a canary of no namespace": {
+			"mix: {rebalance: {canary: {namespaces: [a_b]}}}", `mix.rebalance.canary.namespaces[0]: Invalid value: "a_b"`,
+		},
+		"a health gate": {"mix: {rebalance: {healthGate: {prometheusURL: https://prometheus:9090, query: up}}}", ""},
+		"a health gate without a query": {
+			"mix: {rebalance: {healthGate: {prometheusURL: http://prometheus}}}",
+			"mix.rebalance.healthGate.query: Required value: must be set together with prometheusURL",
+		},
+		"a health gate without a server": {
+			"mix: {rebalance: {healthGate: {query: up}}}",
+			"mix.rebalance.healthGate.prometheusURL: Required value: must be set together with query",
+		},
+		"a health gate that is no URL": {
+			"mix: {rebalance: {healthGate: {prometheusURL: prometheus, query: up}}}", "must be an http or https address",
+		},
 		"no metrics":                 {`metrics: {bindAddress: "0"}`, ""},
 		"an IPv6 address":            {`metrics: {bindAddress: "[::1]:8443"}`, ""},
 		"a name":                     {`metrics: {bindAddress: "localhost:8443"}`, ""},
@@ -154,7 +170,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 60, checked)
+	require.Equal(t, 65, checked)
 }
 
 // visit calls f for every integer field.

@@ -29,6 +29,7 @@ var capacityMixCases = merged(
 	bounds("maxSpot", 0, 1000000, 1000001, "spotPercent: 50, maxSpot: %d"),
 	bounds("spotWaitSeconds", 0, 86400, 86401, "spotPercent: 50, spotWaitSeconds: %d"),
 	bounds("rebalance.maxConcurrent", 1, 100, 101, "spotPercent: 50, rebalance: {maxConcurrent: %d}"),
+	bounds("rebalance.maxMovesPerHour", 1, 1000, 1001, "spotPercent: 50, rebalance: {maxMovesPerHour: %d}"),
 	bounds("rebalance.stabilizationSeconds", 0, 86400, 86401, "spotPercent: 50, rebalance: {stabilizationSeconds: %d}"),
 	bounds("rebalance.windows[0].durationSeconds", 60, 604800, 604801,
 		"spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: %d}]}"),
