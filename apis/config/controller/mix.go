@@ -25,11 +25,28 @@ type Mix struct {
 	// +optional
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
 
+	// scaleIn is Pack (replicas of a ReplicaSet exchange their slots, so that a scale-in empties one node after the
+	// other) or Keep (each replica keeps its slot). Pack has no effect if annotationRepairsPerMinute, which also bounds
+	// the writes of Pack, is 0. Defaults to Pack.
+	//
+	// +optional
+	ScaleIn ScaleIn `json:"scaleIn"`
+
 	// gates specifies what happens to pods whose scheduling gate no scheduler removes.
 	//
 	// +optional
 	Gates Gates `json:"gates"`
 }
+
+// ScaleIn is what the controller does with the slots of running replicas before a scale-in.
+type ScaleIn string
+
+const (
+	// ScaleInPack exchanges slots between replicas of one capacity type.
+	ScaleInPack ScaleIn = "Pack"
+	// ScaleInKeep exchanges none.
+	ScaleInKeep ScaleIn = "Keep"
+)
 
 func defaultMix() Mix {
 	return Mix{
@@ -50,6 +67,7 @@ func defaultMix() Mix {
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
 		AnnotationRepairsPerMinute: 60,
+		ScaleIn:                    ScaleInPack,
 		Gates:                      Gates{FailOpenSeconds: 60},
 	}
 }
@@ -57,6 +75,9 @@ func defaultMix() Mix {
 func (m *Mix) validate(path *field.Path) field.ErrorList {
 	all := m.Rebalance.validate(path.Child("rebalance"))
 	all = append(all, inRange(path.Child("annotationRepairsPerMinute"), m.AnnotationRepairsPerMinute, 0, 6000)...)
+	if kinds := sets.New(ScaleInPack, ScaleInKeep); !kinds.Has(m.ScaleIn) {
+		all = append(all, field.NotSupported(path.Child("scaleIn"), m.ScaleIn, sets.List(kinds)))
+	}
 	return append(all, m.Gates.validate(path.Child("gates"))...)
 }
 

@@ -53,6 +53,10 @@ type Options struct {
 	SchedulerNames []string
 	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
 	RepairsPerMinute int
+	// Residents returns how many pods stay on a node, and whether it takes pods. Pack has replicas exchange their slots where that
+	// empties nodes; SetPack changes it.
+	Residents func(node string) (pods int, accepting bool)
+	Pack      bool
 	// FindAutoscalersEvery is the time between two readings of which autoscalers launch nodes.
 	FindAutoscalersEvery time.Duration
 }
@@ -63,6 +67,7 @@ type Controller struct {
 	Options
 	repairs *rate.Limiter // with a limit of 0 nothing is repaired
 	contest contest
+	packing packing
 	// reported are the workloads about whose contested annotations an event was recorded.
 	reported *lru.Cache
 	// warned are the conditions of mixes that have been False.
@@ -92,7 +97,7 @@ var _ reconcile.Reconciler = &Controller{}
 func New(o Options) *Controller {
 	return &Controller{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), packing: newPacking(o.Pack),
 		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
@@ -118,6 +123,9 @@ func (r *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.findAutoscalers)); err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.wakePacking)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
@@ -174,7 +182,9 @@ func (r *Controller) setCurrent(name types.NamespacedName, version string, found
 // Reconcile implements reconcile.Reconciler.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Name == "" {
-		return reconcile.Result{RequeueAfter: r.repair(ctx, req.Namespace)}, nil
+		wait := r.repair(ctx, req.Namespace)
+		r.pack(ctx, req.Namespace)
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	cm := &v1alpha1.CapacityMix{}
 	if err := r.Client.Get(ctx, req.NamespacedName, cm, client.UnsafeDisableDeepCopy); err != nil {

@@ -20,13 +20,16 @@ var (
 	repairs = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_mix_annotation_repairs_total", Help: "Repairs of a pod's slot annotations.",
 	})
+	exchanges = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_mix_slot_exchanges_total", Help: "Exchanges of slots between two replicas, so that a scale-in empties nodes.",
+	})
 	undoneRepairs = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_mix_annotation_conflicts_total",
 		Help: "Repairs of slot annotations that another client had undone. Each waits longer than the one before.",
 	})
 )
 
-func init() { metrics.Registry.MustRegister(statusWrites, repairs, undoneRepairs) }
+func init() { metrics.Registry.MustRegister(statusWrites, repairs, exchanges, undoneRepairs) }
 
 // Collector shows the entries as metrics. What is gone from the store is gone
 // from the metrics. An empty mix label is that of workloads that have their mix

@@ -36,9 +36,13 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 		return false
 	}
 	for _, key := range d.Groups {
-		if e, known := r.Workloads.Get(key); known && r.anyStale(&e.Group) {
+		e, known := r.Workloads.Get(key)
+		if known && r.anyStale(&e.Group) {
 			r.setStale(key, true)
 			found = true
+		}
+		if known {
+			r.packing.decided(&e, r.Clock.Now())
 		}
 	}
 	return found
@@ -104,6 +108,9 @@ func earliest(a, b time.Duration) time.Duration {
 
 // repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
 func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
+	if r.packing.unseen(g, r.Clock.Now()) {
+		return soon // it would undo what was written a moment ago
+	}
 	for i := range g.Assignments {
 		for _, p := range g.Assignments[i].Members() {
 			at, more := r.repairIfStale(ctx, g, &g.Assignments[i], p)

@@ -48,6 +48,7 @@ var Fields = []string{
 	"mix.rebalance.provisioning",
 	"mix.rebalance.stabilizationSeconds",
 	"mix.rebalance.strategy",
+	"mix.scaleIn",
 	"services.defaultTimeoutSeconds",
 	"services.maxStreamSeconds",
 	"services.maxTimeoutSeconds",

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/scalein"
+)
+
+// packTick is how often it is checked which workloads are due.
+const packTick = time.Second
+
+// errChanged is that a pod is not as the exchange was decided for.
+var errChanged = errors.New("the pod has changed")
+
+// SetPack has replicas exchange their slots from now on, or keep them.
+func (r *Controller) SetPack(on bool) { r.packing.on.Store(on) }
+
+// wakePacking queues the namespaces with workloads that are due, until the context ends. It runs on the leader.
+func (r *Controller) wakePacking(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for _, namespace := range r.packing.namespaces(r.Clock.Now()) {
+			cm := &v1alpha1.CapacityMix{}
+			cm.Namespace = namespace
+			select {
+			case r.decided <- event.GenericEvent{Object: cm}:
+			case <-ctx.Done():
+			}
+		}
+	}, packTick)
+	return nil
+}
+
+// pack has the replicas of the workloads of a namespace that are due exchange their slots. Without repairs nothing would complete an
+// exchange that was interrupted.
+func (r *Controller) pack(ctx context.Context, namespace string) {
+	for _, key := range r.packing.take(namespace, r.Clock.Now()) {
+		if e, known := r.Workloads.Get(key); known && r.packing.on.Load() && r.repairs.Limit() > 0 {
+			if at := r.packGroup(ctx, &e); !at.IsZero() {
+				r.packing.goOn(key, at, r.Clock.Now())
+			}
+		}
+	}
+}
+
+// packGroup returns when the rest of the exchanges of a workload may follow; zero if nothing is left, or if it has to be decided again.
+func (r *Controller) packGroup(ctx context.Context, e *rebalance.Entry) (next time.Time) {
+	g, now := &e.Group, r.Clock.Now()
+	if r.packing.unseen(g, now) {
+		return now.Add(packTick)
+	}
+	if r.Workloads.Storm() || !r.packable(e) {
+		return time.Time{}
+	}
+	left, until := r.packing.left(g.Key, len(g.Assignments), now)
+	swaps := scalein.Swaps(sidesOf(g), r.nodeOf(g), left+1) // with one more, it is visible whether the limit matters
+	for i, s := range swaps {
+		if i == left {
+			return until
+		}
+		if at := r.contested(s, now); at.After(now) {
+			return at
+		}
+		if !r.repairs.Allow() {
+			return now.Add(soon)
+		}
+		r.repairs.Reserve() // the second write is not delayed, but those after it are
+		if err := r.exchange(ctx, g, s); err != nil {
+			return r.failed(ctx, g, s, err)
+		}
+	}
+	return time.Time{}
+}
+
+// failed returns when an exchange that failed is tried again. One of pods that have changed is decided again.
+func (r *Controller) failed(ctx context.Context, g *clusterstate.Group, s scalein.Swap, err error) (next time.Time) {
+	if errors.Is(err, errChanged) {
+		return next
+	}
+	log.FromContext(ctx).Error(err, "Cannot exchange the slots of two pods", "workload", g.Workload.String(), "namespace", g.Key.Namespace,
+		"slots", []int{s.First.From, s.First.To})
+	return r.Clock.Now().Add(soon)
+}
+
+// packable reports whether nothing is going on in a workload: all of its replicas are Ready, in place and of the type of their slots,
+// which are those below its size and on the pods, with the deletion costs of Berth.
+func (r *Controller) packable(e *rebalance.Entry) bool {
+	g := &e.Group
+	if !ordered(g) || !e.Settled() || g.Rollout.Rolling || g.Terminating > 0 || g.Replicas != len(g.Assignments) || !g.Satisfied() {
+		return false
+	}
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		if s.Slot != i || s.Place != clusterstate.Settled || s.Borrowed() || !r.exchangeable(g, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// exchangeable reports whether a replica has the slot and the deletion cost that Berth gave it.
+func (r *Controller) exchangeable(g *clusterstate.Group, s *clusterstate.Assignment) bool {
+	p := s.Pod
+	return p.Ready && p.CostOrigin == clusterstate.CostOfBerth && r.steers(p) && len(differing(p, false, s.Slot, g.Governing)) == 0
+}
+
+func sidesOf(g *clusterstate.Group) []scalein.Pod {
+	pods := make([]scalein.Pod, len(g.Assignments))
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		pods[i] = scalein.Pod{ID: string(s.Pod.UID), Slot: s.Slot, Type: s.On, Node: s.Pod.Node}
+	}
+	return pods
+}
+
+// nodeOf returns what counts of the nodes of a group.
+func (r *Controller) nodeOf(g *clusterstate.Group) func(string) scalein.Node {
+	own := map[string]int{}
+	for i := range g.Assignments {
+		own[g.Assignments[i].Pod.Node]++
+	}
+	return func(name string) scalein.Node {
+		pods, accepting := r.Residents(name)
+		return scalein.Node{Others: max(0, pods-own[name]), Closed: !accepting}
+	}
+}
+
+// contested returns until when an exchange waits because another client undoes what was written on one of the pods.
+func (r *Controller) contested(s scalein.Swap, now time.Time) (until time.Time) {
+	for _, c := range []scalein.Change{s.First, s.Second} {
+		if at, _ := r.contest.allow(types.UID(c.ID), slotted(c.To), now); at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// slotted are the annotations of a slot that differ between slots of one type.
+func slotted(slot int) map[string]string {
+	return map[string]string{v1alpha1.SlotAnnotation: fmt.Sprint(slot), v1alpha1.PodDeletionCostAnnotation: governing.DeletionCost(slot)}
+}
+
+// exchange writes the slots of two pods, each with one patch. Both are as they were decided for before the first is written. Where the
+// second one cannot be written, the repair of annotations completes or undoes the exchange: the older pod keeps the slot that both have.
+func (r *Controller) exchange(ctx context.Context, g *clusterstate.Group, s scalein.Swap) error {
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+	defer cancel()
+	if _, err := r.holding(ctx, g, s.Second); err != nil {
+		return err
+	}
+	if err := r.take(ctx, g, s.First); err != nil {
+		return err
+	}
+	r.packing.begin(g.Key, r.Clock.Now())
+	if err := r.take(ctx, g, s.Second); err != nil {
+		return err
+	}
+	r.packing.wrote(g.Key, s, r.Clock.Now())
+	exchanges.Inc()
+	log.FromContext(ctx).V(4).Info("Exchanged the slots of two pods", "workload", g.Workload.String(), "namespace", g.Key.Namespace,
+		"slots", []int{s.First.From, s.First.To})
+	return nil
+}
+
+// take writes a slot on a pod that has the one before. The kubelet may write the pod at the same time.
+func (r *Controller) take(ctx context.Context, g *clusterstate.Group, c scalein.Change) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.patchSlot(ctx, g, c) })
+}
+
+func (r *Controller) patchSlot(ctx context.Context, g *clusterstate.Group, c scalein.Change) error {
+	pod, err := r.holding(ctx, g, c)
+	if err != nil {
+		return err
+	}
+	want := slotted(c.To)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	if apierrors.IsNotFound(err) {
+		return errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	r.contest.note(pod.UID, want, 0, r.Clock.Now())
+	return nil
+}
+
+// holding returns a pod as it is now, if it holds the slot from which it changes.
+func (r *Controller) holding(ctx context.Context, g *clusterstate.Group, c scalein.Change) (*corev1.Pod, error) {
+	record := recordOf(g, c.ID)
+	pod, err := r.Kube.CoreV1().Pods(record.Namespace).Get(ctx, record.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
+	}
+	if !unchanged(pod, record) || clusterstate.CostByOthers(pod) || len(differing(live{pod}, false, c.From, g.Governing)) > 0 {
+		return nil, errChanged
+	}
+	return pod, nil
+}
+
+func recordOf(g *clusterstate.Group, id string) *clusterstate.Pod {
+	for i := range g.Assignments {
+		if p := g.Assignments[i].Pod; string(p.UID) == id {
+			return p
+		}
+	}
+	return nil
+}
