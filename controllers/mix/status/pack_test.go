@@ -179,9 +179,12 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		"a pod waits":                    func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Place = clusterstate.Pending },
 		"a node departs":                 func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Place = clusterstate.Departing },
 		"a pod is not Ready":             func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.Ready = false },
-		"a pod is borrowed":              func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].On = od },
+		"a pod is borrowed":              func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[1].On, e.Group.Assignments[3].On = sp, od },
 		"an annotation is stale":         func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.Annotations[costKey] = "-9" },
-		"a slot is free":                 func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Slot = 12 },
+		"a slot is free": func(_ *packer, e *rebalance.Entry) {
+			s := &e.Group.Assignments[11]
+			s.Slot, s.Pod.Annotations = 12, annotationsOf(12, s.Wants)
+		},
 		"the user chose a deletion cost": func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.CostOrigin = clusterstate.CostOfUser },
 		"another client overwrote a deletion cost": func(_ *packer, e *rebalance.Entry) {
 			e.Group.Assignments[3].Pod.CostOrigin = clusterstate.CostOverwritten
@@ -240,6 +243,7 @@ func TestAnExchangeWaitsForTheRateOfRepairs(t *testing.T) {
 	p.SetRepairs(10)
 	p.later(t, leastQuiet)
 	require.Len(t, patches(p.kube), 2, "an exchange is not left half done")
+	require.Negative(t, p.repairs.Tokens(), "both writes count")
 	e := p.watch(t)
 	p.decide(e)
 	p.repairs = rate.NewLimiter(pace(60_000))
@@ -291,6 +295,9 @@ func TestARepairWaitsForTheWatchToShowAnExchange(t *testing.T) {
 	written := len(patches(p.kube))
 	p.decide(p.watch(t, map[string]int{"web-11": 11})) // the first of two writes gave slot 11 to another pod
 	require.Len(t, p.staleIn("shop"), 1)
+	p.packing.goOn(spread().Group.Key, p.clock.Now(), p.clock.Now())
+	p.pack(t.Context(), "shop")
+	require.NotEmpty(t, p.packing.namespaces(p.clock.Now().Add(packTick)), "it is considered again once that is shown")
 	require.Equal(t, soon, p.repair(t.Context(), "shop"))
 	require.Len(t, patches(p.kube), written)
 	p.clock.SetTime(p.clock.Now().Add(shownWithin))
