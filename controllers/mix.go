@@ -33,7 +33,7 @@ func (p *parts) addMix() error {
 	s := status.New(status.Options{
 		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Mixes: p.store, Clock: clock.RealClock{},
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
-		Residents: p.clusterState.Residents, Pack: p.cfg.Mix.ScaleIn == controller.ScaleInPack,
+		Residents: p.clusterState.Residents, ScaleIn: p.cfg.Mix.ScaleIn,
 		FindAutoscalersEvery: resyncsPerFind * seconds(p.cfg.ResyncSeconds),
 	})
 	var err error
@@ -61,7 +61,7 @@ func (p *parts) addMix() error {
 	}
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) {
 		s.SetRepairs(repairsOf(cfg)) // before the decisions that it is for
-		s.SetPack(cfg.Mix.ScaleIn == controller.ScaleInPack)
+		s.SetScaleIn(cfg.Mix.ScaleIn)
 		gates.SetDryRun(cfg.DryRun)
 		p.rebalancer.Retune(rebalanceTuning(cfg))
 	})

@@ -26,8 +26,8 @@ type Mix struct {
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
 
 	// scaleIn is Pack (replicas of a ReplicaSet exchange their slots, so that a scale-in empties one node after the
-	// other) or Keep (each replica keeps its slot). Pack has no effect if annotationRepairsPerMinute, which also bounds
-	// the writes of Pack, is 0. Defaults to Pack.
+	// other), Keep (each replica keeps its slot) or Auto (Pack if Karpenter or cluster-autoscaler is found, which remove
+	// the empty nodes, otherwise Keep). annotationRepairsPerMinute also bounds these writes. Defaults to Auto.
 	//
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn"`
@@ -42,6 +42,8 @@ type Mix struct {
 type ScaleIn string
 
 const (
+	// ScaleInAuto is ScaleInPack while an autoscaler removes empty nodes, otherwise ScaleInKeep.
+	ScaleInAuto ScaleIn = "Auto"
 	// ScaleInPack exchanges slots between replicas of one capacity type.
 	ScaleInPack ScaleIn = "Pack"
 	// ScaleInKeep exchanges none.
@@ -67,7 +69,7 @@ func defaultMix() Mix {
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
 		AnnotationRepairsPerMinute: 60,
-		ScaleIn:                    ScaleInPack,
+		ScaleIn:                    ScaleInAuto,
 		Gates:                      Gates{FailOpenSeconds: 60},
 	}
 }
@@ -75,7 +77,7 @@ func defaultMix() Mix {
 func (m *Mix) validate(path *field.Path) field.ErrorList {
 	all := m.Rebalance.validate(path.Child("rebalance"))
 	all = append(all, inRange(path.Child("annotationRepairsPerMinute"), m.AnnotationRepairsPerMinute, 0, 6000)...)
-	if kinds := sets.New(ScaleInPack, ScaleInKeep); !kinds.Has(m.ScaleIn) {
+	if kinds := sets.New(ScaleInAuto, ScaleInPack, ScaleInKeep); !kinds.Has(m.ScaleIn) {
 		all = append(all, field.NotSupported(path.Child("scaleIn"), m.ScaleIn, sets.List(kinds)))
 	}
 	return append(all, m.Gates.validate(path.Child("gates"))...)

@@ -27,10 +27,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -53,10 +55,10 @@ type Options struct {
 	SchedulerNames []string
 	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
 	RepairsPerMinute int
-	// Residents returns how many pods stay on a node, and whether it takes pods. Pack has replicas exchange their slots where that
-	// empties nodes; SetPack changes it.
-	Residents func(node string) (pods int, accepting bool)
-	Pack      bool
+	// Residents returns a node, and how many pods stay on it. ScaleIn is whether replicas exchange their slots where that empties nodes;
+	// SetScaleIn changes it.
+	Residents func(node string) (n clusterstate.Node, pods int)
+	ScaleIn   controller.ScaleIn
 	// FindAutoscalersEvery is the time between two readings of which autoscalers launch nodes.
 	FindAutoscalersEvery time.Duration
 }
@@ -97,7 +99,7 @@ var _ reconcile.Reconciler = &Controller{}
 func New(o Options) *Controller {
 	return &Controller{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), packing: newPacking(o.Pack),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), packing: newPacking(o.ScaleIn),
 		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -31,8 +32,24 @@ const packTick = time.Second
 // errChanged is that a pod is not as the exchange was decided for.
 var errChanged = errors.New("the pod has changed")
 
-// SetPack has replicas exchange their slots from now on, or keep them.
-func (r *Controller) SetPack(on bool) { r.packing.on.Store(on) }
+// SetScaleIn has replicas exchange their slots from now on, or keep them.
+func (r *Controller) SetScaleIn(s controller.ScaleIn) { r.packing.scaleIn.Store(s) }
+
+// packs reports whether replicas exchange their slots. Without an autoscaler no empty node is removed, and replicas on few nodes only fail
+// together. Without repairs nothing would complete an exchange that was interrupted.
+func (r *Controller) packs() bool {
+	found := r.autoscalers()
+	switch r.packing.scaleIn.Load() {
+	case controller.ScaleInPack:
+	case controller.ScaleInAuto:
+		if found == nil || !found.Any() {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.repairs.Limit() > 0
+}
 
 // wakePacking queues the namespaces with workloads that are due, until the context ends. It runs on the leader.
 func (r *Controller) wakePacking(ctx context.Context) error {
@@ -49,11 +66,10 @@ func (r *Controller) wakePacking(ctx context.Context) error {
 	return nil
 }
 
-// pack has the replicas of the workloads of a namespace that are due exchange their slots. Without repairs nothing would complete an
-// exchange that was interrupted.
+// pack has the replicas of the workloads of a namespace that are due exchange their slots.
 func (r *Controller) pack(ctx context.Context, namespace string) {
 	for _, key := range r.packing.take(namespace, r.Clock.Now()) {
-		if e, known := r.Workloads.Get(key); known && r.packing.on.Load() && r.repairs.Limit() > 0 {
+		if e, known := r.Workloads.Get(key); known && r.packs() {
 			if at := r.packGroup(ctx, &e); !at.IsZero() {
 				r.packing.goOn(key, at, r.Clock.Now())
 			}
@@ -79,15 +95,24 @@ func (r *Controller) packGroup(ctx context.Context, e *rebalance.Entry) (next ti
 		if at := r.contested(s, now); at.After(now) {
 			return at
 		}
-		if !r.repairs.Allow() {
+		if !r.mayExchange() {
 			return now.Add(soon)
 		}
-		r.repairs.Reserve() // the second write is not delayed, but those after it are
 		if err := r.exchange(ctx, g, s); err != nil {
 			return r.failed(ctx, g, s, err)
 		}
 	}
 	return time.Time{}
+}
+
+// mayExchange takes two writes of the rate of repairs, and leaves half of what may be written at once: repairs do not wait for exchanges.
+// The second write is not delayed, but those after it are.
+func (r *Controller) mayExchange() bool {
+	if r.repairs.Tokens() < 1+float64(r.repairs.Burst()/2) || !r.repairs.Allow() {
+		return false
+	}
+	r.repairs.Reserve()
+	return true
 }
 
 // failed returns when an exchange that failed is tried again. One of pods that have changed is decided again.
@@ -138,8 +163,8 @@ func (r *Controller) nodeOf(g *clusterstate.Group) func(string) scalein.Node {
 		own[g.Assignments[i].Pod.Node]++
 	}
 	return func(name string) scalein.Node {
-		pods, accepting := r.Residents(name)
-		return scalein.Node{Others: max(0, pods-own[name]), Closed: !accepting}
+		n, pods := r.Residents(name)
+		return scalein.Node{Domain: n.Domain, Others: max(0, pods-own[name]), Closed: !n.Accepting}
 	}
 }
 

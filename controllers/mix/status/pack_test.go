@@ -24,7 +24,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -81,7 +83,8 @@ func newPacker(t *testing.T, e rebalance.Entry) *packer {
 	}
 	p.Controller = New(Options{
 		Kube: p.kube, Workloads: workloads.NewStore(), Recorder: record.NewFakeRecorder(10), RepairsPerMinute: 60_000, Clock: p.clock,
-		SchedulerNames: []string{builders.Scheduler}, Pack: true, Residents: func(string) (int, bool) { return 0, true },
+		SchedulerNames: []string{builders.Scheduler}, ScaleIn: controller.ScaleInPack,
+		Residents: func(name string) (clusterstate.Node, int) { return clusterstate.Node{Name: name, Accepting: true}, 0 },
 	})
 	p.decide(e)
 	return p
@@ -169,6 +172,14 @@ func TestReplicasExchangeSlotsOnceNothingHappens(t *testing.T) {
 	require.Len(t, patches(p.kube), len(written), "nothing more is written")
 }
 
+func TestReplicasExchangeSlotsByDefaultWithAnAutoscaler(t *testing.T) {
+	p := newPacker(t, spread())
+	p.SetScaleIn(controller.ScaleInAuto)
+	p.setFound(autoscaler.Found{ClusterAutoscaler: true})
+	p.later(t, leastQuiet)
+	require.NotEmpty(t, patches(p.kube))
+}
+
 func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 	for name, change := range map[string]func(*packer, *rebalance.Entry){
 		"a move is in flight":            func(_ *packer, e *rebalance.Entry) { e.Moves = make([]rebalance.Move, 1) },
@@ -196,8 +207,13 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		"the owner ignores deletion costs": func(_ *packer, e *rebalance.Entry) {
 			e.Group.Assignments[0].Pod.Owner = &metav1.OwnerReference{Kind: "CloneSet"}
 		},
-		"a spot storm":         func(p *packer, _ *rebalance.Entry) { p.Workloads.SetStorm(true) },
-		"the setting is Keep":  func(p *packer, _ *rebalance.Entry) { p.SetPack(false) },
+		"a spot storm":                     func(p *packer, _ *rebalance.Entry) { p.Workloads.SetStorm(true) },
+		"the setting is Keep":              func(p *packer, _ *rebalance.Entry) { p.SetScaleIn(controller.ScaleInKeep) },
+		"no autoscaler was looked for yet": func(p *packer, _ *rebalance.Entry) { p.SetScaleIn(controller.ScaleInAuto) },
+		"there is no autoscaler": func(p *packer, _ *rebalance.Entry) {
+			p.SetScaleIn(controller.ScaleInAuto)
+			p.setFound(autoscaler.Found{})
+		},
 		"nothing is annotated": func(p *packer, _ *rebalance.Entry) { p.SetRepairs(0) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,6 +269,14 @@ func TestAnExchangeWaitsForTheRateOfRepairs(t *testing.T) {
 	require.Greater(t, len(patches(p.kube)), 2, "its own exchanges do not delay the others")
 }
 
+func TestExchangesLeaveHalfOfTheRateToRepairs(t *testing.T) {
+	p := newPacker(t, spread())
+	p.repairs = rate.NewLimiter(rate.Every(time.Hour), 6)
+	p.later(t, leastQuiet)
+	require.Len(t, patches(p.kube), 4, "of six")
+	require.True(t, p.repairs.AllowN(time.Now(), 2))
+}
+
 func TestExchangesOfAWorkloadAreBoundedInAnHour(t *testing.T) {
 	p := newPacker(t, spread())
 	for range 100 {
@@ -267,7 +291,7 @@ func TestExchangesOfAWorkloadAreBoundedInAnHour(t *testing.T) {
 		p.decide(spread())
 		p.later(t, leastQuiet)
 	}
-	require.Len(t, patches(p.kube), 2*12, "two writes for each replica in fifty minutes")
+	require.Len(t, patches(p.kube), 2*perReplica*12, "two writes for each exchange, in fifty minutes")
 }
 
 func TestAnExchangeThatIsUndoneBacksOff(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -24,13 +25,14 @@ const (
 	leastQuiet = 30 * time.Second
 	// shownWithin is how long the watch may take to show what was written. Repairs of the workload wait so long.
 	shownWithin = 10 * time.Second
-	// packWindow is the time in which the replicas of a workload exchange slots at most as many times as there are replicas.
+	// packWindow is the time in which a workload makes at most perReplica exchanges for each replica.
 	packWindow = time.Hour
+	perReplica = 3
 )
 
 // packing is which workloads may exchange slots, and when. Safe for concurrent use.
 type packing struct {
-	on *atomic.Bool
+	scaleIn *atomic.Value // controller.ScaleIn
 
 	mu *sync.Mutex // guards what follows
 	// due are the workloads that changed, by namespace, until they were considered.
@@ -59,18 +61,18 @@ type spending struct {
 	swaps int
 }
 
-func newPacking(on bool) packing {
+func newPacking(s controller.ScaleIn) packing {
 	p := packing{
-		on: &atomic.Bool{}, mu: &sync.Mutex{}, due: map[string]map[governing.GroupKey]dueAt{},
+		scaleIn: &atomic.Value{}, mu: &sync.Mutex{}, due: map[string]map[governing.GroupKey]dueAt{},
 		written: map[governing.GroupKey]exchanged{}, spent: lru.New(remembered),
 	}
-	p.on.Store(on)
+	p.scaleIn.Store(s)
 	return p
 }
 
 // decided notes that a workload has changed. What was decided while nothing is exchanged is considered after the next decision.
 func (p packing) decided(e *rebalance.Entry, now time.Time) {
-	if !p.on.Load() || !ordered(&e.Group) {
+	if p.scaleIn.Load() == controller.ScaleInKeep || !ordered(&e.Group) {
 		return
 	}
 	p.mu.Lock()
@@ -130,7 +132,7 @@ func (p packing) take(namespace string, now time.Time) (keys []governing.GroupKe
 // left returns how many exchanges a workload of so many replicas may make, and until when.
 func (p packing) left(key governing.GroupKey, replicas int, now time.Time) (swaps int, until time.Time) {
 	s := p.spending(key, now)
-	return max(0, replicas-s.swaps), s.since.Add(packWindow)
+	return max(0, perReplica*replicas-s.swaps), s.since.Add(packWindow)
 }
 
 func (p packing) spending(key governing.GroupKey, now time.Time) spending {

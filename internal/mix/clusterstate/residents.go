@@ -2,19 +2,19 @@
 
 package clusterstate
 
-// Residents returns how many pods run on a node that neither belong to it nor end by themselves, and whether the node takes pods. A node
-// that is not known takes none.
-func (st *State) Residents(node string) (pods int, accepting bool) {
+// Residents returns a node, and how many pods run on it that neither belong to it nor end by themselves. Of a node that is not known only
+// the name is set.
+func (st *State) Residents(node string) (n Node, pods int) {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	n := st.nodes[node]
-	if n == nil {
-		return 0, false
+	known := st.nodes[node]
+	if known == nil {
+		return Node{Name: node}, 0
 	}
-	for _, p := range n.pods {
+	for _, p := range known.pods {
 		if p.Live() && !p.ofNode() && !p.RunsOnce && !p.holdsRoom() {
 			pods++
 		}
 	}
-	return pods, n.Accepting
+	return known.Node, pods
 }

@@ -22,6 +22,8 @@ type Pod struct {
 
 // Node is what else counts of a node.
 type Node struct {
+	// Domain is what is reclaimed, or fails, together with it.
+	Domain string
 	// Others are the pods on it that are not of the group, and stay if the group is scaled in.
 	Others int
 	// Closed nodes take no pods: someone is about to drain them.
@@ -149,22 +151,37 @@ func hostsOf(side []Pod, nodeOf func(string) Node) map[string]*host {
 }
 
 // orderOf returns the nodes of the replicas in the best order of their removal: in each class those with the fewest first, so that as many
-// as possible are empty at every size. Of equal nodes, those come first that would be emptied first already.
+// as possible are empty at every size. Of equal nodes, that of the domain with the most replicas comes first, so that the others keep
+// theirs, then those that would be emptied first already.
 func orderOf(hosts map[string]*host) (order []string) {
-	sorted := make([]*host, 0, len(hosts))
+	sorted, inDomain := make([]*host, 0, len(hosts)), map[string]int{}
 	for _, h := range hosts {
 		sorted = append(sorted, h)
+		inDomain[h.Domain] += h.pods
 	}
 	slices.SortFunc(sorted, func(a, b *host) int {
-		return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.pods, b.pods), cmp.Compare(a.Others, b.Others),
-			cmp.Compare(b.rank, a.rank), cmp.Compare(a.name, b.name))
+		return cmp.Or(a.compare(b), cmp.Compare(a.Others, b.Others), cmp.Compare(b.rank, a.rank), cmp.Compare(a.name, b.name))
 	})
-	for _, h := range sorted {
+	for len(sorted) > 0 {
+		next := 0
+		for i, h := range sorted {
+			if h.compare(sorted[0]) == 0 && inDomain[h.Domain] > inDomain[sorted[next].Domain] {
+				next = i
+			}
+		}
+		h := sorted[next]
+		sorted = slices.Delete(sorted, next, next+1)
+		inDomain[h.Domain] -= h.pods
 		for range h.pods {
 			order = append(order, h.name)
 		}
 	}
 	return order
+}
+
+// compare orders nodes by what decides how many are empty at a size.
+func (h *host) compare(o *host) int {
+	return cmp.Or(cmp.Compare(h.class(), o.class()), cmp.Compare(h.pods, o.pods))
 }
 
 // emptied returns, for each class, after how many removals one of its nodes has no replica any more. Two orders of removal with the same
