@@ -222,7 +222,8 @@ func (r *Controller) patchSlot(ctx context.Context, g *clusterstate.Group, c sca
 	if err != nil {
 		return err
 	}
-	_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	o := metav1.PatchOptions{FieldManager: FieldOwner}
+	_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, o)
 	if apierrors.IsNotFound(err) {
 		return errChanged
 	}
