@@ -129,7 +129,10 @@ func (r *Controller) failed(ctx context.Context, g *clusterstate.Group, s scalei
 // which are those below its size and on the pods, with the deletion costs of Berth.
 func (r *Controller) packable(e *rebalance.Entry) bool {
 	g := &e.Group
-	if !ordered(g) || !e.Settled() || g.Rollout.Rolling || g.Terminating > 0 || g.Replicas != len(g.Assignments) || !g.Satisfied() {
+	if !ordered(g) || !e.Settled() || g.Rollout.Rolling || g.Terminating > 0 || len(g.Leaving) > 0 {
+		return false
+	}
+	if g.Replicas != len(g.Assignments) || !g.Satisfied() {
 		return false
 	}
 	for i := range g.Assignments {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -186,6 +187,7 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		"the workload is out of its mix": func(_ *packer, e *rebalance.Entry) { e.Verdict.Reason = rebalance.ReasonStabilizing },
 		"a rollout":                      func(_ *packer, e *rebalance.Entry) { e.Group.Rollout.Rolling = true },
 		"a pod terminates":               func(_ *packer, e *rebalance.Entry) { e.Group.Terminating = 1 },
+		"a released pod still runs":      func(_ *packer, e *rebalance.Entry) { e.Group.Leaving = []types.UID{"released"} },
 		"a pod is missing":               func(_ *packer, e *rebalance.Entry) { e.Group.Replicas++ },
 		"a pod waits":                    func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Place = clusterstate.Pending },
 		"a node departs":                 func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Place = clusterstate.Departing },

@@ -12,7 +12,7 @@ func (st *State) Residents(node string) (n Node, pods int) {
 		return Node{Name: node}, 0
 	}
 	for _, p := range known.pods {
-		if p.Live() && !p.ofNode() && !p.RunsOnce && !p.holdsRoom() {
+		if p.Live() && !p.ofNode() && !p.RunsOnce && !p.holdsRoom() && !p.Leaves() {
 			pods++
 		}
 	}
