@@ -53,6 +53,10 @@ const (
 	// UngatedAtAnnotation is on a pod that is limited to spot nodes: when its gate was removed, RFC 3339. Its wait for a node begins
 	// then, also for a scheduler that comes to lead later.
 	UngatedAtAnnotation = AnnotationPrefix + "/ungated-at"
+
+	// DomainRequirementsAnnotation is on a pod whose mix has maxPerDomain: how many requirements of its node affinity, the last ones of
+	// each term, the scheduler added for that. They are not those of its successor.
+	DomainRequirementsAnnotation = AnnotationPrefix + "/domain-requirements"
 )
 
 // Reasons for the removal of a gate without a slot, the values of UngateReasonAnnotation.

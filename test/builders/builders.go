@@ -268,6 +268,13 @@ func InPodGroup(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
+// MaxPerZone limits how many replicas of a mix's groups are in one zone.
+func MaxPerZone(count int32) func(*v1alpha1.CapacityMix) {
+	return func(m *v1alpha1.CapacityMix) {
+		m.Spec.MaxPerDomain = []v1alpha1.DomainLimit{{TopologyKey: corev1.LabelTopologyZone, MaxCount: &count}}
+	}
+}
+
 // ByDefault has a template's pods placed by the scheduler of those that name none.
 func ByDefault(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = corev1.DefaultSchedulerName }
 

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -37,6 +39,10 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 	if n := len(cm.Spec.SpreadSpotOver); n > maxSpreadKeys {
 		return Mix{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
 	}
+	limits, err := limitsOf(cm.Spec.MaxPerDomain)
+	if err != nil {
+		return Mix{}, nil, err
+	}
 	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
 	var byType map[capacity.Type][]corev1.Toleration
 	if t := cm.Spec.Tolerations; t != nil {
@@ -54,6 +60,7 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		Tolerations:    byType,
 		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver: cm.Spec.SpreadSpotOver,
+		MaxPerDomain:   limits,
 	}
 	if governs.Roles, err = rolesOf(&governs, cm.Spec.Roles); err != nil {
 		return Mix{}, nil, err
@@ -73,8 +80,26 @@ func SameGroups(before, after *v1alpha1.CapacityMix) bool {
 func grouping(s v1alpha1.CapacityMixSpec) v1alpha1.CapacityMixSpec {
 	s.SpotPercent, s.MinOnDemand, s.MaxSpot = 0, 0, nil
 	s.WhenSpotUnavailable, s.SpotWaitSeconds, s.WhenOnDemandUnavailable = "", nil, ""
-	s.SpreadSpotOver, s.Tolerations, s.Rebalance = nil, nil, nil
+	s.SpreadSpotOver, s.MaxPerDomain, s.Tolerations, s.Rebalance = nil, nil, nil, nil
 	return s
+}
+
+func limitsOf(all []v1alpha1.DomainLimit) (list []domains.Limit, err error) {
+	if n := len(all); n > domains.MaxLimits {
+		return nil, fmt.Errorf("spec.maxPerDomain: %d limits are more than %d", n, domains.MaxLimits)
+	}
+	for i := range all {
+		l := &all[i]
+		limit := domains.Limit{
+			Key: l.TopologyKey, Percent: ptr.Deref(l.MaxPercent, 0), Count: ptr.Deref(l.MaxCount, 0),
+			Soft: l.WhenUnsatisfiable == v1alpha1.WhenDomainFullScheduleAnyway,
+		}
+		if err := limit.Validate(); err != nil {
+			return nil, fmt.Errorf("spec.maxPerDomain[%d]: %w", i, err)
+		}
+		list = append(list, limit)
+	}
+	return list, nil
 }
 
 func unitOf(u *v1alpha1.PodUnit) Unit {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -40,6 +41,8 @@ type Mix struct {
 	// SpreadSpotOver are the node labels whose values identify an interruption domain. Nil means those of the
 	// scheduler's configuration.
 	SpreadSpotOver []string
+	// MaxPerDomain limits how many replicas of a group are in one domain. It is shared and must not be changed.
+	MaxPerDomain []domains.Limit
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
 	// Grouping is which pods form one group, Unit which of them hold one slot together.

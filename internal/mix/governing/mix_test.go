@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -330,11 +331,16 @@ func TestFromCapacityMix(t *testing.T) {
 	cm.Spec.MinOnDemand, cm.Spec.MaxSpot, cm.Spec.SpotWaitSeconds = 2, ptr.To[int32](9), ptr.To[int32](30)
 	cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot
 	cm.Spec.SpreadSpotOver = []string{"rack"}
+	cm.Spec.MaxPerDomain = []v1alpha1.DomainLimit{
+		{TopologyKey: "zone", MaxPercent: ptr.To[int32](34)},
+		{TopologyKey: "rack", MaxCount: ptr.To[int32](2), WhenUnsatisfiable: v1alpha1.WhenDomainFullScheduleAnyway},
+	}
 	p, _, err := governing.FromCapacityMix(cm)
 	require.NoError(t, err)
 	assert.Equal(t, governing.Mix{
 		Source: "capacitymix/web", Mix: split.Mix{SpotPercent: 70, MinOnDemand: 2, MaxSpot: 9}, BorrowOnDemand: true,
 		SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true, SpreadSpotOver: []string{"rack"},
+		MaxPerDomain: []domains.Limit{{Key: "zone", Percent: 34}, {Key: "rack", Count: 2, Soft: true}},
 	}, p)
 
 	cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait
@@ -347,6 +353,12 @@ func TestFromCapacityMix(t *testing.T) {
 		"spec.minOnDemand: 1000001 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = 1_000_001 },
 		"spec.spreadSpotOver: 5 label keys are more than 4": func(s *v1alpha1.CapacityMixSpec) {
 			s.SpreadSpotOver = strings.Split("a b c d e", " ")
+		},
+		"spec.maxPerDomain: 5 limits are more than 4": func(s *v1alpha1.CapacityMixSpec) {
+			s.MaxPerDomain = make([]v1alpha1.DomainLimit, 5)
+		},
+		"spec.maxPerDomain[1]: exactly one of maxPercent and maxCount is required": func(s *v1alpha1.CapacityMixSpec) {
+			s.MaxPerDomain[1].MaxPercent = ptr.To[int32](1)
 		},
 		"spec.maxSpot: -1 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
 		"spec.spotWaitSeconds: -1 is negative":          func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },

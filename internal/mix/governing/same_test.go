@@ -53,6 +53,8 @@ func TestAMixWithTheSameGroupsLeavesEachPodInItsGroup(t *testing.T) {
 func TestAnotherPercentageLeavesTheGroupsAsTheyAre(t *testing.T) {
 	before, after := builders.CapacityMix("web", 50, 0), builders.CapacityMix("web", 70, 2)
 	assert.True(t, governing.SameGroups(before, after))
+	builders.MaxPerZone(2)(after)
+	assert.True(t, governing.SameGroups(before, after))
 	after.UID = "another one"
 	assert.False(t, governing.SameGroups(before, after))
 }

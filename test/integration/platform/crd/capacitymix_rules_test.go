@@ -33,6 +33,8 @@ var capacityMixCases = merged(
 	bounds("rebalance.stabilizationSeconds", 0, 86400, 86401, "spotPercent: 50, rebalance: {stabilizationSeconds: %d}"),
 	bounds("rebalance.windows[0].durationSeconds", 60, 604800, 604801,
 		"spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: %d}]}"),
+	bounds("maxPerDomain[0].maxPercent", 1, 100, 101, "spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxPercent: %d}]"),
+	bounds("maxPerDomain[0].maxCount", 1, 1000000, 1000001, "spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: %d}]"),
 	otherCases,
 )
 
@@ -69,6 +71,23 @@ var otherCases = ruleCases{
 		rejected: refuses(func(key string) string { return "{selector: {}, spotPercent: 50, spreadSpotOver: [zone, " + key + "]}" },
 			badLabel("spec.spreadSpotOver[1]", "string", "spreadSpotOver must hold label keys", labelKey),
 			"a zone", "", "Example.com/zone", "a"+longestPrefix+"/a", "a"+longestName),
+	},
+	"topologyKey must be a label key: " + labelKey: {
+		accepted: []string{
+			"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: topology.kubernetes.io/zone, maxCount: 2}, {topologyKey: Rack_1.a-b, maxPercent: 50}]}",
+			"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: " + longestPrefix + "/" + longestName + ", maxCount: 2}]}",
+		},
+		rejected: refuses(func(key string) string {
+			return "{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: " + key + ", maxCount: 2}]}"
+		}, badLabel("spec.maxPerDomain[0].topologyKey", "string", "topologyKey must be a label key", labelKey),
+			"a zone", "", "Example.com/zone", "a"+longestPrefix+"/a", "a"+longestName),
+	},
+	"exactly one of maxPercent and maxCount is required": {
+		accepted: []string{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: 2, whenUnsatisfiable: ScheduleAnyway}]}"},
+		rejected: []rejected{
+			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone}]}", `spec.maxPerDomain[0]: Invalid value: exactly one of maxPercent and maxCount is required`},
+			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: 2, maxPercent: 50}]}", `spec.maxPerDomain[0]: Invalid value: exactly one of maxPercent and maxCount is required`},
+		},
 	},
 	"spreadSpotOver must not hold the same label key twice": {
 		accepted: []string{"{selector: {}, spotPercent: 50, spreadSpotOver: [a, b, c, d]}"},

@@ -42,9 +42,23 @@ func TestSchema(t *testing.T) {
 		"an unknown other fallback is refused":   {"{selector: {}, spotPercent: 50, whenOnDemandUnavailable: OnDemand}", `spec.whenOnDemandUnavailable: Unsupported value: "OnDemand": supported values: "Wait", "Spot"`},
 		"a fifth spread key is refused":          {"{selector: {}, spotPercent: 50, spreadSpotOver: [a, b, c, d, e]}", "spec.spreadSpotOver: Too many: 5: must have at most 4 items"},
 		"an empty list of keys is refused":       {"{selector: {}, spotPercent: 50, spreadSpotOver: []}", "spec.spreadSpotOver: Invalid value: 0: spec.spreadSpotOver in body should have at least 1 items"},
+		"a fifth limit of domains is refused":    {"{selector: {}, spotPercent: 50, maxPerDomain: [" + limits("a", "b", "c", "d", "e") + "]}", "spec.maxPerDomain: Too many: 5: must have at most 4 items"},
+		"two limits of one key are refused":      {"{selector: {}, spotPercent: 50, maxPerDomain: [" + limits("a", "b", "a") + "]}", `spec.maxPerDomain[2]: Duplicate value: {"topologyKey":"a"}`},
+		"a limit without a key is refused":       {"{selector: {}, spotPercent: 50, maxPerDomain: [{maxCount: 2}]}", "spec.maxPerDomain[0].topologyKey: Required value"},
+		"an unknown action is refused":           {"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: a, maxCount: 2, whenUnsatisfiable: Wait}]}", `spec.maxPerDomain[0].whenUnsatisfiable: Unsupported value: "Wait": supported values: "DoNotSchedule", "ScheduleAnyway"`},
 		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
 	}
 	checkSchema(t, capacityMix, cases)
+}
+
+// limits are those of domains by some keys, in YAML.
+func limits(keys ...string) string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		all[i] = "{topologyKey: " + key + ", maxCount: 2}"
+	}
+
+	return strings.Join(all, ", ")
 }
 
 // many are n entries of a map in YAML, all of one value.
@@ -116,6 +130,10 @@ func TestGoTypesKeepEveryField(t *testing.T) {
 		WhenSpotUnavailable:     v1alpha1.WhenSpotUnavailableOnDemand,
 		WhenOnDemandUnavailable: v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver:          []string{"topology.kubernetes.io/zone", "rack"},
+		MaxPerDomain: []v1alpha1.DomainLimit{
+			{TopologyKey: "topology.kubernetes.io/zone", MaxPercent: new(int32(34)), WhenUnsatisfiable: v1alpha1.WhenDomainFullDoNotSchedule},
+			{TopologyKey: "rack", MaxCount: new(int32(2)), WhenUnsatisfiable: v1alpha1.WhenDomainFullScheduleAnyway},
+		},
 		Tolerations: &v1alpha1.TolerationsByType{
 			Spot:     []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 			OnDemand: []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(0))}},

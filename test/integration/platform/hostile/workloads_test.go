@@ -118,10 +118,11 @@ func mixNumbers() row {
 
 func mixTexts() row {
 	r := row{name: "texts and lists of a CapacityMix"}
-	var terms, keys []any
+	var terms, keys, limits []any
 	for i := range 1000 {
 		terms = append(terms, map[string]any{"key": fmt.Sprint("k", i), "operator": "NotIn", "values": []any{"v"}})
 		keys = append(keys, fmt.Sprintf("a.example/k%d", i))
+		limits = append(limits, map[string]any{"topologyKey": fmt.Sprintf("a.example/k%d", i), "maxCount": int64(1)})
 	}
 	for i, field := range []struct {
 		refused string
@@ -135,6 +136,10 @@ func mixTexts() row {
 		{"spec.spreadSpotOver", []any{"rack", "rack"}, "spreadSpotOver"},
 		{"spec.spreadSpotOver", []any{}, "spreadSpotOver"},
 		{"spec.spreadSpotOver", []any{""}, "spreadSpotOver"},
+		{"spec.maxPerDomain[0].topologyKey", []any{map[string]any{"topologyKey": long, "maxCount": int64(1)}}, "maxPerDomain"},
+		{"spec.maxPerDomain[0].maxCount", []any{map[string]any{"topologyKey": "a", "maxCount": int64(1) << 40}}, "maxPerDomain"},
+		{"spec.maxPerDomain[0].maxPercent", []any{map[string]any{"topologyKey": "a", "maxPercent": int64(0)}}, "maxPerDomain"},
+		{"spec.maxPerDomain", limits, "maxPerDomain"},
 		{"spec.tolerations.spot", []any{map[string]any{"key": "a", "operator": "Equal", "value": long}}, "tolerations.spot"},
 		{"spec.tolerations.spot", terms, "tolerations.spot"},
 		{"spec.whenSpotUnavailable", long, "whenSpotUnavailable"},
@@ -151,14 +156,19 @@ func mixTexts() row {
 
 func ofMixes() []row {
 	spread := row{name: "ever other labels to spread over (D6)"}
+	limits := row{name: "ever other limits of replicas in a domain"}
 	flapping := row{name: "a mix that changes all the time (S1)"}
 	for i := range 50 {
 		spread.add(builders.Pod("hostile", fmt.Sprint("waits-", i), waiting))
+		limits.add(builders.Pod("hostile", fmt.Sprint("waits-", i), waiting))
 		flapping.add(builders.Pod("hostile", fmt.Sprint("waits-", i), waiting))
 	}
 	spread.add(mixWith("spread", []any{"a.example/k"}, "spreadSpotOver"))
+	limits.add(mixWith("limits", []any{map[string]any{"topologyKey": "kubernetes.io/hostname", "maxPercent": int64(1)}}, "maxPerDomain"))
 	for i := range spreads {
 		spread.patches = append(spread.patches, fmt.Sprintf(`{"spec":{"spreadSpotOver":["a.example/k%d","b.example/k%d"]}}`, i, i))
+		limits.patches = append(limits.patches, fmt.Sprintf(
+			`{"spec":{"maxPerDomain":[{"topologyKey":"a.example/k%d","maxCount":1},{"topologyKey":"kubernetes.io/hostname","maxPercent":%d}]}}`, i, 1+i%100))
 	}
 	flapping.add(builders.Deployment("hostile", 3), mixWith("flapping", int64(40), "spotPercent"))
 	for i := range flaps {
@@ -169,7 +179,7 @@ func ofMixes() []row {
 	for i := range 200 {
 		same.add(mixWith(fmt.Sprint("same-", i), int64(i%100), "spotPercent"))
 	}
-	return []row{mixNumbers(), mixTexts(), spread, flapping, same}
+	return []row{mixNumbers(), mixTexts(), spread, limits, flapping, same}
 }
 
 // sizes are ResourceLimits with any value in a field, and pods that name them.
