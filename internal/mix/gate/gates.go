@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/nodeselector"
 	"berth.dev/berth/internal/mix/capacity"
 )
 
@@ -110,34 +109,13 @@ func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 		spec.NodeSelector[l.Key] = v
 		return
 	}
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	absent := corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpDoesNotExist}
-	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{absent}}},
-		}
-		return
-	}
-	for i := range required.NodeSelectorTerms {
-		if term := &required.NodeSelectorTerms[i]; !nodeselector.Empty(term) {
-			term.MatchExpressions = append(slices.Clip(term.MatchExpressions), absent) // the array may be shared
-		}
-	}
+	narrow(spec, corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpDoesNotExist})
 }
 
 // Unlimit reverts Limit: the pod then has only the constraints of its successor, which will have a gate again.
 func (l Label) Unlimit(spec *corev1.PodSpec) {
 	delete(spec.NodeSelector, l.Key)
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
-		return
-	}
-	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	required := requiredNodes(spec)
 	if required == nil {
 		return
 	}

@@ -130,6 +130,7 @@ func place(spec *corev1.PodSpec, assignment Assignment) {
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, withoutLabelKeys(own.Affinity), own.Tolerations
 	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, next.Labels)
 	if _, ungated := gate.LimitedTo(next); ungated {
+		gate.Unrequire(spec, next)
 		assignment.Label.Unlimit(spec)
 	}
 	if assignment.Size != nil {
