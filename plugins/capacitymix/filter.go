@@ -31,11 +31,11 @@ func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, _ *c
 	case n.Departing:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonDeparting)
 	case n.Type == s.slotType && !s.elsewhere:
-		return nil
+		return s.refuse(n)
 	case n.Type == capacity.Unknown:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonUnknownType)
 	case s.attempt.Stage == ledger.StageBorrow && n.Type != s.slotType:
-		return nil
+		return s.refuse(n)
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.wrongTypeReason())
 }

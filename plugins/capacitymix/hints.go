@@ -5,6 +5,8 @@ package capacitymix
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +14,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
 // EventsToRegister names the events after which a pod that this plugin rejected
@@ -53,13 +57,24 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 		return fwk.QueueSkip, nil
 	}
 	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
-		if before := pl.Ledger.Describe(old); before.Type == now.Type && !before.Departing {
+		if before := pl.Ledger.Describe(old); before.Type == now.Type && !before.Departing && !pl.changesDomain(pod, before, now) {
 			logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
 			return fwk.QueueSkip, nil
 		}
 	}
 	logger.V(5).Info("The node may take the pod now", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
 	return fwk.Queue, nil
+}
+
+// changesDomain reports whether the labels of a node changed that name a domain of which the mix of a pod limits the replicas.
+func (pl *CapacityMix) changesDomain(pod *corev1.Pod, before, now ledger.Node) bool {
+	if maps.Equal(before.Labels(), now.Labels()) {
+		return false
+	}
+	p, _ := pl.resolver.Resolve(pod)
+	return p != nil && slices.ContainsFunc(p.MaxPerDomain, func(l domains.Limit) bool {
+		return before.Labels()[l.Key] != now.Labels()[l.Key]
+	})
 }
 
 // podDeleted queues a pod when a sibling is deleted: its slot may be a lower one, and

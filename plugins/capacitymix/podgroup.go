@@ -66,7 +66,7 @@ func membersOf(cycleState fwk.CycleState) members {
 func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, version ledger.Version) *preFilterState {
 	s := &preFilterState{governing: p}
 	member, _ := pl.Member(pod, p)
-	s.group = member.Group
+	s.group, s.unit = member.Group, member.Unit
 	claim := pl.ClaimOf(pod, member, p, version)
 	s.member = &claim
 	s.hold(pl.Ledger.Next(claim))

@@ -30,6 +30,9 @@ func (pl *CapacityMix) PostFilter(
 	if len(s.finalists) > 0 {
 		s.sampler.Reject(s.slotType, s.finalists)
 	}
+	if s.full.found() {
+		pl.Ledger.Refused(pod.UID)
+	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
 	next := stages.After(pl.failure(s, pod, now), s.governing)

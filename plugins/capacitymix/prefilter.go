@@ -109,8 +109,9 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.V
 		s.nominated = pl.nominated(pod, s.attempt)
 	}
 	member, _ := pl.Member(pod, p)
-	s.group = member.Group
+	s.group, s.unit = member.Group, member.Unit
 	if s.ungated {
+		s.limits = pl.Ledger.Limits(pl.ClaimOf(pod, member, p, version))
 		s.governing, s.slotType = p.WithoutBorrowing(), limitedTo
 		s.slot, _ = governing.ClaimedSlot(pod)
 	} else {
@@ -128,7 +129,7 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.V
 
 // hold has the pod tried on what it holds. A pod of a unit does not borrow where others of its unit determine its type.
 func (s *preFilterState) hold(h ledger.Hold) {
-	s.slot, s.slotType, s.attempt = h.Slot, h.Type, h.Attempt
+	s.slot, s.slotType, s.attempt, s.limits = h.Slot, h.Type, h.Attempt, h.Limits
 	if s.fixed = h.Fixed; !h.Fixed {
 		return
 	}
@@ -158,7 +159,7 @@ func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *pre
 	if p := cyclestate.ReadPolicy(cycleState); p != nil && p.Packs() {
 		s.sampler = pl.packing
 	}
-	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)
+	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.around(), s.slotType)
 	if !ok {
 		s.attempt.Stage = ledger.StageType
 		return nil

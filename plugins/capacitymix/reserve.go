@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -17,6 +18,7 @@ import (
 const (
 	ErrReasonMixChanged = "the mix changed while the pod was being scheduled"
 	ErrReasonSlotLost   = "the pod's slot was taken while it was being scheduled"
+	ErrReasonDomainFull = "the domain of the node was filled while the pod was being scheduled"
 	ErrReasonUnitGone   = "the pods of its unit ended while the pod was being scheduled"
 )
 
@@ -36,7 +38,9 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	if s.ungated {
 		// It got its slot when it was ungated. The ledger may not have that yet; then the pod is counted when it is
 		// seen bound.
-		_ = pl.Ledger.Reserve(pod.UID, s.slot, nodeName)
+		if err := pl.Ledger.Reserve(pod.UID, s.slot, nodeName); errors.Is(err, ledger.ErrDomainFull) {
+			return pl.retry(ctx, pod, ErrReasonDomainFull)
+		}
 		return nil
 	}
 	s.changes = pl.Changes()
@@ -52,7 +56,10 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	} else {
 		err = pl.Ledger.Reserve(pod.UID, s.slot, nodeName)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrDomainFull):
+		return pl.retry(ctx, pod, ErrReasonDomainFull)
+	case err != nil:
 		return pl.retry(ctx, pod, ErrReasonSlotLost)
 	}
 	return nil

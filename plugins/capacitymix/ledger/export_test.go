@@ -38,6 +38,15 @@ func (l *Ledger) Sizes() map[string]int {
 		sizes["domain counts"] += len(g.domains)
 		sizes["zone counts"] += len(g.zones)
 		sizes["units"] += len(g.units)
+		sizes["seats"] += g.seats
+		sizes["refused pods"] += len(g.refused)
+		if g.limits != nil {
+			for _, r := range g.limits.rules {
+				sizes["limited domains"] += len(r.have)
+				sizes["units in limited domains"] += len(r.units)
+				sizes["pods without a node"] += int(r.open) + len(r.excluded)
+			}
+		}
 	}
 	for name, size := range sizes {
 		if size == 0 {
@@ -65,7 +74,7 @@ func (l *Ledger) Entries(key governing.GroupKey, p *governing.Mix) []Entry {
 	if g == nil {
 		return nil
 	}
-	l.govern(g, p)
+	l.govern(g, p, 0)
 	g.reassign()
 	entries := make([]Entry, 0, len(g.members))
 	for uid, r := range g.members {
@@ -100,4 +109,39 @@ func (l *Ledger) Dump(key governing.GroupKey) string {
 	}
 	fmt.Fprintf(&b, "%d", g.topPending)
 	return b.String()
+}
+
+// LimitCounts returns what a group counts for its limits, as it was counted one by one and as a recount has it.
+func (l *Ledger) LimitCounts(key governing.GroupKey) (kept, recounted string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[key]
+	if g == nil || g.limits == nil {
+		return "", ""
+	}
+	again := newLimits(g.limits.of)
+	for _, r := range g.members {
+		if node := l.nodes.byName[r.node].details; node != nil {
+			again.add(r.seat.unit(), node.labels)
+		}
+		if r.open != (r.node == "" && (r.state == ungated || r.state == claimed && r.leans != capacity.Unknown)) {
+			return fmt.Sprint("open: ", r.open), string(r.uid)
+		}
+	}
+	seats := map[*seat]bool{}
+	for _, r := range g.members {
+		if s := r.seat; s.open > 0 && !seats[s] {
+			seats[s] = true
+			again.open(s.barred, 1)
+		}
+	}
+	return g.limits.dump(), again.dump()
+}
+
+func (l *Limits) dump() (text string) {
+	for i := range l.rules {
+		r := &l.rules[i]
+		text += fmt.Sprintln(r.Key, r.have, r.units, r.open, r.excluded)
+	}
+	return text
 }

@@ -49,6 +49,12 @@ type group struct {
 	hosts   map[string]int32
 	// siblings are nil until Siblings is called.
 	siblings *siblings
+	// limits are nil unless the mix limits domains. wanted is how many replicas the group shall have, 0 where that is not known, and
+	// seats how many it has. refused are pods that wait because domains are full.
+	limits  *Limits
+	wanted  int
+	seats   int
+	refused []*record
 }
 
 func newGroup(key governing.GroupKey) *group {

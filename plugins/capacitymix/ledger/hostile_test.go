@@ -289,6 +289,10 @@ func (h *hostile) remix() {
 	for range h.pick(4) {
 		cm.Spec.SpreadSpotOver = append(cm.Spec.SpreadSpotOver, []string{corev1.LabelHostname, corev1.LabelTopologyZone, h.text()}[h.pick(3)])
 	}
+	for range h.pick(4) {
+		key := []string{corev1.LabelHostname, corev1.LabelTopologyZone, h.text()}[h.pick(3)]
+		cm.Spec.MaxPerDomain = append(cm.Spec.MaxPerDomain, v1alpha1.DomainLimit{TopologyKey: key, MaxCount: new(int32(1 + h.pick(3)))})
+	}
 	_ = h.resolver.Mixes.Set(cm) // one that is refused governs nothing
 }
 

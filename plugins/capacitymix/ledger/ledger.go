@@ -28,6 +28,9 @@ import (
 // was deleted, or another pod that is already bound turned out to hold the slot.
 var ErrNoClaim = errors.New("the pod does not hold this slot any more")
 
+// ErrDomainFull is the error for a pod on a node of a domain that has as many replicas as its mix allows by now.
+var ErrDomainFull = errors.New("the domain of the node has as many replicas as maxPerDomain allows")
+
 // ErrOutdated is the error for a pod that was resolved by a version of before: its group may be another one.
 var ErrOutdated = errors.New("the groups of the namespace may have changed meanwhile")
 
@@ -88,6 +91,8 @@ type Claim struct {
 	// Member is what the pod is in its group.
 	governing.Member
 	Governing *governing.Mix
+	// Wanted is how many replicas the group shall have, 0 where that is not known or does not matter.
+	Wanted int
 	// Version is that by which the pod was resolved.
 	Version Version
 	// Keep keeps the slot that the pod claimed before, even if a lower one is free:
@@ -106,6 +111,8 @@ type Hold struct {
 	Type    capacity.Type
 	Fixed   bool
 	Attempt Attempt
+	// Limits are nil unless the mix limits domains.
+	Limits *Limits
 }
 
 // Claim gives a pending pod the lowest free slot of its group, or confirms the
@@ -130,7 +137,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		r = l.add(c.Pod.UID, c.Member, c.Pod.CreationTimestamp.UnixNano())
 	}
 	g := r.group
-	l.govern(g, c.Governing)
+	l.govern(g, c.Governing, c.Wanted)
 	if r.state == claimed {
 		r.pending, r.woken = c.Pod, false
 		r.claim(c)
@@ -138,7 +145,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 	}
 	t, fixed := g.typeFor(r.seat, r)
 	r.fixed = fixed
-	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried()}, nil
+	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried(), Limits: g.limits}, nil
 }
 
 // is reports whether a record is in a group, and in a unit of it.
@@ -189,8 +196,11 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
-	if r == nil || r.group.slotOf(r.seat) != slot || r.state != claimed && r.state != ungated || l.straddles(r, node) {
+	if r == nil || r.group.slotOf(r.seat) != slot || r.state != claimed && r.state != ungated {
 		return ErrNoClaim
+	}
+	if err := l.misfit(r, node); err != nil {
+		return err
 	}
 	r.change(func() { r.state, r.brought, r.on = reserved, small(slot), l.nodes.byName[node].Type })
 	r.group.refit(r.seat)
@@ -259,7 +269,7 @@ func (l *Ledger) Unreserve(uid types.UID) []*corev1.Pod {
 		return nil
 	}
 	l.unreserve(r)
-	return slices.DeleteFunc(r.group.misled(r.seat), func(pod *corev1.Pod) bool { return pod.UID == uid })
+	return slices.DeleteFunc(r.group.wakeRefused(r.group.misled(r.seat)), func(pod *corev1.Pod) bool { return pod.UID == uid })
 }
 
 func (l *Ledger) unreserve(r *record) {
@@ -402,6 +412,9 @@ func (l *Ledger) add(uid types.UID, m governing.Member, created int64) *record {
 		}
 		g.units[m.Unit] = s
 	}
+	if s.empty() {
+		g.seats++
+	}
 	s.join(r)
 	l.pods[uid] = r
 	g.members[uid] = r
@@ -410,10 +423,12 @@ func (l *Ledger) add(uid types.UID, m governing.Member, created int64) *record {
 
 func (l *Ledger) remove(r *record) {
 	l.place(r, "")
+	r.uncount()
 	g, s := r.group, r.seat
 	s.leave(r)
 	s.update()
 	if s.empty() {
+		g.seats--
 		g.release(s)
 		delete(g.units, s.unit())
 	} else {
@@ -429,11 +444,12 @@ func (l *Ledger) remove(r *record) {
 
 // govern notes the mix under which a group was last seen. Slots keep their
 // numbers whatever the mix is; only pods without a slot of their own, and
-// the interruption domains, depend on it.
-func (l *Ledger) govern(g *group, p *governing.Mix) {
+// the domains, depend on it. wanted is Claim.Wanted.
+func (l *Ledger) govern(g *group, p *governing.Mix, wanted int) {
 	if g.mix != p.Mix {
 		g.mix, g.outdated = p.Mix, true
 		g.recount()
 	}
 	l.spread(g, p.SpreadSpotOver)
+	l.limit(g, p.MaxPerDomain, wanted)
 }

@@ -17,19 +17,19 @@ func (l *Ledger) Next(c Claim) Hold {
 	g := l.groups[c.Group]
 	if g == nil {
 		slot := max(c.Slot, 0)
-		return Hold{Slot: slot, Type: c.Governing.Mix.TypeOf(slot)}
+		return Hold{Slot: slot, Type: c.Governing.Mix.TypeOf(slot), Limits: emptyLimits(c.Governing)}
 	}
-	l.govern(g, c.Governing)
+	l.govern(g, c.Governing, c.Wanted)
 	s := g.seatOf(c.Unit)
 	switch {
 	case s != nil && (s.Slot != split.NoSlot || s.unassigned):
 		t, fixed := g.typeFor(s, l.pods[c.Pod.UID])
-		return Hold{Slot: g.slotOf(s), Type: t, Fixed: fixed}
+		return Hold{Slot: g.slotOf(s), Type: t, Fixed: fixed, Limits: g.limits}
 	case c.Slot != split.NoSlot:
-		return Hold{Slot: c.Slot, Type: g.mix.TypeOf(c.Slot)}
+		return Hold{Slot: c.Slot, Type: g.mix.TypeOf(c.Slot), Limits: g.limits}
 	}
 	slot := g.next(c.AnyOrder)
-	return Hold{Slot: slot, Type: g.mix.TypeOf(slot)}
+	return Hold{Slot: slot, Type: g.mix.TypeOf(slot), Limits: g.limits}
 }
 
 // Take gives a member of a pod group a slot that is still free, or that of its unit, and assigns it to a node.
@@ -44,10 +44,10 @@ func (l *Ledger) Take(c Claim, slot int, node string) error {
 	}
 	r := l.add(c.Pod.UID, c.Member, c.Pod.CreationTimestamp.UnixNano())
 	g, s := r.group, r.seat
-	l.govern(g, c.Governing)
-	if l.straddles(r, node) {
+	l.govern(g, c.Governing, c.Wanted)
+	if err := l.misfit(r, node); err != nil {
 		l.remove(r)
-		return ErrNoClaim
+		return err
 	}
 	switch {
 	case c.Slot != split.NoSlot:
@@ -58,6 +58,17 @@ func (l *Ledger) Take(c Claim, slot int, node string) error {
 	r.change(func() { r.state, r.brought, r.on = reserved, small(slot), l.nodes.byName[node].Type })
 	g.refit(s)
 	l.place(r, node)
+	return nil
+}
+
+// misfit is why a pod cannot be on a node, nil if it can.
+func (l *Ledger) misfit(r *record, node string) error {
+	switch {
+	case l.straddles(r, node):
+		return ErrNoClaim
+	case !l.admits(r, node):
+		return ErrDomainFull
+	}
 	return nil
 }
 

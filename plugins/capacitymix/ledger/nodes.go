@@ -35,6 +35,17 @@ type details struct {
 	labels    map[string]string
 }
 
+// Name is the name of the node.
+func (n Node) Name() string { return n.name }
+
+// Labels are the labels of the node, which must not be changed.
+func (n Node) Labels() map[string]string {
+	if n.details == nil {
+		return nil
+	}
+	return n.labels
+}
+
 // Takes reports whether the node is of a type and takes pods.
 func (n Node) Takes(t capacity.Type) bool { return n.Type == t && n.accepting }
 

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"hash/maphash"
+	"iter"
 	"sync/atomic"
 )
 
@@ -47,6 +48,19 @@ func (l *Ledger) Node(name string) (Node, bool) {
 		l.mu.Unlock()
 	}
 	return l.nodes.flat.Load().get(name)
+}
+
+// Nodes are all nodes. It takes no lock unless nodes changed since the last call.
+func (l *Ledger) Nodes() iter.Seq[Node] {
+	l.Node("") // publishes the table
+	slots := l.nodes.flat.Load().slots
+	return func(yield func(Node) bool) {
+		for i := range slots {
+			if n := slots[i].node; n.details != nil && !yield(n) {
+				return
+			}
+		}
+	}
 }
 
 // flatTable is an immutable hash table with open addressing, at most half full.

@@ -27,6 +27,8 @@ type Bound struct {
 	Pending *corev1.Pod
 	// Claimed is the slot on the pod's annotation, mix.NoSlot if none.
 	Claimed int
+	// Barred are the domains that an ungated pod does not get, by label key.
+	Barred map[string][]string
 }
 
 // Observed is what comes of a pod that was observed.
@@ -35,7 +37,8 @@ type Observed struct {
 	Outdated bool
 	// ClaimedBefore is set where the pod held a claim of this scheduler until now.
 	ClaimedBefore bool
-	// Wake are pods of its unit that wait for a node of another type than the one that they have to run on now.
+	// Wake are pods of its unit that wait for a node of another type than the one that they have to run on now, and one that is held
+	// because pods without a node could fill its domains.
 	Wake []*corev1.Pod
 }
 
@@ -69,6 +72,10 @@ func (l *Ledger) Observe(b Bound) (o Observed) {
 	r.pending = nil
 	if next == ungated {
 		r.pending = b.Pending
+		r.bar(b.Barred)
+	}
+	if next == bound && r.state != bound && b.Limited != capacity.Unknown { // a place that it could have taken in another domain is free
+		o.Wake = r.group.wakeRefused(o.Wake)
 	}
 	r.change(func() {
 		r.state, r.brought, r.on, r.leans = next, small(b.Claimed), l.typeOf(b.Node, b.Limited), capacity.Unknown
@@ -113,6 +120,9 @@ func (l *Ledger) Follow(uid types.UID, m governing.Member, v Version) (wake []*c
 	r.change(func() {
 		r.state, r.brought, r.on, r.leans, r.limited, r.doubt = was.state, was.brought, was.on, was.leans, was.limited, was.doubt
 	})
+	if r.seat.open == 0 {
+		r.seat.barred = was.seat.barred
+	}
 	switch g, s := r.group, r.seat; {
 	case m.Slot != split.NoSlot:
 		g.identify(s, m.Slot)
@@ -169,6 +179,11 @@ func (l *Ledger) leaves(r *record) []*corev1.Pod {
 		slot = split.NoSlot
 	}
 	l.remove(r)
+	return g.wakeRefused(g.freed(s, slot))
+}
+
+// freed returns the pods that should be tried again after a pod of a seat left, which had a slot of its own.
+func (g *group) freed(s *seat, slot int) []*corev1.Pod {
 	switch {
 	case s.identity:
 		return nil

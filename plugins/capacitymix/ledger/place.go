@@ -50,8 +50,38 @@ func (r *record) count(n Node) {
 		r.zone = n.zoneNumber
 		r.group.zones = oneMore(r.group.zones, r.zone)
 	}
-	if r.group.siblings != nil {
-		r.group.siblings.add(r, n.details)
+	r.countAround(n.details)
+}
+
+// countAround counts a pod on a node, nil for none or one that is not known, by what its group counts besides.
+func (r *record) countAround(node *details) {
+	g := r.group
+	if g.limits != nil {
+		r.opens()
+	}
+	if node == nil || g.siblings == nil && g.limits == nil {
+		return
+	}
+	r.counted = node
+	if g.siblings != nil {
+		g.siblings.add(node)
+	}
+	if g.limits != nil {
+		g.limits.add(r.seat.unit(), node.labels)
+	}
+}
+
+func (r *record) uncountAround() {
+	g, node := r.group, r.counted
+	r.close()
+	if r.counted = nil; node == nil {
+		return
+	}
+	if g.siblings != nil {
+		g.siblings.remove(node)
+	}
+	if g.limits != nil {
+		g.limits.remove(r.seat.unit(), node.labels)
 	}
 }
 
@@ -67,7 +97,5 @@ func (r *record) uncount() {
 		r.group.zones[r.zone]--
 		r.zone = noDomain
 	}
-	if r.group.siblings != nil {
-		r.group.siblings.remove(r)
-	}
+	r.uncountAround()
 }

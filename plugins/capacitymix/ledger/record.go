@@ -38,11 +38,13 @@ type record struct {
 	limited capacity.Type
 	// was is the last type that is known of its node, which may be gone before the pod is.
 	was capacity.Type
+	// open: counted by its seat as one that may get a node. refused: it is in the list of its group.
+	open, refused bool
 	// domain is the interruption domain in which the pod is counted, noDomain if
 	// in none, or if its group has domains of its own.
 	domain  int32
 	zone    int32       // the same for its zone
-	counted *details    // the node on which group.siblings count it, nil if on none
+	counted *details    // the node on which group.siblings and group.limits count it, nil if on none
 	pending *corev1.Pod // while claimed or ungated: whom to wake
 	// woken: the pod was returned by Forget, and has not claimed since.
 	woken bool

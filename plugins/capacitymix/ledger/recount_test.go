@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -54,6 +55,12 @@ var spreadOver = []string{corev1.LabelTopologyZone}
 
 // spreadLists are the lists of labels of mixes; that of the configuration is one of them.
 var spreadLists = [][]string{nil, {corev1.LabelHostname}, {corev1.LabelTopologyZone}, {corev1.LabelTopologyZone, corev1.LabelHostname}, {"not.there"}}
+
+// limitLists are the limits of mixes.
+var limitLists = [][]domains.Limit{
+	nil, {{Key: corev1.LabelTopologyZone, Count: 2}}, {{Key: corev1.LabelHostname, Percent: 30}, {Key: corev1.LabelTopologyZone, Percent: 60}},
+	{{Key: corev1.LabelTopologyZone, Count: 1, Soft: true}}, {{Key: "not.there", Count: 1}},
+}
 
 func newMachine(t require.TestingT, pick func(int) int) *machine {
 	m := &machine{
@@ -176,7 +183,14 @@ func (m *machine) actions() []func() {
 		func() {
 			on(m.some(holding), func(p *apiPod) {
 				node := m.someNode()
-				require.NoError(m.t, m.ledger.Reserve(p.pod.UID, p.slot, node))
+				m.ledger.Entries(p.group, m.mixes[p.group]) // the last mix is in force
+				full := m.full(p.group, node)
+				err := m.ledger.Reserve(p.pod.UID, p.slot, node)
+				if full {
+					require.ErrorIs(m.t, err, ledger.ErrDomainFull, "group %s on %s", p.group.ID, node)
+					return
+				}
+				require.NoError(m.t, err)
 				p.reserved = node
 			})
 		},
@@ -205,6 +219,7 @@ func (m *machine) actions() []func() {
 		func() {
 			keys := m.groups()
 			m.mixes[keys[m.pick(len(keys))]] = &governing.Mix{Mix: split.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
+			m.mixes[keys[m.pick(len(keys))]].MaxPerDomain = limitLists[m.pick(len(limitLists))]
 		},
 		func() {
 			m.failureDomains = []string{corev1.LabelHostname, corev1.LabelTopologyZone, typeLabel, "not.there"}[m.pick(4)]
@@ -250,6 +265,29 @@ func (m *machine) recount(key governing.GroupKey, include func(*apiPod) bool) ma
 		slots[s.Slot] = s.ID
 	}
 	return slots
+}
+
+// full recounts whether a limit forbids a node for one more pod of a group.
+func (m *machine) full(key governing.GroupKey, name string) bool {
+	limits, node := m.mixes[key].MaxPerDomain, m.nodes[name]
+	size := len(m.recount(key, anything))
+	for _, l := range limits {
+		if node == nil {
+			return true
+		}
+		value, there := node.Labels[l.Key]
+		have := 0
+		for _, p := range m.pods {
+			on := m.nodes[p.node+p.reserved]
+			if on != nil && p.group == key && on.Labels[l.Key] == value {
+				have++
+			}
+		}
+		if !l.Soft && (!there || have >= l.Max(size)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *machine) check() {

@@ -28,6 +28,10 @@ type seat struct {
 	identity bool
 	// anyOrder is that of the last claim.
 	anyOrder bool
+	// open counts the pods without a node that may get one without this scheduler, where domains are limited, and barred has the domains
+	// that they do not get, by key.
+	open   int32
+	barred map[string][]string
 	// unassigned: settled, without a slot of its own or beaten to it; see group.reassign.
 	unassigned bool
 }

@@ -21,22 +21,15 @@ func newSiblings(key string) *siblings {
 	return &siblings{key: key, nodes: newTally(), zones: newTally(), domains: newTally()}
 }
 
-// add counts a pod on a node, nil for one that is not known. The pod must not be counted.
-func (s *siblings) add(r *record, node *details) {
-	if r.counted = node; node == nil {
-		return
-	}
+// add counts a pod on a node.
+func (s *siblings) add(node *details) {
 	s.nodes.add(node.name)
 	s.zones.add(node.zone)
 	s.domains.add(node.labels[s.key])
 }
 
-// remove takes a pod from where it is counted.
-func (s *siblings) remove(r *record) {
-	node := r.counted
-	if r.counted = nil; node == nil {
-		return
-	}
+// remove takes a pod from a node where it is counted.
+func (s *siblings) remove(node *details) {
 	s.nodes.remove(node.name)
 	s.zones.remove(node.zone)
 	s.domains.remove(node.labels[s.key])
@@ -111,7 +104,9 @@ func (l *Ledger) siblingsOf(group governing.GroupKey, key string) *siblings {
 	if g.siblings == nil || g.siblings.key != key {
 		g.siblings = newSiblings(key)
 		for _, r := range g.members {
-			g.siblings.add(r, l.nodes.byName[r.node].details)
+			if r.counted = l.nodes.byName[r.node].details; r.counted != nil {
+				g.siblings.add(r.counted)
+			}
 		}
 	}
 	return g.siblings

@@ -20,18 +20,37 @@ const (
 	domainStep = fwk.MaxScore / 4
 	zoneStep   = fwk.MaxScore / 10
 	hostStep   = fwk.MaxScore / 4
+	// limitStep is what a node loses for every limit of replicas in a domain that is a preference and has been reached.
+	limitStep = fwk.MaxScore / 2
 )
+
+// Group is the group of a pod. Limits are nil where no domain is limited, and Unit is that of the pod, "" for none.
+type Group struct {
+	Key    governing.GroupKey
+	Limits *ledger.Limits
+	Unit   string
+}
+
+// refuses reports whether a node is in a domain that is full.
+func (g Group) refuses(info fwk.NodeInfo) bool {
+	if g.Limits == nil {
+		return false
+	}
+	_, refused := g.Limits.Refuse(g.Unit, info.Node().Labels)
+	return refused
+}
 
 // Spread scores nodes by how few pods of a group are on them and around them.
 type Spread struct {
+	group Group
 	pods  ledger.Spread
 	least crowding
 }
 
 // SpreadOf returns the spread of a group over nodes. Those of a type are to be scored.
-func SpreadOf(l *ledger.Ledger, group governing.GroupKey, t capacity.Type, nodes []fwk.NodeInfo) Spread {
-	s := Spread{least: mostCrowded}
-	s.pods = l.SpreadOf(group, func(yield func(string) bool) {
+func SpreadOf(l *ledger.Ledger, group Group, t capacity.Type, nodes []fwk.NodeInfo) Spread {
+	s := Spread{group: group, least: mostCrowded}
+	s.pods = l.SpreadOf(group.Key, func(yield func(string) bool) {
 		for _, info := range nodes {
 			if !yield(info.Node().Name) {
 				return
@@ -51,25 +70,33 @@ func SpreadOf(l *ledger.Ledger, group governing.GroupKey, t capacity.Type, nodes
 func (s *Spread) Score(n ledger.Node, name string) int64 { return s.around(n, name).score(s.least) }
 
 // crowding is how many pods of the group there are around a node.
-type crowding struct{ domain, zone, host int32 }
+type crowding struct {
+	domain, zone, host int32
+	// over is how many limits are reached.
+	over int32
+}
 
-var mostCrowded = crowding{math.MaxInt32, math.MaxInt32, math.MaxInt32}
+var mostCrowded = crowding{math.MaxInt32, math.MaxInt32, math.MaxInt32, math.MaxInt32}
 
 func (s *Spread) around(n ledger.Node, name string) crowding {
 	k := crowding{zone: s.pods.Zone(n), host: s.pods.Host(name)}
 	if n.Type == capacity.Spot {
 		k.domain = s.pods.Domain(n)
 	}
+	if s.group.Limits != nil {
+		k.over = s.group.Limits.Over(s.group.Unit, n.Labels())
+	}
 	return k
 }
 
 // min is the least of each in both.
 func (k crowding) min(o crowding) crowding {
-	return crowding{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host)}
+	return crowding{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host), over: min(k.over, o.over)}
 }
 
 // score is what remains of a node's score, relative to the least crowded node.
 func (k crowding) score(least crowding) int64 {
-	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep
+	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep +
+		int64(k.over-least.over)*limitStep
 	return max(0, fwk.MaxScore-lost)
 }

@@ -21,10 +21,12 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/handler"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/lookup"
 	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -194,6 +196,7 @@ func (s *State) observeAs(pod *corev1.Pod, member governing.Member, v ledger.Ver
 	}
 	b.Limited, _ = gate.LimitedTo(pod)
 	b.Claimed, _ = governing.ClaimedSlot(pod)
+	b.Barred = domains.Barred(gate.Required(pod))
 	observed := s.Ledger.Observe(b)
 	if observed.Outdated {
 		return false
@@ -238,9 +241,9 @@ func (s *State) ownerUpdated(old, owner metav1.Object) {
 		s.changes.Add(1)
 		s.regroups.Changed(owner.GetNamespace(), owner.GetUID())
 	}
-	// Other annotations have the size that a rollout grows to. No list of pods is made for them: each scaling of a Deployment writes
-	// them.
-	if sameMix && !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+	// Other annotations, or the owner itself, have the size that a rollout grows to. No list of pods is made for them: each scaling of a
+	// Deployment writes them.
+	if sameMix && (!maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) || lookup.Requested(old) != lookup.Requested(owner)) {
 		s.throttle.Changed(owner.GetNamespace(), owner.GetUID())
 	}
 }

@@ -227,7 +227,11 @@ func (s *State) Claim(pod *corev1.Pod, member governing.Member, p *governing.Mix
 
 // ClaimOf is what a pod requests of the ledger.
 func (s *State) ClaimOf(pod *corev1.Pod, member governing.Member, p *governing.Mix, v ledger.Version) ledger.Claim {
-	return ledger.Claim{Pod: pod, Member: member, Governing: p, Version: v, Exists: func() bool { return s.exists(pod) }}
+	c := ledger.Claim{Pod: pod, Member: member, Governing: p, Version: v, Exists: func() bool { return s.exists(pod) }}
+	if len(p.MaxPerDomain) > 0 {
+		c.Wanted = s.Owners.Wanted(pod, member)
+	}
+	return c
 }
 
 // exists reports whether the API server is known to have the pod.

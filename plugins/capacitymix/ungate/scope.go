@@ -37,8 +37,10 @@ type scope struct {
 // scopeOf returns the scope of a pod, without the type that it was limited to when its gate was removed.
 func scopeOf(pod *corev1.Pod, label *gate.Label) scope {
 	if _, ungated := gate.LimitedTo(pod); ungated && label != nil {
-		pod = pod.DeepCopy()
-		label.Unlimit(&pod.Spec)
+		own := pod.DeepCopy()
+		gate.Unrequire(&own.Spec, pod)
+		label.Unlimit(&own.Spec)
+		pod = own
 	}
 	// Of spreads and affinities to pods the keys alone: the API server adds the revision to the selectors of some.
 	var requires struct {

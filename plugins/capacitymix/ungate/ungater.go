@@ -41,7 +41,12 @@ const (
 	minRetry, maxRetry = 50 * time.Millisecond, 10 * time.Second
 	// unitRetry is when a pod is tried again whose unit is being deleted.
 	unitRetry = 200 * time.Millisecond
+	// domainRetry is when a pod is tried again that no event has tried meanwhile: others that have no node may fill its domains.
+	domainRetry = 5 * time.Second
 )
+
+// errDomainsTaken is the error for a pod of which the domains may be filled by others of its group that have no node yet.
+var errDomainsTaken = errors.New("others of the group may fill the domains")
 
 // errUnitFallsBack is the error for a pod whose unit is being deleted, to go to on-demand.
 var errUnitFallsBack = errors.New("other pods of the unit are being deleted")
@@ -188,6 +193,10 @@ func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungati
 		u.queue.AddAfter(key, unitRetry)
 		return nil
 	}
+	if errors.Is(err, errDomainsTaken) {
+		u.queue.AddAfter(key, domainRetry)
+		return nil
+	}
 	if err != nil {
 		if !errors.Is(err, ledger.ErrGone) {
 			klog.FromContext(ctx).Error(err, "Prepare the patch of a gated pod", "pod", klog.KObj(pod))
@@ -242,18 +251,30 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 	if hold.Fixed {
 		choice = p.WithoutBorrowing()
 	}
+	within, err := u.within(pod, hold.Type) // before the type is chosen: that counts the pod as one that waits for a node
+	if err != nil {
+		return nil, "", err
+	}
 	verdict := u.spotFallback.chooseType(pod, member.Group, hold.Type, choice, func() *corev1.Pod {
 		onSpot := pod.DeepCopy()
 		u.label.Limit(&onSpot.Spec, capacity.Spot)
+		gate.Require(onSpot, within.requires)
 		gate.Tolerate(&onSpot.Spec, p.Tolerations[capacity.Spot])
 		return onSpot
 	})
 	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
+	if t != hold.Type {
+		if within, err = u.within(pod, t); err != nil {
+			return nil, "", err
+		}
+	}
 	if !u.Ledger.Lean(pod.UID, t) {
 		return nil, "", errUnitChanged
 	}
+	u.Ledger.Bar(pod.UID, within.barred)
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)
+		gate.Require(after, within.requires)
 		gate.Tolerate(&after.Spec, p.Tolerations[t])
 		gate.Annotate(after, ledger.Annotations(pod, hold.Slot, slotType, p))
 		gate.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, t)})
