@@ -173,6 +173,7 @@ func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t cap
 		gone = append(gone, original.UID)
 		questions = append(questions, simulation.Question{
 			Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
+			Confined: simulation.ConfinedBy(r.cluster.LimitedGroup(p)),
 		})
 	}
 	for i := range questions {

@@ -80,7 +80,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	}
 	answer, err := p.snapshot.Fits(ctx, simulation.Question{
 		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.State.Classifier.Staying(v.Target), Wants: v.Target,
-		Tolerations: a.Of.Group.Governing.Tolerations[v.Target],
+		Tolerations: a.Of.Group.Governing.Tolerations[v.Target], Confined: simulation.ConfinedBy(&a.Of.Group),
 	})
 	if unanswered(err) {
 		p.api.noteOutage(ctx, err)
@@ -302,7 +302,7 @@ func (p *prover) domains(
 	t := a.Verdict.Target
 	return p.snapshot.Domains(simulation.Question{
 		Pod: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t,
-		Tolerations: a.Of.Group.Governing.Tolerations[t],
+		Tolerations: a.Of.Group.Governing.Tolerations[t], Confined: simulation.ConfinedBy(&a.Of.Group),
 	}, own, others), nil
 }
 

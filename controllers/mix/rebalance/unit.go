@@ -66,6 +66,7 @@ func (p *prover) question(a *rebalance.Action, pod, next *corev1.Pod, gone []typ
 	t := a.Verdict.Target
 	return simulation.Question{
 		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: a.Of.Group.Governing.Tolerations[t],
+		Confined: simulation.ConfinedBy(&a.Of.Group),
 	}
 }
 

@@ -219,6 +219,19 @@ func (c *Cluster) Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Tol
 	return found.Tolerations[t]
 }
 
+// LimitedGroup returns the group of a pod whose mix limits how many replicas are in one domain, nil for other pods.
+func (c *Cluster) LimitedGroup(p *clusterstate.Pod) *clusterstate.Group {
+	if found, _ := c.State.Resolve(p); found == nil || len(found.MaxPerDomain) == 0 {
+		return nil
+	}
+	for _, g := range c.State.Current(p.Namespace) {
+		if slices.ContainsFunc(g.Assignments, func(a clusterstate.Assignment) bool { return a.Has(p.UID) }) {
+			return g
+		}
+	}
+	return nil
+}
+
 // Missing reports whether a list could not be read.
 func (c *Cluster) Missing(resource string) bool {
 	return slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Resource == resource })

@@ -72,12 +72,15 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 		}
 	}
 	v.after = s.base.without(gone)
+	held := map[types.UID]int{}
 	for _, o := range others {
 		gone[o.Replica] = true
 		if p, known := s.base.find(o.UID); known {
 			v.held = append(v.held, p.node)
+			held[o.Replica] = p.node
 		}
 	}
+	v.confine(s.filled(q.Confined, own.Replica, gone, held))
 	if constraints := hard(v.next); len(constraints) > 0 {
 		v.spread(constraints, s.base.without(gone))
 	}

@@ -40,6 +40,8 @@ type Question struct {
 	// its slot and gets the mix's tolerations of that type. For other pods they are ignored.
 	Wants       capacity.Type
 	Tolerations []corev1.Toleration
+	// Confined is the group of the replica, nil unless its mix limits how many replicas are in one domain.
+	Confined *Confined
 }
 
 // next is the pod that is simulated.
@@ -110,7 +112,8 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 	s.view.state = s.base.without(gone)
 	defer func() { s.view.state = s.base }()
 	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
-	if err := a.find(quiet(ctx), f, pod, rules{s.size(pod), s.heldForOthers(pod)}, s.view.candidates(q.Nodes)); err != nil {
+	own := rules{s.size(pod), s.heldForOthers(pod), s.filled(q.Confined, q.Pod.UID, gone, nil)}
+	if err := a.find(quiet(ctx), f, pod, own, s.view.candidates(q.Nodes)); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
 	return a, nil
@@ -118,8 +121,9 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 
 // rules are those of Berth's own plugins for a pod.
 type rules struct {
-	size sized
-	held *reservations.Attempt
+	size    sized
+	held    *reservations.Attempt
+	domains []filled
 }
 
 // find filters nodes until one is feasible.
@@ -170,6 +174,10 @@ func (a *Answer) try(
 		a.Reasons[reason]++
 		return false, nil
 	}
+	if reason := refuses(own.domains, node.Node()); reason != "" {
+		a.Reasons[reason]++
+		return false, nil
+	}
 	status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
 	switch {
 	case status.IsSuccess():
@@ -208,6 +216,7 @@ func (p *Profile) replacement(q Question) *corev1.Pod {
 		return out
 	}
 	if _, ungated := gate.LimitedTo(next); ungated {
+		gate.Unrequire(&out.Spec, next)
 		p.Label.Unlimit(&out.Spec)
 	}
 	p.Label.Limit(&out.Spec, q.Wants)

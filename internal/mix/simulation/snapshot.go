@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -208,12 +209,19 @@ func (s *Snapshot) Close() {
 
 // Assume counts a pod's replacement as scheduled to a node for the questions that follow. Its volumes and devices are
 // not reserved.
-func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
+func (s *Snapshot) Assume(pod *corev1.Pod, node string) { s.assume(pod, node, pod.UID) }
+
+// assume is Assume for a pod that replaces another one.
+func (s *Snapshot) assume(pod *corev1.Pod, node string, replaces types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := scheduled(replacement(pod))
 	p.Node = node
 	s.pods.assumed = append(s.pods.assumed, p)
+	if s.pods.replaces == nil {
+		s.pods.replaces = map[types.UID]types.UID{}
+	}
+	s.pods.replaces[p.UID] = replaces
 	if placed, err := s.records.of(p); err == nil { // it was just encoded
 		s.base = s.base.with(placed)
 		s.view.state = s.base

@@ -29,6 +29,8 @@ type pods struct {
 	all   []*clusterstate.Pod
 	// assumed are the replacements that are not there yet.
 	assumed []*clusterstate.Pod
+	// replaces has the pods that these replace, by their own UIDs.
+	replaces map[types.UID]types.UID
 	// read lists pods; nil if none need to be listed, because all are of one moment. current are the nodes whose pods were listed.
 	read    func(ctx context.Context, fields string) ([]*clusterstate.Pod, error)
 	current map[string]bool
@@ -140,8 +142,9 @@ func (p *pods) replace(node string, bound int, now []*clusterstate.Pod) (changed
 }
 
 // readOthers reads all pods for a replacement whose filters count those on other nodes: the watch may be behind for any of them.
-func (s *Snapshot) readOthers(ctx context.Context, next *corev1.Pod) error {
-	if s.pods.read == nil || !s.profile.replays[next.Spec.SchedulerName].spreadsByDefault() && !readsOthers(next) {
+func (s *Snapshot) readOthers(ctx context.Context, q *Question) error {
+	next := q.next()
+	if s.pods.read == nil || q.Confined == nil && !s.profile.replays[next.Spec.SchedulerName].spreadsByDefault() && !readsOthers(next) {
 		return nil
 	}
 	if err := s.pods.readAll(ctx); err != nil {
@@ -163,7 +166,7 @@ func (s *Snapshot) FitAll(ctx context.Context, all []Question) (answers []Answer
 		if answers = append(answers, a); !a.Fits {
 			break
 		}
-		s.Assume(q.next(), a.Node)
+		s.assume(q.next(), a.Node, q.Pod.UID)
 	}
 	return answers, nil
 }
@@ -181,6 +184,9 @@ func (s *Snapshot) assumeOnly(n int) error {
 	if len(s.pods.assumed) == n {
 		return nil
 	}
+	for _, p := range s.pods.assumed[n:] {
+		delete(s.pods.replaces, p.UID)
+	}
 	s.pods.assumed = s.pods.assumed[:n:n]
 	return s.rebuild()
 }
@@ -192,7 +198,7 @@ var errBehind = errors.New("the watch of the pods is behind")
 func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.readOthers(ctx, q.next()); err != nil {
+	if err := s.readOthers(ctx, &q); err != nil {
 		return Answer{}, err
 	}
 	for range maxBehind {
