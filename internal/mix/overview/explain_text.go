@@ -42,6 +42,9 @@ func (e *Explanation) Describe(now time.Time) *display.Description {
 		}
 		d.Add("Satisfied", satisfied)
 	}
+	for _, f := range e.Domains {
+		d.Add("Max per domain", f.String())
+	}
 	d.Add("Scheduling gate", e.Gate.text())
 	e.Node.describe(d)
 	e.Pending.describe(d)
@@ -61,6 +64,9 @@ func (e *Explanation) reason() []string {
 	switch {
 	case !e.Governed:
 		return nil
+	case e.Gate != nil && e.Gate.State == gateWaiting && slices.ContainsFunc(e.Domains, DomainFacts.forbids):
+		return []string{"The pod waits until the leading berth-scheduler assigns its slot, which it does not while other pods of the group " +
+			"have no node yet that could fill the domains of the pod (maxPerDomain)."}
 	case e.Gate != nil && e.Gate.State == gateWaiting:
 		return []string{"The pod waits until the leading berth-scheduler assigns its slot."}
 	case e.Pending != nil:

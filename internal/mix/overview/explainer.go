@@ -80,6 +80,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	}
 	out.Workload.state, _ = stateOf(&g, nil, &standing, e.Cluster.Unread(), nil)
 	out.Group = e.groupFacts(&g, &assignment)
+	out.Domains = e.domainFacts(&g, &assignment)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
 	switch {

@@ -21,8 +21,10 @@ type Explanation struct {
 	// Group is why the pod is in the group of its workload, and its unit.
 	Group *GroupFacts `json:"group,omitempty"`
 	// Gate is what became of the pod's scheduling gate, nil for a pod that was made without it.
-	Gate     *GateFacts    `json:"gate,omitempty"`
-	Slot     *SlotFacts    `json:"slot,omitempty"`
+	Gate *GateFacts `json:"gate,omitempty"`
+	Slot *SlotFacts `json:"slot,omitempty"`
+	// Domains are the limits of replicas in one domain, as they are for the pod.
+	Domains  []DomainFacts `json:"domains,omitempty"`
 	Node     *NodeFacts    `json:"node,omitempty"`
 	Borrowed *BorrowFacts  `json:"borrowed,omitempty"`
 	Pending  *PendingFacts `json:"pending,omitempty"`
