@@ -52,6 +52,9 @@ func TestAMoveKeepsToTheLimitOfADomain(t *testing.T) {
 	s := snapshot(t, DefaultProfile(), nodes, []*corev1.Pod{replica, other})
 	answer := ask(t, s, question(limitedGroup(2, nil, replica, other)))
 	assert.Equal(t, "od-a", answer.Node, "the replica that is evicted does not count")
+	surge := question(limitedGroup(2, nil, replica, other))
+	surge.Gone = nil
+	assert.Equal(t, "od-a", ask(t, s, surge).Node, "nor does one that is released, which stays until its replacement runs")
 	answer = ask(t, s, question(limitedGroup(1, nil, replica, other)))
 	assert.Equal(t, "od-b", answer.Node)
 	assert.Equal(t, 1, answer.Reasons["node(s) are in a full domain: 1 of at most 1 replica is in a"])
