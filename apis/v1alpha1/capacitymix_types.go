@@ -186,7 +186,7 @@ const (
 
 // DomainLimit limits how many replicas of a group run in one domain.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.maxPercent) != has(self.maxCount)",message="exactly one of maxPercent and maxCount is required"
+// +kubebuilder:validation:XValidation:rule="has(self.maxPercent) != has(self.maxCount)",message="maxPerDomain must have exactly one of maxPercent and maxCount"
 type DomainLimit struct {
 	// topologyKey is the key of the node label that names the domain of a node. Nodes with equal values are in one
 	// domain. With whenUnsatisfiable DoNotSchedule, the pods run on no node without the label.

@@ -36,16 +36,16 @@ func TestAShareIsRoundedDownAndAtLeastOne(t *testing.T) {
 
 func TestLimitsAreValidated(t *testing.T) {
 	for want, l := range map[string]domains.Limit{
-		"topologyKey: must not be empty":                     {Count: 1},
-		"exactly one of maxPercent and maxCount is required": {Key: "zone", Count: 1, Percent: 1},
-		"maxPercent: 101 is not between 1 and 100":           {Key: "zone", Percent: 101},
-		"maxPercent: -1 is not between 1 and 100":            {Key: "zone", Percent: -1},
-		"maxCount: 1000001 is not between 1 and 1000000":     {Key: "zone", Count: 1_000_001},
-		"maxCount: -1 is not between 1 and 1000000":          {Key: "zone", Count: -1},
+		"topologyKey: must not be empty":                                {Count: 1},
+		"maxPerDomain must have exactly one of maxPercent and maxCount": {Key: "zone", Count: 1, Percent: 1},
+		"maxPercent: 101 is not between 1 and 100":                      {Key: "zone", Percent: 101},
+		"maxPercent: -1 is not between 1 and 100":                       {Key: "zone", Percent: -1},
+		"maxCount: 1000001 is not between 1 and 1000000":                {Key: "zone", Count: 1_000_001},
+		"maxCount: -1 is not between 1 and 1000000":                     {Key: "zone", Count: -1},
 	} {
 		assert.EqualError(t, l.Validate(), want)
 	}
-	assert.EqualError(t, domains.Limit{Key: "zone"}.Validate(), "exactly one of maxPercent and maxCount is required")
+	assert.EqualError(t, domains.Limit{Key: "zone"}.Validate(), "maxPerDomain must have exactly one of maxPercent and maxCount")
 	assert.NoError(t, domains.Limit{Key: "zone", Percent: 100}.Validate())
 	assert.NoError(t, domains.Limit{Key: "zone", Count: domains.MaxBound}.Validate())
 }

@@ -32,7 +32,7 @@ func (l Limit) Validate() error {
 	case l.Key == "":
 		return errors.New("topologyKey: must not be empty")
 	case (l.Percent == 0) == (l.Count == 0):
-		return errors.New("exactly one of maxPercent and maxCount is required")
+		return errors.New("maxPerDomain must have exactly one of maxPercent and maxCount")
 	case l.Percent < 0 || l.Percent > 100:
 		return fmt.Errorf("maxPercent: %d is not between 1 and 100", l.Percent)
 	case l.Count < 0 || l.Count > MaxBound:

@@ -357,7 +357,7 @@ func TestFromCapacityMix(t *testing.T) {
 		"spec.maxPerDomain: 5 limits are more than 4": func(s *v1alpha1.CapacityMixSpec) {
 			s.MaxPerDomain = make([]v1alpha1.DomainLimit, 5)
 		},
-		"spec.maxPerDomain[1]: exactly one of maxPercent and maxCount is required": func(s *v1alpha1.CapacityMixSpec) {
+		"spec.maxPerDomain[1]: maxPerDomain must have exactly one of maxPercent and maxCount": func(s *v1alpha1.CapacityMixSpec) {
 			s.MaxPerDomain[1].MaxPercent = ptr.To[int32](1)
 		},
 		"spec.maxSpot: -1 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },

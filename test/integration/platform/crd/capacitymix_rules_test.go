@@ -82,11 +82,11 @@ var otherCases = ruleCases{
 		}, badLabel("spec.maxPerDomain[0].topologyKey", "string", "topologyKey must be a label key", labelKey),
 			"a zone", "", "Example.com/zone", "a"+longestPrefix+"/a", "a"+longestName),
 	},
-	"exactly one of maxPercent and maxCount is required": {
+	"maxPerDomain must have exactly one of maxPercent and maxCount": {
 		accepted: []string{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: 2, whenUnsatisfiable: ScheduleAnyway}]}"},
 		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone}]}", `spec.maxPerDomain[0]: Invalid value: exactly one of maxPercent and maxCount is required`},
-			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: 2, maxPercent: 50}]}", `spec.maxPerDomain[0]: Invalid value: exactly one of maxPercent and maxCount is required`},
+			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone}]}", `spec.maxPerDomain[0]: Invalid value: maxPerDomain must have exactly one of maxPercent and maxCount`},
+			{"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: zone, maxCount: 2, maxPercent: 50}]}", `spec.maxPerDomain[0]: Invalid value: maxPerDomain must have exactly one of maxPercent and maxCount`},
 		},
 	},
 	"spreadSpotOver must not hold the same label key twice": {
