@@ -145,7 +145,7 @@ func New(o Options) (*Controller, error) {
 		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
 	}
 	c.leavers = &leavers{
-		Options: &c.Options, api: c.api, evicted: map[types.UID]time.Time{}, grace: func() time.Time { return c.clusterNow().GraceUntil },
+		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, grace: func() time.Time { return c.clusterNow().GraceUntil },
 		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
 	}
 	c.proof = &prover{

@@ -21,7 +21,7 @@ import (
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
 	c.proof.admitted, c.neighbours = rebalance.Proof{}, nil // all replicas of a workload may have the same replacement
 	c.out.endings(ctx, w)
-	for step := rebalance.StepWait; step != rebalance.StepRest; {
+	for step := rebalance.StepWait; step != rebalance.StepRest && ctx.Err() == nil; {
 		for _, a := range rebalance.Plan(c.input(w)) {
 			r := c.act(ctx, a)
 			if r.Began != nil {

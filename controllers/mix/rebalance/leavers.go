@@ -24,8 +24,8 @@ import (
 const (
 	// maxRetired bounds the calls of one sweep: others wait for the worker meanwhile.
 	maxRetired = 10
-	// retireAgain is when a refused eviction is tried again, and those that a sweep has left.
-	retireAgain, retireMore = 10 * time.Second, 200 * time.Millisecond
+	// retireAgain is when a refused eviction is tried again, doubled each time up to retireLatest, retireMore when a sweep goes on.
+	retireAgain, retireLatest, retireMore = 10 * time.Second, 5 * time.Minute, 200 * time.Millisecond
 )
 
 // leavers evict the replicas that were released, once their replacements are available. What is released is seen on the pods, so that
@@ -37,8 +37,14 @@ type leavers struct {
 	grace func() time.Time
 	// again reconciles a workload after a time.
 	again func(key governing.GroupKey, after time.Duration)
-	// evicted are the pods that were evicted lately, and when: the watch may still show them.
-	evicted map[types.UID]time.Time
+	// tried are the attempts to evict pods.
+	tried map[types.UID]retirement
+}
+
+// retirement is what has come of the attempts to evict a pod: it is not tried again before a time.
+type retirement struct {
+	times int32
+	until time.Time
 }
 
 // sweep evicts the replicas that may go of those that were released from a workload, or from those of a namespace. One that may not go
@@ -49,21 +55,21 @@ func (l *leavers) sweep(ctx context.Context, key governing.GroupKey) {
 		return
 	}
 	now := l.Clock.Now()
-	maps.DeleteFunc(l.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= rebalance.Unseen })
+	maps.DeleteFunc(l.tried, func(_ types.UID, r retirement) bool { return now.Sub(r.until) >= retireLatest })
 	held, left := map[types.UID]bool{}, maxRetired
 	for _, p := range all {
 		from, _ := p.ReleasedFrom()
 		of := governing.GroupKey{Namespace: p.Namespace, ID: from.Group}
-		if _, gone := l.evicted[p.UID]; gone || held[from.ReplicaSet] || key.ID != "" && key != of {
+		if now.Before(l.tried[p.UID].until) || held[from.ReplicaSet] || key.ID != "" && key != of {
 			continue
 		}
 		if left == 0 {
 			l.again(key, retireMore)
 			return
 		}
-		evicted, wait := l.retire(ctx, p, from, now)
+		evicted, tried, wait := l.retire(ctx, p, from, now)
 		held[from.ReplicaSet] = !evicted
-		if evicted {
+		if tried { // a call that was refused counts as well
 			left--
 		}
 		if wait > 0 {
@@ -73,16 +79,18 @@ func (l *leavers) sweep(ctx context.Context, key governing.GroupKey) {
 }
 
 // retire evicts a replica if it may go. Wait is when to try again, 0 for when its workload changes.
-func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Release, now time.Time) (evicted bool, wait time.Duration) {
+func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Release, now time.Time) (
+	evicted, tried bool, wait time.Duration,
+) {
 	if until := l.grace(); now.Before(until) {
-		return false, until.Sub(now)
+		return false, false, until.Sub(now)
 	}
 	crew := l.State.CrewOf(p.Namespace, from.ReplicaSet)
 	switch ok, next := rebalance.Retires(&crew, now); {
 	case !ok && next.IsZero():
-		return false, 0
+		return false, false, 0
 	case !ok:
-		return false, max(next.Sub(now), rebalance.HoldChanged)
+		return false, false, max(next.Sub(now), rebalance.HoldChanged)
 	}
 	logger := log.FromContext(ctx).WithValues("namespace", p.Namespace, "pod", p.Name)
 	pod, err := l.read(ctx, p, from, &crew)
@@ -95,12 +103,15 @@ func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Rel
 		evictions.WithLabelValues(p.Namespace, l.mixOf(from, p.Namespace), result).Inc()
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		l.evicted[p.UID] = now
+		l.tried[p.UID] = retirement{until: now.Add(rebalance.Unseen)} // the watch may still show it
 		logger.Info("Evicted a released replica: its replacement is available", "node", p.Node)
-		return true, 0
+		return true, true, 0
 	}
-	logger.Info("A released replica is not evicted yet", "error", err.Error())
-	return false, retireAgain
+	times := l.tried[p.UID].times + 1
+	wait = rebalance.Backoff(retireAgain, retireLatest, times)
+	l.tried[p.UID] = retirement{times: times, until: now.Add(wait)}
+	logger.Info("A released replica is not evicted yet", "error", err.Error(), "retryAfter", wait)
+	return false, true, wait
 }
 
 // read reads a replica and the pods of its ReplicaSet, as the API server has them: the watch may be behind.

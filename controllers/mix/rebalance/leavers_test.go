@@ -64,6 +64,7 @@ func TestReleasedReplicasGoOnceTheirReplacementsAreAvailable(t *testing.T) {
 	p.sweep(t)
 	assert.Empty(t, s.evicted, "the API server has one that is not Ready")
 	s.pods["web-0"].Status.Conditions[0].Status = corev1.ConditionTrue
+	p.Clock.(*clocktesting.FakeClock).Step(retireAgain)
 	p.sweep(t)
 	assert.Equal(t, []string{"web-2"}, s.evicted)
 	p.sweep(t)
@@ -81,7 +82,8 @@ func TestASweepIsBounded(t *testing.T) {
 	assert.Equal(t, 1, asked, "the others of the ReplicaSet would be refused as well")
 	s.on["evict"] = nil
 	p.sweep(t)
-	assert.Len(t, s.evicted, maxRetired)
+	assert.Len(t, s.evicted, maxRetired, "and the one that was refused waits")
+	assert.NotContains(t, s.evicted, "web-2")
 	p.sweep(t)
 	assert.Len(t, s.evicted, 2*maxRetired)
 }
@@ -105,7 +107,32 @@ func TestReleasedReplicasStayWhileNothingIsKnown(t *testing.T) {
 	p.sweep(t)
 	assert.Empty(t, s.evicted, "nothing is evicted with --dry-run")
 	p.DryRun = false
+	p.Clock.(*clocktesting.FakeClock).Step(retireAgain)
 	p.State.DeleteOwner("rs")
 	p.sweep(t)
 	assert.Len(t, s.evicted, 1, "no other one comes")
+}
+
+// A tenant may make many ReplicaSets that request nothing, and mark pods as released from them.
+func TestRefusedEvictionsAreBoundedAndBackOff(t *testing.T) {
+	p, s := leaving(t, 2, 3*maxRetired)
+	for _, pod := range s.pods {
+		if pods.Leaves(pod) {
+			pod.OwnerReferences[0].UID = "of-" + pod.UID
+			pod.Annotations[v1alpha1.ReleasedAnnotation] = pods.Release{ReplicaSet: "of-" + pod.UID, Group: "x"}.Value(pod.UID)
+			p.State.SetPod(pod)
+		}
+	}
+	asked := 0
+	s.on["evict"] = func() error {
+		asked++
+		return apierrors.NewTooManyRequestsError("a budget")
+	}
+	for range 10 {
+		p.sweep(t)
+	}
+	assert.Equal(t, 3*maxRetired, asked, "each once")
+	p.Clock.(*clocktesting.FakeClock).Step(retireAgain)
+	p.sweep(t)
+	assert.Equal(t, 4*maxRetired, asked)
 }

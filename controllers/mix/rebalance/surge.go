@@ -121,12 +121,15 @@ func forbidden(err error) string {
 	return fmt.Sprintf("the API server does not allow to release it: %v", err)
 }
 
-// flee releases a replica on a node that its provider is about to reclaim.
+// flee releases a replica on a node that departs.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
-	if r.Err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace); r.Err != nil {
-		return r
-	}
 	pod, err := c.api.replica(ctx, a.Verdict.Pod)
+	if err == nil {
+		err = c.api.checkMix(ctx, &a.Of, pod)
+	}
+	if err == nil {
+		err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
+	}
 	if err != nil {
 		r.Err = err
 		return r

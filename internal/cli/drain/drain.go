@@ -15,21 +15,22 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 const about = `Cordons nodes and marks them, so that berth-controller releases the replicas of mixes with rebalance.strategy Surge or SurgeOrEvict:
 their ReplicaSets create the replacements, and each replica is evicted once its replacement is available. The command waits until they are
-gone, and lists the pods that are left, for kubectl drain. It evicts no pod itself. You can end it and start it again at any time.`
+gone, and lists the pods that are left, for kubectl drain. It fails if a replica of such a mix is left after the timeout. It evicts no pod
+itself. You can end it and start it again at any time.`
 
 const examples = `  kubectl berth drain spot-1
   kubectl berth drain spot-1 spot-2 --timeout=30m && kubectl drain spot-1 spot-2 --ignore-daemonsets
   kubectl berth drain spot-1 --undo`
 
 const (
-	// poll is the time from one reading to the next.
-	poll = time.Second
-	// quiet is how long no replica is released before the command ends: the controller releases them within moments.
-	quiet = 10 * time.Second
+	// poll is the time from one reading to the next, and patience how long readings may fail.
+	poll     = time.Second
+	patience = 30 * time.Second
 )
 
 // drainer empties nodes.
@@ -40,12 +41,11 @@ type drainer struct {
 	timeout time.Duration
 	undo    bool
 	poll    time.Duration
-	quiet   time.Duration
 }
 
 // New returns the command drain.
 func New(o *command.Options) *cobra.Command {
-	d := &drainer{Options: o, poll: poll, quiet: quiet}
+	d := &drainer{Options: o, poll: poll}
 	cmd := &cobra.Command{
 		Use:               "drain NODE...",
 		Short:             "Have the replicas of mixes leave nodes without a loss of available replicas",
@@ -60,7 +60,7 @@ func New(o *command.Options) *cobra.Command {
 			return d.run(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().DurationVar(&d.timeout, "timeout", 0, "How long to wait for the replacements, such as 30m. 0 waits without end.")
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 10*time.Minute, "How long to wait for the replacements. 0 waits without end.")
 	cmd.Flags().BoolVar(&d.undo, "undo", false, "Uncordon the nodes and remove the mark. Replicas that were released are replaced all the same.")
 	command.DryRunFlag(cmd, &d.dryRun)
 	return cmd
@@ -91,7 +91,12 @@ func (d *drainer) mark(ctx context.Context, name string) error {
 	}
 	before := node.DeepCopy()
 	verb := "cordoned and marked"
-	if _, marked := node.Annotations[v1alpha1.DrainAnnotation]; !d.undo && !marked {
+	_, marked := node.Annotations[v1alpha1.DrainAnnotation]
+	if d.undo && !marked {
+		fmt.Fprintf(d.Out, "node/%s is not marked, and stays as it is\n", name)
+		return nil
+	}
+	if !d.undo && !marked {
 		if node.Annotations == nil {
 			node.Annotations = map[string]string{}
 		}
@@ -118,35 +123,80 @@ func (d *drainer) patch(ctx context.Context, node, before *corev1.Node) error {
 	return d.client.Patch(ctx, node, client.MergeFrom(before))
 }
 
-// wait waits until no released replica is left on the nodes and none was released for a while, and prints what happens.
+// wait waits until no replica of a mix that releases is left on the nodes, and prints what happens.
 func (d *drainer) wait(ctx context.Context, nodes []string) error {
 	ticker := time.NewTicker(d.poll)
 	defer ticker.Stop()
-	p := newProgress(d.Now())
+	p := newProgress()
+	read := d.Now()
 	for {
 		pods, err := d.podsOn(ctx, nodes)
 		if err == nil {
-			for _, line := range p.observe(pods, d.Now()) {
-				fmt.Fprintln(d.Out, line)
+			var releases func(*corev1.Pod) (string, bool)
+			if releases, err = d.releasers(ctx, pods); err == nil {
+				read = d.Now()
+				for _, line := range p.observe(pods, releases) {
+					fmt.Fprintln(d.Out, line)
+				}
 			}
-			if p.done(d.Now(), d.quiet) {
-				d.summary(p, nodes)
-				return nil
-			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return d.interrupted(ctx, p)
+		case err != nil && d.Now().Sub(read) >= patience:
+			return err
+		case err == nil && p.done():
+			d.summary(p, nodes)
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("%s after %s: %s", p.unfinished(), d.timeout, "the nodes stay cordoned and marked, and the replicas are "+
-					"evicted once their replacements are available")
-			}
-			return ctx.Err()
+			return d.interrupted(ctx, p)
 		case <-ticker.C:
-			if err != nil {
-				return err
-			}
 		}
 	}
+}
+
+// interrupted is the error of a wait that ended before its time, or at its timeout.
+func (d *drainer) interrupted(ctx context.Context, p *progress) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%s after %s; the nodes stay cordoned and marked (the condition Rebalancing of the mix has the reason: "+
+		"kubectl berth status)", p.unfinished(), d.timeout)
+}
+
+// releasers returns a function that has the mix which releases a pod, by the CapacityMixes of the namespaces of pods.
+func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev1.Pod) (string, bool), error) {
+	mixes := governing.NewRegistry()
+	releases := map[client.ObjectKey]bool{}
+	read := map[string]bool{}
+	for i := range pods {
+		namespace := pods[i].Namespace
+		if read[namespace] {
+			continue
+		}
+		read[namespace] = true
+		list := &v1alpha1.CapacityMixList{}
+		if err := d.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list the CapacityMixes of namespace %s: %w", namespace, err)
+		}
+		for j := range list.Items {
+			cm := &list.Items[j]
+			_ = mixes.Set(cm) // one that is not valid selects nothing
+			r := cm.Spec.Rebalance
+			releases[client.ObjectKeyFromObject(cm)] = r != nil &&
+				(r.Strategy == v1alpha1.RebalanceStrategySurge || r.Strategy == v1alpha1.RebalanceStrategySurgeOrEvict)
+		}
+	}
+	return func(pod *corev1.Pod) (string, bool) {
+		for _, name := range mixes.Selecting(nil, pod.Namespace, pod.Labels) {
+			if releases[client.ObjectKey{Namespace: pod.Namespace, Name: name}] {
+				return name, true
+			}
+		}
+		return "", false
+	}, nil
 }
 
 func (d *drainer) podsOn(ctx context.Context, nodes []string) (all []corev1.Pod, err error) {

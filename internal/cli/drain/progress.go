@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,35 +14,37 @@ import (
 
 	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/kube/pods"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // progress is what has happened to the pods of the nodes so far.
 type progress struct {
-	// released are the replicas that run beside their replacements, gone how many are not there any more, and left the other pods, by
-	// namespace and name.
+	// released are the replicas that run beside their replacements, gone how many are not there any more. Due are the replicas of mixes
+	// that release them, with the mix, and left the other pods, by namespace and name.
 	released map[types.UID]string
 	gone     int
+	due      []string
 	left     []string
-	// changed is when a replica was released or went last.
-	changed time.Time
 }
 
-func newProgress(now time.Time) *progress {
-	return &progress{released: map[types.UID]string{}, changed: now}
-}
+func newProgress() *progress { return &progress{released: map[types.UID]string{}} }
 
-// observe takes over the pods of the nodes as they are, and returns lines about what is new.
-func (p *progress) observe(all []corev1.Pod, now time.Time) (lines []string) {
+// observe takes over the pods of the nodes as they are, and returns lines about what is new. Releases has the mix that releases a pod.
+func (p *progress) observe(all []corev1.Pod, releases func(*corev1.Pod) (mix string, is bool)) (lines []string) {
 	there := map[types.UID]string{}
-	p.left = nil
+	p.left, p.due = nil, nil
 	for i := range all {
 		pod := &all[i]
 		name := pod.Namespace + "/" + pod.Name
-		switch _, released := pods.ReleasedFrom(pod); {
+		mix, due := releases(pod)
+		switch {
 		case pods.Finished(pod), ofNode(pod):
-		case released:
+		case pods.Leaves(pod):
 			there[pod.UID] = name
-		case pod.DeletionTimestamp == nil:
+		case pod.DeletionTimestamp != nil:
+		case due && ofRevision(pod):
+			p.due = append(p.due, name+" of mix "+mix)
+		default:
 			p.left = append(p.left, name)
 		}
 	}
@@ -58,12 +59,16 @@ func (p *progress) observe(all []corev1.Pod, now time.Time) (lines []string) {
 			p.gone++
 		}
 	}
-	if len(lines) > 0 {
-		p.changed = now
-	}
 	p.released = there
 	slices.Sort(p.left)
+	slices.Sort(p.due)
 	return lines
+}
+
+// ofRevision reports whether a pod can be released: a ReplicaSet of a Deployment or an Argo Rollout controls it.
+func ofRevision(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && ref.Kind == "ReplicaSet" && len(rebalance.HashOf(pod.Labels)) > 0
 }
 
 // ofNode reports whether a pod belongs to its node, and stays until that is gone.
@@ -72,18 +77,16 @@ func ofNode(pod *corev1.Pod) bool {
 	return ref != nil && (ref.Kind == "DaemonSet" || ref.Kind == "Node")
 }
 
-// done reports whether nothing more is expected: no released replica is left, and none was released for a while.
-func (p *progress) done(now time.Time, quiet time.Duration) bool {
-	return len(p.released) == 0 && (len(p.left) == 0 || now.Sub(p.changed) >= quiet)
-}
+// done reports whether nothing more is expected: no replica is left that is released, or is to be.
+func (p *progress) done() bool { return len(p.released) == 0 && len(p.due) == 0 }
 
 // unfinished is what is waited for.
 func (p *progress) unfinished() string {
-	names := slices.Sorted(maps.Values(p.released))
-	if len(names) == 0 {
-		return "the controller may still release replicas"
+	if len(p.released) > 0 {
+		names := slices.Sorted(maps.Values(p.released))
+		return display.Clause(len(names), "released replica", "is", "are") + " still there (" + some(names) + ")"
 	}
-	return display.Clause(len(names), "released replica", "is", "are") + " still there (" + some(names) + ")"
+	return display.Clause(len(p.due), "replica", "was", "were") + " not released (" + some(p.due) + ")"
 }
 
 // maxNames bounds how many pods a line names.

@@ -298,6 +298,9 @@ func runPause(ctx context.Context, o *command.Options, f *pauseFlags, args []str
 func (r *PauseResult) begin(ctx context.Context, p *pausable, c client.Client, with rebalance.Pause) error {
 	is := p.pause()
 	if r.Changed = is == nil || with.Why != ""; r.Changed {
+		if is != nil {
+			with.By, with.Since = is.By, is.Since
+		}
 		is = &with
 		if err := p.set(ctx, c, is); err != nil {
 			return err

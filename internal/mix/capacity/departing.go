@@ -13,6 +13,7 @@ const (
 	castInterrupted = "spot-interruption"
 
 	reasonDeleted = "node-deleted"
+	reasonDrain   = "berth-drain"
 )
 
 // A signal counts if a termination or a drain is in progress. Advice does not count, because nothing may follow: the
@@ -65,9 +66,9 @@ var departingLabels = []signal{
 
 // Karpenter sets this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
 //
-// kubectl berth drain sets the other one.
+// kubectl berth drain sets the other one, which counts while the node is cordoned: whoever uncordons it keeps it.
 var departingAnnotations = []signal{
-	{key: "berth.dev/drain", reason: "berth-drain", cause: Maintenance},
+	{key: "berth.dev/drain", reason: reasonDrain, cause: Maintenance},
 	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination", cause: Deletion},
 }
 
@@ -141,7 +142,9 @@ var departingSignals = []struct {
 		return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return s.key == t.Key && s.accepts(t.Value) })
 	}},
 	{departingLabels, func(node *corev1.Node, s *signal) bool { return s.in(node.Labels) }},
-	{departingAnnotations, func(node *corev1.Node, s *signal) bool { return s.in(node.Annotations) }},
+	{departingAnnotations, func(node *corev1.Node, s *signal) bool {
+		return s.in(node.Annotations) && (s.reason != reasonDrain || node.Spec.Unschedulable)
+	}},
 	{departingConditions, func(node *corev1.Node, s *signal) bool {
 		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return s.key == string(c.Type) && c.Status == corev1.ConditionTrue

@@ -28,6 +28,12 @@ func cordoned() *corev1.Node {
 	return tainted(&corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}, corev1.TaintNodeUnschedulable+":NoSchedule")
 }
 
+func drained() *corev1.Node {
+	n := annotated("berth.dev/drain", "2026-11-21T00:00:00Z")
+	n.Spec.Unschedulable = true
+	return n
+}
+
 func deleting() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}
 }
@@ -47,9 +53,10 @@ func TestDeparting(t *testing.T) {
 		"NTH: load balancer label outlives the drain": {
 			labelled("node.kubernetes.io/exclude-from-external-load-balancers", "aws-node-termination-handler"), "",
 		},
-		"Karpenter: disrupted":            {marked("karpenter.sh/disrupted:NoSchedule"), "karpenter-disrupted"},
-		"Karpenter before v1: disrupting": {marked("karpenter.sh/disruption=disrupting:NoSchedule"), "karpenter-disrupted"},
-		"kubectl berth drain":             {annotated("berth.dev/drain", "2026-11-21T00:00:00Z"), "berth-drain"},
+		"Karpenter: disrupted":                      {marked("karpenter.sh/disrupted:NoSchedule"), "karpenter-disrupted"},
+		"Karpenter before v1: disrupting":           {marked("karpenter.sh/disruption=disrupting:NoSchedule"), "karpenter-disrupted"},
+		"kubectl berth drain, and kubectl uncordon": {annotated("berth.dev/drain", "2026-11-21T00:00:00Z"), ""},
+		"kubectl berth drain":                       {drained(), "berth-drain"},
 		"Karpenter: termination timestamp": {
 			annotated("karpenter.sh/nodeclaim-termination-timestamp", "2026-11-21T00:00:00Z"), "karpenter-termination",
 		},

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -156,7 +157,13 @@ func add(s *Standing, slow bool) {
 // group and its mix do not: not by time, nor by what happens to other workloads
 // or to nodes that it does not run on.
 func (e *Entry) Settled() bool {
-	return e.Verdict.Reason == ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
+	return e.Verdict.Reason == ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0 && !e.leaves()
+}
+
+// leaves reports whether replicas run on a node that departs, and may leave it before it is gone.
+func (e *Entry) leaves() bool {
+	return (e.Settings.Strategy.releases() || e.Settings.Provisioning == WithPlaceholder) &&
+		slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return departs(&s) })
 }
 
 // Version identifies a CapacityMix and the generation of its spec.

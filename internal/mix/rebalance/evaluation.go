@@ -38,6 +38,8 @@ type Evaluation struct {
 	proven *Action
 	// surveyed are the replicas about whose release it was read what could be against it, and nothing was.
 	surveyed map[types.UID]bool
+	// flown counts the actions about replicas on nodes that depart.
+	flown int
 }
 
 // Begin judges the moves of a workload by what its group is now, and adopts the placeholders that are there. With spared, those
@@ -108,6 +110,9 @@ func (w *Evaluation) Input(cluster Cluster, ofMix int, mayFit func(capacity.Type
 // Apply adds what has come of an action.
 func (w *Evaluation) Apply(a Action, r Result) {
 	w.turns, w.proven = a.turns, nil
+	if a.Flees && a.Step != StepSurvey {
+		w.flown++
+	}
 	if r.Proof != nil {
 		w.proven, a.Proof = &a, r.Proof
 		w.follow(r.Proof.Scale)
@@ -121,7 +126,7 @@ func (w *Evaluation) Apply(a Action, r Result) {
 	switch {
 	case r.Err == nil:
 	case a.Flees:
-		w.holdFlight(&a, r.Err)
+		w.holdFlight(a.Verdict.Pod.UID, ObstacleOf(r.Err).For)
 	case a.beside(r.Err) && w.Settings.Strategy == SurgeOrEvict:
 		w.keep(r.Err.Error(), false) // it is evicted instead, if the budgets allow it
 	default:
@@ -162,6 +167,9 @@ func (w *Evaluation) applyStep(a *Action, r *Result) {
 	case StepRest:
 		w.Verdict, w.Placeholders = a.Verdict, a.Waiting
 		w.Next = earlier(w.Next, earlier(a.Due, w.Due(w.Now, w.Limits.Timeout)))
+		if w.flown >= maxFlights { // others may be left
+			w.Next = w.Now
+		}
 	}
 }
 
@@ -194,17 +202,10 @@ func (e *Entry) With(m Move) Entry {
 	return with
 }
 
-// dropped holds a replica on a node that departs, whose placeholder was lost: another one is not created at once.
+// dropped has a replica on a node that departs, whose placeholder was lost, wait: another one is not created at once.
 func (w *Evaluation) dropped(a *Action) {
-	if !a.Placeholder.Lost || a.Verdict.Reason != ReasonProvisioning {
-		return
-	}
-	for i := range w.Group.Assignments {
-		if p := w.Group.Assignments[i].Pod; p.UID == a.Placeholder.Replica {
-			v := ReasonInsufficientCapacity.until(w.Now.Add(HoldMisplaced), "placeholder %s is gone", a.Placeholder.Name)
-			v.Pod, v.Target = p, a.Placeholder.Target
-			w.HoldBack(&Hold{Verdict: v, Until: v.RetryAt})
-		}
+	if a.Placeholder.Lost {
+		w.holdFlight(a.Placeholder.Replica, HoldMisplaced)
 	}
 }
 

@@ -292,6 +292,12 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) (next time.Time) {
 	for _, h := range e.Held {
 		next = earlier(next, h.Until)
 	}
+	if e.leaves() {
+		for _, until := range e.Flights {
+			next = earlier(next, until)
+		}
+		next = earlier(next, e.KeptFromFlight.Until)
+	}
 	if !e.WrongSince.IsZero() || e.Had > 0 {
 		next = earlier(next, e.Group.NextAvailable(now))
 	}

@@ -128,7 +128,7 @@ func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step,
 	if in.flees(replica) {
 		// The replica is lost in any case, and the replacement takes the capacity once it is.
 		v := Verdict{Reason: ReasonProvisioning, Message: "the node of the replica departs", Target: h.Target}
-		if h.Lost || !in.Provisions() {
+		if stays := in.stays(); stays.Reason != nil && stays.Reason.DropsPlaceholder || h.Lost || !in.Provisions() {
 			return StepDrop, v
 		}
 		return StepWait, v

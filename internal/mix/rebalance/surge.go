@@ -155,6 +155,12 @@ func (in *Input) unsurveyed(uid types.UID) bool {
 // to wait.
 var fleeChecks = []check{switchedOff, paused, notInCanary, ownerEnded, otherScheduler, fixedNode, rollingOut}
 
+// maxFlights bounds the flights of one evaluation, for which all other workloads wait.
+const maxFlights = 10
+
+// stays is why replicas stay on a node that departs, without a reason if they may leave it.
+func (in *Input) stays() Verdict { return first(fleeChecks, &subject{Input: in}) }
+
 // flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement, for which
 // an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one that is not released, where the
 // mix allows placeholders.
@@ -162,7 +168,7 @@ func (in *Input) flee() (a Action, ok bool) {
 	if !in.Settings.Strategy.releases() && !in.Provisions() || in.Effect(Verdict{Reason: ReasonMove}).Reason != ReasonMove {
 		return a, false
 	}
-	if v := first(fleeChecks, &subject{Input: in}); v.Reason != nil {
+	if v := in.stays(); v.Reason != nil || in.For.flown >= maxFlights {
 		return a, false
 	}
 	for i := range in.Group.Assignments {
@@ -191,13 +197,13 @@ var departures = map[capacity.Cause]string{
 func (in *Input) fleeing(s *clusterstate.Assignment) Step {
 	kept, _ := s.Pod.Keeps(in.Cluster.Now)
 	switch {
-	case !departs(s), in.Cluster.Now.Before(in.For.Flights[s.Pod.UID]), in.hasPlaceholder(s.Pod.UID):
+	case !departs(s), in.For.Now.Before(in.For.Flights[s.Pod.UID]): // of the evaluation: one that failed in it is not tried again in it
 		return StepWait
 	case kept == "" && in.leaves(s) && in.For.surveyed[s.Pod.UID]:
 		return StepFlee
 	case kept == "" && in.leaves(s):
 		return StepSurvey
-	case in.Provisions() && in.provisionsFor(s):
+	case in.Provisions() && in.provisionsFor(s) && !in.hasPlaceholder(s.Pod.UID):
 		return StepProvision
 	}
 	return StepWait
@@ -272,8 +278,8 @@ func (w *Evaluation) fled(a *Action, r *Result) {
 }
 
 // holdFlight has a replica on a node that departs wait for a while. What holds it back from a move is no reason for that.
-func (w *Evaluation) holdFlight(a *Action, err error) {
-	flights := map[types.UID]time.Time{a.Verdict.Pod.UID: w.Now.Add(min(ObstacleOf(err).For+HoldChanged, HoldMisplaced))}
+func (w *Evaluation) holdFlight(replica types.UID, d time.Duration) {
+	flights := map[types.UID]time.Time{replica: w.Now.Add(min(d+HoldChanged, HoldMisplaced))}
 	for uid, until := range w.Flights {
 		if _, known := flights[uid]; !known && w.Now.Before(until) {
 			flights[uid] = until

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // releasable gives the pods of a group the label that their ReplicaSet selects them by.
@@ -398,4 +399,55 @@ func TestAReplicaIsEvictedWhereTwoHaveNoPlace(t *testing.T) {
 		}
 		assert.Equal(t, want, last, s)
 	}
+}
+
+// A proof may take longer than a hold: what failed in an evaluation is not tried again in it.
+func TestAFlightThatFailsIsTriedOnceInAnEvaluation(t *testing.T) {
+	in := outOfMix()
+	releasable(&in.Group)
+	w := rebalance.Begin(rebalance.Entry{}, rebalance.Entry{}, in.Group, nil, false, noon, rebalance.Limits{Timeout: 10 * time.Minute})
+	w.Settings = in.Settings
+	w.Settings.Strategy, w.Settings.MaxConcurrent = rebalance.Surge, 0 // no other one moves
+	interrupt(3)(w)
+	tries := 0
+	for range 20 {
+		cluster := in.Cluster
+		cluster.Now = cluster.Now.Add(time.Duration(tries) * time.Minute)
+		a := rebalance.Plan(w.Input(cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return true }))[0]
+		if a.Step == rebalance.StepRest {
+			w.Apply(a, rebalance.Result{})
+			break
+		}
+		require.True(t, a.Flees)
+		tries++
+		w.Apply(a, rebalance.Result{Err: rebalance.Changed(a.Verdict.Pod)})
+	}
+	assert.Equal(t, 1, tries)
+	assert.False(t, w.Settled(), "it is tried again")
+	assert.False(t, w.Next.IsZero())
+}
+
+func TestOneEvaluationHasFewFlights(t *testing.T) {
+	g := groupOn(split.New(100, 0), slices.Repeat([]capacity.Type{sp}, 30)...)
+	releasable(&g)
+	for i := range g.Assignments {
+		g.Assignments[i].Place, g.Assignments[i].Cause = clusterstate.Departing, capacity.Interruption
+	}
+	w := rebalance.Begin(rebalance.Entry{}, rebalance.Entry{}, g, nil, false, noon, rebalance.Limits{Timeout: 10 * time.Minute})
+	w.Settings = outOfMix().Settings
+	w.Settings.Strategy = rebalance.Surge
+	flights := 0
+	for range 100 {
+		in := w.Input(outOfMix().Cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return true })
+		a := rebalance.Plan(in)[0]
+		w.Apply(a, rebalance.Result{})
+		if a.Step == rebalance.StepFlee {
+			flights++
+		}
+		if a.Step == rebalance.StepRest {
+			break
+		}
+	}
+	assert.Equal(t, 10, flights)
+	assert.Equal(t, noon, w.Next, "the others follow at once, after other workloads had their turns")
 }

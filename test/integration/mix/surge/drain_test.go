@@ -25,6 +25,7 @@ import (
 // drainRights are what the page of the command requires.
 var drainRights = []rbacv1.PolicyRule{
 	builders.Rule("", []string{"nodes"}, "get", "patch"), builders.Rule("", []string{"pods"}, "list"),
+	builders.Rule("berth.dev", []string{"capacitymixes"}, "list"),
 }
 
 // berth runs kubectl berth as a user who may drain nodes.
