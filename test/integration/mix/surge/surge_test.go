@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{Core: []string{"TestAMoveCostsNoReplica", "TestANoticeCostsNoReplica"}}))
+	os.Exit(testenv.Main(m, testenv.Options{}))
 }
 
 const (
