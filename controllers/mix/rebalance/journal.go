@@ -195,34 +195,11 @@ func (j *journal) write(ctx context.Context) error {
 		return errors.New(j.failed)
 	}
 	j.prune()
-	records := make([]rebalance.Record, 0, len(j.records))
-	for _, r := range j.records {
-		records = append(records, r)
-	}
-	text, err := rebalance.EncodeJournal(records)
+	data, err := j.encode()
 	if err != nil {
 		return err
 	}
-	counted := &j.paces
-	if j.next != nil {
-		counted = j.next
-	}
-	paces, err := rebalance.EncodePaces(counted, j.Clock.Now())
-	if err != nil {
-		return err
-	}
-	data := map[string]string{journalKey: text, writerKey: j.writer, pacesKey: paces}
-	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(data).
-		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
-	if j.version != "" {
-		object.WithResourceVersion(j.version)
-	}
-	var written *corev1.ConfigMap
-	err = j.api.bounded(ctx, func(ctx context.Context) (err error) {
-		written, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Apply(ctx, object,
-			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
-		return err
-	})
+	written, err := j.apply(ctx, data)
 	if err != nil {
 		// Another version, or none, or one of which the answer was lost: it is read again.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {
@@ -235,6 +212,42 @@ func (j *journal) write(ctx context.Context) error {
 	}
 	j.version, j.seen, j.dirty, j.failed = written.ResourceVersion, written.Data, false, ""
 	return nil
+}
+
+// encode returns what is written: with the move that begins, if one does.
+func (j *journal) encode() (map[string]string, error) {
+	records := make([]rebalance.Record, 0, len(j.records))
+	for _, r := range j.records {
+		records = append(records, r)
+	}
+	text, err := rebalance.EncodeJournal(records)
+	if err != nil {
+		return nil, err
+	}
+	counted := &j.paces
+	if j.next != nil {
+		counted = j.next
+	}
+	paces, err := rebalance.EncodePaces(counted, j.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{journalKey: text, writerKey: j.writer, pacesKey: paces}, nil
+}
+
+// apply writes the ConfigMap, in the version that was read last.
+func (j *journal) apply(ctx context.Context, data map[string]string) (written *corev1.ConfigMap, err error) {
+	object := corev1apply.ConfigMap(j.Journal.Name, j.Journal.Namespace).WithData(data).
+		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
+	if j.version != "" {
+		object.WithResourceVersion(j.version)
+	}
+	err = j.api.bounded(ctx, func(ctx context.Context) (err error) {
+		written, err = j.Client.CoreV1().ConfigMaps(j.Journal.Namespace).Apply(ctx, object,
+			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
+		return err
+	})
+	return written, err
 }
 
 // prune forgets workloads that have had no pods for long.

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,7 +129,7 @@ func (p *Pause) String() string {
 func paused(s *subject) (v Verdict) {
 	all := s.Cluster.Pauses
 	if p := s.Settings.Paused; p != nil {
-		all = append(all[:len(all):len(all)], *p)
+		all = append(slices.Clip(all), *p)
 	}
 	var of []string
 	for i := range all {

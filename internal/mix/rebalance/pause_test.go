@@ -40,10 +40,12 @@ func TestAPauseHasWhoPausedAndWhen(t *testing.T) {
 		want   string
 	}{
 		"by the command": {
-			rebalance.PausedNamespace, map[string]string{
+			rebalance.PausedNamespace,
+			map[string]string{
 				v1alpha1.PausedByAnnotation: "alice", v1alpha1.PausedAtAnnotation: "2026-06-01T11:00:00Z",
 				v1alpha1.PausedReasonAnnotation: "incident\n 4711",
-			}, []metav1.ManagedFieldsEntry{annotated},
+			},
+			[]metav1.ManagedFieldsEntry{annotated},
 			"namespace shop, by alice since 2026-06-01T11:00:00Z: incident 4711",
 		},
 		"by kubectl annotate": {

@@ -19,12 +19,22 @@ func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, err
 	if cm == nil || cm.Spec.Rebalance == nil {
 		return s, nil
 	}
-	r := cm.Spec.Rebalance
+	s = s.with(cm.Spec.Rebalance)
+	if cm.Spec.Rebalance.Paused {
+		s.Paused = new(PauseOf(PausedMix, cm.Name, cm))
+	}
+	windows, err := windowsOf(cm.Spec.Rebalance)
+	if err != nil {
+		return s, fmt.Errorf("spec.rebalance.%w", err)
+	}
+	s.Windows = windows
+	return s, nil
+}
+
+// with returns the values that a mix specifies, and the receiver's for the others.
+func (s Settings) with(r *v1alpha1.RebalanceSpec) Settings {
 	if r.Mode != "" {
 		s.Mode = Mode(r.Mode)
-	}
-	if r.Paused {
-		s.Paused = new(PauseOf(PausedMix, cm.Name, cm))
 	}
 	if r.MaxConcurrent != nil {
 		s.MaxConcurrent = int(*r.MaxConcurrent)
@@ -41,16 +51,15 @@ func (s Settings) For(p *governing.Mix, cm *v1alpha1.CapacityMix) (Settings, err
 	if r.Provisioning != "" {
 		s.Provisioning = Provisioning(r.Provisioning)
 	}
+	return s
+}
+
+func windowsOf(r *v1alpha1.RebalanceSpec) (Windows, error) {
 	list := make([]Window, 0, len(r.Windows))
 	for _, w := range r.Windows {
 		list = append(list, Window{Schedule: w.Schedule, Duration: time.Duration(w.DurationSeconds) * time.Second, TimeZone: w.TimeZone})
 	}
-	windows, err := ParseWindows(list)
-	if err != nil {
-		return s, fmt.Errorf("spec.rebalance.%w", err)
-	}
-	s.Windows = windows
-	return s, nil
+	return ParseWindows(list)
 }
 
 // during returns the receiver's values with a window in annotations.
