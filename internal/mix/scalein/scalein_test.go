@@ -78,11 +78,13 @@ func TestTheHighestSlotsMoveToTheNodeNearestToEmpty(t *testing.T) {
 			[]string{"a", "a", "b", "b", "a", "c", "b", "c", "b"}, empty, []string{"b", "b", "b", "b", "a", "a", "a", "c", "c"},
 		},
 		"of equal nodes, one in the fullest domain is emptied first": {
-			[]string{"a1", "a2", "a3", "b1", "a1", "a2", "a3", "b1"}, func(node string) scalein.Node { return scalein.Node{Domain: node[:1]} },
+			[]string{"a1", "a2", "a3", "b1", "a1", "a2", "a3", "b1"},
+			func(node string) scalein.Node { return scalein.Node{Domain: node[:1]} },
 			[]string{"a1", "a1", "b1", "b1", "a2", "a2", "a3", "a3"},
 		},
 		"of equal nodes, the one with the fewest other pods is emptied first": {
-			[]string{"x", "xxx", "x", "xxx"}, func(node string) scalein.Node { return scalein.Node{Others: len(node)} },
+			[]string{"x", "xxx", "x", "xxx"},
+			func(node string) scalein.Node { return scalein.Node{Others: len(node)} },
 			[]string{"xxx", "xxx", "x", "x"},
 		},
 	} {
@@ -136,8 +138,10 @@ func world(t *rapid.T) (m split.Mix, pods []scalein.Pod, nodeOf func(string) sca
 		on := m.TypeOf(slot)
 		node := fmt.Sprintf("%s-%d", on, rapid.IntRange(0, most).Draw(t, "node"))
 		if _, known := nodes[node]; !known {
-			nodes[node] = scalein.Node{Others: max(0, rapid.IntRange(-3, 3).Draw(t, "others")), Closed: rapid.IntRange(0, 9).Draw(t, "closed") == 0,
-				Domain: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "domain")}
+			nodes[node] = scalein.Node{
+				Others: max(0, rapid.IntRange(-3, 3).Draw(t, "others")), Closed: rapid.IntRange(0, 9).Draw(t, "closed") == 0,
+				Domain: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "domain"),
+			}
 		}
 		pods = append(pods, scalein.Pod{ID: fmt.Sprint(slot), Slot: slot, Type: on, Node: node})
 	}
