@@ -47,16 +47,26 @@ func (r *Controller) findAutoscalers(ctx context.Context) error {
 }
 
 // setFound notes the autoscalers. If they have changed, no mix has the status that it should have, so the next reconcile of
-// everything composes all again.
+// everything composes all again. Once there is an autoscaler, every workload may exchange slots.
 func (r *Controller) setFound(found autoscaler.Found) (changed bool) {
+	changed, first := r.replaceFound(found)
+	if first {
+		r.packAll()
+	}
+	return changed
+}
+
+// replaceFound also returns whether these autoscalers are the first ones.
+func (r *Controller) replaceFound(found autoscaler.Found) (changed, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.found != nil && *r.found == found {
-		return false
+		return false, false
 	}
+	first = found.Any() && (r.found == nil || !r.found.Any())
 	r.found = &found
 	clear(r.current)
-	return true
+	return true, first
 }
 
 // autoscalers returns what was found last, nil if nothing was read yet.

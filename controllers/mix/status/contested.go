@@ -47,12 +47,25 @@ func (c contest) allow(uid types.UID, want map[string]string, now time.Time) (at
 			continue
 		}
 		delay := min(firstDelay<<min(last.undone, 10), maxDelay)
-		if now.Sub(last.at) > 2*maxDelay {
+		if last.forgotten(now) {
 			return now, 0
 		}
 		return last.at.Add(delay), last.undone + 1
 	}
 	return now, 0
+}
+
+// forgotten reports whether a repair was so long ago that it does not matter any more whether it was undone.
+func (r repaired) forgotten(now time.Time) bool { return now.Sub(r.at) > 2*maxDelay }
+
+// exchanged remembers an exchange of slots. One that does not write again what was undone keeps the count of the repairs before it:
+// otherwise the repairs of a pod whose slot changes would not back off.
+func (c contest) exchanged(uid types.UID, want map[string]string, now time.Time) {
+	_, undone := c.allow(uid, want, now)
+	if known, ok := c.pods.Get(uid); ok && !known.(repaired).forgotten(now) {
+		undone = max(undone, known.(repaired).undone)
+	}
+	c.note(uid, want, undone, now)
 }
 
 // note remembers a repair.

@@ -35,6 +35,20 @@ var errChanged = errors.New("the pod has changed")
 // SetScaleIn has replicas exchange their slots from now on, or keep them.
 func (r *Controller) SetScaleIn(s controller.ScaleIn) { r.packing.scaleIn.Store(s) }
 
+// packAll has all workloads considered: before, nothing was exchanged.
+func (r *Controller) packAll() {
+	now := r.Clock.Now()
+	for _, e := range r.Workloads.All() {
+		r.packing.decided(&e, now)
+	}
+}
+
+// delayed reports whether it is to be seen later whether replicas exchange their slots: no autoscaler was looked for yet, or there is a
+// spot storm.
+func (r *Controller) delayed() bool {
+	return r.Workloads.Storm() || r.packing.scaleIn.Load() == controller.ScaleInAuto && r.autoscalers() == nil
+}
+
 // packs reports whether replicas exchange their slots. Without an autoscaler no empty node is removed, and replicas on few nodes only fail
 // together. Without repairs nothing would complete an exchange that was interrupted.
 func (r *Controller) packs() bool {
@@ -69,7 +83,7 @@ func (r *Controller) wakePacking(ctx context.Context) error {
 // pack has the replicas of the workloads of a namespace that are due exchange their slots.
 func (r *Controller) pack(ctx context.Context, namespace string) {
 	for _, key := range r.packing.take(namespace, r.Clock.Now()) {
-		if e, known := r.Workloads.Get(key); known && r.packs() {
+		if e, known := r.Workloads.Get(key); known {
 			if at := r.packGroup(ctx, &e); !at.IsZero() {
 				r.packing.goOn(key, at, r.Clock.Now())
 			}
@@ -80,12 +94,21 @@ func (r *Controller) pack(ctx context.Context, namespace string) {
 // packGroup returns when the rest of the exchanges of a workload may follow; zero if nothing is left, or if it has to be decided again.
 func (r *Controller) packGroup(ctx context.Context, e *rebalance.Entry) (next time.Time) {
 	g, now := &e.Group, r.Clock.Now()
-	if r.packing.unseen(g, now) {
+	switch {
+	case r.delayed():
+		return now.Add(leastQuiet)
+	case !r.packs():
+		return time.Time{}
+	case r.packing.unseen(g, now):
 		return now.Add(packTick)
-	}
-	if r.Workloads.Storm() || !r.packable(e) {
+	case !r.packable(e):
 		return time.Time{}
 	}
+	return r.exchangeAll(ctx, g, now)
+}
+
+// exchangeAll makes the exchanges of a workload, and returns when the rest of them may follow, as packGroup does.
+func (r *Controller) exchangeAll(ctx context.Context, g *clusterstate.Group, now time.Time) (next time.Time) {
 	left, until := r.packing.left(g.Key, len(g.Assignments), now)
 	swaps := scalein.Swaps(sidesOf(g), r.nodeOf(g), left+1) // with one more, it is visible whether the limit matters
 	for i, s := range swaps {
@@ -126,13 +149,11 @@ func (r *Controller) failed(ctx context.Context, g *clusterstate.Group, s scalei
 }
 
 // packable reports whether nothing is going on in a workload: all of its replicas are Ready, in place and of the type of their slots,
-// which are those below its size and on the pods, with the deletion costs of Berth.
+// which are those below its size and on the pods, with the deletion costs of Berth. Replicas with a hard limit for each domain keep their
+// slots: on few nodes, those that a scale-in leaves would exceed it.
 func (r *Controller) packable(e *rebalance.Entry) bool {
 	g := &e.Group
-	if !ordered(g) || !e.Settled() || g.Rollout.Rolling || g.Terminating > 0 || len(g.Leaving) > 0 {
-		return false
-	}
-	if g.Replicas != len(g.Assignments) || !g.Satisfied() {
+	if !ordered(g) || limited(g) || !undisturbed(e) {
 		return false
 	}
 	for i := range g.Assignments {
@@ -142,6 +163,13 @@ func (r *Controller) packable(e *rebalance.Entry) bool {
 		}
 	}
 	return true
+}
+
+// undisturbed reports whether a workload has all of its replicas, and none comes, goes or moves.
+func undisturbed(e *rebalance.Entry) bool {
+	g := &e.Group
+	return e.Settled() && g.Satisfied() && !g.Rollout.Rolling && g.Terminating == 0 && len(g.Leaving) == 0 &&
+		g.Replicas == len(g.Assignments)
 }
 
 // exchangeable reports whether a replica has the slot and the deletion cost that Berth gave it.
@@ -233,7 +261,7 @@ func (r *Controller) patchSlot(ctx context.Context, g *clusterstate.Group, c sca
 	if err != nil {
 		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	r.contest.note(pod.UID, want, 0, r.Clock.Now())
+	r.contest.exchanged(pod.UID, want, r.Clock.Now())
 	return nil
 }
 

@@ -30,6 +30,7 @@ import (
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -132,6 +133,18 @@ func (p *packer) watch(t *testing.T, behind ...map[string]int) rebalance.Entry {
 	return e
 }
 
+// undo has another client put the slots of all pods back, as the watch shows; or the workload is scaled again and again.
+func (p *packer) undo(t *testing.T) {
+	t.Helper()
+	for _, s := range spread().Group.Assignments {
+		pod, err := p.kube.CoreV1().Pods("shop").Get(t.Context(), s.Pod.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		pod.Annotations = annotationsOf(s.Slot, s.Wants)
+		require.NoError(t, p.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "shop"))
+	}
+	p.packing.written = map[governing.GroupKey]exchanged{}
+}
+
 // nodesBelow is on how many nodes the replicas with the lowest slots run.
 func nodesBelow(e *rebalance.Entry, size int) int {
 	nodes := map[string]bool{}
@@ -181,6 +194,66 @@ func TestReplicasExchangeSlotsByDefaultWithAnAutoscaler(t *testing.T) {
 	require.NotEmpty(t, patches(p.kube))
 }
 
+func TestASoftLimitInADomainKeepsNoSlots(t *testing.T) {
+	e := spread()
+	e.Group.Governing.MaxPerDomain = []domains.Limit{{Key: "zone", Percent: 60, Soft: true}}
+	p := newPacker(t, e)
+	p.later(t, leastQuiet)
+	require.NotEmpty(t, patches(p.kube))
+}
+
+func TestReplicasExchangeSlotsAfterWhatDelaysThem(t *testing.T) {
+	for name, x := range map[string]struct{ begin, end func(*packer) }{
+		"a spot storm": {
+			func(p *packer) { p.Workloads.SetStorm(true) }, func(p *packer) { p.Workloads.SetStorm(false) },
+		},
+		"no autoscaler was looked for yet": {
+			func(p *packer) { p.SetScaleIn(controller.ScaleInAuto) },
+			func(p *packer) { p.found = &autoscaler.Found{Karpenter: true} },
+		},
+		"no autoscaler was there": {
+			func(p *packer) {
+				p.SetScaleIn(controller.ScaleInAuto)
+				p.setFound(autoscaler.Found{})
+			},
+			func(p *packer) { p.setFound(autoscaler.Found{Karpenter: true}) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPacker(t, spread())
+			x.begin(p)
+			p.later(t, leastQuiet)
+			require.Empty(t, patches(p.kube))
+			x.end(p)
+			require.Empty(t, p.packing.namespaces(p.clock.Now().Add(soon)), "a decision delays it")
+			require.NotEmpty(t, p.packing.namespaces(p.clock.Now().Add(leastQuiet)))
+			p.later(t, leastQuiet)
+			require.NotEmpty(t, patches(p.kube))
+		})
+	}
+}
+
+func TestMoreAutoscalersDelayNoExchange(t *testing.T) {
+	p := newPacker(t, spread())
+	p.SetScaleIn(controller.ScaleInAuto)
+	p.setFound(autoscaler.Found{Karpenter: true})
+	p.later(t, leastQuiet-time.Second)
+	require.True(t, p.setFound(autoscaler.Found{Karpenter: true, ClusterAutoscaler: true}))
+	p.later(t, time.Second)
+	require.NotEmpty(t, patches(p.kube))
+}
+
+func TestExchangesOfADeletedWorkloadAreForgotten(t *testing.T) {
+	p := newPacker(t, spread())
+	p.later(t, leastQuiet)
+	require.Len(t, p.packing.written, 1)
+	p.Workloads.Delete(spread().Group.Key)
+	p.packing.namespaces(p.clock.Now().Add(shownWithin - time.Second))
+	require.Len(t, p.packing.written, 1, "the watch may still show it")
+	p.packing.namespaces(p.clock.Now().Add(shownWithin))
+	require.Empty(t, p.packing.written)
+}
+
 func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 	for name, change := range map[string]func(*packer, *rebalance.Entry){
 		"a move is in flight":            func(_ *packer, e *rebalance.Entry) { e.Moves = make([]rebalance.Move, 1) },
@@ -209,9 +282,11 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		"the owner ignores deletion costs": func(_ *packer, e *rebalance.Entry) {
 			e.Group.Assignments[0].Pod.Owner = &metav1.OwnerReference{Kind: "CloneSet"}
 		},
-		"a spot storm":                     func(p *packer, _ *rebalance.Entry) { p.Workloads.SetStorm(true) },
-		"the setting is Keep":              func(p *packer, _ *rebalance.Entry) { p.SetScaleIn(controller.ScaleInKeep) },
-		"no autoscaler was looked for yet": func(p *packer, _ *rebalance.Entry) { p.SetScaleIn(controller.ScaleInAuto) },
+		"a hard limit in each domain": func(_ *packer, e *rebalance.Entry) {
+			limits := []domains.Limit{{Key: "rack", Count: 1, Soft: true}, {Key: "zone", Percent: 60}}
+			e.Group.Governing.MaxPerDomain = limits
+		},
+		"the setting is Keep": func(p *packer, _ *rebalance.Entry) { p.SetScaleIn(controller.ScaleInKeep) },
 		"there is no autoscaler": func(p *packer, _ *rebalance.Entry) {
 			p.SetScaleIn(controller.ScaleInAuto)
 			p.setFound(autoscaler.Found{})
@@ -282,14 +357,8 @@ func TestExchangesLeaveHalfOfTheRateToRepairs(t *testing.T) {
 func TestExchangesOfAWorkloadAreBoundedInAnHour(t *testing.T) {
 	p := newPacker(t, spread())
 	for range 100 {
-		for _, s := range spread().Group.Assignments { // someone puts the pods back, or they are scaled again and again
-			pod, err := p.kube.CoreV1().Pods("shop").Get(t.Context(), s.Pod.Name, metav1.GetOptions{})
-			require.NoError(t, err)
-			pod.Annotations = annotationsOf(s.Slot, s.Wants)
-			require.NoError(t, p.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "shop"))
-		}
+		p.undo(t)
 		p.contest = newContest()
-		p.packing.written = map[governing.GroupKey]exchanged{}
 		p.decide(spread())
 		p.later(t, leastQuiet)
 	}
@@ -299,19 +368,28 @@ func TestExchangesOfAWorkloadAreBoundedInAnHour(t *testing.T) {
 func TestAnExchangeThatIsUndoneBacksOff(t *testing.T) {
 	p := newPacker(t, spread())
 	p.later(t, leastQuiet)
-	first := len(patches(p.kube))
-	for _, s := range spread().Group.Assignments {
-		pod, err := p.kube.CoreV1().Pods("shop").Get(t.Context(), s.Pod.Name, metav1.GetOptions{})
-		require.NoError(t, err)
-		pod.Annotations = annotationsOf(s.Slot, s.Wants)
-		require.NoError(t, p.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "shop"))
+	for _, delay := range []time.Duration{firstDelay, 2 * firstDelay, 4 * firstDelay} {
+		written := len(patches(p.kube))
+		p.undo(t)
+		p.packing.goOn(spread().Group.Key, p.clock.Now(), p.clock.Now())
+		p.later(t, delay-time.Second)
+		require.Len(t, patches(p.kube), written, delay)
+		p.later(t, time.Second)
+		require.Greater(t, len(patches(p.kube)), written, delay)
 	}
-	p.packing.written = map[governing.GroupKey]exchanged{}
-	p.packing.goOn(spread().Group.Key, p.clock.Now(), p.clock.Now())
-	p.later(t, firstDelay-time.Second)
-	require.Len(t, patches(p.kube), first)
-	p.later(t, time.Second)
-	require.Greater(t, len(patches(p.kube)), first)
+}
+
+func TestAnExchangeKeepsTheBackOffOfRepairs(t *testing.T) {
+	c, repair := newContest(), map[string]string{typeKey: "spot"}
+	c.note("p", repair, 3, noon)
+	c.exchanged("p", slotted(7), noon.Add(time.Minute))
+	at, undone := c.allow("p", repair, noon.Add(time.Minute))
+	require.Equal(t, 4, undone)
+	require.Equal(t, noon.Add(time.Minute+8*firstDelay), at)
+
+	c.exchanged("p", slotted(8), noon.Add(time.Hour+3*maxDelay))
+	_, undone = c.allow("p", repair, noon.Add(time.Hour+3*maxDelay))
+	require.Equal(t, 1, undone, "what was long ago does not count")
 }
 
 // The repair of annotations must not take the slots back that the watch has not shown.

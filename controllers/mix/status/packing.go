@@ -3,6 +3,8 @@
 package status
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/scalein"
@@ -97,10 +100,11 @@ func (p packing) goOn(key governing.GroupKey, at, now time.Time) {
 	p.set(key, dueAt{at, at.Sub(now) <= soon})
 }
 
-// namespaces are those with workloads that are due.
+// namespaces are those with workloads that are due. What the watch had to show by now is forgotten, also of workloads that are deleted.
 func (p packing) namespaces(now time.Time) (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	maps.DeleteFunc(p.written, func(_ governing.GroupKey, w exchanged) bool { return !now.Before(w.until) })
 	for name, keys := range p.due {
 		for _, d := range keys {
 			if !d.at.After(now) {
@@ -201,4 +205,9 @@ func ordered(g *clusterstate.Group) bool {
 	}
 	owner := g.Assignments[0].Pod.Owner
 	return owner != nil && owner.Kind == "ReplicaSet"
+}
+
+// limited reports whether a group has a hard limit of the replicas in one domain.
+func limited(g *clusterstate.Group) bool {
+	return slices.ContainsFunc(g.Governing.MaxPerDomain, func(l domains.Limit) bool { return !l.Soft })
 }
