@@ -252,7 +252,7 @@ const (
 	objects    = "internal/kube/applyset/plan.go"
 	prefilter  = "plugins/capacitymix/prefilter.go"
 	firstOf    = "\tvar m *Mix\n\tfor _, e := range r.mixes.In(namespace) {\n\t\tm = e.Object\n\t\tbreak\n\t}\n"
-	evictCall  = "return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
+	evictCall  = "return a.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{"
 )
 
 var (
@@ -300,12 +300,12 @@ var mutants = []mutant{
 	}},
 	{judge.OneMoveAtATime, "replicas that are not Ready are no reason to wait", history.Controller, unready, []builds.Replacement{noReady, noFloor}},
 	{judge.BudgetsKept, "pods are deleted, not evicted", history.Controller, moving, []builds.Replacement{
-		{File: evictions, Old: evictCall, New: "return c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *(&policyv1.Eviction{"},
-		{File: evictions, Old: "\t\t\t}},\n\t\t})\n", New: "\t\t\t}},\n\t\t}).DeleteOptions)\n"},
+		{File: calls, Old: evictCall, New: "return a.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *(&policyv1.Eviction{"},
+		{File: calls, Old: "\t\t\t}},\n\t\t})\n", New: "\t\t\t}},\n\t\t}).DeleteOptions)\n"},
 	}},
 	{judge.BudgetsKept, "a pod is deleted where its budget refuses the eviction", history.Controller, refused, []builds.Replacement{
 		noBudget,
-		{File: evictions, Old: evictCall, New: "_ = c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})\n\t\t" + evictCall},
+		{File: calls, Old: evictCall, New: "_ = a.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})\n\t\t" + evictCall},
 	}},
 	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []builds.Replacement{moveAny, noGain}},
 	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []builds.Replacement{noFloor, noMinimum}},

@@ -12,6 +12,7 @@ const (
 	ungater   = "plugins/capacitymix/ungate/ungater.go"
 	deleter   = "plugins/capacitymix/ungate/delete.go"
 	decide    = "controllers/mix/rebalance/decide.go"
+	calls     = "controllers/mix/rebalance/calls.go"
 	prove     = "controllers/mix/rebalance/prove.go"
 	journal   = "controllers/mix/rebalance/journal.go"
 	reconcile = "controllers/mix/rebalance/reconcile.go"
@@ -108,7 +109,7 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "before a move is recorded", Scenario: Moved,
 		File: decide, Fails: withErr,
-		Next: "\t\tif r.Err = c.journal.recordMove(ctx, a.Record); r.Err != nil {\n",
+		Next: "\t\tif r.Err = c.journal.recordMove(ctx, a.Record, paceKeyOf(&a.Of)); r.Err != nil {\n",
 	},
 	{
 		Program: history.Controller, Name: "before the journal is written", Scenario: Moved,
@@ -118,7 +119,7 @@ var All = []Gate{
 	{
 		Program: history.Controller, Name: "after the journal is written", Scenario: Moved,
 		File: journal, Answered: lost,
-		Next: "\t\treturn err\n\t})\n\tif err != nil {\n\t\t// Another version,",
+		Next: "\tif err != nil {\n\t\t// Another version,",
 	},
 	{
 		Program: history.Controller, Name: "before a move is confirmed", Scenario: Moved,
@@ -127,8 +128,8 @@ var All = []Gate{
 	},
 	{
 		Program: history.Controller, Name: "before the eviction", Scenario: Moved,
-		File: decide, Fails: returned,
-		Next: "\t\treturn c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx,",
+		File: calls, Fails: returned,
+		Next: "\t\treturn a.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx,",
 	},
 	{
 		Program: history.Controller, Name: "after the eviction", Scenario: Moved,
