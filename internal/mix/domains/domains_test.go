@@ -55,6 +55,8 @@ func TestLimitsAreShownInWords(t *testing.T) {
 	assert.Equal(t, "preferably at most 1 replica in one zone", domains.Limit{Key: "zone", Count: 1, Soft: true}.String())
 	assert.Equal(t, "node(s) are in a full domain: 2 of at most 2 replicas are in zone-a",
 		domains.Refusal{Key: "zone", Value: "zone-a", Have: 2, Max: 2}.Reason())
+	assert.Equal(t, "node(s) are in a full domain: 1 of at most 2 replicas are in zone-a, 1 replica without a node may get there",
+		domains.Refusal{Key: "zone", Value: "zone-a", Have: 1, Max: 2, Open: 1}.Reason())
 	assert.Equal(t, "node(s) lack the label zone of maxPerDomain", domains.Refusal{Key: "zone", Unlabelled: true}.Reason())
 }
 
@@ -97,6 +99,10 @@ func notIn(key string, values ...string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpNotIn, Values: values}
 }
 
+func in(key string, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+}
+
 func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limits []domains.Occupancy
@@ -123,11 +129,36 @@ func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1}}, zones("a"), nil, false,
 		},
 		"one that waits does not get the domain": {
-			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1, Excluded: map[string]int{"a": 1}}}, zones("a"),
+			[]domains.Occupancy{
+				{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1, Excluded: map[string]int{"a": 1}},
+			}, zones("a"),
 			[]corev1.NodeSelectorRequirement{exists("zone")}, true,
 		},
 		"those that wait may fill any domain": {
 			[]domains.Occupancy{{Key: "zone", Max: 2, Open: 2}}, zones("a", "b"), nil, false,
+		},
+		"those that wait do not get one domain": {
+			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"b": 1}, Open: 1, Excluded: map[string]int{"a": 1, "b": 1}}},
+			zones("a", "b"), []corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")}, true,
+		},
+		"one that waits gets one domain only": {
+			[]domains.Occupancy{{Key: "zone", Max: 1, Named: map[string]int{"a": 1}}}, zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")}, true,
+		},
+		"one that waits gets the only domain": {
+			[]domains.Occupancy{{Key: "zone", Max: 1, Named: map[string]int{"a": 1}}}, zones("a"), nil, false,
+		},
+		"the unit is there already": {
+			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"a": 1}, Open: 1, Own: map[string]bool{"a": true}}}, zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")}, true,
+		},
+		"of two keys, one has domains that those that wait do not get": {
+			[]domains.Occupancy{
+				{Key: "zone", Max: 1, Open: 1, Excluded: map[string]int{"a": 1, "b": 1}},
+				{Key: "rack", Max: 2, Have: map[string]int{"r": 2}, Open: 1},
+			},
+			[]map[string]string{{"zone": "a", "rack": "r"}, {"zone": "b", "rack": "s"}, {"zone": "c", "rack": "s"}, {"zone": "b"}},
+			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "b"), exists("rack"), notIn("rack", "r")}, true,
 		},
 		"no node": {
 			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 2}}}, nil,
@@ -147,14 +178,60 @@ func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a"), exists("rack"), notIn("rack", "r")}, true,
 		},
 	} {
-		barred, ok := domains.Release(tc.limits, slices.Values(tc.nodes))
+		to, ok := domains.Release(tc.limits, slices.Values(tc.nodes))
 		assert.Equal(t, tc.ok, ok, name)
 		if tc.ok {
-			got := domains.Requirements(tc.limits, barred)
+			got := domains.Requirements(tc.limits, to)
 			assert.Equal(t, tc.want, got, name)
-			assert.Equal(t, barred, domains.Barred(got), name)
+			assert.Len(t, domains.ConfinedBy(got), len(to), name)
+			for key := range to {
+				assert.Equal(t, to[key], domains.ConfinedBy(got)[key], name)
+			}
+			assert.True(t, domains.Safe(tc.limits, to), name)
 		}
 	}
+}
+
+func TestAConfinementIsReadOncePerKey(t *testing.T) {
+	got := domains.ConfinedBy([]corev1.NodeSelectorRequirement{
+		exists("zone"), notIn("zone", "b", "a", "b"), notIn("zone", "c"), in("zone", "d"), in("rack", "r"), exists("host"),
+	})
+	assert.Equal(t, domains.Confinement{"zone": {Values: []string{"a", "b"}}, "rack": {Only: true, Values: []string{"r"}}}, got)
+	assert.Empty(t, domains.ConfinedBy(nil))
+}
+
+// TestEitherAllowsWhatOneOfTwoAllows also has domains that neither names.
+func TestEitherAllowsWhatOneOfTwoAllows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) domains.Confinement {
+			if rapid.Bool().Draw(t, name+" any") {
+				return nil
+			}
+			values := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(t, name)
+			return domains.Confinement{"zone": {Only: rapid.Bool().Draw(t, name+" only"), Values: values}}
+		}
+		x, y := draw("x"), draw("y")
+		either := domains.Either(x, y)
+		for _, value := range []string{"a", "b", "c", "new"} {
+			if want := x["zone"].Allows(value) || y["zone"].Allows(value); either["zone"].Allows(value) != want {
+				t.Fatalf("%v or %v: %v", x, y, either)
+			}
+		}
+	})
+}
+
+func TestAConfinementIsSafeIfNoDomainCanBeExceeded(t *testing.T) {
+	limits := []domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"a": 1}}}
+	only := func(values ...string) domains.Confinement {
+		return domains.Confinement{"zone": {Only: true, Values: values}}
+	}
+	assert.False(t, domains.Safe(limits, nil))
+	assert.True(t, domains.Safe(limits, domains.Confinement{"zone": {Values: []string{"a"}}}))
+	assert.False(t, domains.Safe(limits, only("a", "b")))
+	assert.True(t, domains.Safe(limits, only("b")))
+	limits[0].Open, limits[0].Excluded = 1, map[string]int{"a": 1, "b": 1}
+	assert.False(t, domains.Safe(limits, domains.Confinement{"zone": {Values: []string{"a"}}}), "those that wait may fill any other domain")
+	assert.True(t, domains.Safe(limits, only("b")))
 }
 
 // released is a pod whose gate was removed and which has no node yet.
@@ -171,8 +248,37 @@ func (r released) admits(node map[string]string) bool {
 	return err == nil && match
 }
 
+// occupancyOf is how full zones are that have some replicas, and may get some that wait.
+func occupancyOf(most int, have map[string]int, waiting []released) domains.Occupancy {
+	o := domains.Occupancy{Key: "zone", Max: most, Have: have, Excluded: map[string]int{}, Named: map[string]int{}}
+	for _, w := range waiting {
+		c := domains.ConfinedBy(w.requirements)["zone"]
+		counts := o.Excluded
+		if c.Only {
+			counts = o.Named
+		} else {
+			o.Open++
+		}
+		for _, value := range c.Values {
+			counts[value]++
+		}
+	}
+	return o
+}
+
+// couldTakeOneMore reports whether a zone has room for one more even if all that wait go there that may.
+func couldTakeOneMore(zone map[string]string, most int, have map[string]int, waiting []released) bool {
+	n := have[zone["zone"]]
+	for _, w := range waiting {
+		if w.admits(zone) {
+			n++
+		}
+	}
+	return n < most
+}
+
 // TestNoSchedulerOverfillsADomain releases pods and has them bound to any node that their affinity admits, in any order, also to nodes
-// of domains that come later. No domain ever has more than it may, and as long as a pod is held back another one that waits can go on.
+// of domains that come later. No domain ever has more than it may, and a pod is held back only while no zone has room for it for certain.
 func TestNoSchedulerOverfillsADomain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 4).Draw(t, "limit")
@@ -180,20 +286,17 @@ func TestNoSchedulerOverfillsADomain(t *testing.T) {
 		have := map[string]int{}
 		var waiting []released
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"release", "bind", "leave", "node"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"release", "bind", "leave", "node", "fail"}).Draw(t, "step") {
 			case "release":
-				o := domains.Occupancy{Key: "zone", Max: limit, Have: have, Open: len(waiting), Excluded: map[string]int{}}
-				all := []domains.Occupancy{o}
-				for _, w := range waiting {
-					for _, value := range domains.Barred(w.requirements)["zone"] {
-						o.Excluded[value]++
-					}
-				}
-				barred, ok := domains.Release(all, slices.Values(known))
-				if ok {
-					waiting = append(waiting, released{domains.Requirements(all, barred)})
-				} else if len(waiting) == 0 {
+				all := []domains.Occupancy{occupancyOf(limit, have, waiting)}
+				to, ok := domains.Release(all, slices.Values(known))
+				switch {
+				case ok:
+					waiting = append(waiting, released{domains.Requirements(all, to)})
+				case len(waiting) == 0:
 					t.Fatal("held back for no one")
+				case slices.ContainsFunc(known, func(zone map[string]string) bool { return couldTakeOneMore(zone, limit, have, waiting) }):
+					t.Fatal("held back although a zone has room")
 				}
 			case "bind":
 				if len(waiting) == 0 {
@@ -215,6 +318,10 @@ func TestNoSchedulerOverfillsADomain(t *testing.T) {
 				}
 			case "node":
 				known = append(slices.Clone(known), map[string]string{"zone": fmt.Sprint("new-", len(known))})
+			case "fail": // the replicas of a zone are gone at once
+				if len(known) > 0 {
+					delete(have, rapid.SampledFrom(known).Draw(t, "zone")["zone"])
+				}
 			}
 			for value, n := range have {
 				if n > limit {

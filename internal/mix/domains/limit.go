@@ -68,6 +68,8 @@ type Refusal struct {
 	Key, Value string
 	// Have is how many replicas are in the domain, of Max.
 	Have, Max int
+	// Open is how many more may get there: their gates are removed, and they have no node yet.
+	Open int
 	// Unlabelled nodes are in no domain.
 	Unlabelled bool
 }
@@ -81,7 +83,11 @@ func (r Refusal) Reason() string {
 	if r.Max == 1 {
 		are = "is"
 	}
-	return fmt.Sprintf("node(s) are in a full domain: %d of at most %s %s in %s", r.Have, replicas(r.Max), are, r.Value)
+	reason := fmt.Sprintf("node(s) are in a full domain: %d of at most %s %s in %s", r.Have, replicas(r.Max), are, r.Value)
+	if r.Have < r.Max { // else they do not matter
+		reason += fmt.Sprintf(", %s without a node may get there", replicas(r.Open))
+	}
+	return reason
 }
 
 // replicas is a number of replicas in words.

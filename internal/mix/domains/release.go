@@ -6,12 +6,10 @@ import (
 	"iter"
 	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxNamed is how many domains of a key the node affinity of a pod may name. Keys that divide a group into more domains,
-// such as that of the host names, are left to the scheduler.
+// MaxNamed is how many domains of a key are named, of those that have replicas and of those that pods without a node may get. Keys that
+// divide a group into more domains, such as that of the host names, are left to the scheduler.
 const MaxNamed = 100
 
 // Occupancy is how full the domains of one limit are that forbids nodes, for a pod whose gate is to be removed.
@@ -20,99 +18,119 @@ type Occupancy struct {
 	Max int
 	// Have is how many replicas each domain has that has some.
 	Have map[string]int
-	// Open is how many replicas have no node yet and may still get any: their gates are removed. Excluded is how many of
-	// them each domain does not get.
+	// Open is how many replicas have no node yet and may still get any, also in domains that come later: their gates are removed.
+	// Excluded is how many of them each domain does not get.
 	Open     int
 	Excluded map[string]int
+	// Named is how many replicas without a node each domain may get that get certain domains only.
+	Named map[string]int
+	// Own are the domains in which the unit of the pod is counted already.
+	Own map[string]bool
 	// Unnamed is set where there are more domains than can be named.
 	Unnamed bool
 }
 
 // full reports whether a domain has as many replicas as it may have.
-func (o *Occupancy) full(value string) bool { return o.Have[value] >= o.Max }
+func (o *Occupancy) full(value string) bool {
+	return !o.Unnamed && !o.Own[value] && o.Have[value] >= o.Max
+}
 
 // taken reports whether a domain has, or could get by replicas without a node, as many as it may have.
 func (o *Occupancy) taken(value string) bool {
-	return o.Have[value]+o.Open-o.Excluded[value] >= o.Max
+	return !o.Unnamed && !o.Own[value] && o.Have[value]+o.Open-o.Excluded[value]+o.Named[value] >= o.Max
 }
+
+// spoken reports whether the replicas without a node could fill a domain that is not there yet.
+func (o *Occupancy) spoken() bool { return !o.Unnamed && o.Open >= o.Max }
 
 // closed are the domains that a pod must not use.
 func (o *Occupancy) closed() []string {
 	if o.Unnamed {
 		return nil
 	}
-	var values []string
-	for value := range o.Have {
-		if o.taken(value) {
-			values = append(values, value)
-		}
-	}
-	slices.Sort(values)
-	return values
+	return slices.DeleteFunc(o.values(), func(value string) bool { return !o.taken(value) })
 }
 
-// Release decides which domains, by key, a pod must not use whose gate is removed: every scheduler and every autoscaler
-// keeps to its node affinity, and whatever they do, no domain gets more replicas than it may have. The affinity is final,
-// so ok is false as long as replicas that have no node yet may fill the domains that the pod would need: it is decided
-// again when one of them has its node. Nodes are the labels of those that the pod could use. If all of them are in full
-// domains, the pod needs a node of another domain, and excludes these.
-func Release(limits []Occupancy, nodes iter.Seq[map[string]string]) (barred map[string][]string, ok bool) {
-	if slices.ContainsFunc(limits, func(o Occupancy) bool { return !o.Unnamed && o.Open >= o.Max }) {
-		return nil, false // they could fill a domain that is not there yet
-	}
+// Release decides which domains a pod may get whose gate is removed: every scheduler and every autoscaler keeps to its node affinity, and
+// whatever they do, no domain gets more replicas than it may have. The affinity is final, so ok is false as long as replicas that have no
+// node yet may fill the domains that the pod would need: it is decided again when one of them has its node.
+//
+// Nodes are the labels of those that the pod could use. If all of them are in full domains, the pod needs a node of another domain, and
+// excludes these. Where the replicas without a node could fill a domain that is not there yet, it gets the domains of the nodes only that
+// they cannot fill.
+func Release(limits []Occupancy, nodes iter.Seq[map[string]string]) (to Confinement, ok bool) {
+	to = Confinement{}
+	only := false
 	for i := range limits {
-		if closed := limits[i].closed(); len(closed) > 0 {
-			if barred == nil {
-				barred = map[string][]string{}
+		o := &limits[i]
+		if o.spoken() {
+			to[o.Key], only = Confined{Only: true}, true
+		} else if closed := o.closed(); len(closed) > 0 {
+			to[o.Key] = Confined{Values: closed}
+		}
+	}
+	if !only {
+		return to, reachable(limits, nodes)
+	}
+	return to, to.name(limits, nodes)
+}
+
+// name names the domains of the nodes that are in none that is taken, and reports whether there are any.
+func (c Confinement) name(limits []Occupancy, nodes iter.Seq[map[string]string]) (found bool) {
+	for labels := range nodes {
+		if taken(limits, labels) {
+			continue
+		}
+		found = true
+		for key, to := range c {
+			if value := labels[key]; to.Only && len(to.Values) < MaxNamed && !slices.Contains(to.Values, value) {
+				to.Values = append(to.Values, value)
+				c[key] = to
 			}
-			barred[limits[i].Key] = closed
 		}
 	}
-	return barred, reachable(limits, nodes)
+	for _, to := range c {
+		slices.Sort(to.Values)
+	}
+	return found
 }
 
-// Requirements are those of the nodes of a pod that must not use some domains, nor nodes of no domain.
-func Requirements(limits []Occupancy, barred map[string][]string) (list []corev1.NodeSelectorRequirement) {
+// Safe reports whether no domain can get more replicas than it may have if one more pod is confined so.
+func Safe(limits []Occupancy, to Confinement) bool {
 	for i := range limits {
-		key := limits[i].Key
-		list = append(list, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpExists})
-		if values := barred[key]; len(values) > 0 {
-			list = append(list, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpNotIn, Values: values})
+		o := &limits[i]
+		switch c := to[o.Key]; {
+		case c.Only && slices.ContainsFunc(c.Values, o.taken):
+			return false
+		case c.Only:
+		case o.spoken(), slices.ContainsFunc(o.closed(), c.Allows):
+			return false
 		}
 	}
-	return list
+	return true
+}
+
+// taken reports whether a node is in no domain of a limit, or in one that is taken.
+func taken(limits []Occupancy, labels map[string]string) bool {
+	return slices.ContainsFunc(limits, func(o Occupancy) bool {
+		value, there := labels[o.Key]
+		return !there || o.taken(value)
+	})
 }
 
 // reachable reports whether a node is in no domain that is taken, or every node in one that is full.
 func reachable(limits []Occupancy, nodes iter.Seq[map[string]string]) bool {
 	allFull := true
 	for labels := range nodes {
-		taken, full := false, false
-		for i := range limits {
-			o := &limits[i]
-			value, there := labels[o.Key]
-			taken = taken || !there || !o.Unnamed && o.taken(value)
-			full = full || !there || !o.Unnamed && o.full(value)
-		}
-		if !taken {
+		if !taken(limits, labels) {
 			return true
 		}
-		allFull = allFull && full
+		allFull = allFull && slices.ContainsFunc(limits, func(o Occupancy) bool {
+			value, there := labels[o.Key]
+			return !there || o.full(value)
+		})
 	}
 	return allFull
-}
-
-// Barred are the domains of each key that requirements exclude.
-func Barred(requirements []corev1.NodeSelectorRequirement) (barred map[string][]string) {
-	for _, r := range requirements {
-		if r.Operator == corev1.NodeSelectorOpNotIn {
-			if barred == nil {
-				barred = map[string][]string{}
-			}
-			barred[r.Key] = append(barred[r.Key], r.Values[:min(len(r.Values), MaxNamed)]...)
-		}
-	}
-	return barred
 }
 
 // Counts is how many replicas each domain of a key has. A unit of pods counts once in each domain that has one of them.

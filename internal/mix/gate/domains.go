@@ -10,7 +10,11 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/nodeselector"
+	"berth.dev/berth/internal/mix/domains"
 )
+
+// maxAdded is how many requirements Require adds at most: two for each limit.
+const maxAdded = 2 * domains.MaxLimits
 
 // Require has the nodes of a pod meet requirements about domains, and notes how many they are. It must be the last change of the node
 // affinity of a pod whose gate is removed.
@@ -65,8 +69,8 @@ func added(pod *corev1.Pod) int {
 		return 0
 	}
 	n, err := strconv.ParseUint(text, 10, 8)
-	if _, ungated := LimitedTo(pod); err != nil || !ungated {
-		return 0
+	if _, ungated := LimitedTo(pod); err != nil || !ungated || n > maxAdded {
+		return 0 // a tenant wrote it
 	}
 	return int(n)
 }

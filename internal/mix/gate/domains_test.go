@@ -3,6 +3,7 @@
 package gate_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -68,12 +69,14 @@ func TestTheRequirementsOfDomainsAreThoseOfOnePodOnly(t *testing.T) {
 }
 
 func TestAnyNumberOfRequirementsIsHarmless(t *testing.T) {
-	for _, text := range []string{"", "x", "-1", "1000000", "255", "18446744073709551616"} {
+	for _, text := range []string{"", "x", "-1", "1000000", "255", "18446744073709551616", "9"} {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{
 				v1alpha1.DomainRequirementsAnnotation: text, v1alpha1.ClaimAnnotation: "a/spot",
 			}},
-			Spec: requiring(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpExists}}}),
+			Spec: requiring(corev1.NodeSelectorTerm{
+				MatchExpressions: slices.Repeat([]corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpExists}}, 9),
+			}),
 		}
 		next := pod.Spec.DeepCopy()
 		gate.Unrequire(next, pod)

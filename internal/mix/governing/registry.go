@@ -4,6 +4,8 @@ package governing
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/budget"
@@ -19,11 +21,16 @@ type Registry struct {
 	Comparison bool
 
 	mixes *budget.Selectors[*Mix]
+
+	// limited are the mixes with limits of replicas in domains, and limits is how many there are.
+	mu      sync.Mutex
+	limited map[[2]string]struct{}
+	limits  atomic.Int64
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{mixes: budget.NewSelectors[*Mix](MaxPerNamespace)}
+	return &Registry{mixes: budget.NewSelectors[*Mix](MaxPerNamespace), limited: map[[2]string]struct{}{}}
 }
 
 // Empty returns an empty registry that converts mixes as this one does.
@@ -38,7 +45,7 @@ func (r *Registry) Empty() *Registry {
 func (r *Registry) Set(cm *v1alpha1.CapacityMix) error {
 	m, selector, err := FromCapacityMix(cm)
 	if err != nil {
-		r.mixes.Delete(cm.Namespace, cm.Name)
+		r.Delete(cm.Namespace, cm.Name)
 		return err
 	}
 	if !r.Comparison {
@@ -46,14 +53,38 @@ func (r *Registry) Set(cm *v1alpha1.CapacityMix) error {
 			m.Tolerations[t] = slices.DeleteFunc(all, compares)
 		}
 	}
+	if len(m.MaxPerDomain) > 0 { // before a pod can have it
+		r.limit(cm.Namespace, cm.Name, true)
+	}
 	r.mixes.Set(cm.Namespace, &budget.Entry[*Mix]{
 		Name: cm.Name, Created: cm.CreationTimestamp.Time, Selector: budget.CompileSelector(selector), Object: &m,
 	})
+	if len(m.MaxPerDomain) == 0 {
+		r.limit(cm.Namespace, cm.Name, false)
+	}
 	return nil
 }
 
+// limit notes whether a mix limits how many replicas are in one domain.
+func (r *Registry) limit(namespace, name string, limits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limits {
+		r.limited[[2]string{namespace, name}] = struct{}{}
+	} else {
+		delete(r.limited, [2]string{namespace, name})
+	}
+	r.limits.Store(int64(len(r.limited)))
+}
+
+// Limits reports whether a mix limits how many replicas are in one domain. It costs next to nothing.
+func (r *Registry) Limits() bool { return r.limits.Load() > 0 }
+
 // Delete removes a CapacityMix.
-func (r *Registry) Delete(namespace, name string) { r.mixes.Delete(namespace, name) }
+func (r *Registry) Delete(namespace, name string) {
+	r.mixes.Delete(namespace, name)
+	r.limit(namespace, name, false)
+}
 
 // Version changes with the mixes of a namespace. It is 0 if there are none.
 func (r *Registry) Version(namespace string) uint64 { return r.mixes.Version(namespace) }

@@ -130,3 +130,18 @@ func TestTolerationsThatCompareNeedTheFeatureGate(t *testing.T) {
 	}
 	require.Empty(t, governing.NewRegistry().Ignored(&v1alpha1.CapacityMix{}))
 }
+
+func TestARegistryReportsWhetherAMixLimitsDomains(t *testing.T) {
+	r, cm := governing.NewRegistry(), &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	one := int32(1)
+	limit := []v1alpha1.DomainLimit{{TopologyKey: "zone", MaxCount: &one}}
+	for _, limits := range []bool{false, true, true, false, true} {
+		if cm.Spec.MaxPerDomain = nil; limits {
+			cm.Spec.MaxPerDomain = limit
+		}
+		require.NoError(t, r.Set(cm))
+		require.Equal(t, limits, r.Limits())
+	}
+	r.Delete("shop", "web")
+	require.False(t, r.Limits())
+}

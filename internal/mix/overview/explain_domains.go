@@ -4,9 +4,11 @@ package overview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/domains"
 )
@@ -26,11 +28,12 @@ type DomainFacts struct {
 	// Full are the domains that admit no further replica, at most 8 of FullCount.
 	Full      []string `json:"full,omitempty"`
 	FullCount int      `json:"fullCount,omitempty"`
-	soft      bool
+	// fillable: pods without a node, whose gates are removed, could fill a domain.
+	fillable bool
 }
 
-// forbids reports whether the limit forbids nodes.
-func (f DomainFacts) forbids() bool { return !f.soft }
+// holds reports whether the gate of the pod may stay because of the limit.
+func (f DomainFacts) holds() bool { return f.fillable }
 
 // domainFacts are nil for a mix without limits, and unknown where the nodes were not read.
 func (e *explainer) domainFacts(g *clusterstate.Group, a *clusterstate.Assignment) (all []DomainFacts) {
@@ -48,10 +51,13 @@ func (e *explainer) domainFacts(g *clusterstate.Group, a *clusterstate.Assignmen
 				counts.Add(nodes[p.Node], l.Key, g.Assignments[i].Unit)
 			}
 		}
-		f := DomainFacts{TopologyKey: l.Key, Limit: l.String(), Max: l.Max(g.Replicas), soft: l.Soft, Domain: nodes[e.record.Node][l.Key]}
+		f := DomainFacts{TopologyKey: l.Key, Limit: l.String(), Max: l.Max(g.Replicas), Domain: nodes[e.record.Node][l.Key]}
 		f.Replicas = counts.In(f.Domain) // none without a domain
 		full := counts.Full(a.Unit, f.Max)
 		f.Full, f.FullCount = full[:min(len(full), maxFull)], len(full)
+		if open := withoutNode(g); open > 0 && !l.Soft && !e.record.OtherGates {
+			f.fillable = open >= f.Max || len(counts.Full(a.Unit, f.Max-open)) > 0
+		}
 		all = append(all, f)
 	}
 	return all
@@ -71,4 +77,16 @@ func (f DomainFacts) String() string {
 		text += ", …"
 	}
 	return text
+}
+
+// withoutNode is how many replicas have no node yet of which the gate is removed.
+func withoutNode(g *clusterstate.Group) (n int) {
+	for i := range g.Assignments {
+		if slices.ContainsFunc(g.Assignments[i].Members(), func(p *clusterstate.Pod) bool {
+			return p.Node == "" && p.LimitedTo != capacity.Unknown
+		}) {
+			n++
+		}
+	}
+	return n
 }

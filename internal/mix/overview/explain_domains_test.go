@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
@@ -42,10 +43,16 @@ func TestAnExplanationHasHowFullTheDomainsAre(t *testing.T) {
 	assert.Equal(t, "preferably at most 2 replicas in one host (2 now); n0 has 1; no domain is full", bound[1].String())
 	assert.Equal(t, "preferably at most 2 replicas in one host (2 now); no domain is full", of(11)[1].String(), "a pod without a node")
 
-	held := &Explanation{Governed: true, Gate: &GateFacts{State: gateWaiting}, Domains: bound[:1]}
+	held := &Explanation{Governed: true, Gate: &GateFacts{State: gateWaiting}, Domains: bound}
+	assert.NotContains(t, held.reason()[0], "domains", "no pod without a gate waits for a node")
+	g.Assignments[11].Pod.LimitedTo = capacity.OnDemand
+	held.Domains = of(10)[:1]
 	assert.Contains(t, held.reason()[0], "could fill the domains of the pod")
-	held.Domains = bound[1:]
+	held.Domains = of(10)[1:]
 	assert.NotContains(t, held.reason()[0], "domains", "a preference holds no pod")
+	g.Assignments[10].Pod.OtherGates = true
+	held.Domains = of(10)
+	assert.NotContains(t, held.reason()[0], "domains", "it waits for another gate")
 
 	c.Problems = []Problem{{Resource: "nodes"}}
 	assert.Empty(t, of(0), "unknown without the nodes")

@@ -64,7 +64,7 @@ func (e *Explanation) reason() []string {
 	switch {
 	case !e.Governed:
 		return nil
-	case e.Gate != nil && e.Gate.State == gateWaiting && slices.ContainsFunc(e.Domains, DomainFacts.forbids):
+	case e.Gate != nil && e.Gate.State == gateWaiting && slices.ContainsFunc(e.Domains, DomainFacts.holds):
 		return []string{"The pod waits until the leading berth-scheduler assigns its slot, which it does not while other pods of the group " +
 			"have no node yet that could fill the domains of the pod (maxPerDomain)."}
 	case e.Gate != nil && e.Gate.State == gateWaiting:
