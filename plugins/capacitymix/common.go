@@ -34,11 +34,8 @@ type preFilterState struct {
 	elsewhere bool
 	// nominated: preemption frees capacity for the pod on a node of its type.
 	nominated bool
-	// limits are how full the domains of the group are, nil where no domain is limited, and unit is that of the pod in them. full are the
-	// reasons that Filter gives for full domains.
-	limits *ledger.Limits
-	unit   string
-	full   fullDomains
+	// limited is nil where no domain is limited.
+	limited *limited
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
 	wrongType atomic.Pointer[string]
 	// spread is that of the group over the sample, or set by PreScore.

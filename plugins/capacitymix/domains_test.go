@@ -157,6 +157,11 @@ func TestANodeThatChangesItsDomainWakesAPod(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, tc.want, hint, name)
 	}
+	f.mix(t, plugintest.CapacityMix("web", 0, 0))
+	f.plugin.resolver = nil // no pod is resolved while no mix has limits
+	hint, err := f.plugin.nodeChanged(klog.Background(), pod, node, moved)
+	require.NoError(t, err)
+	assert.Equal(t, fwk.QueueSkip, hint)
 }
 
 func TestScorePrefersDomainsBelowALimitThatIsAPreference(t *testing.T) {

@@ -66,9 +66,10 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 	return fwk.Queue, nil
 }
 
-// changesDomain reports whether the labels of a node changed that name a domain of which the mix of a pod limits the replicas.
+// changesDomain reports whether the labels of a node changed that name a domain of which the mix of a pod limits the replicas. The
+// scheduling queue calls it for each pod that waits, under its lock.
 func (pl *CapacityMix) changesDomain(pod *corev1.Pod, before, now ledger.Node) bool {
-	if maps.Equal(before.Labels(), now.Labels()) {
+	if !pl.Mixes.Limits() || maps.Equal(before.Labels(), now.Labels()) {
 		return false
 	}
 	p, _ := pl.resolver.Resolve(pod)

@@ -66,10 +66,10 @@ func membersOf(cycleState fwk.CycleState) members {
 func (pl *CapacityMix) join(cycleState fwk.CycleState, pod *corev1.Pod, p *governing.Mix, version ledger.Version) *preFilterState {
 	s := &preFilterState{governing: p}
 	member, _ := pl.Member(pod, p)
-	s.group, s.unit = member.Group, member.Unit
+	s.group = member.Group
 	claim := pl.ClaimOf(pod, member, p, version)
 	s.member = &claim
-	s.hold(pl.Ledger.Next(claim))
+	s.hold(pl.Ledger.Next(claim), member.Unit)
 	own := p.Mix.TypeOf(s.slot) // also where the unit runs on the other type
 	s.tried = membersOf(cycleState).of(own, p)
 	search := pl.Searches.Of(stages.GroupOf(pod), own)

@@ -30,7 +30,7 @@ func (pl *CapacityMix) PostFilter(
 	if len(s.finalists) > 0 {
 		s.sampler.Reject(s.slotType, s.finalists)
 	}
-	if s.full.found() {
+	if s.limited.found() {
 		pl.Ledger.Refused(pod.UID)
 	}
 	logger := klog.FromContext(ctx)

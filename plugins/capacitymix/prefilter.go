@@ -109,9 +109,11 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.V
 		s.nominated = pl.nominated(pod, s.attempt)
 	}
 	member, _ := pl.Member(pod, p)
-	s.group, s.unit = member.Group, member.Unit
+	s.group = member.Group
 	if s.ungated {
-		s.limits = pl.Ledger.Limits(pl.ClaimOf(pod, member, p, version))
+		if len(p.MaxPerDomain) > 0 {
+			s.limit(pl.Ledger.Limits(pl.ClaimOf(pod, member, p, version)), member.Unit, true)
+		}
 		s.governing, s.slotType = p.WithoutBorrowing(), limitedTo
 		s.slot, _ = governing.ClaimedSlot(pod)
 	} else {
@@ -119,7 +121,7 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.V
 		if err != nil {
 			return nil, err
 		}
-		s.hold(hold)
+		s.hold(hold, member.Unit)
 	}
 	if s.nominated = s.nominated && pl.typeOf(pod.Status.NominatedNodeName) == s.slotType; s.nominated {
 		s.attempt.Stage = ledger.StagePreempt // no other node is tried
@@ -128,8 +130,9 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *governing.Mix, version ledger.V
 }
 
 // hold has the pod tried on what it holds. A pod of a unit does not borrow where others of its unit determine its type.
-func (s *preFilterState) hold(h ledger.Hold) {
-	s.slot, s.slotType, s.attempt, s.limits = h.Slot, h.Type, h.Attempt, h.Limits
+func (s *preFilterState) hold(h ledger.Hold, unit string) {
+	s.slot, s.slotType, s.attempt = h.Slot, h.Type, h.Attempt
+	s.limit(h.Limits, unit, h.Open)
 	if s.fixed = h.Fixed; !h.Fixed {
 		return
 	}
@@ -159,7 +162,7 @@ func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *pre
 	if p := cyclestate.ReadPolicy(cycleState); p != nil && p.Packs() {
 		s.sampler = pl.packing
 	}
-	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.around(), s.slotType)
+	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.around(), s.slotType)
 	if !ok {
 		s.attempt.Stage = ledger.StageType
 		return nil

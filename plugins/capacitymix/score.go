@@ -22,13 +22,8 @@ func (pl *CapacityMix) PreScore(_ context.Context, cycleState fwk.CycleState, _ 
 	if s.attempt.Stage == ledger.StageSample {
 		return nil
 	}
-	s.spread = nodesample.SpreadOf(pl.Ledger, s.around(), s.slotType, nodes)
+	s.spread = nodesample.SpreadOf(pl.Ledger, s.group, s.around(), s.slotType, nodes)
 	return nil
-}
-
-// around is the group of the pod as nodes are scored by it.
-func (s *preFilterState) around() nodesample.Group {
-	return nodesample.Group{Key: s.group, Limits: s.limits, Unit: s.unit}
 }
 
 // Score prefers the nodes of the slot's type and, among these, those with few

@@ -44,7 +44,7 @@ func (l *Ledger) Sizes() map[string]int {
 			for _, r := range g.limits.rules {
 				sizes["limited domains"] += len(r.have)
 				sizes["units in limited domains"] += len(r.units)
-				sizes["pods without a node"] += int(r.open) + len(r.excluded)
+				sizes["pods without a node"] += int(r.open) + len(r.excluded) + len(r.named)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (l *Ledger) LimitCounts(key governing.GroupKey) (kept, recounted string) {
 	for _, r := range g.members {
 		if s := r.seat; s.open > 0 && !seats[s] {
 			seats[s] = true
-			again.open(s.barred, 1)
+			again.open(s.confined, 1)
 		}
 	}
 	return g.limits.dump(), again.dump()
@@ -141,7 +141,7 @@ func (l *Ledger) LimitCounts(key governing.GroupKey) (kept, recounted string) {
 func (l *Limits) dump() (text string) {
 	for i := range l.rules {
 		r := &l.rules[i]
-		text += fmt.Sprintln(r.Key, r.have, r.units, r.open, r.excluded)
+		text += fmt.Sprintln(r.Key, r.have, r.units, r.open, r.excluded, r.named)
 	}
 	return text
 }

@@ -41,6 +41,8 @@ var ErrGone = errors.New("the pod is gone")
 type Ledger struct {
 	// Versions returns the version of now of a namespace. Nil: there is one version. Set before use.
 	Versions func(namespace string) Version
+	// Wake has pods tried again for which a limit grew. It is called without a lock. Set before use.
+	Wake func([]*corev1.Pod)
 
 	classifier *capacity.Classifier
 	nodes      nodeTable
@@ -54,6 +56,8 @@ type Ledger struct {
 	domains keyset // the configured labels
 	zones   keyset // the zone label alone
 	sides   [numTypes]side
+	// woken are pods for which a limit grew, until the lock is released.
+	woken []*corev1.Pod
 }
 
 // New returns an empty ledger. spreadOver are the node labels that name an
@@ -111,8 +115,9 @@ type Hold struct {
 	Type    capacity.Type
 	Fixed   bool
 	Attempt Attempt
-	// Limits are nil unless the mix limits domains.
+	// Limits are nil unless the mix limits domains. Open is set where a pod of the unit has a place in them without a node.
 	Limits *Limits
+	Open   bool
 }
 
 // Claim gives a pending pod the lowest free slot of its group, or confirms the
@@ -122,7 +127,7 @@ type Hold struct {
 // The pods of a unit have one slot.
 func (l *Ledger) Claim(c Claim) (Hold, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockFor(c.Pod.UID)
 	r := l.pods[c.Pod.UID]
 	switch {
 	case l.outdated(c.Pod.Namespace, c.Version):
@@ -145,7 +150,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 	}
 	t, fixed := g.typeFor(r.seat, r)
 	r.fixed = fixed
-	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried(), Limits: g.limits}, nil
+	return Hold{Slot: g.slotOf(r.seat), Type: t, Fixed: fixed, Attempt: r.tried(), Limits: g.limits, Open: r.seat.open > 0}, nil
 }
 
 // is reports whether a record is in a group, and in a unit of it.
@@ -194,7 +199,7 @@ func (l *Ledger) Drop(uid types.UID) {
 // Reserve confirms that a pod still holds a slot and assigns it to a node.
 func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockFor(uid)
 	r := l.pods[uid]
 	if r == nil || r.group.slotOf(r.seat) != slot || r.state != claimed && r.state != ungated {
 		return ErrNoClaim
@@ -239,6 +244,9 @@ func (l *Ledger) Lean(uid types.UID, t capacity.Type) bool {
 		return false
 	}
 	r.change(func() { r.leans = t })
+	if r.seat.open == 0 { // what it may get is not decided
+		r.seat.confined = nil
+	}
 	return true
 }
 

@@ -63,7 +63,7 @@ func TestADomainHasAtMostAsManyReplicasAsTheMixAllows(t *testing.T) {
 	}
 	third := limitedClaim("web-2", "", m)
 	require.ErrorIs(t, placed(t, l, third, "a"), ledger.ErrDomainFull)
-	r, refused := held(t, l, third).Limits.Refuse("", map[string]string{corev1.LabelTopologyZone: "a"})
+	r, refused := held(t, l, third).Limits.Refuse("", false, map[string]string{corev1.LabelTopologyZone: "a"})
 	require.True(t, refused)
 	assert.Equal(t, domains.Refusal{Key: corev1.LabelTopologyZone, Value: "a", Have: 2, Max: 2}, r)
 	require.ErrorIs(t, placed(t, l, third, "unknown"), ledger.ErrDomainFull, "of a node that is not known, no domain is known")
@@ -90,7 +90,7 @@ func TestAMemberOfAPodGroupKeepsToTheLimit(t *testing.T) {
 	l, m := zonedLedger(t, "a"), limitedMix(domains.Limit{Key: corev1.LabelTopologyZone, Count: 1})
 	first, second := limitedClaim("web-0", "", m), limitedClaim("web-1", "", m)
 	hold := l.Next(first)
-	_, refused := hold.Limits.Refuse("", map[string]string{})
+	_, refused := hold.Limits.Refuse("", false, map[string]string{})
 	assert.True(t, refused, "of the first member, too, a node without the label is refused")
 	require.NoError(t, l.Take(first, hold.Slot, "a"))
 	require.ErrorIs(t, l.Take(second, l.Next(second).Slot, "a"), ledger.ErrDomainFull)
@@ -150,7 +150,7 @@ func TestALimitThatIsAPreferenceRefusesNothing(t *testing.T) {
 		require.NoError(t, placed(t, l, limitedClaim(fmt.Sprint("web-", i), "", m), "a"))
 	}
 	limits := held(t, l, limitedClaim("next", "", m)).Limits
-	_, refused := limits.Refuse("", nil)
+	_, refused := limits.Refuse("", false, nil)
 	assert.False(t, refused)
 	assert.EqualValues(t, 1, limits.Over("", map[string]string{corev1.LabelTopologyZone: "a"}))
 	assert.EqualValues(t, 0, limits.Over("", map[string]string{corev1.LabelTopologyZone: "b"}))
@@ -163,7 +163,15 @@ func released(t *testing.T, l *ledger.Ledger, c ledger.Claim, barred ...string) 
 	held(t, l, c)
 	l.Openings(c.Pod.UID)
 	require.True(t, l.Lean(c.Pod.UID, capacity.OnDemand))
-	l.Bar(c.Pod.UID, map[string][]string{corev1.LabelTopologyZone: barred})
+	require.True(t, l.Confine(c.Pod.UID, anyBut(barred...)))
+}
+
+func anyBut(zones ...string) domains.Confinement {
+	return domains.Confinement{corev1.LabelTopologyZone: {Values: zones}}
+}
+
+func only(zones ...string) domains.Confinement {
+	return domains.Confinement{corev1.LabelTopologyZone: {Only: true, Values: zones}}
 }
 
 func TestAGatedPodLearnsHowFullTheDomainsAre(t *testing.T) {
@@ -173,7 +181,7 @@ func TestAGatedPodLearnsHowFullTheDomainsAre(t *testing.T) {
 	released(t, l, limitedClaim("web-2", "", m), "a")
 	held(t, l, limitedClaim("web-3", "", m))
 	want := domains.Occupancy{
-		Key: corev1.LabelTopologyZone, Max: 2, Have: map[string]int{"a": 1}, Open: 2, Excluded: map[string]int{"a": 1},
+		Key: corev1.LabelTopologyZone, Max: 2, Have: map[string]int{"a": 1}, Open: 2, Excluded: map[string]int{"a": 1}, Named: map[string]int{},
 	}
 	assert.Equal(t, []domains.Occupancy{want}, l.Openings("web-3").Limits)
 
@@ -192,8 +200,75 @@ func TestAGatedPodLearnsHowFullTheDomainsAre(t *testing.T) {
 	assert.Equal(t, []string{"web-3"}, namesOf(o.Wake), "also one that this scheduler bound")
 	l.Forget("web-4")
 	assert.Equal(t, domains.Occupancy{
-		Key: corev1.LabelTopologyZone, Max: 2, Have: map[string]int{"a": 2}, Excluded: map[string]int{"a": 0},
+		Key: corev1.LabelTopologyZone, Max: 2, Have: map[string]int{"a": 2}, Excluded: map[string]int{"a": 0}, Named: map[string]int{},
 	}, l.Openings("web-2").Limits[0], "a pod that is tried again is not in its own way")
+}
+
+// Two decisions are made at the same time, or a pod without a gate takes the place meanwhile.
+func TestAPodIsNotReleasedIntoADomainThatIsTakenMeanwhile(t *testing.T) {
+	l, m := zonedLedger(t, "a", "b"), limitedMix(domains.Limit{Key: corev1.LabelTopologyZone, Count: 1})
+	gated := limitedClaim("web-0", "", m)
+	held(t, l, gated)
+	require.NoError(t, placed(t, l, limitedClaim("web-1", "", m), "a"))
+	require.True(t, l.Lean("web-0", capacity.OnDemand))
+	assert.False(t, l.Confine("web-0", nil))
+	held(t, l, limitedClaim("web-2", "", m))
+	assert.Equal(t, 0, l.Openings("web-2").Limits[0].Open, "no gate was removed")
+	require.True(t, l.Lean("web-0", capacity.OnDemand))
+	assert.True(t, l.Confine("web-0", anyBut("a")))
+	require.True(t, l.Lean("web-2", capacity.OnDemand))
+	assert.False(t, l.Confine("web-2", anyBut("a")), "the other one may get any zone but a")
+}
+
+func TestAPodWithoutAGateLeavesThoseWithoutANodeTheirPlaces(t *testing.T) {
+	l, m := zonedLedger(t, "a", "b"), limitedMix(domains.Limit{Key: corev1.LabelTopologyZone, Count: 1})
+	held(t, l, limitedClaim("web-0", "", m))
+	require.True(t, l.Lean("web-0", capacity.OnDemand))
+	require.True(t, l.Confine("web-0", only("a")))
+	other := limitedClaim("web-1", "", m)
+	r, refused := held(t, l, other).Limits.Refuse("", false, map[string]string{corev1.LabelTopologyZone: "a"})
+	require.True(t, refused)
+	assert.Equal(t, domains.Refusal{Key: corev1.LabelTopologyZone, Value: "a", Max: 1, Open: 1}, r)
+	require.ErrorIs(t, placed(t, l, other, "a"), ledger.ErrDomainFull)
+	require.NoError(t, placed(t, l, other, "b"))
+	l.Observe(ledger.Bound{
+		UID: "web-0", Member: in(webKey), Limited: capacity.OnDemand, Pending: podNamed("web-0"), Confined: only("a"),
+	})
+	require.NoError(t, l.Reserve("web-0", held(t, l, limitedClaim("web-0", "", m)).Slot, "a"), "it has that place itself")
+}
+
+// A patch had no answer: it may have had an effect.
+func TestAPodThatMayBeReleasedStaysCounted(t *testing.T) {
+	l, m := zonedLedger(t, "a", "b"), limitedMix(domains.Limit{Key: corev1.LabelTopologyZone, Count: 1})
+	released(t, l, limitedClaim("web-0", "", m), "a")
+	held(t, l, limitedClaim("web-1", "", m))
+	assert.Equal(t, 0, l.Openings("web-0").Limits[0].Open, "it is not in its own way")
+	assert.Equal(t, 1, l.Openings("web-1").Limits[0].Open, "but in that of others")
+	require.True(t, l.Lean("web-0", capacity.OnDemand))
+	require.True(t, l.Confine("web-0", anyBut("a", "b")))
+	assert.Equal(t, map[string]int{"a": 1}, l.Openings("web-1").Limits[0].Excluded, "it may have zone b by the first patch")
+	l.Observe(ledger.Bound{
+		UID: "web-0", Member: in(webKey), Limited: capacity.OnDemand, Pending: podNamed("web-0"), Confined: anyBut("a", "b"),
+	})
+	assert.Equal(t, map[string]int{"a": 1, "b": 1}, l.Openings("web-1").Limits[0].Excluded, "now it is seen")
+}
+
+func TestPodsAreTriedAgainWhenALimitGrows(t *testing.T) {
+	l, m := zonedLedger(t, "a"), limitedMix(domains.Limit{Key: corev1.LabelTopologyZone, Percent: 50})
+	var woken []string
+	l.Wake = func(pods []*corev1.Pod) {
+		woken = append(woken, namesOf(pods)...)
+		l.Size() // without the lock
+	}
+	require.NoError(t, placed(t, l, limitedClaim("web-0", "", m), "a"))
+	for _, name := range []string{"web-1", "web-2"} {
+		require.ErrorIs(t, placed(t, l, limitedClaim(name, "", m), "a"), ledger.ErrDomainFull)
+		l.Refused(types.UID(name))
+	}
+	require.Empty(t, woken, "1 is 50% of 3")
+	held(t, l, limitedClaim("web-3", "", m))
+	held(t, l, limitedClaim("web-1", "", m))
+	assert.Equal(t, []string{"web-1", "web-2"}, woken, "2 is 50% of 4")
 }
 
 func TestAPodOfAUnitGetsTheDomainsThatTheOthersGet(t *testing.T) {
@@ -202,7 +277,7 @@ func TestAPodOfAUnitGetsTheDomainsThatTheOthersGet(t *testing.T) {
 	held(t, l, limitedClaim("u-1", "u", m))
 	o := l.Openings("u-1")
 	assert.True(t, o.Decided)
-	assert.Equal(t, map[string][]string{corev1.LabelTopologyZone: {"a"}}, o.Barred)
+	assert.Equal(t, anyBut("a"), o.Confined)
 	assert.Equal(t, 1, o.Limits[0].Open, "of the unit")
 	l.Forget("u-0")
 	assert.False(t, l.Openings("u-1").Decided)
@@ -236,11 +311,13 @@ func TestLimitsEqualARecount(t *testing.T) {
 			c.Group = groups[i/3%2]
 			return c
 		}
-		barred := func() map[string][]string {
+		confined := func() domains.Confinement {
 			if rapid.Bool().Draw(t, "any domain") {
 				return nil
 			}
-			return map[string][]string{corev1.LabelTopologyZone: {rapid.SampledFrom([]string{"a", "b", "x"}).Draw(t, "barred")}}
+			return domains.Confinement{corev1.LabelTopologyZone: {
+				Only: rapid.Bool().Draw(t, "only"), Values: []string{rapid.SampledFrom([]string{"a", "b", "x"}).Draw(t, "domain")},
+			}}
 		}
 		nodeName := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node") }
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -258,11 +335,11 @@ func TestLimitsEqualARecount(t *testing.T) {
 				if _, err := l.Claim(c); err == nil {
 					l.Openings(uid)
 					if l.Lean(uid, capacity.OnDemand) {
-						l.Bar(uid, barred())
+						l.Confine(uid, confined())
 					}
 				}
 			case 4:
-				l.Observe(ledger.Bound{UID: uid, Member: c.Member, Limited: capacity.OnDemand, Pending: c.Pod, Claimed: i, Barred: barred()})
+				l.Observe(ledger.Bound{UID: uid, Member: c.Member, Limited: capacity.OnDemand, Pending: c.Pod, Claimed: i, Confined: confined()})
 			case 5:
 				l.Observe(ledger.Bound{UID: uid, Member: c.Member, Node: nodeName(), Claimed: i})
 			case 6:

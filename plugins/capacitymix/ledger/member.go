@@ -13,7 +13,7 @@ import (
 // unit get the same slot.
 func (l *Ledger) Next(c Claim) Hold {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockFor(c.Pod.UID)
 	g := l.groups[c.Group]
 	if g == nil {
 		slot := max(c.Slot, 0)
@@ -24,7 +24,7 @@ func (l *Ledger) Next(c Claim) Hold {
 	switch {
 	case s != nil && (s.Slot != split.NoSlot || s.unassigned):
 		t, fixed := g.typeFor(s, l.pods[c.Pod.UID])
-		return Hold{Slot: g.slotOf(s), Type: t, Fixed: fixed, Limits: g.limits}
+		return Hold{Slot: g.slotOf(s), Type: t, Fixed: fixed, Limits: g.limits, Open: s.open > 0}
 	case c.Slot != split.NoSlot:
 		return Hold{Slot: c.Slot, Type: g.mix.TypeOf(c.Slot), Limits: g.limits}
 	}
@@ -35,7 +35,7 @@ func (l *Ledger) Next(c Claim) Hold {
 // Take gives a member of a pod group a slot that is still free, or that of its unit, and assigns it to a node.
 func (l *Ledger) Take(c Claim, slot int, node string) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockFor(c.Pod.UID)
 	if l.outdated(c.Pod.Namespace, c.Version) || l.pods[c.Pod.UID] != nil || !c.Exists() {
 		return ErrNoClaim
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -27,8 +28,8 @@ type Bound struct {
 	Pending *corev1.Pod
 	// Claimed is the slot on the pod's annotation, mix.NoSlot if none.
 	Claimed int
-	// Barred are the domains that an ungated pod does not get, by label key.
-	Barred map[string][]string
+	// Confined is which domains an ungated pod may get.
+	Confined domains.Confinement
 }
 
 // Observed is what comes of a pod that was observed.
@@ -66,30 +67,43 @@ func (l *Ledger) Observe(b Bound) (o Observed) {
 	case r.state == reserved:
 		return o // it is being bound
 	}
+	o.Wake = r.arrive(next, &b, o.Wake)
+	r.change(func() {
+		r.state, r.brought, r.on, r.leans = next, small(b.Claimed), l.typeOf(b.Node, b.Limited), capacity.Unknown
+		r.doubt = r.doubt && next != bound
+	})
+	r.group.identifyAs(r.seat, b.Slot)
+	r.group.refit(r.seat)
+	l.place(r, b.Node)
+	o.Wake = append(o.Wake, r.group.misled(r.seat)...)
+	return o
+}
+
+// arrive has a pod search no more once it is seen in another state, and adds the pod to wake that can take its place in other domains.
+func (r *record) arrive(next state, b *Bound, wake []*corev1.Pod) []*corev1.Pod {
 	if r.state != next {
 		r.attempt = nil
 	}
 	r.pending = nil
 	if next == ungated {
 		r.pending = b.Pending
-		r.bar(b.Barred)
+		r.confine(b.Confined)
+		return wake
 	}
-	if next == bound && r.state != bound && b.Limited != capacity.Unknown { // a place that it could have taken in another domain is free
-		o.Wake = r.group.wakeRefused(o.Wake)
+	if r.state != bound && b.Limited != capacity.Unknown { // a place that it could have taken in another domain is free
+		return r.group.wakeRefused(wake)
 	}
-	r.change(func() {
-		r.state, r.brought, r.on, r.leans = next, small(b.Claimed), l.typeOf(b.Node, b.Limited), capacity.Unknown
-		r.doubt = r.doubt && next != bound
-	})
-	if b.Slot != split.NoSlot {
-		r.group.identify(r.seat, b.Slot)
-	} else if r.seat.identity {
-		r.seat.identity, r.seat.Slot = false, split.NoSlot
+	return wake
+}
+
+// identifyAs gives a seat the slot that follows from what it is, NoSlot for none.
+func (g *group) identifyAs(s *seat, slot int) {
+	switch {
+	case slot != split.NoSlot:
+		g.identify(s, slot)
+	case s.identity:
+		s.identity, s.Slot = false, split.NoSlot
 	}
-	r.group.refit(r.seat)
-	l.place(r, b.Node)
-	o.Wake = append(o.Wake, r.group.misled(r.seat)...)
-	return o
 }
 
 // Writing reports whether the slot of a pod is being written, by a Binding or as the pod is ungated.
@@ -121,7 +135,7 @@ func (l *Ledger) Follow(uid types.UID, m governing.Member, v Version) (wake []*c
 		r.state, r.brought, r.on, r.leans, r.limited, r.doubt = was.state, was.brought, was.on, was.leans, was.limited, was.doubt
 	})
 	if r.seat.open == 0 {
-		r.seat.barred = was.seat.barred
+		r.seat.confined = was.seat.confined
 	}
 	switch g, s := r.group, r.seat; {
 	case m.Slot != split.NoSlot:

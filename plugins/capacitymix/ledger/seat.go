@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -28,10 +29,10 @@ type seat struct {
 	identity bool
 	// anyOrder is that of the last claim.
 	anyOrder bool
-	// open counts the pods without a node that may get one without this scheduler, where domains are limited, and barred has the domains
-	// that they do not get, by key.
-	open   int32
-	barred map[string][]string
+	// open counts the pods without a node that may get one without this scheduler, where domains are limited, and confined has the domains
+	// that they may get.
+	open     int32
+	confined domains.Confinement
 	// unassigned: settled, without a slot of its own or beaten to it; see group.reassign.
 	unassigned bool
 }

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -67,17 +68,19 @@ type Sample struct {
 }
 
 // Sample returns a sample of the nodes of a type that seem to have free capacity for a pod
-// of a group. ok is false if the pod is to be tried on all nodes of the type.
-func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, group Group, t capacity.Type) (sample Sample, ok bool) {
+// of a group. limited is nil where no domain is limited. ok is false if the pod is to be tried on all nodes of the type.
+func (s *Sampler) Sample(
+	nodes fwk.NodeInfoLister, pod *corev1.Pod, group governing.GroupKey, limited *Group, t capacity.Type,
+) (sample Sample, ok bool) {
 	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
 		return Sample{}, false
 	}
-	all := s.candidates(nodes, pod, group, t)
+	all := s.candidates(nodes, pod, limited, t)
 	if len(all) == 0 {
 		return Sample{}, false
 	}
-	sample.Spread.group = group
-	sample.Spread.pods = s.ledger.SpreadOf(group.Key, func(yield func(string) bool) {
+	sample.Spread.limited = limited
+	sample.Spread.pods = s.ledger.SpreadOf(group, func(yield func(string) bool) {
 		for i := range all {
 			if !yield(all[i].name) {
 				return
@@ -133,12 +136,12 @@ func (s *Sampler) finalists(all []candidate, least crowding) []candidate {
 
 // candidates are up to size nodes of a type that seem to have free capacity: the cached
 // ones, and nodes whose turn it is. The best of them are cached.
-func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, group Group, t capacity.Type) []candidate {
+func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, limited *Group, t capacity.Type) []candidate {
 	cpu, memory := requests(pod)
 	all := make([]candidate, 0, s.size)
 	examine := func(name string) bool {
 		info, err := nodes.Get(name)
-		if err != nil || !tolerates(pod, info) || group.refuses(info) {
+		if err != nil || !tolerates(pod, info) || limited != nil && limited.refuses(info) {
 			return false
 		}
 		freeCPU, freeMemory, fits := freeAfter(info, cpu, memory)

@@ -24,33 +24,31 @@ const (
 	limitStep = fwk.MaxScore / 2
 )
 
-// Group is the group of a pod. Limits are nil where no domain is limited, and Unit is that of the pod, "" for none.
+// Group is the group of a pod where domains are limited.
 type Group struct {
-	Key    governing.GroupKey
 	Limits *ledger.Limits
-	Unit   string
+	// Unit is that of the pod, "" for none, and Open is set for a pod that has a place in the limits without a node.
+	Unit string
+	Open bool
 }
 
 // refuses reports whether a node is in a domain that is full.
-func (g Group) refuses(info fwk.NodeInfo) bool {
-	if g.Limits == nil {
-		return false
-	}
-	_, refused := g.Limits.Refuse(g.Unit, info.Node().Labels)
+func (g *Group) refuses(info fwk.NodeInfo) bool {
+	_, refused := g.Limits.Refuse(g.Unit, g.Open, info.Node().Labels)
 	return refused
 }
 
 // Spread scores nodes by how few pods of a group are on them and around them.
 type Spread struct {
-	group Group
-	pods  ledger.Spread
-	least crowding
+	limited *Group
+	pods    ledger.Spread
+	least   crowding
 }
 
-// SpreadOf returns the spread of a group over nodes. Those of a type are to be scored.
-func SpreadOf(l *ledger.Ledger, group Group, t capacity.Type, nodes []fwk.NodeInfo) Spread {
-	s := Spread{group: group, least: mostCrowded}
-	s.pods = l.SpreadOf(group.Key, func(yield func(string) bool) {
+// SpreadOf returns the spread of a group over nodes. Those of a type are to be scored. limited is nil where no domain is limited.
+func SpreadOf(l *ledger.Ledger, group governing.GroupKey, limited *Group, t capacity.Type, nodes []fwk.NodeInfo) Spread {
+	s := Spread{limited: limited, least: mostCrowded}
+	s.pods = l.SpreadOf(group, func(yield func(string) bool) {
 		for _, info := range nodes {
 			if !yield(info.Node().Name) {
 				return
@@ -83,8 +81,8 @@ func (s *Spread) around(n ledger.Node, name string) crowding {
 	if n.Type == capacity.Spot {
 		k.domain = s.pods.Domain(n)
 	}
-	if s.group.Limits != nil {
-		k.over = s.group.Limits.Over(s.group.Unit, n.Labels())
+	if s.limited != nil {
+		k.over = s.limited.Limits.Over(s.limited.Unit, n.Labels())
 	}
 	return k
 }

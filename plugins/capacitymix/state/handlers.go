@@ -196,7 +196,7 @@ func (s *State) observeAs(pod *corev1.Pod, member governing.Member, v ledger.Ver
 	}
 	b.Limited, _ = gate.LimitedTo(pod)
 	b.Claimed, _ = governing.ClaimedSlot(pod)
-	b.Barred = domains.Barred(gate.Required(pod))
+	b.Confined = domains.ConfinedBy(gate.Required(pod))
 	observed := s.Ledger.Observe(b)
 	if observed.Outdated {
 		return false

@@ -122,6 +122,7 @@ func New(
 	}
 	s.Mixes.Comparison = taints.Compared()
 	s.Ledger.Versions = s.Version
+	s.Ledger.Wake = func(pods []*corev1.Pod) { s.Activate(s.logger, perscheduler.Pods(pods...)) }
 	s.resolver, s.foreign = s.Resolver(arguments.DefaultMix(args)), s.Resolver(nil)
 	s.profiles = map[string]*governing.Resolver{}
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)

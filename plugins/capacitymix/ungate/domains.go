@@ -13,10 +13,10 @@ import (
 	"berth.dev/berth/internal/mix/domains"
 )
 
-// confines are the domains of a pod: what its nodes must be, and the domains that it does not get, by key.
+// confines are the domains of a pod: what its nodes must be, and the domains that it may get.
 type confines struct {
 	requires []corev1.NodeSelectorRequirement
-	barred   map[string][]string
+	to       domains.Confinement
 }
 
 // within returns the domains of a pod that is limited to a type, where its mix limits replicas in domains. It is an error that others of
@@ -26,14 +26,13 @@ func (u *Ungater) within(pod *corev1.Pod, t capacity.Type) (c confines, err erro
 	if len(o.Limits) == 0 {
 		return confines{}, nil
 	}
-	if c.barred = o.Barred; !o.Decided {
+	if c.to = o.Confined; !o.Decided {
 		var ok bool
-		if c.barred, ok = domains.Release(o.Limits, u.candidates(pod, t)); !ok {
-			u.Ledger.Refused(pod.UID)
+		if c.to, ok = domains.Release(o.Limits, u.candidates(pod, t)); !ok {
 			return confines{}, errDomainsTaken
 		}
 	}
-	c.requires = domains.Requirements(o.Limits, c.barred)
+	c.requires = domains.Requirements(o.Limits, c.to)
 	return c, nil
 }
 

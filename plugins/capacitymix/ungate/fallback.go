@@ -261,7 +261,8 @@ func (f *spotFallback) doubted(w *waitingPod) bool {
 	return of != nil && of.State(now, w.wait) != fallback.Closed || f.credits.Missed(now, w.group)
 }
 
-// chooseType decides which type a pod is limited to that is about to be ungated. onSpot returns the pod as it is if that is spot.
+// chooseType decides which type a pod is limited to that is about to be ungated. onSpot returns the pod as it is if that
+// is spot, nil if it gets no domain there.
 func (f *spotFallback) chooseType(
 	pod *corev1.Pod, group governing.GroupKey, slotType capacity.Type, p *governing.Mix, onSpot func() *corev1.Pod,
 ) fallback.Verdict {
@@ -274,7 +275,11 @@ func (f *spotFallback) chooseType(
 	f.mu.Lock()
 	w := f.newWaitingPod(pod, group, p)
 	f.mu.Unlock()
-	place := f.doubted(w) && f.hasPlace(onSpot(), w, true)
+	place := false
+	if f.doubted(w) {
+		spot := onSpot()
+		place = spot != nil && f.hasPlace(spot, w, true)
+	}
 	verdict := f.choose(pod.UID, w, place)
 	if place && verdict.Type != capacity.Spot {
 		f.releasePlace(pod.UID)
@@ -374,6 +379,14 @@ func (f *spotFallback) podGone(uid types.UID) {
 	if w := f.waiting[uid]; w != nil && w.deleting {
 		f.recordFailure(uid, w, true)
 	}
+	f.drop(uid)
+}
+
+// held forgets a pod whose gate stays although its type was chosen.
+func (f *spotFallback) held(uid types.UID) {
+	f.releasePlace(uid)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.drop(uid)
 }
 

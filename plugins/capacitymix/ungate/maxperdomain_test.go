@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
@@ -55,6 +56,32 @@ func excluded(t *testing.T, pod *corev1.Pod) (zones []string) {
 		zones = append(zones, r.Values...)
 	}
 	return zones
+}
+
+// named are the zones that a pod may use.
+func named(t *testing.T, pod *corev1.Pod) []string {
+	t.Helper()
+	all := gate.Required(pod)
+	require.Len(t, all, 2)
+	require.Equal(t, corev1.NodeSelectorOpIn, all[1].Operator)
+	return all[1].Values
+}
+
+// Pods that wait for a zone that does not come would hold back all others for ever.
+func TestAPodGetsTheDomainsThatOthersWithoutANodeDoNotGet(t *testing.T) {
+	f := zoned(t, 1, []string{"a", "b"})
+	inA := f.ungate(t, f.gated(t, 0))
+	f.bind(inA, "a")
+	f.bind(f.ungate(t, f.gated(t, 1)), "b")
+	waiting := f.ungate(t, f.gated(t, 2))
+	require.Equal(t, []string{"a", "b"}, excluded(t, waiting))
+	held := f.gated(t, 3)
+	_, _, err := f.ungater.Patch(held)
+	require.ErrorIs(t, err, errDomainsTaken)
+	f.ungater.PodHandler().OnDelete(inA)
+	assert.Equal(t, []string{"a"}, named(t, f.ungate(t, held)), "zone a has no replica, and the one that waits excludes it")
+	_, _, err = f.ungater.Patch(f.gated(t, 4))
+	require.ErrorIs(t, err, errDomainsTaken, "zone a is for one pod")
 }
 
 func TestAnUngatedPodExcludesFullDomains(t *testing.T) {
@@ -129,10 +156,9 @@ func TestTheDomainsOfUngatedPodsAreReadFromThePods(t *testing.T) {
 	waiting := f.ungate(t, f.gated(t, 1))
 	next := zoned(t, 1, []string{"a", "b"})
 	next.addPod(waiting)
-	_, _, err := next.ungater.Patch(next.gated(t, 2))
-	require.ErrorIs(t, err, errDomainsTaken, "the one that waits may fill zone b")
+	assert.Equal(t, []string{"a"}, named(t, next.ungate(t, next.gated(t, 2))), "the one that waits may fill zone b")
 	next.ungater.PodHandler().OnDelete(waiting)
-	assert.Empty(t, excluded(t, next.ungate(t, next.gated(t, 2))))
+	assert.Equal(t, []string{"a"}, excluded(t, next.ungate(t, next.gated(t, 3))), "only zone a is spoken for")
 }
 
 func TestTheScopeOfAPodIsWithoutItsDomains(t *testing.T) {
@@ -143,4 +169,43 @@ func TestTheScopeOfAPodIsWithoutItsDomains(t *testing.T) {
 	after := f.ungate(t, gated)
 	require.NotEmpty(t, excluded(t, after))
 	assert.Equal(t, before.key, scopeOf(after, f.ungater.label).key)
+}
+
+func TestAPodThatIsHeldDoesNotWaitForASpotNode(t *testing.T) {
+	f := newFallbackFixture(t, builders.MaxPerZone(1))
+	spot := plugintest.Node("spot", "spot")
+	spot.Labels[corev1.LabelTopologyZone] = "s"
+	for _, n := range []*corev1.Node{spot, plugintest.Node("o", "on-demand")} {
+		f.ungater.NodeHandler().OnAdd(n, false)
+	}
+	_, on := f.ungated(0)
+	require.Equal(t, capacity.Spot, on)
+	held := f.gated(t, 1)
+	_, _, err := f.ungater.Patch(held)
+	require.ErrorIs(t, err, errDomainsTaken)
+	require.NotContains(t, f.fallback().waiting, held.UID, "it does not wait for a spot node")
+}
+
+// Another pod may fill the zone of the spot nodes, and not that of the on-demand ones.
+func TestAPodFallsBackWhileItsDomainsOfSpotAreTaken(t *testing.T) {
+	f := newFallbackFixture(t, builders.MaxPerZone(1))
+	spot := plugintest.Node("spot", "spot")
+	spot.Labels[corev1.LabelTopologyZone] = "s"
+	for _, n := range []*corev1.Node{spot, plugintest.Node("o", "on-demand")} {
+		f.ungater.NodeHandler().OnAdd(n, false)
+	}
+	failed := f.ungatedAndWaits(0)
+	f.reconcile(failed)
+	f.gone(failed)
+	waiting := plugintest.GatedPod("web", 1)
+	waiting.Spec.SchedulingGates = nil
+	f.ungater.label.Limit(&waiting.Spec, capacity.Spot)
+	gate.Require(waiting, []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"o"}},
+	})
+	gate.Annotate(waiting, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(waiting, capacity.Spot)})
+	f.tell(waiting)
+	pod, on := f.ungated(2)
+	assert.Equal(t, capacity.OnDemand, on)
+	assert.Equal(t, []string{"o"}, named(t, pod))
 }

@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/events"
@@ -247,31 +248,59 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 	if err != nil {
 		return nil, "", err
 	}
-	slotType, choice := p.Mix.TypeOf(hold.Slot), p
-	if hold.Fixed {
-		choice = p.WithoutBorrowing()
-	}
-	within, err := u.within(pod, hold.Type) // before the type is chosen: that counts the pod as one that waits for a node
+	verdict, within, err := u.choose(pod, member, p, hold)
 	if err != nil {
 		return nil, "", err
 	}
-	verdict := u.spotFallback.chooseType(pod, member.Group, hold.Type, choice, func() *corev1.Pod {
+	if !u.Ledger.Lean(pod.UID, verdict.Type) {
+		return nil, "", errUnitChanged
+	}
+	if !u.Ledger.Confine(pod.UID, within.to) {
+		return nil, "", u.holdBack(pod)
+	}
+	return u.limited(pod, p, hold, verdict, within), verdict.Type.String(), nil
+}
+
+// choose decides the type and the domains of a pod with a slot. One whose domains of spot are only taken may still fall back.
+func (u *Ungater) choose(
+	pod *corev1.Pod, member governing.Member, p *governing.Mix, hold ledger.Hold,
+) (verdict fallback.Verdict, within confines, err error) {
+	choice := p
+	if hold.Fixed {
+		choice = p.WithoutBorrowing()
+	}
+	within, err = u.within(pod, hold.Type) // before the type is chosen: that counts the pod as one that waits for a node
+	verdict = u.spotFallback.chooseType(pod, member.Group, hold.Type, choice, func() *corev1.Pod {
+		if err != nil {
+			return nil
+		}
 		onSpot := pod.DeepCopy()
 		u.label.Limit(&onSpot.Spec, capacity.Spot)
 		gate.Require(onSpot, within.requires)
 		gate.Tolerate(&onSpot.Spec, p.Tolerations[capacity.Spot])
 		return onSpot
 	})
-	t, ungatedAt := verdict.Type, u.spotFallback.clock.Now()
-	if t != hold.Type {
-		if within, err = u.within(pod, t); err != nil {
-			return nil, "", err
-		}
+	if verdict.Type != hold.Type {
+		within, err = u.within(pod, verdict.Type)
 	}
-	if !u.Ledger.Lean(pod.UID, t) {
-		return nil, "", errUnitChanged
+	if err != nil {
+		err = u.holdBack(pod)
 	}
-	u.Ledger.Bar(pod.UID, within.barred)
+	return verdict, within, err
+}
+
+// holdBack has a pod keep its gate: it waits for its domains, and not for a node of its type.
+func (u *Ungater) holdBack(pod *corev1.Pod) error {
+	u.Ledger.Refused(pod.UID)
+	u.spotFallback.held(pod.UID)
+	return errDomainsTaken
+}
+
+// limited is the change of a pod that is limited to a type and to domains.
+func (u *Ungater) limited(
+	pod *corev1.Pod, p *governing.Mix, hold ledger.Hold, verdict fallback.Verdict, within confines,
+) func(*corev1.Pod) {
+	t, slotType, ungatedAt := verdict.Type, p.Mix.TypeOf(hold.Slot), u.spotFallback.clock.Now()
 	return func(after *corev1.Pod) {
 		u.label.Limit(&after.Spec, t)
 		gate.Require(after, within.requires)
@@ -286,7 +315,7 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 		if t != hold.Type {
 			gate.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
 		}
-	}, t.String(), nil
+	}
 }
 
 // withoutSlot is the change of a pod that is ungated without a slot.
