@@ -114,16 +114,22 @@ func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 			[]domains.Occupancy{{Key: "zone", Max: 2}}, zones("a"), []corev1.NodeSelectorRequirement{exists("zone")}, true,
 		},
 		"one domain is full": {
-			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 2, "b": 1}}}, zones("a", "b"),
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 2, "b": 1}}},
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")},
+			true,
 		},
 		"all that there are": {
-			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"b": 2, "a": 2}}}, zones("a", "b"),
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a", "b")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"b": 2, "a": 2}}},
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a", "b")},
+			true,
 		},
 		"one that waits may fill a domain, and another is free": {
-			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1}}, zones("a", "b"),
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1}},
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")},
+			true,
 		},
 		"one that waits may fill the only domain": {
 			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1}}, zones("a"), nil, false,
@@ -131,26 +137,34 @@ func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 		"one that waits does not get the domain": {
 			[]domains.Occupancy{
 				{Key: "zone", Max: 2, Have: map[string]int{"a": 1}, Open: 1, Excluded: map[string]int{"a": 1}},
-			}, zones("a"),
-			[]corev1.NodeSelectorRequirement{exists("zone")}, true,
+			},
+			zones("a"),
+			[]corev1.NodeSelectorRequirement{exists("zone")},
+			true,
 		},
 		"those that wait may fill any domain": {
 			[]domains.Occupancy{{Key: "zone", Max: 2, Open: 2}}, zones("a", "b"), nil, false,
 		},
 		"those that wait do not get one domain": {
 			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"b": 1}, Open: 1, Excluded: map[string]int{"a": 1, "b": 1}}},
-			zones("a", "b"), []corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")}, true,
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")},
+			true,
 		},
 		"one that waits gets one domain only": {
-			[]domains.Occupancy{{Key: "zone", Max: 1, Named: map[string]int{"a": 1}}}, zones("a", "b"),
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 1, Named: map[string]int{"a": 1}}},
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")},
+			true,
 		},
 		"one that waits gets the only domain": {
 			[]domains.Occupancy{{Key: "zone", Max: 1, Named: map[string]int{"a": 1}}}, zones("a"), nil, false,
 		},
 		"the unit is there already": {
-			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"a": 1}, Open: 1, Own: map[string]bool{"a": true}}}, zones("a", "b"),
-			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"a": 1}, Open: 1, Own: map[string]bool{"a": true}}},
+			zones("a", "b"),
+			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "a")},
+			true,
 		},
 		"of two keys, one has domains that those that wait do not get": {
 			[]domains.Occupancy{
@@ -158,24 +172,32 @@ func TestAReleasedPodExcludesFullDomains(t *testing.T) {
 				{Key: "rack", Max: 2, Have: map[string]int{"r": 2}, Open: 1},
 			},
 			[]map[string]string{{"zone": "a", "rack": "r"}, {"zone": "b", "rack": "s"}, {"zone": "c", "rack": "s"}, {"zone": "b"}},
-			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "b"), exists("rack"), notIn("rack", "r")}, true,
+			[]corev1.NodeSelectorRequirement{exists("zone"), in("zone", "b"), exists("rack"), notIn("rack", "r")},
+			true,
 		},
 		"no node": {
-			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 2}}}, nil,
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 2, Have: map[string]int{"a": 2}}},
+			nil,
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a")},
+			true,
 		},
 		"nodes of no domain": {
-			[]domains.Occupancy{{Key: "zone", Max: 2}}, []map[string]string{{}},
-			[]corev1.NodeSelectorRequirement{exists("zone")}, true,
+			[]domains.Occupancy{{Key: "zone", Max: 2}},
+			[]map[string]string{{}},
+			[]corev1.NodeSelectorRequirement{exists("zone")},
+			true,
 		},
 		"too many domains to name": {
-			[]domains.Occupancy{{Key: "host", Max: 1, Have: map[string]int{"a": 1}, Open: 3, Unnamed: true}}, zones("a"),
-			[]corev1.NodeSelectorRequirement{exists("host")}, true,
+			[]domains.Occupancy{{Key: "host", Max: 1, Have: map[string]int{"a": 1}, Open: 3, Unnamed: true}},
+			zones("a"),
+			[]corev1.NodeSelectorRequirement{exists("host")},
+			true,
 		},
 		"of two keys, each closes a node": {
 			[]domains.Occupancy{{Key: "zone", Max: 1, Have: map[string]int{"a": 1}}, {Key: "rack", Max: 1, Have: map[string]int{"r": 1}}},
 			[]map[string]string{{"zone": "a", "rack": "s"}, {"zone": "b", "rack": "r"}},
-			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a"), exists("rack"), notIn("rack", "r")}, true,
+			[]corev1.NodeSelectorRequirement{exists("zone"), notIn("zone", "a"), exists("rack"), notIn("rack", "r")},
+			true,
 		},
 	} {
 		to, ok := domains.Release(tc.limits, slices.Values(tc.nodes))

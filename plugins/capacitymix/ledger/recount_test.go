@@ -58,8 +58,11 @@ var spreadLists = [][]string{nil, {corev1.LabelHostname}, {corev1.LabelTopologyZ
 
 // limitLists are the limits of mixes.
 var limitLists = [][]domains.Limit{
-	nil, {{Key: corev1.LabelTopologyZone, Count: 2}}, {{Key: corev1.LabelHostname, Percent: 30}, {Key: corev1.LabelTopologyZone, Percent: 60}},
-	{{Key: corev1.LabelTopologyZone, Count: 1, Soft: true}}, {{Key: "not.there", Count: 1}},
+	nil,
+	{{Key: corev1.LabelTopologyZone, Count: 2}},
+	{{Key: corev1.LabelHostname, Percent: 30}, {Key: corev1.LabelTopologyZone, Percent: 60}},
+	{{Key: corev1.LabelTopologyZone, Count: 1, Soft: true}},
+	{{Key: "not.there", Count: 1}},
 }
 
 func newMachine(t require.TestingT, pick func(int) int) *machine {
