@@ -45,7 +45,8 @@ func newLimits(of []domains.Limit) *Limits {
 	l := &Limits{of: of, rules: make([]limited, len(of))}
 	for i := range of {
 		l.rules[i] = limited{
-			Limit: of[i], max: 1, have: map[string]int32{}, units: map[unitIn]int32{}, excluded: map[string]int32{}, named: map[string]int32{},
+			Limit: of[i], max: 1, have: map[string]int32{}, units: map[unitIn]int32{},
+			excluded: map[string]int32{}, named: map[string]int32{},
 		}
 	}
 	return l
