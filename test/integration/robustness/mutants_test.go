@@ -310,7 +310,7 @@ var mutants = []mutant{
 	{judge.TowardsTheMix, "every replica is wrong", history.Controller, resting, []builds.Replacement{moveAny, noGain}},
 	{judge.TowardsTheMix, "minOnDemand counts for the floor only", history.Controller, floor, []builds.Replacement{noFloor, noMinimum}},
 	{judge.TowardsTheMix, "the mix is not read again before a move", history.Controller, behind, []builds.Replacement{
-		{File: evictions, Old: "return c.api.checkMix(ctx, &a.Of, a.Pod)", New: "return nil"},
+		{File: evictions, Old: "if err := c.api.checkMix(ctx, &a.Of, a.Pod); err != nil {", New: "if err := error(nil); err != nil {"},
 	}},
 	{judge.BetterPlace, "no capacity is no reason to wait", history.Controller, full, []builds.Replacement{
 		mayFit, {File: proofs, Old: "if err == nil && !answer.Fits {", New: "if false {"},
@@ -348,7 +348,7 @@ var mutants = []mutant{
 		{File: prefilter, Old: "\tif len(invalid) > 0 {\n", New: "\tif len(invalid) > 0 {\n\t\treturn nil, fwk.NewStatus(fwk.Unschedulable)\n"},
 	}},
 	{judge.NothingWaits, "a mix that was removed still governs", history.Scheduler, ungoverned, []builds.Replacement{
-		{File: registry, Old: "{ r.mixes.Delete(namespace, name) }", New: "{}"},
+		{File: registry, Old: "\tr.mixes.Delete(namespace, name)\n", New: ""},
 	}},
 	{judge.RecordsKept, "what is not declared any more stays", history.Controller, declaring, []builds.Replacement{
 		{File: objects, Old: "\t\tfate = func(*Child) Fate { return Prune }\n", New: "\t\tfate = func(*Child) Fate { return Retain }\n"},
