@@ -64,7 +64,6 @@ var rights = testenv.Rights{
 	NeverUsed: map[string]string{
 		"get */*/scale":                "it is read of owners of kinds that Berth does not watch",
 		"get apps/controllerrevisions": "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
-		"list /services":               ofProfiles,
 		"list /replicationcontrollers": ofProfiles,
 	},
 }
