@@ -153,23 +153,30 @@ func (a *calls) livePods(ctx context.Context, move rebalance.Action) (mine []cor
 		return nil, rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldRefused,
 			"no selector finds the pods of the group, and the namespace has %d pods, more than %d", n, maxUnselected)
 	}
-	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize}
+	return a.listPods(ctx, g.Key.Namespace, selector, func(pod *corev1.Pod) bool { return a.State.Contains(g, pod) })
+}
+
+// listPods lists the pods of a namespace that a selector selects, those to be kept, as the API server has them at this moment.
+func (a *calls) listPods(ctx context.Context, namespace string, by labels.Selector, keep func(*corev1.Pod) bool) (
+	kept []corev1.Pod, err error,
+) {
+	options := metav1.ListOptions{LabelSelector: by.String(), Limit: pageSize}
 	for range maxPages {
 		var page *corev1.PodList
 		err = a.bounded(ctx, func(ctx context.Context) (err error) { // each page, or a large namespace would be an outage
-			page, err = a.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
+			page, err = a.Client.CoreV1().Pods(namespace).List(ctx, options)
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the pods of the workload: %w", err)
 		}
 		for i := range page.Items {
-			if a.State.Contains(g, &page.Items[i]) {
-				mine = append(mine, page.Items[i])
+			if keep(&page.Items[i]) {
+				kept = append(kept, page.Items[i])
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			return mine, nil
+			return kept, nil
 		}
 	}
 	return nil, errors.New("read the pods of the workload: there are too many")

@@ -140,13 +140,11 @@ func New(o Options) (*Controller, error) {
 	c.api = &calls{Options: &c.Options, outage: c.Outage, metadata: metadata}
 	c.journal = newJournal(&c.Options, c.api, c.Changed)
 	c.out = &reporter{&c.Options}
-	c.holders = &holders{
-		Options: &c.Options, api: c.api, released: map[types.UID]time.Time{},
-		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
-	}
+	again := func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) }
+	c.holders = &holders{Options: &c.Options, api: c.api, released: map[types.UID]time.Time{}, again: again}
 	c.leavers = &leavers{
-		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, grace: func() time.Time { return c.clusterNow().GraceUntil },
-		again: func(key governing.GroupKey, after time.Duration) { c.queue.AddAfter(key, after) },
+		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, again: again,
+		grace: func() time.Time { return c.clusterNow().GraceUntil },
 	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,

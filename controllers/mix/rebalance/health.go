@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// Query asks a monitoring system once. It ends in time. An error means that there is no answer, so it is unknown whether all is well.
+// Query queries a monitoring system once. It ends in time. An error means that there is no answer, so it is unknown whether all is well.
 type Query func(ctx context.Context) (good bool, detail string, err error)
 
 // HealthGate queries from time to time whether replicas may be moved. It is a manager.Runnable on the leader: decisions read what it

@@ -126,7 +126,11 @@ func (l *leavers) read(ctx context.Context, p *clusterstate.Pod, from pods.Relea
 	if crew.Asked == 0 {
 		return pod, nil
 	}
-	live, err := l.api.controlledBy(ctx, p.Namespace, from.ReplicaSet, rebalance.HashOf(crew.Live[0].Labels))
+	hash := labels.SelectorFromSet(rebalance.HashOf(crew.Live[0].Labels))
+	live, err := l.api.listPods(ctx, p.Namespace, hash, func(pod *corev1.Pod) bool {
+		ref := metav1.GetControllerOfNoCopy(pod)
+		return ref != nil && ref.UID == from.ReplicaSet
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -134,30 +138,6 @@ func (l *leavers) read(ctx context.Context, p *clusterstate.Pod, from pods.Relea
 		return nil, fmt.Errorf("%d of %d pods of its ReplicaSet are Ready", n, crew.Asked)
 	}
 	return pod, nil
-}
-
-// controlledBy lists the pods of a controller that have labels.
-func (a *calls) controlledBy(ctx context.Context, namespace string, uid types.UID, with map[string]string) (mine []corev1.Pod, err error) {
-	options := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(with).String(), Limit: pageSize}
-	for range maxPages {
-		var page *corev1.PodList
-		err = a.bounded(ctx, func(ctx context.Context) (err error) {
-			page, err = a.Client.CoreV1().Pods(namespace).List(ctx, options)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the pods of the ReplicaSet: %w", err)
-		}
-		for i := range page.Items {
-			if ref := metav1.GetControllerOfNoCopy(&page.Items[i]); ref != nil && ref.UID == uid {
-				mine = append(mine, page.Items[i])
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			break
-		}
-	}
-	return mine, nil
 }
 
 func readyOf(live []corev1.Pod) (n int) {

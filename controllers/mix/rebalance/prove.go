@@ -42,8 +42,6 @@ type prover struct {
 	released map[types.UID]time.Time
 	// admitted is the replacement that was admitted last for the workload that is evaluated.
 	admitted rebalance.Proof
-	// beside is set where the replacement of the replica that is proven runs beside it.
-	beside bool
 }
 
 // snapshot answers where pods fit; internal/mix/simulation has the real ones.
@@ -95,9 +93,8 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 
 // replacement reads the replica of an action, and the pod that its owner will create in its place.
 func (p *prover) replacement(ctx context.Context, a rebalance.Action) (pod *corev1.Pod, next rebalance.Proof, err error) {
-	p.beside = a.Surge
 	if pod, err = p.api.replica(ctx, a.Verdict.Pod); err == nil {
-		next, err = p.successor(ctx, &a.Of.Group, pod, nil)
+		next, err = p.successor(ctx, &a, pod, nil)
 	}
 	return pod, next, err
 }
@@ -144,13 +141,13 @@ func origin(next *rebalance.Proof) string {
 // successor returns the pod that the owner of a replica will create in its place, or an obstacle: it cannot be known, it would
 // not follow the mix, or the API server would not admit it. Bounds are those of the namespace, nil to read them.
 func (p *prover) successor(
-	ctx context.Context, g *clusterstate.Group, pod *corev1.Pod, bounds *rebalance.Bounds,
+	ctx context.Context, a *rebalance.Action, pod *corev1.Pod, bounds *rebalance.Bounds,
 ) (next rebalance.Proof, err error) {
 	if p.owners == nil {
 		_, err = p.api.creatable(ctx, bounds, pod, pod)
 		return rebalance.Proof{Created: pod, Admitted: pod}, err
 	}
-	if next, err = p.created(ctx, g, pod); err != nil {
+	if next, err = p.created(ctx, &a.Of.Group, pod); err != nil {
 		return next, err
 	}
 	// All replicas of a workload without identities have the same replacement: it is admitted once for an evaluation.
@@ -158,7 +155,7 @@ func (p *prover) successor(
 		return p.admitted, nil
 	}
 	crowded, err := p.api.creatable(ctx, bounds, pod, next.Created)
-	if err == nil && crowded != "" && p.beside {
+	if err == nil && crowded != "" && a.Surge { // one that is released runs beside its replacement
 		const text = "ResourceQuota %q does not allow the replacement beside pod %s"
 		err = rebalance.ReasonQuota.Obstacle(rebalance.HoldRefused, text, crowded, pod.Name)
 	}

@@ -55,6 +55,8 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	case r.Refused:
 		why := rebalance.ObstacleOf(r.Err)
 		logger.Info("Eviction refused", "reason", why.Reason, "message", why.Message)
+	case r.Unreleasable != "":
+		logger.Info("A replica was not released", "error", r.Unreleasable)
 	case r.Err == nil && a.Surge:
 		logger.Info("Released a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
 			"message", v.Message)
@@ -69,15 +71,19 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	}
 }
 
-// fled records that a replica on a node that its provider is about to reclaim was released, or why it was not.
+// fled records that a replica on a node that departs was released, or why it was not.
 func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, r rebalance.Result) {
 	p := a.Verdict.Pod
 	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node)
-	if r.Err != nil {
-		logger.Info("A replica on a node that is about to go was not released", "error", r.Err.Error())
+	switch {
+	case r.Err != nil:
+		logger.Info("A replica on a node that departs was not released", "error", r.Err.Error())
+		return
+	case r.Unreleasable != "":
+		logger.Info("A replica on a node that departs was not released", "error", r.Unreleasable)
 		return
 	}
-	logger.Info("Released a replica on a node that is about to go")
+	logger.Info("Released a replica on a node that departs")
 	o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
 		"Released pod %s: %s, and the replacement is created at once", p.Name, a.Verdict.Message)
 }

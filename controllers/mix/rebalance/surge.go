@@ -102,23 +102,7 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 		r.Eviction = resultChanged
 		return r
 	}
-	err := c.letGo(ctx, a, a.Pod)
-	if r.Unreleasable = forbidden(err); r.Unreleasable != "" {
-		r.Eviction = resultError
-		return r
-	}
-	if r = c.began(ctx, a, err); r.Err == nil && c.neighbours != nil {
-		c.neighbours.Bounds.Replace(a.Pod, nil) // its replacement is about to be created
-	}
-	return r
-}
-
-// forbidden is the answer of the API server if it does not allow the patch at all, such as by an admission policy; "" for none.
-func forbidden(err error) string {
-	if err == nil || !apierrors.IsForbidden(err) {
-		return ""
-	}
-	return fmt.Sprintf("the API server does not allow to release it: %v", err)
+	return c.letGo(ctx, a, a.Pod, func(err error) rebalance.Result { return c.began(ctx, a, err) })
 }
 
 // flee releases a replica on a node that departs.
@@ -134,28 +118,33 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 		r.Err = err
 		return r
 	}
-	err = c.letGo(ctx, a, pod)
-	if r.Unreleasable = forbidden(err); r.Unreleasable != "" {
-		r.Eviction = resultError
+	return c.letGo(ctx, a, pod, func(err error) (r rebalance.Result) {
+		r.Eviction, r.Err = refusal(a, err)
 		return r
-	}
-	if r.Eviction, r.Err = refusal(a, err); r.Err == nil && c.neighbours != nil {
-		c.neighbours.Bounds.Replace(pod, nil) // its replacement is about to be created
-	}
-	return r
+	})
 }
 
-// letGo writes the patch that releases a replica from its ReplicaSet and from its group.
-func (c *Controller) letGo(ctx context.Context, a rebalance.Action, pod *corev1.Pod) error {
+// letGo writes the patch that releases a replica from its ReplicaSet and from its group. The result is that of the answer, but where the
+// API server does not allow the patch at all, for example by an admission policy.
+func (c *Controller) letGo(
+	ctx context.Context, a rebalance.Action, pod *corev1.Pod, answered func(error) rebalance.Result,
+) rebalance.Result {
 	g := &a.Of.Group
 	key := rebalance.HashKey(a.Verdict.Pod, g.Workload)
 	patch, err := rebalance.ReleasePatch(pod, g, key, rebalance.ReleaseFor(g, c.MoveTimeout), c.Clock.Now())
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.api.write(ctx, func(ctx context.Context) error {
+			_, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+				metav1.PatchOptions{FieldManager: FieldOwner})
+			return err
+		})
 	}
-	return c.api.write(ctx, func(ctx context.Context) error {
-		_, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
-			metav1.PatchOptions{FieldManager: FieldOwner})
-		return err
-	})
+	if apierrors.IsForbidden(err) {
+		return rebalance.Result{Eviction: resultError, Unreleasable: fmt.Sprintf("the API server does not allow to release it: %v", err)}
+	}
+	r := answered(err)
+	if r.Err == nil && c.neighbours != nil {
+		c.neighbours.Bounds.Replace(pod, nil) // its replacement is about to be created
+	}
+	return r
 }

@@ -22,7 +22,6 @@ const unitTimeout = 2 * callTimeout
 // is that of the pod which is evicted, with those of the others.
 func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*clusterstate.Pod) (proof rebalance.Proof, err error) {
 	v, began := &a.Verdict, p.Clock.Now()
-	p.beside = false
 	gone := p.evicted(&a.Of)
 	for _, m := range members {
 		gone = append(gone, m.UID)
@@ -42,7 +41,7 @@ func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*
 		if err != nil {
 			return proof, err
 		}
-		next, err := p.successor(ctx, &a.Of.Group, pod, &bounds)
+		next, err := p.successor(ctx, a, pod, &bounds)
 		if err != nil {
 			return proof, err
 		}

@@ -10,10 +10,17 @@ func MinReady(seconds int32) time.Duration { return time.Duration(max(0, seconds
 // AvailableAt is when a pod that stays Ready is available: once it has been Ready for the owner's minReadySeconds. Ok is
 // false for one that is not Ready. The rule is that of the owners' own controllers, so a move and a rollout wait for the same.
 func (g *Group) AvailableAt(p *Pod) (at time.Time, ok bool) {
-	if !p.Ready || g.MinReady <= 0 {
+	return p.availableAt(g.MinReady)
+}
+
+// AvailableAt is when a pod of the ReplicaSet is available that stays Ready. Ok is false if it is not Ready.
+func (c *Crew) AvailableAt(p *Pod) (at time.Time, ok bool) { return p.availableAt(c.MinReady) }
+
+func (p *Pod) availableAt(minReady time.Duration) (at time.Time, ok bool) {
+	if !p.Ready || minReady <= 0 {
 		return time.Time{}, p.Ready
 	}
-	return time.Unix(p.ReadySince, 0).Add(g.MinReady), true
+	return time.Unix(p.ReadySince, 0).Add(minReady), true
 }
 
 // Available reports whether a pod of the group is available at a time.

@@ -300,12 +300,11 @@ func Retires(c *clusterstate.Crew, now time.Time) (ok bool, next time.Time) {
 	}
 	ok = true
 	for i, p := range c.Live {
-		at := time.Unix(p.ReadySince, 0).Add(c.MinReady)
-		switch {
+		switch at, ready := c.AvailableAt(p); {
 		case c.Places[i] == clusterstate.Departing:
-		case c.Places[i] == clusterstate.Pending, !p.Ready:
+		case c.Places[i] == clusterstate.Pending, !ready:
 			return false, time.Time{}
-		case c.MinReady > 0 && now.Before(at):
+		case now.Before(at):
 			ok, next = false, earlier(next, at)
 		}
 	}
