@@ -4,7 +4,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -247,19 +246,12 @@ func (r *Controller) patchSlot(ctx context.Context, g *clusterstate.Group, c sca
 		return err
 	}
 	want := slotted(c.To)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want,
-	}})
+	gone, err := r.annotate(ctx, pod, want)
 	if err != nil {
 		return err
 	}
-	o := metav1.PatchOptions{FieldManager: FieldOwner}
-	_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, o)
-	if apierrors.IsNotFound(err) {
+	if gone {
 		return errChanged
-	}
-	if err != nil {
-		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	r.contest.exchanged(pod.UID, want, r.Clock.Now())
 	return nil

@@ -41,7 +41,7 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 			r.setStale(key, true)
 			found = true
 		}
-		if known {
+		if known && (r.delayed() || r.packs()) { // what may be exchanged later is considered as a whole then
 			r.packing.decided(&e, r.Clock.Now())
 		}
 	}
@@ -162,25 +162,33 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, slot 
 	if len(want) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
-		"annotations": want,
-	}})
-	if err != nil {
+	if gone, err := r.annotate(ctx, pod, want); gone || err != nil {
 		return err
-	}
-	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	repairs.Inc()
 	r.contest.note(pod.UID, want, undone, r.Clock.Now())
 	log.FromContext(ctx).Info("Repaired the annotations of a pod", "pod", key(pod.Namespace, pod.Name), "annotations", want)
 	r.reportUndone(g, pod, undone)
 	return nil
+}
+
+// annotate writes annotations on a pod, unless it has changed since it was read. It reports whether the pod is gone.
+func (r *Controller) annotate(ctx context.Context, pod *corev1.Pod, want map[string]string) (gone bool, err error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want,
+	}})
+	if err != nil {
+		return false, err
+	}
+	o := metav1.PatchOptions{FieldManager: FieldOwner}
+	_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, o)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return false, nil
 }
 
 // unchanged reports whether a pod still is where its record has it.

@@ -197,7 +197,7 @@ func settledSpread(constraints []corev1.TopologySpreadConstraint, own map[string
 		c := &constraints[i]
 		for _, key := range c.MatchLabelKeys {
 			value, there := own[key]
-			if !there || c.LabelSelector == nil || selects(c.LabelSelector, key) {
+			if !there || c.LabelSelector == nil || pods.SelectsBy(c.LabelSelector, key) {
 				continue
 			}
 			c.LabelSelector.MatchExpressions = append(c.LabelSelector.MatchExpressions,
@@ -206,11 +206,6 @@ func settledSpread(constraints []corev1.TopologySpreadConstraint, own map[string
 		c.MatchLabelKeys = nil
 	}
 	return constraints
-}
-
-func selects(s *metav1.LabelSelector, key string) bool {
-	_, there := s.MatchLabels[key]
-	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // attachable limits a pod to nodes by a selector in addition to its own.

@@ -132,25 +132,30 @@ func EncodeJournal(records []Record) (string, error) {
 }
 
 func leaveOut(records []Record, n int) []Record {
+	return leaveOutFullest(records, n, func(r *Record) string { return r.Namespace }, func(a, b *Record, fuller int) int {
+		return cmp.Or(cmp.Compare(min(len(a.Moves), 1), min(len(b.Moves), 1)), fuller, cmp.Compare(a.Updated, b.Updated))
+	})
+}
+
+// leaveOutFullest leaves n records out, those first that compare as less. fuller is less than 0 where the namespace of a has more records
+// than that of b.
+func leaveOutFullest[R any](all []R, n int, namespace func(*R) string, compare func(a, b *R, fuller int) int) []R {
 	count := map[string]int{}
-	for i := range records {
-		count[records[i].Namespace]++
+	for i := range all {
+		count[namespace(&all[i])]++
 	}
-	worse := func(a, b *Record) bool {
-		return cmp.Or(cmp.Compare(min(len(a.Moves), 1), min(len(b.Moves), 1)), cmp.Compare(count[b.Namespace], count[a.Namespace]),
-			cmp.Compare(a.Updated, b.Updated)) < 0
-	}
-	for range min(n, len(records)) {
+	for range min(n, len(all)) {
 		worst := 0
-		for i := range records {
-			if worse(&records[i], &records[worst]) {
+		for i := range all {
+			a, b := &all[i], &all[worst]
+			if compare(a, b, cmp.Compare(count[namespace(b)], count[namespace(a)])) < 0 {
 				worst = i
 			}
 		}
-		count[records[worst].Namespace]--
-		records = slices.Delete(records, worst, worst+1)
+		count[namespace(&all[worst])]--
+		all = slices.Delete(all, worst, worst+1)
 	}
-	return records
+	return all
 }
 
 // DecodeJournal reads records. Whoever may write the object may have written anything: what cannot be is left out, and no

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -85,7 +86,7 @@ func oneUser(m corev1.PersistentVolumeAccessMode) bool {
 // constraint forbids two.
 func spreadBy(pod *corev1.Pod, key string) string {
 	by := func(selector *metav1.LabelSelector, keys []string) bool {
-		return slices.Contains(keys, key) || selector != nil && selects(selector, key)
+		return slices.Contains(keys, key) || selector != nil && pods.SelectsBy(selector, key)
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule && by(c.LabelSelector, c.MatchLabelKeys) {
@@ -102,11 +103,6 @@ func spreadBy(pod *corev1.Pod, key string) string {
 		}
 	}
 	return ""
-}
-
-func selects(s *metav1.LabelSelector, key string) bool {
-	_, there := s.MatchLabels[key]
-	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // serviceBy names a Service that would send the replica no requests any more.

@@ -176,23 +176,10 @@ func EncodePaces(p *Paces, now time.Time) (string, error) {
 }
 
 func leaveOutPaces(all []recordedPace, n int) []recordedPace {
-	count := map[string]int{}
-	for i := range all {
-		count[all[i].Namespace]++
-	}
 	last := func(r *recordedPace) int64 { return r.Begun[len(r.Begun)-1].Minute }
-	for range min(n, len(all)) {
-		worst := 0
-		for i := range all {
-			a, b := &all[i], &all[worst]
-			if cmp.Or(cmp.Compare(count[b.Namespace], count[a.Namespace]), cmp.Compare(last(a), last(b))) < 0 {
-				worst = i
-			}
-		}
-		count[all[worst].Namespace]--
-		all = slices.Delete(all, worst, worst+1)
-	}
-	return all
+	return leaveOutFullest(all, n, func(r *recordedPace) string { return r.Namespace }, func(a, b *recordedPace, fuller int) int {
+		return cmp.Or(fuller, cmp.Compare(last(a), last(b)))
+	})
 }
 
 // DecodePaces reads paces. Whoever may write the object may have written anything: what cannot be is left out, and nothing counts for

@@ -67,7 +67,7 @@ func named(t *testing.T, pod *corev1.Pod) []string {
 	return all[1].Values
 }
 
-// Pods that wait for a zone that does not come would hold back all others for ever.
+// Pods that wait for a zone that does not come would hold back all others without end.
 func TestAPodGetsTheDomainsThatOthersWithoutANodeDoNotGet(t *testing.T) {
 	f := zoned(t, 1, []string{"a", "b"})
 	inA := f.ungate(t, f.gated(t, 0))

@@ -160,12 +160,12 @@ var All = []Gate{
 	},
 	{
 		Program: history.Controller, Name: "before annotations are repaired", Scenario: Repaired,
-		File: repair, Fails: returned,
-		Next: "\t_, err = pods.Patch(ctx, pod.Name, types.MergePatchType,",
+		File: repair, Fails: "return false, err",
+		Next: "\t_, err = r.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType,",
 	},
 	{
 		Program: history.Controller, Name: "after annotations are repaired", Scenario: Repaired,
 		File: repair, Answered: lost,
-		Next: "\tif apierrors.IsNotFound(err) {\n\t\treturn nil\n\t}\n\tif err != nil {\n\t\treturn fmt.Errorf(\"patch pod",
+		Next: "\tif apierrors.IsNotFound(err) {\n\t\treturn true, nil\n\t}\n\tif err != nil {\n\t\treturn false, fmt.Errorf(\"patch pod",
 	},
 }
