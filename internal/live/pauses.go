@@ -64,6 +64,17 @@ func (i Installation) PausesOver(ctx context.Context, c client.Reader, namespace
 	return list, err
 }
 
+// UnreadPauses is why it is not known what is paused, "" without an error.
+func UnreadPauses(what string, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case apierrors.IsForbidden(err):
+		return "not allowed: read " + what
+	}
+	return fmt.Sprintf("cannot read %s: %v", what, err)
+}
+
 // pauses reads those over each namespace once.
 func (u *User) pauses() func(context.Context, string) []rebalance.Pause {
 	known := map[string][]rebalance.Pause{}

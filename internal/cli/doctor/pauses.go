@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
@@ -48,11 +47,8 @@ func reportPauses(r *Report, all []rebalance.Pause, unread []string, now time.Ti
 // allPauses are those of the cluster, of namespaces and of mixes, and what could not be read of them.
 func (p *patient) allPauses(ctx context.Context) (all []rebalance.Pause, unread []string) {
 	failed := func(what string, err error) {
-		switch {
-		case apierrors.IsForbidden(err):
-			unread = append(unread, "not allowed: read "+what)
-		case err != nil:
-			unread = append(unread, "cannot read "+what+": "+err.Error())
+		if why := live.UnreadPauses(what, err); why != "" {
+			unread = append(unread, why)
 		}
 	}
 	add := func(found *rebalance.Pause) {

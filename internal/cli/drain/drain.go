@@ -31,6 +31,9 @@ const (
 	// poll is the time from one reading to the next, and patience how long readings may fail.
 	poll     = time.Second
 	patience = 30 * time.Second
+
+	// fieldOwner is the field manager of what the command writes.
+	fieldOwner = "kubectl-berth-drain"
 )
 
 // drainer empties nodes.
@@ -106,21 +109,11 @@ func (d *drainer) mark(ctx context.Context, name string) error {
 		verb = "uncordoned, mark removed"
 		delete(node.Annotations, v1alpha1.DrainAnnotation)
 	}
-	if err := d.patch(ctx, node, before); err != nil {
+	if err := command.Writer(d.client, d.dryRun, fieldOwner).Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("node/%s: %w", name, err)
 	}
 	fmt.Fprintf(d.Out, "node/%s %s%s\n", name, verb, command.DryRunText(d.dryRun))
 	return nil
-}
-
-func (d *drainer) patch(ctx context.Context, node, before *corev1.Node) error {
-	switch d.dryRun {
-	case command.DryRunClient:
-		return nil
-	case command.DryRunServer:
-		return d.client.Patch(ctx, node, client.MergeFrom(before), client.DryRunAll)
-	}
-	return d.client.Patch(ctx, node, client.MergeFrom(before))
 }
 
 // wait waits until no replica of a mix that releases is left on the nodes, and prints what happens.

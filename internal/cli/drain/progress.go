@@ -38,7 +38,7 @@ func (p *progress) observe(all []corev1.Pod, releases func(*corev1.Pod) (mix str
 		name := pod.Namespace + "/" + pod.Name
 		mix, due := releases(pod)
 		switch {
-		case pods.Finished(pod), ofNode(pod):
+		case pods.Finished(pod), pods.OfNode(metav1.GetControllerOfNoCopy(pod)):
 		case pods.Leaves(pod):
 			there[pod.UID] = name
 		case pod.DeletionTimestamp != nil:
@@ -71,12 +71,6 @@ func ofRevision(pod *corev1.Pod) bool {
 	return ref != nil && ref.Kind == "ReplicaSet" && len(rebalance.HashOf(pod.Labels)) > 0
 }
 
-// ofNode reports whether a pod belongs to its node, and stays until that is gone.
-func ofNode(pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && (ref.Kind == "DaemonSet" || ref.Kind == "Node")
-}
-
 // done reports whether nothing more is expected: no replica is left that is released, or is to be.
 func (p *progress) done() bool { return len(p.released) == 0 && len(p.due) == 0 }
 
@@ -92,12 +86,7 @@ func (p *progress) unfinished() string {
 // maxNames bounds how many pods a line names.
 const maxNames = 5
 
-func some(names []string) string {
-	if more := len(names) - maxNames; more > 0 {
-		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
-}
+func some(names []string) string { return display.ListedUpTo(maxNames, names) }
 
 // summary prints what was done, and what is left to do.
 func (d *drainer) summary(p *progress, nodes []string) {

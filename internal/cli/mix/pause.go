@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -338,12 +337,8 @@ func userName(ctx context.Context, c client.Client) string {
 func (r *PauseResult) addOthers(ctx context.Context, u *live.User) {
 	var unread []string
 	failed := func(what string, err error) {
-		switch {
-		case err == nil:
-		case apierrors.IsForbidden(err):
-			unread = append(unread, "not allowed: read "+what)
-		default:
-			unread = append(unread, fmt.Sprintf("cannot read %s: %v", what, err))
+		if why := live.UnreadPauses(what, err); why != "" {
+			unread = append(unread, why)
 		}
 	}
 	if r.Scope != rebalance.PausedCluster {

@@ -61,8 +61,10 @@ func Plural(thing string) string {
 func Upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Listed names the first few.
-func Listed(names []string) string {
-	const few = 3
+func Listed(names []string) string { return ListedUpTo(3, names) }
+
+// ListedUpTo is Listed with another number of names.
+func ListedUpTo(few int, names []string) string {
 	if len(names) > few {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 	}

@@ -172,7 +172,7 @@ func (p *Pod) Leaves() bool {
 
 // ofNode reports whether the pod belongs to its node: it runs on each, and is not replaced elsewhere.
 func (p *Pod) ofNode() bool {
-	return p.Owner != nil && (p.Owner.Kind == "DaemonSet" || p.Owner.Kind == "Node")
+	return pods.OfNode(p.Owner)
 }
 
 // Bound reports whether the pod has a node.

@@ -106,6 +106,5 @@ func Governable(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
 	}
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref == nil || ref.Kind != "DaemonSet" && ref.Kind != "Node"
+	return !pods.OfNode(metav1.GetControllerOfNoCopy(pod))
 }
