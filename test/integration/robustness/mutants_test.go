@@ -381,7 +381,7 @@ var mutants = []mutant{
 		{File: "controllers/mix.go", Old: "p.cfg.LeaseName() + \"-moves\"", New: "p.cfg.LeaseName() + \"-movements\""},
 	}},
 	{judge.NothingForbidden, "a move reads Secrets", history.Controller, moving, []builds.Replacement{
-		{File: calls, Old: "\tfor range maxPages {\n", New: "\t_, _ = a.Client.CoreV1().Secrets(g.Key.Namespace).List(ctx, metav1.ListOptions{})\n\tfor range maxPages {\n"},
+		{File: calls, Old: "\tfor range maxPages {\n", New: "\t_, _ = a.Client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})\n\tfor range maxPages {\n"},
 	}},
 }
 
