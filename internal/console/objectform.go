@@ -35,6 +35,8 @@ const (
 	proseField
 	termsField
 	preferredField
+	// limitsField is a list of limits of domains, one in a line.
+	limitsField
 )
 
 // formField is a field of a form.
@@ -116,8 +118,11 @@ func (f *formField) text(v any) string {
 		return strings.Join(lines, "\n")
 	case []any:
 		of, between := func(v any) string { return fmt.Sprint(v) }, ", "
-		if f.kind == termsField || f.kind == preferredField {
+		switch f.kind {
+		case termsField, preferredField:
 			of, between = termText, "\n"
+		case limitsField:
+			of, between = limitText, "\n"
 		}
 		var all []string
 		for _, item := range v {
@@ -150,6 +155,8 @@ func (f *formField) value(text string) (any, error) {
 		return labelsOf(text)
 	case termsField, preferredField:
 		return termsOf(text, f.kind == preferredField)
+	case limitsField:
+		return domainLimitsOf(text)
 	case listField:
 		var all []any
 		for item := range strings.SplitSeq(text, ",") {
@@ -380,7 +387,7 @@ func (f *objectForm) Names() []fieldView {
 }
 
 // areas are the kinds of fields whose texts have several lines.
-var areas = []formKind{labelsField, proseField, termsField, preferredField}
+var areas = []formKind{labelsField, proseField, termsField, preferredField, limitsField}
 
 // Fields are the fields for the template.
 func (f *objectForm) Fields() (views []fieldView) {

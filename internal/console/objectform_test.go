@@ -60,6 +60,7 @@ func TestFormsHaveFieldsOfTheAPI(t *testing.T) {
 	kinds := map[formKind][]reflect.Kind{
 		numberField: {reflect.Int32, reflect.Int64}, boolField: {reflect.Bool}, labelsField: {reflect.Map}, listField: {reflect.Slice},
 		textField: {reflect.String, reflect.Struct}, proseField: {reflect.String}, termsField: {reflect.Slice}, preferredField: {reflect.Slice},
+		limitsField: {reflect.Slice},
 	}
 	for id, k := range editedKinds {
 		for _, f := range k.fields {
@@ -94,6 +95,8 @@ func drawObject(t *rapid.T, k *editedKind) *unstructured.Unstructured {
 			v = labels
 		case termsField, preferredField:
 			v = drawTerms(t, f.kind == preferredField)
+		case limitsField:
+			v = drawLimits(t)
 		case listField:
 			v = []any{"a", rapid.StringMatching(`[a-z/.]{1,5}`).Draw(t, "item")}
 		default:

@@ -51,10 +51,19 @@ var editedKinds = map[string]*editedKind{
 				string(v1alpha1.WhenOnDemandUnavailableWait), string(v1alpha1.WhenOnDemandUnavailableSpot),
 			}},
 			{path: "spec.spreadSpotOver", label: "Node labels of an interruption domain", hint: "Separated by commas", kind: listField},
+			{
+				path: "spec.maxPerDomain", label: "Maximum number of replicas in one domain", kind: limitsField,
+				hint: "One label of nodes in a line, with a number or a percentage, such as topology.kubernetes.io/zone=40%",
+			},
 			{path: "spec.rebalance.mode", label: "Moves", choices: []string{
 				string(v1alpha1.RebalanceModeEvict), string(v1alpha1.RebalanceModeReport), string(v1alpha1.RebalanceModeOff),
 			}},
+			{path: "spec.rebalance.paused", label: "Pause all moves", kind: boolField},
+			{path: "spec.rebalance.strategy", label: "How a replica moves", hint: "With Surge its replacement is available first", choices: []string{
+				string(v1alpha1.RebalanceStrategyEvict), string(v1alpha1.RebalanceStrategySurge), string(v1alpha1.RebalanceStrategySurgeOrEvict),
+			}},
 			{path: "spec.rebalance.maxConcurrent", label: "Moves at the same time", hint: "1 to 100", kind: numberField},
+			{path: "spec.rebalance.maxMovesPerHour", label: "Moves in an hour", hint: "No limit if empty", kind: numberField},
 		},
 	},
 	limitList.id: {

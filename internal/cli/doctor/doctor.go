@@ -162,6 +162,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	p.cluster, p.autoscalers = cluster, p.findAutoscalers(ctx)
+	p.signalRights(ctx, r)
 	for _, problem := range cluster.Problems {
 		r.add(Warn, "read "+problem.Resource, "get the right to list them, or choose a namespace with -n", "%s", problem)
 	}

@@ -16,7 +16,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -218,4 +220,41 @@ func TestDoctorFindsTheFeatureGateOfKarpenter(t *testing.T) {
 	found := p.findAutoscalers(t.Context())
 	assert.True(t, found.Karpenter)
 	assert.Equal(t, []string{"karpenter/karpenter"}, found.costGates)
+}
+
+// A scheduler that may not read events does not see what autoscalers report. Without an autoscaler there is nothing to read.
+func TestDoctorOnTheRightToReadReports(t *testing.T) {
+	const check = "rights of berth-scheduler for the reports of autoscalers"
+	for name, tc := range map[string]struct {
+		found   autoscaler.Found
+		allowed bool
+		want    *Finding
+	}{
+		"no autoscaler": {autoscaler.Found{}, false, nil},
+		"allowed": {autoscaler.Found{ClusterAutoscaler: true}, true, &Finding{
+			Level: OK, Check: check, Message: "service account berth-system/berth-scheduler has the rights that it needs",
+		}},
+		"not allowed": {autoscaler.Found{Karpenter: true}, false, &Finding{
+			Level: Warn, Check: check, Message: "not allowed: list events, watch events", Next: rbacFiles,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientset()
+			kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				review := action.(clienttesting.CreateAction).GetObject().(*authv1.SubjectAccessReview)
+				assert.Equal(t, "events", review.Spec.ResourceAttributes.Resource)
+				assert.Empty(t, review.Spec.ResourceAttributes.Namespace, "of all namespaces")
+				review.Status.Allowed = tc.allowed
+				return true, review, nil
+			})
+			p := &patient{kube: kube, systemNamespace: "berth-system", autoscalers: autoscalers{Found: tc.found}}
+			r := &Report{}
+			p.signalRights(t.Context(), r)
+			if tc.want == nil {
+				assert.Empty(t, r.Findings)
+				return
+			}
+			assert.Equal(t, []Finding{*tc.want}, r.Findings)
+		})
+	}
 }

@@ -159,6 +159,16 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 	}
 }
 
+// signalNeeds are the rights without which a pod waits for all of spotWaitSeconds, whatever an autoscaler reports about it.
+var signalNeeds = []right{"list events", "watch events"}
+
+// signalRights checks whether the scheduler may read what the autoscalers of the cluster report.
+func (p *patient) signalRights(ctx context.Context, r *Report) {
+	if p.autoscalers.Any() {
+		p.rightsOf(ctx, r, " for the reports of autoscalers", signalNeeds, Warn, rbacFiles, "berth-scheduler")
+	}
+}
+
 // deniedTo returns the rights that a service account in Berth's namespace lacks.
 func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (missing []string, err error) {
 	return denied(needs, func(a right) (bool, error) {
