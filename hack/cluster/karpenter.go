@@ -19,8 +19,8 @@ const (
 	karpenterModule = "sigs.k8s.io/karpenter"
 )
 
-// KarpenterNoCapacity is the annotation of a KWOKNodeClass that makes launches fail for lack of capacity: the capacity type or the zone
-// that has none.
+// KarpenterNoCapacity is the annotation of a KWOKNodeClass that makes launches fail for lack of capacity: the capacity type, the zone, or
+// the type in a zone (spot/test-zone-a) that has none.
 const KarpenterNoCapacity = "berth.dev/no-capacity"
 
 // karpenterEdits keep Karpenter's two servers on the loopback interface, for whose address it has no setting, and let launches of its
@@ -34,7 +34,7 @@ var karpenterEdits = []edit{
 		requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(nodeClaim.Spec.Requirements...)
 		for _, it := range c.instanceTypes {
 			for _, o := range it.Offerings.Compatible(requirements) {
-				possible = possible || none != o.CapacityType() && none != o.Zone()
+				possible = possible || none != o.CapacityType() && none != o.Zone() && none != o.CapacityType()+"/"+o.Zone()
 			}
 		}
 		if !possible {

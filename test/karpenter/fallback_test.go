@@ -24,15 +24,19 @@ import (
 // defaultWait is spotWaitSeconds of pods with a gate.
 const defaultWait = 15 * time.Minute
 
-// noCapacity has the launches of a capacity type or a zone fail, "" those of none.
-func (w *autoscaled) noCapacity(of string) {
-	w.T.Helper()
-	class := &metav1.PartialObjectMetadata{
+// nodeClassObject identifies the class of all nodes.
+func nodeClassObject() client.Object {
+	return &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "karpenter.kwok.sh/v1alpha1", Kind: "KWOKNodeClass"},
 		ObjectMeta: metav1.ObjectMeta{Name: "default"},
 	}
+}
+
+// noCapacity has the launches of a capacity type or a zone fail, "" those of none.
+func (w *autoscaled) noCapacity(of string) {
+	w.T.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, cluster.KarpenterNoCapacity, of)
-	require.NoError(w.T, w.Client.Patch(w.Ctx, class, client.RawPatch(types.MergePatchType, []byte(patch))))
+	require.NoError(w.T, w.Client.Patch(w.Ctx, nodeClassObject(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // firstReport is when Karpenter first reported that it launches no node for a pod.

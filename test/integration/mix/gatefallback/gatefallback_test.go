@@ -237,14 +237,19 @@ func reportNoNode(w *testenv.World, app string) (n int) {
 			continue
 		}
 		n++
-		w.Create(&corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Name: p.Name + ".backoff"},
-			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-			Type:           corev1.EventTypeNormal, Reason: "NotTriggerScaleUp", Message: "pod didn't trigger scale-up: 1 in backoff after failed scale-up",
-			Source: corev1.EventSource{Component: "cluster-autoscaler"}, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
-		})
+		w.Create(noNodeFor(&p, p.Namespace))
 	}
 	return n
+}
+
+// noNodeFor is an event in a namespace that no node group can grow for a pod.
+func noNodeFor(p *corev1.Pod, namespace string) *corev1.Event {
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: p.Name + ".backoff"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: p.Name, UID: p.UID},
+		Type:           corev1.EventTypeNormal, Reason: "NotTriggerScaleUp", Message: "pod didn't trigger scale-up: 1 in backoff after failed scale-up",
+		Source: corev1.EventSource{Component: "cluster-autoscaler"}, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
+	}
 }
 
 // Pods of two mixes wait for spot for 15 minutes, the default. Those of one go to on-demand seconds after an autoscaler reports that no
@@ -270,4 +275,37 @@ func TestReplicasFallBackWhenTheAutoscalerReportsNoNode(t *testing.T) {
 	assert.Contains(t, spotUnavailable(w, w.Live("web")[0].OwnerReferences[0].Name).Message, "cluster-autoscaler reported that it launches none")
 	assert.Equal(t, 1, breakers(w, s, fallback.Open))
 	w.WaitSplit("other", "nothing was reported about these", waiting)
+}
+
+// Whoever may create events in a namespace has the scheduler act on the pods there, and on no other ones: not by the UIDs of a neighbour's
+// pods, not by pods of the same names, and not by an open circuit breaker of a mix of the same name.
+func TestForgedReportsMoveNoPodOfANeighbour(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	s := start(w)
+	tenant, d := w.In(t), builders.Deployment("web", replicas, builders.Gated)
+	w.Create(builders.CapacityMix("web", 70, 2), d)
+	tenant.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas, builders.Gated))
+	for _, of := range []*testenv.World{w, tenant} {
+		of.WaitSplit("web", "spot slots wait", testenv.Split{OnDemand: replicas - spotSlots, Pending: spotSlots})
+	}
+	for _, p := range w.Live("web") {
+		require.NoError(t, w.Client.Create(w.Ctx, noNodeFor(&p, tenant.Namespace)), "the UID of a neighbour's pod")
+		abroad := noNodeFor(&p, tenant.Namespace)
+		abroad.Name, abroad.InvolvedObject.Namespace = p.Name+".abroad", p.Namespace
+		require.ErrorContains(t, w.Client.Create(w.Ctx, abroad), "does not match")
+	}
+	own := tenant.Live("web")[0]
+	for i, at := range []time.Time{{}, time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		e := noNodeFor(&own, tenant.Namespace)
+		e.Name, e.FirstTimestamp, e.LastTimestamp, e.Count = fmt.Sprint("odd-", i), metav1.NewTime(at), metav1.NewTime(at), -1
+		require.NoError(t, w.Client.Create(w.Ctx, e))
+	}
+	require.Positive(t, reportNoNode(tenant, "web"))
+	waitOnDemand(tenant, "web", replicas)
+	require.Equal(t, 1, breakers(w, s, fallback.Open))
+
+	w.Scale(d, replicas+10)
+	w.WaitSplit("web", "the neighbour's spot slots wait, new ones as well", testenv.Split{OnDemand: 9, Pending: 21})
+	assert.Empty(t, deletions(w))
+	assert.Len(t, deletions(tenant), spotSlots)
 }
