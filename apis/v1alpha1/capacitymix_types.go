@@ -34,6 +34,19 @@ const (
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
+// DeletionCosts specifies who decides the deletion costs of the governed pods.
+//
+// +kubebuilder:validation:Enum=Enforce;Respect
+type DeletionCosts string
+
+const (
+	// DeletionCostsEnforce gives each pod the deletion cost of its slot, and restores it when another client overwrites it.
+	DeletionCostsEnforce DeletionCosts = "Enforce"
+
+	// DeletionCostsRespect leaves the deletion costs to other clients.
+	DeletionCostsRespect DeletionCosts = "Respect"
+)
+
 // CapacityMixSpec defines how the replicas of the selected pods' workloads are divided between capacity types. Of n
 // replicas of a workload, min(floor(n * spotPercent / 100), max(0, n - minOnDemand), maxSpot) run on spot nodes, the
 // rest on on-demand nodes.
@@ -154,6 +167,16 @@ type CapacityMixSpec struct {
 	// +listMapKey=topologyKey
 	// +optional
 	MaxPerDomain []DomainLimit `json:"maxPerDomain,omitempty"`
+
+	// deletionCost specifies who decides the annotation controller.kubernetes.io/pod-deletion-cost of the governed pods, by
+	// which a ReplicaSet selects the pods that a scale-down removes. Enforce writes the cost of the slot, so that a
+	// scale-down keeps the mix, and restores it when another client overwrites it, but leaves one that a pod was created
+	// with or that was set with kubectl. Respect writes none: a scale-down then follows the costs of others, can leave the
+	// mix, and is repaired by rebalancing. Defaults to Enforce.
+	//
+	// +default="Enforce"
+	// +optional
+	DeletionCost DeletionCosts `json:"deletionCost,omitempty"`
 
 	// tolerations are added to the pods of a capacity type, for providers that taint its nodes. The scheduler adds them
 	// when it removes the scheduling gate berth.dev/capacity-mix from a pod, the webhook when a pod without the gate is
@@ -382,8 +405,9 @@ const (
 	// ReasonPodsGated is the reason of GatesConfigured=True.
 	ReasonPodsGated = "PodsGated"
 
-	// ConditionDeletionCostsIntact is False while another client has overwritten the deletion costs of replicas, so that a
-	// scale-down does not remove the highest slots first. It is absent if Karpenter was not found.
+	// ConditionDeletionCostsIntact is False while another client has overwritten the deletion costs of replicas and Berth has
+	// not restored them, so that a scale-down does not remove the highest slots first. It is absent if Karpenter was not
+	// found, and with spec.deletionCost Respect.
 	ConditionDeletionCostsIntact = "DeletionCostsIntact"
 
 	// ReasonOverwritten is the reason of DeletionCostsIntact=False.
@@ -391,6 +415,13 @@ const (
 
 	// ReasonNotOverwritten is the reason of DeletionCostsIntact=True.
 	ReasonNotOverwritten = "NotOverwritten"
+
+	// ConditionScaleDownExact is False while spec.deletionCost is Respect and the scale-down of a governed workload can leave
+	// the mix. It is absent otherwise.
+	ConditionScaleDownExact = "ScaleDownExact"
+
+	// ReasonDeletionCostsRespected is the reason of ScaleDownExact=False.
+	ReasonDeletionCostsRespected = "DeletionCostsRespected"
 
 	// ConditionTopologySpreadHeld is False while pods of a governed workload have both the scheduling gate
 	// berth.dev/capacity-mix and a hard topology spread constraint that counts only the nodes which a pod selects: it holds

@@ -73,7 +73,8 @@ const (
 	EventReasonGatesMissing = "GatesMissing"
 
 	// EventReasonDeletionCostsOverwritten (Warning, on the CapacityMix): another client, such as Karpenter with its feature
-	// gate PodDeletionCostManagement, has overwritten the deletion costs of replicas. A scale-down is no longer exact.
+	// gate PodDeletionCostManagement, has overwritten the deletion costs of replicas. A scale-down is not exact until Berth
+	// has restored them.
 	EventReasonDeletionCostsOverwritten = "DeletionCostsOverwritten"
 
 	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): its deletion waits for the pods and workloads that the

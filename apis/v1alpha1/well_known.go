@@ -25,7 +25,7 @@ const (
 	MixAnnotation = AnnotationPrefix + "/mix"
 
 	// PodDeletionCostAnnotation is "-<slot>", so that a ReplicaSet that scales down removes the highest slots first. A
-	// value that the user set is never changed.
+	// value that the user set is never changed. With spec.deletionCost Respect, Berth sets none.
 	PodDeletionCostAnnotation = corev1.PodDeletionCost
 )
 

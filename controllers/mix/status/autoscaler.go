@@ -89,16 +89,26 @@ func gatesConfigured(found *autoscaler.Found, mine []rebalance.Entry) (c metav1.
 }
 
 // deletionCostsIntact reports whether the deletion costs are those of the slots, or chosen by users. ok is false where no one
-// overwrites them. The message has no number of pods: Karpenter writes one after the other.
-func deletionCostsIntact(found *autoscaler.Found, mine []rebalance.Entry) (c metav1.Condition, ok bool) {
+// overwrites them, and where the mix leaves them to others. The message has no number of pods: Karpenter writes one after the other.
+func deletionCostsIntact(cm *v1alpha1.CapacityMix, found *autoscaler.Found, mine []rebalance.Entry) (c metav1.Condition, ok bool) {
+	ok = found.Karpenter && cm.Spec.DeletionCost != v1alpha1.DeletionCostsRespect
 	names := namesOf(mine, func(g *clusterstate.Group) bool { return g.Overwritten() > 0 })
 	if len(names) == 0 {
 		return condition(v1alpha1.ConditionDeletionCostsIntact, metav1.ConditionTrue, v1alpha1.ReasonNotOverwritten,
-			"no client has overwritten the deletion costs of the slots"), found.Karpenter
+			"no client has overwritten the deletion costs of the slots"), ok
 	}
 	return condition(v1alpha1.ConditionDeletionCostsIntact, metav1.ConditionFalse, v1alpha1.ReasonOverwritten,
-		"another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first; "+
-			"workloads: %d of %d: %s", len(names), len(mine), some(names)), found.Karpenter
+		"another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first until "+
+			"Berth has restored them; workloads: %d of %d: %s", len(names), len(mine), some(names)), ok
+}
+
+// scaleDownExact names the workloads whose scale-down can leave the mix, because the mix leaves the deletion costs to other clients. ok is
+// false where there is none.
+func scaleDownExact(mine []rebalance.Entry) (c metav1.Condition, ok bool) {
+	names := namesOf(mine, (*clusterstate.Group).ScalesDownByOthers)
+	return condition(v1alpha1.ConditionScaleDownExact, metav1.ConditionFalse, v1alpha1.ReasonDeletionCostsRespected,
+		"a scale-down can leave the mix until rebalancing repairs it, because deletionCost is Respect; set it to Enforce for exact "+
+			"scale-downs; workloads: %d of %d: %s", len(names), len(mine), some(names)), len(names) > 0
 }
 
 // namesOf names the workloads that match, sorted.

@@ -83,7 +83,7 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 		"the same with cluster-autoscaler":    {&clusterAutoscaler, []rebalance.Entry{exact("a")}, gates, &want{"False", "PodsWithoutGate", "cluster-autoscaler cannot evaluate the mix, because pods have no scheduling gate; workloads: 1 of 1: Deployment a (a-7d)"}},
 		"all pods have the gate":              {&karpenter, []rebalance.Entry{gatedEntry("a")}, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
 		"no workload yet":                     {&karpenter, nil, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
-		"costs were overwritten":              {&karpenter, []rebalance.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first; workloads: 1 of 2: Deployment b (b-7d)"}},
+		"costs were overwritten":              {&karpenter, []rebalance.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first until Berth has restored them; workloads: 1 of 2: Deployment b (b-7d)"}},
 		"no cost was overwritten":             {&karpenter, []rebalance.Entry{gatedEntry("a")}, costs, &want{"True", "NotOverwritten", "no client has overwritten the deletion costs of the slots"}},
 		"without Karpenter they are a choice": {&clusterAutoscaler, []rebalance.Entry{overwritten("a")}, costs, nil},
 	} {
@@ -105,6 +105,28 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 			assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, tc.of), "without an autoscaler it is removed")
 		})
 	}
+}
+
+func TestTheConditionOfAMixThatRespectsCosts(t *testing.T) {
+	respecting := func(e rebalance.Entry) rebalance.Entry {
+		respects := *e.Group.Governing
+		respects.RespectCosts = true
+		e.Group.Governing = &respects
+		return e
+	}
+	cm := mixOf()
+	cm.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+	of := func(mine ...rebalance.Entry) *metav1.Condition {
+		cm.Status = compose(cm, nil, mine, nil, &karpenter, noon)
+		assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact), "Berth writes no costs")
+		return meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionScaleDownExact)
+	}
+	c := of(respecting(overwritten("b")), gatedEntry("a"))
+	require.NotNil(t, c)
+	assert.Equal(t, []string{"False", "DeletionCostsRespected", "a scale-down can leave the mix until rebalancing repairs it, because deletionCost " +
+		"is Respect; set it to Enforce for exact scale-downs; workloads: 1 of 2: Deployment b (b-7d)"}, []string{string(c.Status), c.Reason, c.Message})
+	assert.Nil(t, of(overwritten("b")), "the condition is removed")
+	assert.Nil(t, of(), "there is nothing to scale down")
 }
 
 func TestTheOrderOfWorkloadsChangesNoCondition(t *testing.T) {

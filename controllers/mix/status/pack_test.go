@@ -277,8 +277,13 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		},
 		"a StatefulSet removes the highest ordinal": func(_ *packer, e *rebalance.Entry) { e.Group.Identity = true },
 		"replicas go in any order":                  func(_ *packer, e *rebalance.Entry) { e.Group.AnyOrder = true },
-		"units of pods":                             func(_ *packer, e *rebalance.Entry) { e.Group.Units = true },
-		"the owner does not count its replicas":     func(_ *packer, e *rebalance.Entry) { e.Group.Counted = false },
+		"the mix leaves costs to others": func(_ *packer, e *rebalance.Entry) {
+			respects := *e.Group.Governing
+			respects.RespectCosts = true
+			e.Group.Governing = &respects
+		},
+		"units of pods":                         func(_ *packer, e *rebalance.Entry) { e.Group.Units = true },
+		"the owner does not count its replicas": func(_ *packer, e *rebalance.Entry) { e.Group.Counted = false },
 		"the owner ignores deletion costs": func(_ *packer, e *rebalance.Entry) {
 			e.Group.Assignments[0].Pod.Owner = &metav1.OwnerReference{Kind: "CloneSet"}
 		},

@@ -200,7 +200,7 @@ func (w exchanged) shown(g *clusterstate.Group) bool {
 // ordered reports whether the owner of a group removes the replica with the highest slot first because of its deletion cost, whichever
 // replica that is: the group is that of one ReplicaSet.
 func ordered(g *clusterstate.Group) bool {
-	if !g.Counted || g.Identity || g.AnyOrder || g.Units || len(g.Taken) > 0 || len(g.Assignments) < 2 {
+	if !g.Counted || g.Identity || g.AnyOrder || g.Governing.RespectCosts || g.Units || len(g.Taken) > 0 || len(g.Assignments) < 2 {
 		return false
 	}
 	owner := g.Assignments[0].Pod.Owner

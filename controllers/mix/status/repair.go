@@ -158,7 +158,8 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, slot 
 	if err != nil {
 		return fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
 	}
-	want := differing(live{pod}, clusterstate.CostByOthers(pod), slot, g.Governing)
+	origin, _ := clusterstate.CostWriter(pod)
+	want := differing(live{pod}, origin.Stays(metav1.GetControllerOfNoCopy(pod), g.Governing), slot, g.Governing)
 	if len(want) == 0 {
 		return nil
 	}
@@ -175,7 +176,7 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, slot 
 // annotate writes annotations on a pod, unless it has changed since it was read. It reports whether the pod is gone.
 func (r *Controller) annotate(ctx context.Context, pod *corev1.Pod, want map[string]string) (gone bool, err error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want,
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": merged(want),
 	}})
 	if err != nil {
 		return false, err
@@ -189,6 +190,19 @@ func (r *Controller) annotate(ctx context.Context, pod *corev1.Pod, want map[str
 		return false, fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return false, nil
+}
+
+// merged are annotations as a merge patch has them, which removes those that are null.
+func merged(want map[string]string) map[string]*string {
+	all := make(map[string]*string, len(want))
+	for key, value := range want {
+		if key == v1alpha1.PodDeletionCostAnnotation && value == noCost {
+			all[key] = nil
+			continue
+		}
+		all[key] = &value
+	}
+	return all
 }
 
 // unchanged reports whether a pod still is where its record has it.

@@ -58,6 +58,12 @@ func TestStale(t *testing.T) {
 	usersCost := func(value string) func(*assignment) {
 		return func(s *assignment) { s.Pod.Annotations[costKey], s.Pod.CostOrigin = value, clusterstate.CostOfUser }
 	}
+	overwritten := func(value, owner string) func(*assignment) {
+		return func(s *assignment) {
+			s.Pod.Annotations[costKey], s.Pod.CostOrigin = value, clusterstate.CostOverwritten
+			s.Pod.Owner = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: owner, Name: "web"}
+		}
+	}
 	elsewhere := func(s *assignment) { s.Pod.SchedulerName = "default-scheduler" }
 	place := func(p clusterstate.Place) func(*assignment) { return func(s *assignment) { s.Place = p } }
 	tests := map[string]struct {
@@ -69,13 +75,16 @@ func TestStale(t *testing.T) {
 		"the slot was edited and the cost follows the slot that it had": {
 			changes{set(slotKey, "1048575"), set(costKey, "-9")}, map[string]string{slotKey: "2", costKey: "-2"},
 		},
-		"the slot is wrong and the cost is the user's": {changes{set(slotKey, "1"), usersCost("-1")}, map[string]string{slotKey: "2"}},
-		"the slot is wrong and there is no cost":       {changes{set(slotKey, "1"), noCost}, map[string]string{slotKey: "2", costKey: "-2"}},
-		"the cost was removed":                         {changes{noCost}, map[string]string{costKey: "-2"}},
-		"only the cost differs":                        {changes{set(costKey, "5")}, map[string]string{costKey: "-2"}},
-		"only the cost differs and it is the user's":   {changes{usersCost("5")}, nil},
-		"the workload is older than its mix":           {changes{bare}, all},
-		"the same, and the cost is the user's":         {changes{bare, usersCost("7")}, allButCost},
+		"the slot is wrong and the cost is the user's":  {changes{set(slotKey, "1"), usersCost("-1")}, map[string]string{slotKey: "2"}},
+		"the slot is wrong and there is no cost":        {changes{set(slotKey, "1"), noCost}, map[string]string{slotKey: "2", costKey: "-2"}},
+		"the cost was removed":                          {changes{noCost}, map[string]string{costKey: "-2"}},
+		"only the cost differs":                         {changes{set(costKey, "5")}, map[string]string{costKey: "-2"}},
+		"only the cost differs and it is the user's":    {changes{usersCost("5")}, nil},
+		"another client overwrote the cost":             {changes{overwritten("-7", "ReplicaSet")}, map[string]string{costKey: "-2"}},
+		"another client wrote the cost of the slot":     {changes{overwritten("-2", "ReplicaSet")}, nil},
+		"another client wrote a cost that no one reads": {changes{overwritten("-7", "StatefulSet")}, nil},
+		"the workload is older than its mix":            {changes{bare}, all},
+		"the same, and the cost is the user's":          {changes{bare, usersCost("7")}, allButCost},
 		"the gate was removed without a slot, whichever scheduler placed it": {
 			changes{
 				bare, set(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonNoLeader), elsewhere, func(s *assignment) { s.Pod.UsesGate = true },
@@ -100,6 +109,49 @@ func TestStale(t *testing.T) {
 			assert.Equal(t, tc.want, r.stale(&e.Group, s, s.Pod))
 		})
 	}
+}
+
+func TestBerthWritesNoCostWhereTheMixRespectsThoseOfOthers(t *testing.T) {
+	rs := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web"}
+	for name, tc := range map[string]struct {
+		cost   string
+		origin clusterstate.CostOrigin
+		want   map[string]string
+	}{
+		"there is none":               {"", clusterstate.CostOfBerth, nil},
+		"that of the slot is removed": {"-2", clusterstate.CostOfBerth, map[string]string{costKey: noCost}},
+		"that of the user stays":      {"7", clusterstate.CostOfUser, nil},
+		"that of Karpenter stays":     {"-7", clusterstate.CostOverwritten, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := reconciler(1000)
+			e := exact("web")
+			respects := *e.Group.Governing
+			respects.RespectCosts = true
+			e.Group.Governing = &respects
+			s := &e.Group.Assignments[2]
+			s.Pod.Owner, s.Pod.CostOrigin = rs, tc.origin
+			s.Pod.Annotations = map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web"}
+			if tc.cost != "" {
+				s.Pod.Annotations[costKey] = tc.cost
+			}
+			assert.Equal(t, tc.want, r.stale(&e.Group, s, s.Pod))
+		})
+	}
+}
+
+func TestTheCostOfBerthIsRemovedByItsPatch(t *testing.T) {
+	r, kube := reconciler(1000)
+	e := staleEntry()
+	respects := *e.Group.Governing
+	respects.RespectCosts = true
+	e.Group.Governing = &respects
+	r.Workloads.Put(e)
+	r.note(decided())
+	assert.Zero(t, r.repair(t.Context(), "shop"))
+	got := patches(kube)
+	require.Len(t, got, 3)
+	assert.Equal(t, map[string]any{slotKey: "0", costKey: nil}, got[0]["metadata"].(map[string]any)["annotations"])
 }
 
 func TestARepairIsCompleteAndLeavesTheUsersCostAlone(t *testing.T) {
@@ -147,6 +199,44 @@ func TestRepairsThatAreUndoneBecomeRare(t *testing.T) {
 		}
 		require.LessOrEqual(t, wrote, 33)
 	})
+}
+
+// Karpenter writes the costs of pods once a minute, as long as anything changes.
+func TestACostThatWasRightForSomeTimeIsRestoredAtOnce(t *testing.T) {
+	cost := map[string]string{costKey: "-2"}
+	for name, tc := range map[string]struct {
+		every  time.Duration
+		want   map[string]string
+		writes int
+		longer bool
+	}{
+		"each minute, for an hour":                 {time.Minute, cost, 60, false},
+		"as often as is restored at once":          {heldFor, cost, 240, false},
+		"more often":                               {heldFor - time.Second, cost, 8, true},
+		"the slot as well, which Karpenter leaves": {time.Minute, map[string]string{costKey: "-2", slotKey: "2"}, 8, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, writes, undone := newContest(), 0, true
+			overwrite := noon
+			for now := noon; now.Before(noon.Add(time.Hour)); now = now.Add(time.Second) {
+				if !now.Before(overwrite) {
+					undone, overwrite = true, overwrite.Add(tc.every)
+				}
+				if !undone {
+					continue
+				}
+				if at, before := c.allow("uid", tc.want, now); !at.After(now) {
+					c.note("uid", tc.want, before, now)
+					writes, undone = writes+1, false
+				}
+			}
+			if tc.longer {
+				assert.LessOrEqual(t, writes, tc.writes, "a client that undoes more has Berth write less and less")
+				return
+			}
+			assert.Equal(t, tc.writes, writes)
+		})
+	}
 }
 
 func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {

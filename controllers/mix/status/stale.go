@@ -32,7 +32,7 @@ func (r *Controller) stale(g *clusterstate.Group, s *clusterstate.Assignment, p 
 	if s.Place != clusterstate.Settled || !r.steers(p) {
 		return nil
 	}
-	return differing(p, p.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Governing)
+	return differing(p, p.CostOrigin.Stays(p.Owner, g.Governing), s.Slot, g.Governing)
 }
 
 // steers reports whether the mix gives a replica its slot: a replica of another
@@ -45,10 +45,14 @@ func (r *Controller) steers(p *clusterstate.Pod) bool {
 	return !p.Pinned && (p.UsesGate || slices.Contains(r.SchedulerNames, p.SchedulerName))
 }
 
+// noCost is the deletion cost of a replica that is to have none. No controller reads an empty one.
+const noCost = ""
+
 // differing returns what has to be written on a replica for it to carry its
-// slot. It is a pure function. The deletion cost follows the slot unless it is
-// the user's, whatever its value is.
-func differing(have marked, costByOthers bool, slot int, p *governing.Mix) map[string]string {
+// slot. It is a pure function. The deletion cost follows the slot unless it
+// stays, whatever its value is. Where the mix leaves the costs to others, that
+// of Berth is removed.
+func differing(have marked, costStays bool, slot int, p *governing.Mix) map[string]string {
 	var want map[string]string // made when something differs: every replica that changes comes here
 	set := func(key, value string) {
 		if found, has := have.Annotation(key); has && found == value {
@@ -62,7 +66,12 @@ func differing(have marked, costByOthers bool, slot int, p *governing.Mix) map[s
 	set(v1alpha1.SlotAnnotation, strconv.Itoa(slot))
 	set(v1alpha1.CapacityTypeAnnotation, p.Mix.TypeOf(slot).String())
 	set(v1alpha1.MixAnnotation, p.Source)
-	if !costByOthers {
+	_, hasCost := have.Annotation(v1alpha1.PodDeletionCostAnnotation)
+	switch {
+	case costStays, p.RespectCosts && !hasCost:
+	case p.RespectCosts:
+		set(v1alpha1.PodDeletionCostAnnotation, noCost)
+	default:
 		set(v1alpha1.PodDeletionCostAnnotation, governing.DeletionCost(slot))
 	}
 	return want

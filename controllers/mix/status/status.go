@@ -64,11 +64,12 @@ func compose(
 	}
 	optional(spotAvailable(mine))
 	optional(topologySpreadHeld(mine))
+	optional(scaleDownExact(mine))
 	optional(groupsOfOne(mine))
 	optional(pinned(mine))
 	if found != nil {
 		optional(gatesConfigured(found, mine))
-		optional(deletionCostsIntact(found, mine))
+		optional(deletionCostsIntact(cm, found, mine))
 	}
 	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation

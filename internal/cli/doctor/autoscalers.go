@@ -22,9 +22,9 @@ import (
 const enableGates = "set the chart value webhook.gates=true, which requires webhook.enabled=true, and label the namespaces " + v1alpha1.InjectLabel +
 	"=enabled, or add the gate " + v1alpha1.CapacityMixGate + " to the pod templates; then restart the workloads (docs/autoscalers.md)"
 
-// disableCosts makes deletion costs those of the slots again.
-const disableCosts = "disable the feature gate " + autoscaler.CostGate + " of Karpenter, then remove the annotation " +
-	v1alpha1.PodDeletionCostAnnotation + " from these pods: the controller writes the cost of the slot (docs/autoscalers.md)"
+// disableCosts has one client write deletion costs.
+const disableCosts = "disable the feature gate " + autoscaler.CostGate + " of Karpenter, or set deletionCost: Respect on these mixes; " +
+	"until then the controller restores the costs of the slots (docs/autoscalers.md)"
 
 // autoscalers are those of the cluster, and what they do to mixes.
 type autoscalers struct {
@@ -76,13 +76,18 @@ func (p *patient) ungated(r *Report) {
 	}
 }
 
+// enforces reports whether the deletion costs of the pods of a mix are those of their slots.
+func enforces(m *v1alpha1.CapacityMix) bool {
+	return m.Spec.DeletionCost != v1alpha1.DeletionCostsRespect
+}
+
 // deletionCosts finds replicas whose deletion cost Karpenter, or another client beside it, has overwritten.
 func (p *patient) deletionCosts(r *Report) {
 	const check = "deletion costs"
 	var pods []string
 	writers := map[string]bool{}
 	for o, pod := range p.cluster.LivePods() {
-		if found, _ := p.cluster.State.Resolve(pod); found != nil && pod.CostOverwritten() {
+		if found, _ := p.cluster.State.Resolve(pod); found != nil && !found.RespectCosts && pod.CostOverwritten() {
 			_, manager := clusterstate.CostWriter(o)
 			pods, writers[manager] = append(pods, podName(o)), true
 		}
@@ -93,9 +98,10 @@ func (p *patient) deletionCosts(r *Report) {
 	case len(pods) > 0:
 		r.add(Warn, check, disableCosts, "a scale-down does not remove the highest slots first: %s overwrote the deletion cost of %s: %s",
 			strings.Join(slices.Sorted(maps.Keys(writers)), ", "), printers.Count(len(pods), "pod"), printers.Listed(pods))
-	case len(found.costGates) > 0 && len(p.cluster.Mixes) > 0:
-		r.add(Warn, check, "disable that feature gate (docs/autoscalers.md)",
-			"the feature gate %s of Karpenter (%s) overwrites the deletion costs of pods, and a scale-down is then not exact",
+	case len(found.costGates) > 0 && slices.ContainsFunc(p.cluster.Mixes, enforces):
+		r.add(Warn, check, "disable that feature gate, or set deletionCost: Respect on all mixes (docs/autoscalers.md)",
+			"the feature gate %s of Karpenter (%s) overwrites the deletion costs of pods, and a scale-down is not exact until the controller "+
+				"has restored them",
 			autoscaler.CostGate, strings.Join(found.costGates, ", "))
 	default:
 		r.add(OK, check, "", "no client has overwritten the deletion costs of the slots")

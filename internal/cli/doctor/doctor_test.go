@@ -181,9 +181,17 @@ func TestDoctorOnAutoscalersThatDoNoHarm(t *testing.T) {
 		}},
 		"no cost is overwritten yet": {enabled, gated, []string{
 			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes",
-			"WARN the feature gate PodDeletionCostManagement of Karpenter (karpenter/karpenter) overwrites the deletion costs of pods, and a scale-down is then not exact",
+			"WARN the feature gate PodDeletionCostManagement of Karpenter (karpenter/karpenter) overwrites the deletion costs of pods, and a scale-down is not exact until the controller has restored them",
 		}},
 		"no mix that it could break": {enabled, func(s *clitest.Shop) { s.Pods, s.Mixes = nil, nil }, []string{
+			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes", "OK no client has overwritten the deletion costs of the slots",
+		}},
+		"mixes that leave costs to others": {enabled, func(s *clitest.Shop) {
+			gated(s)
+			for _, m := range s.Mixes {
+				m.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+			}
+		}, []string{
 			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes", "OK no client has overwritten the deletion costs of the slots",
 		}},
 		"they are not known": {failed, func(*clitest.Shop) {}, []string{"WARN no answer"}},

@@ -17,6 +17,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/test/builders"
 )
 
 func cost(value string) a[*corev1.Pod] { return annotated(v1alpha1.PodDeletionCostAnnotation, value) }
@@ -57,6 +59,68 @@ func TestTheWriterOfTheDeletionCostIsFound(t *testing.T) {
 			assert.Equal(t, tc.overwritten, record.CostOverwritten())
 			p.ManagedFields = nil
 			assert.Equal(t, tc.origin == CostOfBerth, record.equal(newClusterState().podOf(p, nil)), "it is noticed that another client owns the cost")
+		})
+	}
+}
+
+func TestWhichDeletionCostsStay(t *testing.T) {
+	rs, set := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet"}, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet"}
+	enforce, respect := &governing.Mix{}, &governing.Mix{RespectCosts: true}
+	for name, tc := range map[string]struct {
+		origin CostOrigin
+		owner  *metav1.OwnerReference
+		m      *governing.Mix
+		want   bool
+	}{
+		"that of the slot":                               {CostOfBerth, rs, enforce, false},
+		"that of the slot goes with Respect":             {CostOfBerth, rs, respect, false},
+		"that of the user":                               {CostOfUser, rs, enforce, true},
+		"that of the user, with Respect":                 {CostOfUser, rs, respect, true},
+		"one that was overwritten":                       {CostOverwritten, rs, enforce, false},
+		"one that was overwritten, with Respect":         {CostOverwritten, rs, respect, true},
+		"one that no controller reads":                   {CostOverwritten, set, enforce, true},
+		"one that was overwritten, without a controller": {CostOverwritten, nil, enforce, true},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, tc.origin.Stays(tc.owner, tc.m)) })
+	}
+}
+
+func TestAMixThatRespectsCostsHasItsReplicasRemovedInAnyOrder(t *testing.T) {
+	changed := func(manager string) []a[*corev1.Pod] {
+		return []a[*corev1.Pod]{owned(replicaSet("rs", 2)), on("s"), slot(1), cost("-5"), managedBy(manager, costOnly)}
+	}
+	for name, tc := range map[string]struct {
+		respects         bool
+		percent          int32
+		replicas         int32
+		pods             []a[*corev1.Pod]
+		anyOrder, leaves bool
+		overwritten      int
+	}{
+		"Enforce":                          {false, 50, 2, []a[*corev1.Pod]{owned(replicaSet("rs", 2)), on("s"), slot(1)}, false, false, 0},
+		"Enforce, and a client overwrites": {false, 50, 2, changed("karpenter"), true, false, 1},
+		"Respect":                          {true, 50, 2, changed("karpenter"), true, true, 0},
+		"Respect, without costs":           {true, 50, 2, []a[*corev1.Pod]{owned(replicaSet("rs", 2)), on("s"), slot(1)}, true, true, 0},
+		"Respect, with one type only":      {true, 0, 2, changed("karpenter"), true, false, 0},
+		"Respect, and one replica":         {true, 50, 1, changed("karpenter"), true, false, 0},
+		"Respect, of an owner that does not read costs": {
+			true, 50, 2, []a[*corev1.Pod]{ownedBy("apps/v1", "StatefulSet", "db", "db"), on("s")}, false, false, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newClusterState()
+			require.NoError(t, st.Mixes.Set(builders.CapacityMix("web", tc.percent, 0, func(cm *v1alpha1.CapacityMix) {
+				cm.Namespace, cm.Spec.Selector = namespaceName, v1alpha1.PodSelector{}
+				if tc.respects {
+					cm.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+				}
+			})))
+			pod := podNamed("db-0", tc.pods...)
+				objects := append(nodesOfEachType(), replicaSet("rs", tc.replicas), statefulSet("db", tc.replicas), pod)
+			g := one(t, fill(st, objects...))
+			assert.Equal(t, []any{tc.anyOrder, tc.leaves, tc.overwritten}, []any{g.AnyOrder, g.ScalesDownByOthers(), g.Overwritten()})
+			g.Ended = true
+			assert.False(t, g.ScalesDownByOthers(), "there is no scale-down any more")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Field managers under which Berth patches pods.
@@ -63,16 +64,22 @@ func CostWriter(o *corev1.Pod) (origin CostOrigin, manager string) {
 	return origin, manager
 }
 
-// CostByOthers reports whether another client than Berth decided the deletion cost of a pod. Berth never changes it then.
+// CostByOthers reports whether another client than Berth decided the deletion cost of a pod.
 func CostByOthers(o *corev1.Pod) bool {
 	origin, _ := CostWriter(o)
 	return origin != CostOfBerth
 }
 
-// CostOverwritten reports whether a scale-down of the pod's ReplicaSet no longer removes the highest slots first because
-// another client has overwritten the deletion cost that belongs to the slot. Other owners ignore the cost.
+// Stays reports whether the deletion cost of a pod with a controller, which may be nil, is left as it is under a mix: the user chose it, or
+// another client wrote it and the mix leaves the costs to others, or no controller reads it.
+func (o CostOrigin) Stays(owner *metav1.OwnerReference, m *governing.Mix) bool {
+	return o == CostOfUser || o == CostOverwritten && (m.RespectCosts || !governing.RemovedByCost(owner))
+}
+
+// CostOverwritten reports whether a scale-down of the pod's owner no longer removes the highest slots first because another client has
+// overwritten the deletion cost that belongs to the slot. Owners other than ReplicaSets and ReplicationControllers ignore the cost.
 func (p *Pod) CostOverwritten() bool {
-	return p.CostOrigin == CostOverwritten && p.slot > 0 && !p.costly && p.Owner != nil && p.Owner.Kind == "ReplicaSet"
+	return p.CostOrigin == CostOverwritten && p.slot > 0 && !p.costly && governing.RemovedByCost(p.Owner)
 }
 
 // slotByOthers reports whether another client has edited the slot of a pod since

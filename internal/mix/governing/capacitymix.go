@@ -61,6 +61,7 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver: cm.Spec.SpreadSpotOver,
 		MaxPerDomain:   limits,
+		RespectCosts:   cm.Spec.DeletionCost == v1alpha1.DeletionCostsRespect,
 	}
 	if governs.Roles, err = rolesOf(&governs, cm.Spec.Roles); err != nil {
 		return Mix{}, nil, err
@@ -81,6 +82,7 @@ func grouping(s v1alpha1.CapacityMixSpec) v1alpha1.CapacityMixSpec {
 	s.SpotPercent, s.MinOnDemand, s.MaxSpot = 0, 0, nil
 	s.WhenSpotUnavailable, s.SpotWaitSeconds, s.WhenOnDemandUnavailable = "", nil, ""
 	s.SpreadSpotOver, s.MaxPerDomain, s.Tolerations, s.Rebalance = nil, nil, nil, nil
+	s.DeletionCost = ""
 	return s
 }
 

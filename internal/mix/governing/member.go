@@ -107,7 +107,7 @@ func (r *Resolver) byController(member *Member, pod *corev1.Pod, ref *metav1.Own
 	if slot, ok := IdentitySlot(pod, r.Controllers); ok {
 		member.Slot = slot
 	}
-	member.AnyOrder = RemovedInAnyOrder(pod)
+	member.AnyOrder = RemovedInAnyOrder(pod, m)
 }
 
 // maxHeight bounds the owners above a pod that are followed. No tool has more, and references may form a circle.

@@ -43,6 +43,8 @@ type Mix struct {
 	SpreadSpotOver []string
 	// MaxPerDomain limits how many replicas of a group are in one domain. It is shared and must not be changed.
 	MaxPerDomain []domains.Limit
+	// RespectCosts is set where other clients decide the deletion costs of the pods, and Berth writes none.
+	RespectCosts bool
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
 	// Grouping is which pods form one group, Unit which of them hold one slot together.

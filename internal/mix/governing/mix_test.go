@@ -346,6 +346,12 @@ func TestFromCapacityMix(t *testing.T) {
 	cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait
 	p, _, _ = governing.FromCapacityMix(cm)
 	assert.False(t, p.BorrowOnDemand)
+	cm.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+	p, _, _ = governing.FromCapacityMix(cm)
+	assert.True(t, p.RespectCosts)
+	cm.Spec.DeletionCost = v1alpha1.DeletionCostsEnforce
+	p, _, _ = governing.FromCapacityMix(cm)
+	assert.False(t, p.RespectCosts)
 
 	for name, spoil := range map[string]func(*v1alpha1.CapacityMixSpec){
 		"spec.spotPercent: 150 is not between 0 and 100":         func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = 150 },

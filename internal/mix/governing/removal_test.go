@@ -37,7 +37,21 @@ func TestOwnersThatRemovePodsInAnyOrder(t *testing.T) {
 			if test.kind != "" {
 				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: test.apiVersion, Kind: test.kind, Controller: new(true)}}
 			}
-			assert.Equal(t, test.want, governing.RemovedInAnyOrder(pod))
+			assert.Equal(t, test.want, governing.RemovedInAnyOrder(pod, nil))
+			assert.Equal(t, test.want, governing.RemovedInAnyOrder(pod, &governing.Mix{}))
+			respects := governing.RemovedInAnyOrder(pod, &governing.Mix{RespectCosts: true})
+			assert.Equal(t, test.kind != "StatefulSet", respects, "costs of others give any order, and a StatefulSet reads none")
 		})
+	}
+}
+
+func TestReplicaSetsAndReplicationControllersReadDeletionCosts(t *testing.T) {
+	owner := func(apiVersion, kind string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: apiVersion, Kind: kind}
+	}
+	assert.True(t, governing.RemovedByCost(owner("apps/v1", "ReplicaSet")))
+	assert.True(t, governing.RemovedByCost(owner("v1", "ReplicationController")))
+	for _, other := range []*metav1.OwnerReference{nil, owner("apps/v1", "StatefulSet"), owner("example.com/v1", "ReplicaSet"), owner("batch/v1", "Job")} {
+		assert.False(t, governing.RemovedByCost(other), "%v", other)
 	}
 }

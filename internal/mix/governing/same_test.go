@@ -55,6 +55,8 @@ func TestAnotherPercentageLeavesTheGroupsAsTheyAre(t *testing.T) {
 	assert.True(t, governing.SameGroups(before, after))
 	builders.MaxPerZone(2)(after)
 	assert.True(t, governing.SameGroups(before, after))
+	after.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+	assert.True(t, governing.SameGroups(before, after))
 	after.UID = "another one"
 	assert.False(t, governing.SameGroups(before, after))
 }

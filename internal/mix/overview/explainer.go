@@ -369,7 +369,13 @@ func (e *explainer) byCost(g *clusterstate.Group) string {
 		when = "first of its revision"
 	}
 	set := ""
-	if slot, ok := governing.ClaimedSlot(e.Pod); ok && mine != -slot {
+	slot, ok := governing.ClaimedSlot(e.Pod)
+	switch {
+	case g.Governing.RespectCosts:
+		set = ", which Berth leaves to others: deletionCost is Respect"
+	case ok && mine != -slot && e.record.CostOverwritten():
+		set = ", which another client wrote and the controller restores"
+	case ok && mine != -slot:
 		set = ", which the user set and Berth does not change"
 	}
 	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)

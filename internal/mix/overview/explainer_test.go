@@ -6,8 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
@@ -39,4 +43,38 @@ func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	settled.Place = clusterstate.Settled
 	e := &explainer{PodQuestion: PodQuestion{Pod: &corev1.Pod{}}, record: &clusterstate.Pod{}}
 	assert.Equal(t, counted, e.slotOf(g, settled))
+}
+
+func TestAnExplanationNamesWhoDecidedTheDeletionCost(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		v1alpha1.SlotAnnotation: "2", v1alpha1.PodDeletionCostAnnotation: "-7",
+	}}}
+	const after = "; pods that are pending or not Ready are removed before all others"
+	for name, tc := range map[string]struct {
+		respects bool
+		manager  string
+		want     string
+	}{
+		"the user":       {false, "kubectl-annotate", "first of its revision (deletion cost -7, which the user set and Berth does not change)"},
+		"another client": {false, "karpenter", "first of its revision (deletion cost -7, which another client wrote and the controller restores)"},
+		"Respect":        {true, "karpenter", "first of its revision (deletion cost -7, which Berth leaves to others: deletionCost is Respect)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := pod.DeepCopy()
+			pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName = "shop", "web", "web", "node"
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d", UID: "rs", Controller: new(true)}}
+			pod.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager:  tc.manager,
+				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:controller.kubernetes.io/pod-deletion-cost":{}}}}`),
+			}}
+			classifier, err := capacity.NewClassifier(capacity.DefaultRules())
+			require.NoError(t, err)
+			state := clusterstate.New(clusterstate.Options{Classifier: classifier})
+			state.SetPod(pod)
+			e := &explainer{PodQuestion: PodQuestion{Pod: pod}, record: state.Pod("shop", "web")}
+			e.record.Ready = true
+			g := &clusterstate.Group{Governing: &governing.Mix{RespectCosts: tc.respects}}
+			assert.Equal(t, tc.want+after, e.deletion(g))
+		})
+	}
 }

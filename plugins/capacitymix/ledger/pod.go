@@ -38,7 +38,7 @@ func Annotations(pod *corev1.Pod, slot int, t capacity.Type, p *governing.Mix) m
 	}
 	// The ReplicaSet controller removes the lowest cost first, so the highest
 	// slot. A cost that the user set has precedence over ours.
-	if _, set := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; !set {
+	if _, set := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; !set && !p.RespectCosts {
 		a[v1alpha1.PodDeletionCostAnnotation] = governing.DeletionCost(slot)
 	}
 	return a
