@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/governing"
@@ -31,25 +33,22 @@ var half = split.New(50, 2)
 
 const full = 4 * perNode
 
-// Karpenter overwrites what Berth wrote, and a scale-down removes on-demand replicas first, since their nodes cost more: neither
-// the mix nor its minimum on on-demand survives it. The rebalancer repairs the mix. docs/autoscalers.md warns of this.
-func TestDeletionCostsOfKarpenterReplaceThoseOfBerth(t *testing.T) {
+// With deletionCost Respect the costs are Karpenter's, and a scale-down removes on-demand replicas first, since their nodes cost more:
+// neither the mix nor its minimum on on-demand survives it. The rebalancer repairs the mix. docs/autoscalers.md warns of this.
+func TestDeletionCostsOfKarpenterAreRespected(t *testing.T) {
 	// Karpenter ranks nodes of pools that it may consolidate, and consolidates none within this test.
-	w, d := startFull(t, "1h")
+	w, d := startFull(t, "1h", builders.RespectCosts)
+	require.Empty(t, costsOf(w.Live("web")), "Berth writes no cost")
+	w.WaitCondition("web", v1alpha1.ConditionScaleDownExact, false, v1alpha1.ReasonDeletionCostsRespected)
 	w.restart(deletionCosts)
 	ranks := w.waitRanks()
-	require.NotEmpty(t, w.Audit(func(r testenv.Request) bool {
-		return r.User == cluster.KarpenterUser && r.Verb == "patch" && r.Resource == "pods" && r.OK()
-	}), "patches of pods by Karpenter")
-
-	w.WaitCondition("web", v1alpha1.ConditionDeletionCostsIntact, false, v1alpha1.ReasonOverwritten)
 
 	w.Scale(d, full/2)
 	w.UpTo(patience).WaitSplit("web", "all on-demand replicas are removed", testenv.Split{Spot: full / 2})
 	for node, n := range testenv.NodesOf(w.Live("web")) {
 		assert.Equal(t, perNode, n, "replicas on %s, of rank %d in %v", node, ranks[node], ranks)
 	}
-	w.WaitCondition("web", v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied)
+	w.UpTo(10*time.Second).WaitCondition("web", v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied)
 
 	w.ChangeMix("web", builders.RebalanceMode(v1alpha1.RebalanceModeEvict))
 	w.WaitExact("web", half, full/2, patience)
@@ -57,34 +56,63 @@ func TestDeletionCostsOfKarpenterReplaceThoseOfBerth(t *testing.T) {
 	w.requireKarpentersNodes()
 }
 
-// Where Karpenter may not consolidate, it removes the deletion costs of others: a scale-down then follows none.
-func TestKarpenterRemovesDeletionCostsWhereItDoesNotConsolidate(t *testing.T) {
-	w, _ := startFull(t, "Never")
-	w.restart(deletionCosts)
-	w.Within(patience, "no replica has a deletion cost", func() (bool, string) {
-		pods := w.Live("web")
-		costs := costsOf(pods)
-		return len(pods) == full && len(costs) == 0, fmt.Sprintf("%d pods, costs %v", len(pods), costs)
-	})
+// With Enforce the controller restores what Karpenter overwrites, and what it removes where it does not consolidate.
+func TestDeletionCostsThatKarpenterOverwritesAreRestored(t *testing.T) {
+	for name, consolidateAfter := range map[string]string{"it writes ranks": "1h", "it removes costs": "Never"} {
+		t.Run(name, func(t *testing.T) {
+			w, d := startFull(t, consolidateAfter)
+			w.requireCostsOfSlots()
+			w.restart(deletionCosts)
+			for _, n := range []int{full / 2, full / 4} {
+				before := w.karpentersPatches()
+				w.UpTo(patience).Eventually("Karpenter writes the deletion costs, and they are restored", func() (bool, string) {
+					others := w.costsOfOthers()
+					return w.karpentersPatches() > before && len(others) == 0, fmt.Sprint(others)
+				})
+				w.ScaleExactly(d, half, int32(n))
+			}
+			assert.Zero(t, w.evictions(), "evictions")
+		})
+	}
 }
 
-// startFull starts Karpenter without the gate, and a workload that fills its nodes, with the deletion costs of Berth. The
-// controller evicts nothing.
-func startFull(t *testing.T, consolidateAfter string) (*autoscaled, *appsv1.Deployment) {
+// karpentersPatches counts the pods that Karpenter has patched.
+func (w *autoscaled) karpentersPatches() int {
+	return len(w.Audit(func(r testenv.Request) bool {
+		return r.User == cluster.KarpenterUser && r.Verb == "patch" && r.Resource == "pods" && r.OK()
+	}))
+}
+
+// costsOfOthers returns the deletion costs that are not those of slots.
+func (w *autoscaled) costsOfOthers() (others []string) {
+	for _, pod := range w.Live("web") {
+		slot, _ := governing.ClaimedSlot(&pod)
+		if cost := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; cost != governing.DeletionCost(slot) {
+			others = append(others, fmt.Sprint(pod.Name, " of slot ", slot, ": ", cost))
+		}
+	}
+	return others
+}
+
+func (w *autoscaled) requireCostsOfSlots() {
+	w.T.Helper()
+	require.Empty(w.T, w.costsOfOthers(), "deletion costs that are not those of slots")
+}
+
+// startFull starts Karpenter without the gate, and a workload that fills its nodes. The controller evicts nothing.
+func startFull(t *testing.T, consolidateAfter string, changes ...func(*v1alpha1.CapacityMix)) (*autoscaled, *appsv1.Deployment) {
 	t.Helper()
 	// Two nodes of each type, however many batches the pods come in.
 	const cpus = "8"
 	w := start(t,
 		pool{name: "spot", types: []string{"spot"}, cpus: cpus, consolidateAfter: consolidateAfter},
 		pool{name: "on-demand", types: []string{"on-demand"}, cpus: cpus, consolidateAfter: consolidateAfter})
-	w.Controller(testenv.Impatient)
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.AnnotationRepairsPerMinute = 600 })
 	d := builders.Deployment("web", full, builders.CPU(cpu), builders.Gated)
-	w.Create(builders.CapacityMix("web", half.SpotPercent, half.MinOnDemand, builders.RebalanceMode(v1alpha1.RebalanceModeOff)), d)
+	changes = append(changes, builders.RebalanceMode(v1alpha1.RebalanceModeOff))
+	w.Create(builders.CapacityMix("web", half.SpotPercent, half.MinOnDemand, changes...), d)
 	pods := w.WaitExact("web", half, full, patience)
 	require.Len(t, testenv.NodesOf(pods), full/perNode, "nodes, all of which are full")
-	for slot, pod := range w.Slots(pods) {
-		require.Equal(t, governing.DeletionCost(slot), pod.Annotations[v1alpha1.PodDeletionCostAnnotation], "cost of pod %s", pod.Name)
-	}
 	return w, d
 }
 

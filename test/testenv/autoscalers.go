@@ -3,6 +3,11 @@
 package testenv
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +39,26 @@ func StatusOfClusterAutoscaler() *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-autoscaler-status"},
 		Data:       map[string]string{"status": "autoscalerStatus: Running\n"},
 	}
+}
+
+// WriteRanks writes deletion costs as Karpenter does: all pods of a node have its rank, whatever they had, and on-demand nodes, which cost
+// more, are to be emptied first. The node that is emptied last has the rank. It returns how many pods have another cost than that of their
+// slot.
+func (w *World) WriteRanks(pods []corev1.Pod, last int) (differ int) {
+	w.T.Helper()
+	on, nodes := w.Types(), NodesOf(pods)
+	order := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(on[a], on[b]), cmp.Compare(a, b))
+	})
+	for i := range pods {
+		p := &pods[i]
+		rank := strconv.Itoa(last - slices.Index(order, p.Spec.NodeName))
+		w.WriteCost(p, "karpenter", rank)
+		if rank != "-"+p.Annotations[v1alpha1.SlotAnnotation] {
+			differ++
+		}
+	}
+	return differ
 }
 
 // WriteCost writes the deletion cost of a pod as a client does that Karpenter's is alike: a merge patch of the annotation with

@@ -132,7 +132,7 @@ func TestTheUsersDeletionCostStaysWhateverItsValueIs(t *testing.T) {
 	w.WaitExact("api", split.New(70, 2), 3, testenv.SettleTimeout)
 	w.Controller(quick)
 	pods, api := w.Slots(w.WaitReady("web", 4)), w.Slots(w.WaitReady("api", 3))
-	edit(w, pods[2].Name, func(annotations map[string]string) { annotations[v1alpha1.PodDeletionCostAnnotation] = "-9" })
+	w.WriteCost(pods[2], "kubectl-annotate", "-9")
 	for _, p := range []*corev1.Pod{pods[2], api[1]} { // of the latter, slot and cost are as if Berth had written both
 		edit(w, p.Name, func(annotations map[string]string) { annotations[v1alpha1.SlotAnnotation] = "17" })
 	}

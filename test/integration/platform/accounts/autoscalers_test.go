@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
@@ -91,25 +92,6 @@ func TestPodsWithoutTheGateAreReportedBesideAnAutoscaler(t *testing.T) {
 	})
 }
 
-// karpenterRanks writes deletion costs as Karpenter does: all pods of a node have its rank, whatever they had. It returns how many
-// pods have another cost than that of their slot.
-func karpenterRanks(w *testenv.World, pods []corev1.Pod, first int) (differ int) {
-	w.T.Helper()
-	ranks := map[string]int{}
-	for i := range pods {
-		p := &pods[i]
-		if _, known := ranks[p.Spec.NodeName]; !known {
-			ranks[p.Spec.NodeName] = first - len(ranks)
-		}
-		rank := strconv.Itoa(ranks[p.Spec.NodeName])
-		w.WriteCost(p, "karpenter", rank)
-		if rank != "-"+p.Annotations[v1alpha1.SlotAnnotation] {
-			differ++
-		}
-	}
-	return differ
-}
-
 func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	costs, m := v1alpha1.ConditionDeletionCostsIntact, split.New(70, 2)
@@ -123,7 +105,8 @@ func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) 
 	)
 	pods := w.WaitExact("web", m, 10, testenv.SettleTimeout)
 	w.WaitExact("own", m, 4, testenv.SettleTimeout)
-	c := w.Controller(quick)
+	unrepaired := func(c *controller.Configuration) { quick(c); c.Mix.AnnotationRepairsPerMinute = 0 }
+	c := w.Controller(unrepaired)
 	for _, mix := range []string{"web", "own"} {
 		w.WaitCondition(mix, costs, true, v1alpha1.ReasonNotOverwritten)
 	}
@@ -133,7 +116,7 @@ func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) 
 	require.Zero(t, overwritten(c, "web"))
 
 	for _, first := range []int{-100, -200} { // the ranks of nodes change
-		differ := karpenterRanks(w, pods, first)
+		differ := w.WriteRanks(pods, first)
 		require.Equal(t, 10, differ)
 		w.WaitCondition("web", costs, false, v1alpha1.ReasonOverwritten)
 		testenv.Becomes(w, "replicas with an overwritten cost", differ, func() int { return overwritten(c, "web") })
@@ -144,17 +127,13 @@ func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) 
 
 	testenv.End(c, true)
 	w.DropLease("berth-system", "berth-controller")
-	c = w.Controller(quick)
+	c = w.Controller(unrepaired)
 	testenv.Becomes(w, "the new leader counts them too", 10, func() int { return overwritten(c, "web") })
 	w.WaitCondition("web", costs, false, v1alpha1.ReasonOverwritten)
-	for i := range pods {
-		assert.NotEqual(t, "-"+pods[i].Annotations[v1alpha1.SlotAnnotation], costOf(testenv.Read(w, pods[i].Name, &corev1.Pod{})), "Berth leaves what others wrote")
-	}
 
-	// Karpenter ends, and a user removes what it wrote.
-	for i := range pods {
-		w.WriteCost(&pods[i], "kubectl-annotate", "")
-	}
+	testenv.End(c, true)
+	w.DropLease("berth-system", "berth-controller")
+	c = w.Controller(quick)
 	waitMarked(w, "web", 10)
 	w.WaitCondition("web", costs, true, v1alpha1.ReasonNotOverwritten)
 	testenv.Becomes(w, "no cost is overwritten", 0, func() int { return overwritten(c, "web") })
