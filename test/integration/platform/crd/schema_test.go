@@ -46,6 +46,8 @@ func TestSchema(t *testing.T) {
 		"two limits of one key are refused":      {"{selector: {}, spotPercent: 50, maxPerDomain: [" + limits("a", "b", "a") + "]}", `spec.maxPerDomain[2]: Duplicate value: {"topologyKey":"a"}`},
 		"a limit without a key is refused":       {"{selector: {}, spotPercent: 50, maxPerDomain: [{maxCount: 2}]}", "spec.maxPerDomain[0].topologyKey: Required value"},
 		"an unknown action is refused":           {"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: a, maxCount: 2, whenUnsatisfiable: Wait}]}", `spec.maxPerDomain[0].whenUnsatisfiable: Unsupported value: "Wait": supported values: "DoNotSchedule", "ScheduleAnyway"`},
+		"an unknown owner of costs is refused":   {"{selector: {}, spotPercent: 50, deletionCost: Ignore}", `spec.deletionCost: Unsupported value: "Ignore": supported values: "Enforce", "Respect"`},
+		"costs of others are accepted":           {"{selector: {}, spotPercent: 50, deletionCost: Respect}", ""},
 		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
 	}
 	checkSchema(t, capacityMix, cases)
@@ -100,7 +102,7 @@ func TestDefaults(t *testing.T) {
 
 	assert.Equal(t, map[string]any{
 		"selector": map[string]any{}, "spotPercent": int64(0), "minOnDemand": int64(0),
-		"whenSpotUnavailable": "OnDemand", "whenOnDemandUnavailable": "Wait",
+		"whenSpotUnavailable": "OnDemand", "whenOnDemandUnavailable": "Wait", "deletionCost": "Enforce",
 	}, got.Object["spec"], "spotWaitSeconds stays absent: what that means depends on the pod")
 }
 
@@ -134,6 +136,7 @@ func TestGoTypesKeepEveryField(t *testing.T) {
 			{TopologyKey: "topology.kubernetes.io/zone", MaxPercent: new(int32(34)), WhenUnsatisfiable: v1alpha1.WhenDomainFullDoNotSchedule},
 			{TopologyKey: "rack", MaxCount: new(int32(2)), WhenUnsatisfiable: v1alpha1.WhenDomainFullScheduleAnyway},
 		},
+		DeletionCost: v1alpha1.DeletionCostsRespect,
 		Tolerations: &v1alpha1.TolerationsByType{
 			Spot:     []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 			OnDemand: []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(0))}},

@@ -143,6 +143,7 @@ func mixTexts() row {
 		{"spec.tolerations.spot", []any{map[string]any{"key": "a", "operator": "Equal", "value": long}}, "tolerations.spot"},
 		{"spec.tolerations.spot", terms, "tolerations.spot"},
 		{"spec.whenSpotUnavailable", long, "whenSpotUnavailable"},
+		{"spec.deletionCost", long, "deletionCost"},
 		{"spec.rebalance.windows[0].schedule", []any{map[string]any{"schedule": long, "durationSeconds": int64(60)}}, "rebalance.windows"},
 	} {
 		r.refuse(field.refused, mixWith(fmt.Sprint("text-", i), field.value, strings.Split(field.path, ".")...))
