@@ -43,10 +43,12 @@ func TestDeletionCostsThatKarpenterOverwritesAreRestored(t *testing.T) {
 	for _, n := range []int32{20, 12, 5, 20} {
 		pods := w.ScaleExactly(web, m, n)
 		w.WriteRanks(pods, -100)
+		wrote := time.Now()
 		w.Eventually("the costs of the slots are restored", func() (bool, string) {
 			others := costs(w, ofSlot)
 			return len(others) == 0, fmt.Sprint(others)
 		})
+		t.Logf("%d costs restored %s after the last of them was overwritten", n, time.Since(wrote).Round(10*time.Millisecond))
 		testenv.Stays(w, restored, "nothing more is written", len(w.PodPatches()), func() int { return len(w.PodPatches()) })
 	}
 	w.ScaleExactly(web, m, 12)

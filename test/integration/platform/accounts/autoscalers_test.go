@@ -3,7 +3,6 @@
 package accounts_test
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
