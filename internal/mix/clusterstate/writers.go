@@ -82,6 +82,28 @@ func (p *Pod) CostOverwritten() bool {
 	return p.CostOrigin == CostOverwritten && p.slot > 0 && !p.costly && governing.RemovedByCost(p.Owner)
 }
 
+// Overwritten counts the replicas whose deletion cost another client has overwritten. Under a mix that leaves the costs to others, that is
+// none.
+func (g *Group) Overwritten() (n int) {
+	if g.Governing.RespectCosts {
+		return 0
+	}
+	for i := range g.Assignments {
+		if slices.ContainsFunc(g.Assignments[i].Members(), (*Pod).CostOverwritten) {
+			n++
+		}
+	}
+	return n
+}
+
+// ScalesDownByOthers reports whether a scale-down can leave the mix because the mix leaves the deletion costs to other clients: the owner
+// removes replicas by their costs, and the group has replicas of both types.
+func (g *Group) ScalesDownByOthers() bool {
+	m := g.Governing
+	return m.RespectCosts && !g.Ended && m.Mix.Spot(g.Replicas) > 0 && m.Mix.OnDemand(g.Replicas) > 0 &&
+		slices.ContainsFunc(g.Assignments, func(s Assignment) bool { return governing.RemovedByCost(s.Pod.Owner) })
+}
+
 // slotByOthers reports whether another client has edited the slot of a pod since
 // it was created. The manager that created the pod still owns a slot of the
 // template after the Binding has replaced its value, so its entry proves nothing.

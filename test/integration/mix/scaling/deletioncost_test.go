@@ -56,7 +56,7 @@ func TestDeletionCostsThatKarpenterOverwritesAreRestored(t *testing.T) {
 	require.Empty(t, w.Evictions())
 }
 
-func TestAMixThatRespectsDeletionCostsReportsAndRepairsWhatAScaleDownLeaves(t *testing.T) {
+func TestAMixThatRespectsDeletionCostsReportsWhatTheyBreak(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Controller(testenv.Impatient, packs(controller.ScaleInPack))
 	m := split.New(70, 2)
