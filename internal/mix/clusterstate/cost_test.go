@@ -116,7 +116,7 @@ func TestAMixThatRespectsCostsHasItsReplicasRemovedInAnyOrder(t *testing.T) {
 				}
 			})))
 			pod := podNamed("db-0", tc.pods...)
-				objects := append(nodesOfEachType(), replicaSet("rs", tc.replicas), statefulSet("db", tc.replicas), pod)
+			objects := append(nodesOfEachType(), replicaSet("rs", tc.replicas), statefulSet("db", tc.replicas), pod)
 			g := one(t, fill(st, objects...))
 			assert.Equal(t, []any{tc.anyOrder, tc.leaves, tc.overwritten}, []any{g.AnyOrder, g.ScalesDownByOthers(), g.Overwritten()})
 			g.Ended = true
