@@ -54,7 +54,7 @@ func startClients(w *testenv.World, app string, n int) *clients {
 	for i := range n {
 		pod := builders.Pod("load", fmt.Sprintf("load-%s-%d", app, i), func(t *corev1.PodTemplateSpec) {
 			t.Spec.TerminationGracePeriodSeconds = new(int64(30))
-			t.Spec.Containers[0].Args = []string{"-load", "http://" + app + "." + w.Namespace}
+			t.Spec.Containers[0].Args = []string{"-load", "http://" + service.Spec.ClusterIP} // names would cost more than the requests
 		})
 		w.Create(pod)
 		c.names = append(c.names, pod.Name)
@@ -154,8 +154,8 @@ func moveEverything(w *testenv.World, strategy v1alpha1.RebalanceStrategy) {
 	}
 }
 
-// Replicas move fifty times and each node is drained, while clients send 200 requests a second to each of two Services. With Surge no
-// request fails; with Evict the only replica of a workload is missed.
+// Replicas move fifty times and each node is drained, while clients send 200 requests a second to the Service of one workload and 50 to that
+// of another. With Surge no request fails; with Evict the only replica of a workload is missed.
 func TestMovesAndDrainsFailNoRequest(t *testing.T) {
 	for _, strategy := range moveStrategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestMovesAndDrainsFailNoRequest(t *testing.T) {
 			)
 			w.WaitReady("web", movedReplicas)
 			w.WaitReady("one", 1)
-			load := map[string]*clients{"web": startClients(w, "web", 4), "one": startClients(w, "one", 4)}
+			load := map[string]*clients{"web": startClients(w, "web", 4), "one": startClients(w, "one", 1)}
 			recordings := map[string]*testenv.Recording{"web": w.Record("web"), "one": w.Record("one")}
 			began := time.Now()
 			moveEverything(w, strategy)
