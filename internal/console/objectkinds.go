@@ -60,7 +60,11 @@ var editedKinds = map[string]*editedKind{
 			}},
 			{path: "spec.rebalance.paused", label: "Pause all moves", kind: boolField},
 			{path: "spec.rebalance.strategy", label: "How a replica moves", hint: "With Surge its replacement is available first", choices: []string{
-				string(v1alpha1.RebalanceStrategyEvict), string(v1alpha1.RebalanceStrategySurge), string(v1alpha1.RebalanceStrategySurgeOrEvict),
+				string(v1alpha1.RebalanceStrategyEvict), string(v1alpha1.RebalanceStrategySurge),
+				string(v1alpha1.RebalanceStrategySurgeOrEvict),
+			}},
+			{path: "spec.deletionCost", label: "Deletion costs of the pods that other clients overwrite", choices: []string{
+				string(v1alpha1.DeletionCostsEnforce), string(v1alpha1.DeletionCostsRespect),
 			}},
 			{path: "spec.rebalance.maxConcurrent", label: "Moves at the same time", hint: "1 to 100", kind: numberField},
 			{path: "spec.rebalance.maxMovesPerHour", label: "Moves in an hour", hint: "No limit if empty", kind: numberField},
