@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/mix/interruptions"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/policies"
 	"berth.dev/berth/controllers/state"
@@ -36,13 +37,14 @@ type cluster struct {
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
-	// rebalancer is nil where mix does not run, limits and templates where limits does not, policies where policies does not.
-	rebalancer *rebalance.Controller
-	pauses     *rebalance.Pauses
-	health     *rebalance.HealthGate
-	limits     *limits.Tracker
-	templates  *limits.Templates
-	policies   *policies.Controller
+	// rebalancer and interruptions are nil where mix does not run, limits and templates where limits does not, policies where policies does not.
+	rebalancer    *rebalance.Controller
+	interruptions *interruptions.Controller
+	pauses        *rebalance.Pauses
+	health        *rebalance.HealthGate
+	limits        *limits.Tracker
+	templates     *limits.Templates
+	policies      *policies.Controller
 	// watched counts the kinds whose handlers have received the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.
@@ -123,6 +125,9 @@ func (p *parts) groupChanged(key governing.GroupKey) {
 func (p *parts) nodeLeft(d clusterstate.Departure) {
 	if p.rebalancer != nil {
 		p.rebalancer.NodeLeft(d)
+	}
+	if p.interruptions != nil {
+		p.interruptions.NodeLeft(d)
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/gatefailopen"
+	"berth.dev/berth/controllers/mix/interruptions"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/governing"
+	counting "berth.dev/berth/internal/mix/interruptions"
 	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/records/prometheus"
 )
@@ -49,6 +51,9 @@ func (p *parts) addMix() error {
 			return err
 		}
 	}
+	if err := p.addInterruptions(); err != nil {
+		return err
+	}
 	if err := metrics.Registry.Register(p.rebalancer); err != nil {
 		return err
 	}
@@ -66,6 +71,25 @@ func (p *parts) addMix() error {
 		p.rebalancer.Retune(rebalanceTuning(cfg))
 	})
 	return nil
+}
+
+// addInterruptions adds the controller that counts the interruptions of spot nodes.
+func (p *parts) addInterruptions() error {
+	i := p.cfg.Mix.Interruptions
+	p.interruptions = interruptions.New(interruptions.Options{
+		State: p.clusterState, Client: p.kube, Clock: clock.RealClock{}, Synced: p.synced,
+		ConfigMap: types.NamespacedName{
+			Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + v1alpha1.InterruptionsConfigMapSuffix,
+		},
+		Keys: p.profile.Args.SpreadSpotOver,
+		Settings: counting.Settings{
+			SharePercent: i.SharePercent, Quarantine: seconds(i.QuarantineSeconds), Longest: seconds(i.MaxQuarantineSeconds),
+		},
+	})
+	if err := metrics.Registry.Register(p.interruptions); err != nil {
+		return err
+	}
+	return p.mgr.Add(p.interruptions)
 }
 
 func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*rebalance.Controller, error) {

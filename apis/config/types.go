@@ -115,6 +115,9 @@ type CapacityMixArgs struct {
 	// none.
 	SpreadSpotOver []string
 
+	// InterruptionsNamespace is the namespace of the ConfigMap with the interruption domains that are in quarantine.
+	InterruptionsNamespace string
+
 	// NodeSampleSize is the number of nodes that are considered first for a pod. 0 considers all nodes.
 	NodeSampleSize int32
 

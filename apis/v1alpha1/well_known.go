@@ -139,6 +139,10 @@ const (
 // the lease of berth-controller.
 const PauseConfigMapSuffix = "-pause"
 
+// InterruptionsConfigMapSuffix ends the name of the ConfigMap with the interruptions of spot nodes, which berth-controller counts and
+// berth-scheduler reads. The name begins like that of PauseConfigMapSuffix.
+const InterruptionsConfigMapSuffix = "-interruptions"
+
 // ResourceLimitLabel is on pods that use a ResourceLimit: its name, in the namespace of the pod.
 const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
 

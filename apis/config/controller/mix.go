@@ -19,6 +19,11 @@ type Mix struct {
 	// +optional
 	Rebalance Rebalance `json:"rebalance"`
 
+	// interruptions specifies when an interruption domain is in quarantine, because its spot nodes were reclaimed.
+	//
+	// +optional
+	Interruptions Interruptions `json:"interruptions"`
+
 	// annotationRepairsPerMinute is the maximum number of pods per minute whose stale slot annotation is repaired, from
 	// 0 to 6000. 0 disables repairs. Defaults to 60.
 	//
@@ -68,6 +73,7 @@ func defaultMix() Mix {
 			HealthGate:           HealthGate{IntervalSeconds: 30, TimeoutSeconds: 5},
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
+		Interruptions:              Interruptions{SharePercent: 20, QuarantineSeconds: 600, MaxQuarantineSeconds: 3600},
 		AnnotationRepairsPerMinute: 60,
 		ScaleIn:                    ScaleInAuto,
 		Gates:                      Gates{FailOpenSeconds: 60},
@@ -76,11 +82,38 @@ func defaultMix() Mix {
 
 func (m *Mix) validate(path *field.Path) field.ErrorList {
 	all := m.Rebalance.validate(path.Child("rebalance"))
+	all = append(all, m.Interruptions.validate(path.Child("interruptions"))...)
 	all = append(all, inRange(path.Child("annotationRepairsPerMinute"), m.AnnotationRepairsPerMinute, 0, 6000)...)
 	if kinds := sets.New(ScaleInAuto, ScaleInPack, ScaleInKeep); !kinds.Has(m.ScaleIn) {
 		all = append(all, field.NotSupported(path.Child("scaleIn"), m.ScaleIn, sets.List(kinds)))
 	}
 	return append(all, m.Gates.validate(path.Child("gates"))...)
+}
+
+// Interruptions configures when an interruption domain is in quarantine: berth-scheduler prefers spot nodes of other domains.
+type Interruptions struct {
+	// sharePercent is the percentage of the spot nodes of a domain, from 1 to 100, whose interruption starts a quarantine. One
+	// interrupted node is the minimum. Defaults to 20.
+	//
+	// +optional
+	SharePercent int32 `json:"sharePercent"`
+
+	// quarantineSeconds is the duration of a quarantine for sharePercent of the nodes, in seconds from 0 to 86400. It is in
+	// proportion to the interruptions of the last hours. 0 disables quarantines. Defaults to 600.
+	//
+	// +optional
+	QuarantineSeconds int32 `json:"quarantineSeconds"`
+
+	// maxQuarantineSeconds is the maximum duration of a quarantine, in seconds from 1 to 86400. Defaults to 3600.
+	//
+	// +optional
+	MaxQuarantineSeconds int32 `json:"maxQuarantineSeconds"`
+}
+
+func (i *Interruptions) validate(path *field.Path) (all field.ErrorList) {
+	all = append(all, inRange(path.Child("sharePercent"), i.SharePercent, 1, 100)...)
+	all = append(all, inRange(path.Child("quarantineSeconds"), i.QuarantineSeconds, 0, 86400)...)
+	return append(all, inRange(path.Child("maxQuarantineSeconds"), i.MaxQuarantineSeconds, 1, 86400)...)
 }
 
 // Rebalance configures how replicas on the wrong capacity type are moved. The first six fields are the defaults of

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	defaultAnnotationPrefix   = "berth.dev"
-	defaultLockNamespace      = "berth-system"
+	defaultAnnotationPrefix = "berth.dev"
+	// defaultNamespace is that of Berth.
+	defaultNamespace          = "berth-system"
 	defaultNodeSampleSize     = 32
 	defaultSyncTimeoutSeconds = 60
 )
@@ -28,6 +29,9 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	}
 	if args.SpreadSpotOver == nil {
 		args.SpreadSpotOver = []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}
+	}
+	if args.InterruptionsNamespace == "" {
+		args.InterruptionsNamespace = defaultNamespace
 	}
 	if args.NodeSampleSize == nil {
 		args.NodeSampleSize = ptr.To[int32](defaultNodeSampleSize)
@@ -67,7 +71,7 @@ func SetDefaults_ResourceLimitArgs(args *ResourceLimitArgs) {
 // SetDefaults_SchedulingPolicyArgs sets the defaults of the SchedulingPolicy plugin's arguments.
 func SetDefaults_SchedulingPolicyArgs(args *SchedulingPolicyArgs) {
 	if args.LockNamespace == "" {
-		args.LockNamespace = defaultLockNamespace
+		args.LockNamespace = defaultNamespace
 	}
 	if args.SyncTimeoutSeconds == nil {
 		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)

@@ -142,6 +142,12 @@ type CapacityMixArgs struct {
 	// +listType=atomic
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
+	// interruptionsNamespace is the namespace of berth-controller, whose ConfigMap berth-controller-interruptions has the
+	// interruption domains that are in quarantine. Defaults to berth-system.
+	//
+	// +optional
+	InterruptionsNamespace string `json:"interruptionsNamespace,omitempty"`
+
 	// nodeSampleSize is the number of nodes of its capacity type that are considered first for a pod, from 16 to 1000,
 	// so that scheduling costs the same in a small and a large cluster. The best of them, one eighth but at least 4,
 	// are passed to the filters and scores of all plugins. For a pod with its own preferences, the whole sample is

@@ -113,6 +113,7 @@ func autoConvert_v1_CapacityMixArgs_To_config_CapacityMixArgs(in *CapacityMixArg
 	out.SpotalisNamespaces = *(*[]string)(unsafe.Pointer(&in.SpotalisNamespaces))
 	out.OnePodKinds = *(*[]config.OnePodKind)(unsafe.Pointer(&in.OnePodKinds))
 	out.SpreadSpotOver = *(*[]string)(unsafe.Pointer(&in.SpreadSpotOver))
+	out.InterruptionsNamespace = in.InterruptionsNamespace
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err
 	}
@@ -145,6 +146,7 @@ func autoConvert_config_CapacityMixArgs_To_v1_CapacityMixArgs(in *config.Capacit
 	out.SpotalisNamespaces = *(*[]string)(unsafe.Pointer(&in.SpotalisNamespaces))
 	out.OnePodKinds = *(*[]OnePodKind)(unsafe.Pointer(&in.OnePodKinds))
 	out.SpreadSpotOver = *(*[]string)(unsafe.Pointer(&in.SpreadSpotOver))
+	out.InterruptionsNamespace = in.InterruptionsNamespace
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err
 	}

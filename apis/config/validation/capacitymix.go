@@ -44,6 +44,7 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 	errs = append(errs, validateSpotalisNamespaces(path.Child("spotalisNamespaces"), args)...)
 	errs = append(errs, validateOnePodKinds(path.Child("onePodKinds"), args.OnePodKinds)...)
 	errs = append(errs, validateSpreadKeys(path.Child("spreadSpotOver"), args.SpreadSpotOver)...)
+	errs = append(errs, validateNamespace(path.Child("interruptionsNamespace"), args.InterruptionsNamespace)...)
 	if args.NodeSampleSize != 0 && (args.NodeSampleSize < minNodeSampleSize || args.NodeSampleSize > maxNodeSampleSize) {
 		errs = append(errs, field.Invalid(path.Child("nodeSampleSize"), args.NodeSampleSize,
 			fmt.Sprintf("must be 0 (all nodes) or between %d and %d", minNodeSampleSize, maxNodeSampleSize)))

@@ -415,6 +415,7 @@ func (p *Pod) Keeps(now time.Time) (annotation string, until time.Time) {
 // Node is a node as far as mixes are concerned.
 type Node struct {
 	Name string
+	UID  types.UID
 	Type capacity.Type
 	// Rule is the name of the rule that decided the type, "" for an unknown one.
 	Rule string
@@ -432,7 +433,8 @@ type Node struct {
 
 func (st *State) nodeOf(o *corev1.Node) Node {
 	n := Node{
-		Name: st.texts.one(o.Name), Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o),
+		Name: st.texts.one(o.Name), UID: o.UID,
+		Domain: st.texts.one(capacity.Domain(o.Labels, st.SpreadSpotOver)), Accepting: capacity.Accepting(o),
 	}
 	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)

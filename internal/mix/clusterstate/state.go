@@ -41,9 +41,14 @@ type Options struct {
 
 // Departure is a node that began to depart or vanished.
 type Departure struct {
-	Name  string
-	Type  capacity.Type
-	Cause capacity.Cause
+	Name string
+	UID  types.UID
+	Type capacity.Type
+	// Domain is its interruption domain.
+	Domain string
+	Cause  capacity.Cause
+	// Signal is the reason of capacity.Departing, "" for a node that vanished.
+	Signal string
 	// Empty is set where no pod ran on it but those that belong to a node.
 	Empty bool
 	// Staying is how many nodes of the type are there after it and do not depart.
@@ -347,7 +352,7 @@ func (st *State) stay(n *nodeState, sign int) {
 // departure describes a node that no longer stays; st.mu is held.
 func (st *State) departure(n *nodeState) Departure {
 	return Departure{
-		Name: n.Name, Type: n.Type, Cause: n.Cause, Staying: st.staying[n.Type],
+		Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing, Staying: st.staying[n.Type],
 		Empty: !slices.ContainsFunc(n.pods, func(p *Pod) bool { return p.Live() && !p.ofNode() }),
 	}
 }

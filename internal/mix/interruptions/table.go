@@ -6,6 +6,7 @@ package interruptions
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,6 +52,9 @@ type Domain struct {
 	// Until is the end of its quarantine, zero if it had none.
 	Until time.Time
 }
+
+// Identified reports whether a domain, as capacity.Domain returns it, has a value of any key: nodes without values share nothing.
+func Identified(domain string) bool { return strings.Trim(domain, "?/") != "" }
 
 // Thousandths is the decayed number of interruptions, in thousandths.
 func (d *Domain) Thousandths(now time.Time) int64 { return decayed(d.count, now.Sub(d.last)) }

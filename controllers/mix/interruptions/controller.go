@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interruptions counts the spot nodes that providers reclaim, by interruption domain, in a ConfigMap that
+// berth-scheduler reads. internal/mix/interruptions makes the decisions.
+package interruptions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/interruptions"
+)
+
+const (
+	// retryAfter is the time between two attempts to read or write the ConfigMap.
+	retryAfter = 5 * time.Second
+	// maxWaiting bounds the nodes that wait to be counted, and maxAge how long one does where this process does not lead: then another
+	// one counts it, and this one only if it takes the lead soon.
+	maxWaiting, maxAge = 1000, 5 * time.Minute
+)
+
+// Options configure the controller. Every field is required.
+type Options struct {
+	State  *clusterstate.State
+	Client kubernetes.Interface
+	Clock  clock.WithTicker
+	// Synced reports whether the cluster state has been filled.
+	Synced func() (waitingFor string, ok bool)
+	// ConfigMap has the interruptions for the schedulers, and for a new leader.
+	ConfigMap types.NamespacedName
+	// Keys are the node labels whose values identify an interruption domain.
+	Keys     []string
+	Settings interruptions.Settings
+}
+
+// Controller counts interruptions. It is a manager.Runnable on the leader.
+type Controller struct {
+	Options
+	wake  chan struct{}
+	store store
+
+	mu      sync.Mutex // guards what follows
+	waiting []departure
+	// table is nil until it was read.
+	table *interruptions.Table
+}
+
+// departure is a node that waits to be counted.
+type departure struct {
+	uid                  types.UID
+	name, domain, signal string
+	at                   time.Time
+}
+
+var _ manager.Runnable = &Controller{}
+
+// New returns a controller that has counted nothing.
+func New(o Options) *Controller {
+	c := &Controller{Options: o, wake: make(chan struct{}, 1)}
+	c.store = store{Options: &c.Options}
+	return c
+}
+
+// NodeLeft notes a spot node whose provider reclaims it. It never waits.
+func (c *Controller) NodeLeft(d clusterstate.Departure) {
+	if d.Type != capacity.Spot || d.Cause != capacity.Interruption || !interruptions.Identified(d.Domain) {
+		return
+	}
+	now := c.Clock.Now()
+	c.mu.Lock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return now.Sub(w.at) > maxAge })
+	if len(c.waiting) < maxWaiting {
+		c.waiting = append(c.waiting, departure{d.UID, d.Name, d.Domain, cmp.Or(d.Signal, "none"), now})
+	}
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// syncPoll is the time between two checks whether the cluster state has been filled.
+const syncPoll = 200 * time.Millisecond
+
+// Start implements manager.Runnable.
+func (c *Controller) Start(ctx context.Context) error {
+	for {
+		if _, ok := c.Synced(); ok {
+			break
+		}
+		if !c.wait(ctx, syncPoll) {
+			return nil
+		}
+	}
+	c.adopt()
+	for {
+		again := time.Duration(0)
+		if !c.step(ctx) {
+			again = retryAfter
+		}
+		if !c.wait(ctx, again) {
+			return nil
+		}
+	}
+}
+
+// wait returns false once the context ends. Otherwise it returns after some time or, with 0, when something is to be counted.
+func (c *Controller) wait(ctx context.Context, d time.Duration) bool {
+	if d > 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.Clock.After(d):
+			return true
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.wake:
+		return true
+	}
+}
+
+// adopt notes the nodes that are there and depart: nobody may have counted them.
+func (c *Controller) adopt() {
+	for _, n := range c.State.Nodes() {
+		if n.Departing != "" {
+			c.NodeLeft(clusterstate.Departure{Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing})
+		}
+	}
+}
+
+// step counts what waits, and returns false if that has to be tried again.
+func (c *Controller) step(ctx context.Context) bool {
+	before, err := c.store.read(ctx, c.Clock.Now())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot count the interruptions of spot nodes")
+		return false
+	}
+	c.keep(&before)
+	c.mu.Lock()
+	waiting := slices.Clone(c.waiting)
+	c.mu.Unlock()
+	next, counted := c.count(before, waiting)
+	if len(counted) > 0 {
+		if err := c.store.write(ctx, &next); err != nil {
+			log.FromContext(ctx).Error(err, "Cannot count the interruptions of spot nodes")
+			return false
+		}
+		c.keep(&next)
+		c.report(ctx, &before, &next, counted)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return slices.Contains(waiting, w) })
+	return true
+}
+
+// count returns the table with all departures that were not counted before, and these.
+func (c *Controller) count(table interruptions.Table, waiting []departure) (next interruptions.Table, counted []departure) {
+	next = table
+	if len(waiting) == 0 {
+		return next, nil
+	}
+	staying := map[string]int{}
+	for _, n := range c.State.Nodes() {
+		if n.Type == capacity.Spot && n.Departing == "" {
+			staying[n.Domain]++
+		}
+	}
+	now := c.Clock.Now()
+	for _, w := range waiting {
+		in := interruptions.Interruption{Node: string(w.uid), Domain: w.domain, Staying: staying[w.domain]}
+		var is bool
+		if next, is = next.Observe(in, now, c.Settings); is {
+			counted = append(counted, w)
+		}
+	}
+	return next, counted
+}
+
+// report counts in metrics what was counted, and logs the quarantines that began or became longer.
+func (c *Controller) report(ctx context.Context, before, after *interruptions.Table, counted []departure) {
+	for _, w := range counted {
+		interrupted.WithLabelValues(w.signal).Inc()
+		log.FromContext(ctx).V(2).Info("Counted the interruption of a spot node", "node", w.name, "domain", w.domain, "signal", w.signal)
+	}
+	now := c.Clock.Now()
+	for i := range after.Domains {
+		d := &after.Domains[i]
+		if was := before.Find(d.Name); d.Quarantined(now) && (was == nil || was.Until.Before(d.Until)) {
+			log.FromContext(ctx).Info("An interruption domain is in quarantine", "domain", d.Name, "until", d.Until)
+		}
+	}
+}
+
+func (c *Controller) keep(t *interruptions.Table) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.table = t
+}
