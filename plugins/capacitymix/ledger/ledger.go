@@ -56,6 +56,9 @@ type Ledger struct {
 	domains keyset // the configured labels
 	zones   keyset // the zone label alone
 	sides   [numTypes]side
+	// avoided is the spot nodes of the domains in quarantine, which are in no side.
+	avoided    side
+	quarantine map[string]struct{}
 	// woken are pods for which a limit grew, until the lock is released.
 	woken []*corev1.Pod
 }

@@ -20,6 +20,8 @@ type Node struct {
 	Type capacity.Type
 	// Departing is set for a node that is about to go.
 	Departing bool
+	// Quarantined is set for a spot node of an interruption domain that is in quarantine.
+	Quarantined bool
 	// domain is the interruption domain by the configured labels.
 	domain int32
 	// zoneNumber is that of the node's zone.
@@ -74,12 +76,13 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 			return false
 		}
 		turned = old.Type != n.Type || old.Departing != n.Departing
-		l.sides[old.Type].remove(old)
-	}
-	if n.accepting {
-		l.sides[n.Type].add(n)
+		l.side(old).remove(old)
 	}
 	n.domain, n.zoneNumber = l.domains.enter(n.labels), l.zones.enter(n.labels)
+	n.Quarantined = l.inQuarantine(n)
+	if n.accepting {
+		l.side(n).add(n)
+	}
 	l.nodes.set(n.name, n)
 	l.recount(n.name)
 	if known {
@@ -96,7 +99,7 @@ func (l *Ledger) DeleteNode(name string) {
 	if !known {
 		return
 	}
-	l.sides[old.Type].remove(old)
+	l.side(old).remove(old)
 	l.nodes.remove(name)
 	l.recount(name)
 	l.leave(old)

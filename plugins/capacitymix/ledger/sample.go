@@ -70,20 +70,21 @@ func (s *side) remove(n Node) {
 	}
 }
 
-// Side returns how many nodes of a type take pods.
+// Side returns how many nodes of a type take pods, without those in quarantine if there are others.
 func (l *Ledger) Side(t capacity.Type) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.sides[t].where)
+	return len(l.sampled(t).where)
 }
 
 // Sample returns up to n different nodes of a type that take pods, as many from
 // each zone as there are, beginning where the last sample ended. Each node's
-// turn comes equally often within its zone.
+// turn comes equally often within its zone. Nodes in quarantine are returned
+// only if there are no others.
 func (l *Ledger) Sample(t capacity.Type, n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &l.sides[t]
+	s := l.sampled(t)
 	n = min(n, len(s.where))
 	names := make([]string, 0, n)
 	if n == 0 {

@@ -172,7 +172,7 @@ func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, limited 
 func (s *Sampler) again(cached *cache, t capacity.Type, examine func(string) bool) (stay []string) {
 	for _, name := range cached.best {
 		n, known := s.ledger.Node(name)
-		switch takes := known && n.Takes(t); {
+		switch takes := known && n.Takes(t) && !n.Quarantined; {
 		case takes && examine(name), !takes:
 			delete(cached.missed, name)
 		case s.rankBy == config.RankSampleByMostAllocated && cached.miss(name):

@@ -72,14 +72,19 @@ type crowding struct {
 	domain, zone, host int32
 	// over is how many limits are reached.
 	over int32
+	// quarantined is 1 on a spot node whose interruption domain is in quarantine.
+	quarantined int32
 }
 
-var mostCrowded = crowding{math.MaxInt32, math.MaxInt32, math.MaxInt32, math.MaxInt32}
+var mostCrowded = crowding{math.MaxInt32, math.MaxInt32, math.MaxInt32, math.MaxInt32, math.MaxInt32}
 
 func (s *Spread) around(n ledger.Node, name string) crowding {
 	k := crowding{zone: s.pods.Zone(n), host: s.pods.Host(name)}
 	if n.Type == capacity.Spot {
 		k.domain = s.pods.Domain(n)
+		if n.Quarantined {
+			k.quarantined = 1
+		}
 	}
 	if s.limited != nil {
 		k.over = s.limited.Limits.Over(s.limited.Unit, n.Labels())
@@ -87,13 +92,25 @@ func (s *Spread) around(n ledger.Node, name string) crowding {
 	return k
 }
 
-// min is the least of each in both.
+// min is the least of each in both. A node in quarantine does not count beside one that is not.
 func (k crowding) min(o crowding) crowding {
-	return crowding{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host), over: min(k.over, o.over)}
+	switch {
+	case k.quarantined < o.quarantined:
+		return k
+	case k.quarantined > o.quarantined:
+		return o
+	}
+	return crowding{
+		domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host), over: min(k.over, o.over),
+		quarantined: k.quarantined,
+	}
 }
 
-// score is what remains of a node's score, relative to the least crowded node.
+// score is what remains of a node's score, relative to the least crowded node: nothing in quarantine, if another node is not.
 func (k crowding) score(least crowding) int64 {
+	if k.quarantined > least.quarantined {
+		return 0
+	}
 	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep +
 		int64(k.over-least.over)*limitStep
 	return max(0, fwk.MaxScore-lost)

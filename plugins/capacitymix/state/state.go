@@ -19,6 +19,7 @@ import (
 	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -61,6 +62,8 @@ type State struct {
 	Timers     *wakeup.Timers
 	Searches   *stages.Searches
 	Bindings   *Bindings
+	// Quarantine is that of interruption domains in the ledger.
+	Quarantine *Quarantine
 	// Progress is that of the pods in the ledger.
 	Progress Progress
 	// Startup opens once the ledger has the first list of everything that it is
@@ -120,6 +123,7 @@ func New(
 		fenced: fenced,
 		logger: klog.FromContext(ctx),
 	}
+	s.Quarantine = NewQuarantine(s.Ledger, args.SpreadSpotOver, clock.RealClock{}, s.logger)
 	s.Mixes.Comparison = taints.Compared()
 	s.Ledger.Versions = s.Version
 	s.Ledger.Wake = func(pods []*corev1.Pod) { s.Activate(s.logger, perscheduler.Pods(pods...)) }
@@ -159,6 +163,9 @@ func (s *State) Start(ctx context.Context, handle fwk.Handle, ungater Ungater) e
 	if err := mixResource.Watch(ctx, handle, &s.Startup, s.Args.SyncTimeoutSeconds, s.MixHandler()); err != nil {
 		return err
 	}
+	if err := s.Quarantine.Watch(ctx, handle.ClientSet(), s.Args.InterruptionsNamespace); err != nil {
+		return err
+	}
 	s.Startup.Add(s.regrouped) // after all that it depends on
 	go s.Startup.Release(ctx, s.Activate)
 	return nil
@@ -168,13 +175,14 @@ func (s *State) Start(ctx context.Context, handle fwk.Handle, ungater Ungater) e
 // classified differently than those of the other profiles: they share one ledger.
 func (s *State) Agree(args *config.CapacityMixArgs) error {
 	for field, equal := range map[string]bool{
-		"nodeRules":          equality.Semantic.DeepEqual(s.Args.NodeRules, args.NodeRules),
-		"builtinNodeRules":   s.Args.BuiltinNodeRules == args.BuiltinNodeRules,
-		"spreadSpotOver":     slices.Equal(s.Args.SpreadSpotOver, args.SpreadSpotOver),
-		"annotationPrefixes": slices.Equal(s.Args.AnnotationPrefixes, args.AnnotationPrefixes),
-		"onePodKinds":        equality.Semantic.DeepEqual(s.Args.OnePodKinds, args.OnePodKinds),
-		"spotalisNamespaces": sets.New(s.Args.SpotalisNamespaces...).Equal(sets.New(args.SpotalisNamespaces...)),
-		"capacityTypeLabel":  equality.Semantic.DeepEqual(s.Args.CapacityTypeLabel, args.CapacityTypeLabel),
+		"nodeRules":              equality.Semantic.DeepEqual(s.Args.NodeRules, args.NodeRules),
+		"builtinNodeRules":       s.Args.BuiltinNodeRules == args.BuiltinNodeRules,
+		"spreadSpotOver":         slices.Equal(s.Args.SpreadSpotOver, args.SpreadSpotOver),
+		"interruptionsNamespace": s.Args.InterruptionsNamespace == args.InterruptionsNamespace,
+		"annotationPrefixes":     slices.Equal(s.Args.AnnotationPrefixes, args.AnnotationPrefixes),
+		"onePodKinds":            equality.Semantic.DeepEqual(s.Args.OnePodKinds, args.OnePodKinds),
+		"spotalisNamespaces":     sets.New(s.Args.SpotalisNamespaces...).Equal(sets.New(args.SpotalisNamespaces...)),
+		"capacityTypeLabel":      equality.Semantic.DeepEqual(s.Args.CapacityTypeLabel, args.CapacityTypeLabel),
 	} {
 		if !equal {
 			return fmt.Errorf("%s: must be the same in all profiles of a scheduler", field)

@@ -64,6 +64,10 @@ var (
 		Help: "Circuit breakers of mixes by which pods with a scheduling gate do not wait for spot nodes (open), or one of them does " +
 			"(half-open). Of the scheduler that leads.",
 	}, []string{"state"})
+	QuarantinedDomains = metrics.NewGauge(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "quarantined_domains", StabilityLevel: metrics.ALPHA,
+		Help: "Interruption domains whose spot nodes are avoided, because their provider reclaimed some.",
+	})
 )
 
 // PolicyAttempts is of SchedulingPolicy.
@@ -89,7 +93,8 @@ var (
 // Register registers all metrics, once.
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(PolicyAttempts, Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidMixes,
-		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, Reservations, ReservationReplicas)
+		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers, QuarantinedDomains, Reservations,
+		ReservationReplicas)
 	for _, cause := range []string{"wait", "karpenter", "cluster-autoscaler"} {
 		SpotPodsDeleted.WithLabelValues(cause) // so that the first one is an increase
 	}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+var spreadKeys = []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}
+
+// Nodes come and go, change their domain, and domains enter and leave quarantine, in any order.
+func TestTheNodesOfDomainsInQuarantineAreAvoided(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := newLedger(t)
+		nodes := map[string]*corev1.Node{}
+		quarantine := map[string]struct{}{}
+		in := func(n *corev1.Node) bool {
+			_, is := quarantine[capacity.Domain(n.Labels, spreadKeys)]
+			return is && n.Labels[typeLabel] == "spot"
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"set": func(rt *rapid.T) {
+				name := fmt.Sprint("node-", rapid.IntRange(0, 12).Draw(rt, "n"))
+				typ := rapid.SampledFrom([]string{"spot", "on-demand"}).Draw(rt, "type")
+				nodes[name] = node(name, typ, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "zone"))
+				nodes[name].Spec.Unschedulable = rapid.Bool().Draw(rt, "cordoned")
+				l.SetNode(nodes[name])
+			},
+			"delete": func(rt *rapid.T) {
+				name := fmt.Sprint("node-", rapid.IntRange(0, 12).Draw(rt, "n"))
+				delete(nodes, name)
+				l.DeleteNode(name)
+			},
+			"quarantine": func(rt *rapid.T) {
+				quarantine = map[string]struct{}{}
+				for _, zone := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(rt, "zones") {
+					quarantine[capacity.Domain(node("any", "spot", zone).Labels, spreadKeys)] = struct{}{}
+				}
+				l.Quarantine(quarantine)
+			},
+			"": func(rt *rapid.T) {
+				var avoided, others []string
+				for name, n := range nodes {
+					got, known := l.Node(name)
+					require.True(rt, known)
+					require.Equal(rt, in(n), got.Quarantined, name)
+					switch {
+					case n.Spec.Unschedulable || got.Type != capacity.Spot:
+					case got.Quarantined:
+						avoided = append(avoided, name)
+					default:
+						others = append(others, name)
+					}
+				}
+				want := append([]string{}, others...)
+				if len(others) == 0 {
+					want = avoided
+				}
+				slices.Sort(want)
+				sample := l.Sample(capacity.Spot, 100)
+				slices.Sort(sample)
+				require.ElementsMatch(rt, want, sample, "those in quarantine are sampled only if there are no others")
+				require.Equal(rt, len(want), l.Side(capacity.Spot))
+			},
+		})
+	})
+}
+
+func TestAQuarantineIsOfSpotNodesOnly(t *testing.T) {
+	l := newLedger(t)
+	n := node("o", "on-demand", "a")
+	l.SetNode(n)
+	l.Quarantine(map[string]struct{}{capacity.Domain(n.Labels, spreadKeys): {}})
+	got, _ := l.Node("o")
+	assert.False(t, got.Quarantined)
+	assert.Equal(t, []string{"o"}, l.Sample(capacity.OnDemand, 9))
+}

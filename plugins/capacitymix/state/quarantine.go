@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/handler"
+	"berth.dev/berth/internal/mix/interruptions"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/metrics"
+)
+
+// interruptionsConfigMap is the ConfigMap in which berth-controller counts the interruptions of spot nodes.
+const interruptionsConfigMap = "berth-controller" + v1alpha1.InterruptionsConfigMapSuffix
+
+// Quarantine has the ledger avoid the interruption domains that are in quarantine, and no longer than they are.
+type Quarantine struct {
+	ledger *ledger.Ledger
+	keys   []string
+	clock  clock.WithDelayedExecution
+	logger klog.Logger
+
+	mu    sync.Mutex // guards what follows
+	table interruptions.Table
+	timer clock.Timer
+	// failed is the last error, so that it is logged once.
+	failed string
+}
+
+// NewQuarantine returns one without a domain. The keys are those of the ledger.
+func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution, logger klog.Logger) *Quarantine {
+	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger}
+}
+
+// Watch follows the ConfigMap. Nothing waits for its first list: without it, pods are placed as without interruptions.
+func (q *Quarantine) Watch(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	informer := coreinformers.NewFilteredConfigMapInformer(client, namespace, 0, nil, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, interruptionsConfigMap).String()
+	})
+	if err := informer.SetTransform(keepInterruptions); err != nil {
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+	}
+	set := func(o *corev1.ConfigMap) { q.Set(o.Data[interruptions.DataKey]) }
+	if _, err := informer.AddEventHandler(handler.Funcs[*corev1.ConfigMap]{
+		Add: set, Delete: func(*corev1.ConfigMap) { q.Set("") },
+	}); err != nil {
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// keepInterruptions keeps of a ConfigMap the text of its table.
+func keepInterruptions(object any) (any, error) {
+	o, is := object.(*corev1.ConfigMap)
+	if !is {
+		return object, nil // a deletion that was missed
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+		Data:       map[string]string{interruptions.DataKey: o.Data[interruptions.DataKey]},
+	}, nil
+}
+
+// Set replaces what is known of interruptions by the text of a table.
+func (q *Quarantine) Set(text string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	table, err := interruptions.Decode(text, q.keys, q.clock.Now())
+	if err != nil && err.Error() != q.failed {
+		q.failed = err.Error()
+		q.logger.Error(err, "No interruption domain is in quarantine", "configMap", interruptionsConfigMap)
+	}
+	q.table = table
+	q.apply()
+}
+
+// apply has the ledger avoid what is in quarantine now, and is called again when that changes by time. Under mu.
+func (q *Quarantine) apply() {
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+	now := q.clock.Now()
+	names, next := q.table.Quarantined(now)
+	q.ledger.Quarantine(names)
+	metrics.QuarantinedDomains.Set(float64(len(names)))
+	if !next.IsZero() {
+		q.timer = q.clock.AfterFunc(next.Sub(now), q.expire)
+	}
+}
+
+func (q *Quarantine) expire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.apply()
+}

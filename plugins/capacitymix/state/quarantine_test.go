@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/interruptions"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/test/plugintest"
+)
+
+var byZone = []string{corev1.LabelTopologyZone}
+
+// quarantineOf is a Quarantine of a ledger with one spot node for each zone, which has the name of its node.
+func quarantineOf(t *testing.T, zones ...string) *Quarantine {
+	t.Helper()
+	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(t, err)
+	l := ledger.New(classifier, byZone)
+	for _, zone := range zones {
+		l.SetNode(plugintest.Node(zone, "spot"))
+	}
+	return NewQuarantine(l, byZone, clock.RealClock{}, klog.Background())
+}
+
+// quarantined are the nodes that the ledger avoids.
+func quarantined(q *Quarantine) (names []string) {
+	for n := range q.ledger.Nodes() {
+		if n.Quarantined {
+			names = append(names, n.Name())
+		}
+	}
+	return names
+}
+
+// interrupted is the text of a table in which the only node of each zone was interrupted, with a quarantine of so many minutes.
+func interrupted(t *testing.T, minutes map[string]int) string {
+	t.Helper()
+	table := interruptions.Table{Keys: byZone}
+	for zone, m := range minutes {
+		table, _ = table.Observe(interruptions.Interruption{Node: zone, Domain: zone}, time.Now(), interruptions.Settings{
+			SharePercent: 20, Quarantine: time.Duration(m) * time.Minute, Longest: time.Hour,
+		})
+	}
+	text, err := table.Encode()
+	require.NoError(t, err)
+	return text
+}
+
+func TestTheLedgerAvoidsADomainUntilTheEndOfItsQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quarantineOf(t, "a", "b", "c")
+		q.Set(interrupted(t, map[string]int{"a": 10, "b": 20}))
+		assert.ElementsMatch(t, []string{"a", "b"}, quarantined(q))
+		time.Sleep(10*time.Minute + time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"b"}, quarantined(q))
+		q.Set(interrupted(t, map[string]int{"b": 30})) // longer than before
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"b"}, quarantined(q))
+		time.Sleep(10*time.Minute + time.Second)
+		synctest.Wait()
+		assert.Empty(t, quarantined(q))
+	})
+}
+
+func TestATextThatCannotBeReadEndsAllQuarantines(t *testing.T) {
+	for name, text := range map[string]string{"nothing": "", "no JSON": "{", "too long": fmt.Sprintf("%300000d", 1)} {
+		t.Run(name, func(t *testing.T) {
+			q := quarantineOf(t, "a", "b")
+			q.Set(interrupted(t, map[string]int{"a": 10}))
+			require.NotEmpty(t, quarantined(q))
+			q.Set(text)
+			assert.Empty(t, quarantined(q))
+		})
+	}
+}
+
+func TestTheConfigMapOfTheControllerIsWatched(t *testing.T) {
+	q := quarantineOf(t, "a", "b")
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: interruptionsConfigMap},
+		Data:       map[string]string{interruptions.DataKey: interrupted(t, map[string]int{"a": 10})},
+	}
+	client := fake.NewClientset(cm)
+	require.NoError(t, q.Watch(t.Context(), client, "berth-system"))
+	require.Eventually(t, func() bool { return len(quarantined(q)) == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, client.CoreV1().ConfigMaps("berth-system").Delete(t.Context(), cm.Name, metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return len(quarantined(q)) == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// What others put into the object is not kept.
+func TestOnlyTheTableIsKept(t *testing.T) {
+	kept, err := keepInterruptions(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		Data:       map[string]string{interruptions.DataKey: "text", "other": "large"},
+		BinaryData: map[string][]byte{"large": nil},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{interruptions.DataKey: "text"},
+	}, kept)
+}
