@@ -52,6 +52,33 @@ func domainPage(_ []string, q url.Values, s *state) (*page, error) {
 	return &page{title: "Domain " + inert(name), parts: append(parts, list.parts("/domain", q, nodes)...)}, nil
 }
 
+// domainRow is an interruption domain in the page of the nodes.
+type domainRow struct {
+	Domain                                value
+	Nodes                                 int
+	Replicas, Share, Interruptions, Until string
+	Quarantined                           bool
+}
+
+// domainRows are the interruption domains, none where the nodes were not read.
+func domainRows(s *state) (rows []domainRow) {
+	if s.Domains == nil {
+		return nil
+	}
+	for i := range s.Domains.Domains {
+		d := &s.Domains.Domains[i]
+		url := domainURL(d.Domain)
+		if d.Nodes == 0 {
+			url = "" // its last node is gone, and so is its page
+		}
+		rows = append(rows, domainRow{
+			Domain: linkValue(d.Domain, url), Nodes: d.Nodes, Replicas: d.Replicas.String(), Share: d.SharePercent.String(),
+			Interruptions: d.Interruptions.String(), Until: d.Quarantine(), Quarantined: d.QuarantinedUntil != nil,
+		})
+	}
+	return rows
+}
+
 // lossListing lists what workloads lose.
 func lossListing(s *state) listing[loss] {
 	return listing[loss]{

@@ -103,10 +103,11 @@ func nodeListing(s *state) listing[*overview.NodeDetail] {
 // nodesPage is the page of the nodes: sums by type and zone, and each node.
 func nodesPage(_ []string, q url.Values, s *state) (*page, error) {
 	v := struct {
-		Groups []overview.NodeGroup
-		Unread bool
-		Hint   string
-	}{Groups: s.Overview.Nodes, Unread: s.Overview.Nodes == nil}
+		Groups  []overview.NodeGroup
+		Domains []domainRow
+		Unread  bool
+		Hint    string
+	}{Groups: s.Overview.Nodes, Domains: domainRows(s), Unread: s.Overview.Nodes == nil}
 	all := make([]*overview.NodeDetail, 0, len(s.Nodes))
 	for i := range s.Nodes {
 		all = append(all, &s.Nodes[i])

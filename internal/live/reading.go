@@ -31,6 +31,9 @@ func Read(ctx context.Context, c client.Client, s *overview.Settings, namespace 
 		Overview: cluster.Overview(nil), Rollouts: cluster.Rollouts, Policies: cluster.Policies, Reservations: cluster.Reservations,
 		Nodes: overview.NodeDetails(cluster), Governed: overview.PolicyWorkloads(cluster),
 	}
+	if !cluster.Missing("nodes") {
+		r.Domains = overview.DomainsOf(cluster)
+	}
 	for _, p := range cluster.Problems {
 		r.Problems, r.Unread = append(r.Problems, p.Message), append(r.Unread, p.Resource)
 	}

@@ -62,6 +62,17 @@ func Nodes(o *command.Options, n *overview.Nodes) error {
 	return nil
 }
 
+// Domains prints the interruption domains.
+func Domains(o *command.Options, d *overview.Domains) error {
+	t := &printers.Table{Header: []string{"DOMAIN", "NODES", "DEPARTING", "PODS", "SHARE%", "INTERRUPTIONS", "QUARANTINE-UNTIL"}}
+	for i := range d.Domains {
+		s := &d.Domains[i]
+		t.Names = append(t.Names, s.Domain)
+		t.Add(s.Domain, s.Nodes, s.Departing, s.Replicas, s.SharePercent, s.Interruptions, s.Quarantine())
+	}
+	return o.PrintList(d, t, "No spot nodes with an interruption domain found.")
+}
+
 // History prints the history of a record, or of another kind.
 func History(o *command.Options, h *overview.History) error {
 	h.Sort()

@@ -37,5 +37,13 @@ func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return live.Read(ctx, s.client, settings, s.namespace)
+	r, err := live.Read(ctx, s.client, settings, s.namespace)
+	if err != nil || r.Domains == nil {
+		return r, err
+	}
+	// Without the right, interruptions are unknown.
+	if table, err := live.Interruptions(ctx, s.client, settings, s.options.Now()); err == nil {
+		r.Domains.Learn(table, s.options.Now())
+	}
+	return r, nil
 }

@@ -90,6 +90,8 @@ type Reading struct {
 	Reservations []*v1alpha1.Reservation
 	// Nodes is nil where the nodes were not read.
 	Nodes []NodeDetail
+	// Domains is nil where the nodes were not read.
+	Domains *Domains
 	// Governed are the workloads of the policies, by the namespace and name of each.
 	Governed map[[2]string][]PolicyWorkload
 	// Problems are the lists that could not be read, a sentence each, and Unread the resources of these lists.
