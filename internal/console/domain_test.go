@@ -5,8 +5,10 @@ package console
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -75,4 +77,26 @@ func TestAUnitIsLostWithEachOfItsPods(t *testing.T) {
 		spot, here := lost(c.slot, on)
 		assert.Equal(t, []bool{c.spot, c.here}, []bool{spot, here}, c.slot)
 	}
+}
+
+func TestThePageOfTheNodesShowsQuarantines(t *testing.T) {
+	r := shop()
+	r.Overview.Nodes = []overview.NodeGroup{{Type: "spot", Zone: "a", Nodes: 4}}
+	r.Domains = &overview.Domains{Domains: []overview.DomainStatus{
+		{
+			Domain: "zone-a/small", Nodes: 3, Replicas: overview.Known(4), SharePercent: overview.Known(40),
+			Interruptions:    overview.Known(overview.Thousandths(1500)),
+			QuarantinedUntil: &metav1.Time{Time: time.Date(2026, 11, 29, 12, 16, 40, 0, time.UTC)},
+		},
+		{Domain: "zone-b/gone", Interruptions: overview.Known(overview.Thousandths(0))},
+		{Domain: "zone-c/unread", Nodes: 1},
+	}}
+	page := at(t, r, "/nodes")
+	assert.Contains(t, page, `<span class="badge warn">2026-11-29T12:16:40Z</span>`)
+	assert.Contains(t, page, `<td class="n" data-label="Interruptions">1.5</td>`)
+	assert.Contains(t, page, `<a href="/domain?name=zone-a%2Fsmall">zone-a/small</a>`)
+	assert.NotContains(t, page, "/domain?name=zone-b%2Fgone", "a domain without nodes has no page")
+	assert.Contains(t, page, `<td class="n" data-label="Interruptions">?</td><td data-label="Quarantine until">?</td>`, "unknown is not none")
+	r.Domains = nil
+	assert.NotContains(t, at(t, r, "/nodes"), "Interruption domains")
 }

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/cli/show"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/clitest"
 )
@@ -51,6 +52,22 @@ func TestNodes(t *testing.T) {
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
 		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return show.Nodes(o, overview.NodesOf(c, unknown, nil)) })
 	}
+}
+
+func TestDomains(t *testing.T) {
+	c := clitest.OneOfEach().Cluster(t)
+	now := time.Unix(1_800_000_000, 0)
+	table := interruptions.Table{Keys: c.Profile.Args.SpreadSpotOver}
+	settings := interruptions.Settings{SharePercent: 20, Quarantine: 10 * time.Minute, Longest: time.Hour}
+	table, _ = table.Observe(interruptions.Interruption{Node: "a", Domain: "z/m5"}, now, settings)
+	table, _ = table.Observe(interruptions.Interruption{Node: "b", Domain: "a/m5", Staying: 9}, now, settings)
+	d := overview.DomainsOf(c)
+	d.Learn(&table, now)
+	clitest.Goldens(t, "", map[string]string{"domains.txt": printers.Text, "domains.json": printers.JSON}, func(o *command.Options) error {
+		return show.Domains(o, d)
+	})
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return show.Domains(o, overview.DomainsOf(c)) })
+	assert.Contains(t, out, "?", "unknown is not 0")
 }
 
 func TestExplain(t *testing.T) {

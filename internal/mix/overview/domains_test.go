@@ -19,7 +19,9 @@ func TestDomainsHaveTheirShareAndTheirInterruptions(t *testing.T) {
 	d := overview.DomainsOf(c)
 	require.Len(t, d.Domains, 1, "on-demand nodes are in none")
 	one := &d.Domains[0]
-	assert.Equal(t, 1, one.Nodes)
+	assert.Equal(t, 2, one.Nodes)
+	assert.Equal(t, 1, one.Departing)
+	assert.Equal(t, overview.Known(3), one.Replicas)
 	assert.Equal(t, overview.Known(100), one.SharePercent)
 	assert.True(t, one.Interruptions.Unknown(), "unknown is not 0")
 	assert.Equal(t, "?", one.Quarantine())

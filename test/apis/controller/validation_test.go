@@ -45,10 +45,18 @@ func TestValidate(t *testing.T) {
 		"a resync of 5 s is the shortest": {"resyncSeconds: 5", ""},
 		"a resync of 4 s is too short":    {"resyncSeconds: 4", "resyncSeconds: Invalid value: 4: must be at least 5"},
 		"a resync of more than an hour":   {"resyncSeconds: 3601", "resyncSeconds: Invalid value: 3601: must be at most 3600"},
-		"no annotation repairs at all":    {"mix: {annotationRepairsPerMinute: 0}", ""},
-		"namespaces":                      {"namespaces: [shop, bank]", ""},
-		"a namespace twice":               {"namespaces: [shop, shop]", `namespaces[1]: Duplicate value: "shop"`},
-		"a namespace that cannot be":      {"namespaces: [Shop]", `namespaces[0]: Invalid value: "Shop"`},
+		"no quarantines":                  {"mix: {interruptions: {quarantineSeconds: 0}}", ""},
+		"a quarantine for nothing":        {"mix: {interruptions: {sharePercent: 0}}", "mix.interruptions.sharePercent: Invalid value: 0: must be at least 1"},
+		"a quarantine of two days": {
+			"mix: {interruptions: {quarantineSeconds: 172800}}", "mix.interruptions.quarantineSeconds: Invalid value: 172800: must be at most 86400",
+		},
+		"no longest quarantine": {
+			"mix: {interruptions: {maxQuarantineSeconds: 0}}", "mix.interruptions.maxQuarantineSeconds: Invalid value: 0: must be at least 1",
+		},
+		"no annotation repairs at all": {"mix: {annotationRepairsPerMinute: 0}", ""},
+		"namespaces":                   {"namespaces: [shop, bank]", ""},
+		"a namespace twice":            {"namespaces: [shop, shop]", `namespaces[1]: Duplicate value: "shop"`},
+		"a namespace that cannot be":   {"namespaces: [Shop]", `namespaces[0]: Invalid value: "Shop"`},
 		"an unknown mode": {
 			"mix: {rebalance: {mode: Maybe}}",
 			`mix.rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,

@@ -41,11 +41,12 @@ func validArgs() *config.CapacityMixArgs {
 			{APIGroup: "actions.github.com", Kind: "EphemeralRunner", SetLabel: "actions.github.com/scale-set-name"},
 			{APIGroup: "example.com", Kind: "Task"},
 		},
-		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "rack"},
-		NodeSampleSize:     100,
-		RankSampleBy:       config.RankSampleByMostAllocated,
-		SyncTimeoutSeconds: 60,
-		CapacityTypeLabel:  &config.CapacityTypeLabel{Key: "example.com/pool", Spot: "spot", OnDemand: "solid"},
+		SpreadSpotOver:         []string{"topology.kubernetes.io/zone", "rack"},
+		InterruptionsNamespace: "berth-system",
+		NodeSampleSize:         100,
+		RankSampleBy:           config.RankSampleByMostAllocated,
+		SyncTimeoutSeconds:     60,
+		CapacityTypeLabel:      &config.CapacityTypeLabel{Key: "example.com/pool", Spot: "spot", OnDemand: "solid"},
 	}
 }
 
@@ -158,6 +159,9 @@ func TestLabelSyntax(t *testing.T) {
 		},
 		"a set that is no label key": {
 			func(a *args) { a.OnePodKinds[1].SetLabel = "a b" }, `onePodKinds[1].setLabel: Invalid value: "a b": `,
+		},
+		"a bad namespace": {
+			func(a *args) { a.InterruptionsNamespace = "Berth" }, `interruptionsNamespace: Invalid value: "Berth": `,
 		},
 		"a bad spread key": {func(a *args) { a.SpreadSpotOver[1] = "zone!" }, `spreadSpotOver[1]: Invalid value: "zone!": `},
 	} {

@@ -84,12 +84,13 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		return rule
 	})
 	args := &config.CapacityMixArgs{
-		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
-		AnnotationPrefixes: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID).Draw(t, "prefixes"),
-		SpreadSpotOver:     rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
-		RankSampleBy:       one(t, "rank", config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff),
-		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
-		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
+		BuiltinNodeRules:       config.BuiltinNodeRulesAppend,
+		AnnotationPrefixes:     rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID).Draw(t, "prefixes"),
+		SpreadSpotOver:         rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
+		RankSampleBy:           one(t, "rank", config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff),
+		InterruptionsNamespace: rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "interruptions"),
+		NodeSampleSize:         rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
+		SyncTimeoutSeconds:     rapid.Int32Range(1, 600).Draw(t, "timeout"),
 	}
 	// An empty list is not the default: a file has to keep it.
 	kind := rapid.Custom(func(t *rapid.T) config.OnePodKind {

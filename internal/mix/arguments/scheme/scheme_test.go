@@ -59,6 +59,7 @@ const everyField = `
       kind: CapacityMixArgs
       annotationPrefixes: [spotalis.io, berth.dev]
       builtinNodeRules: "Off"
+      interruptionsNamespace: berth
       defaultMix:
         {spotPercent: 70, minOnDemand: 2, maxSpot: 0, whenSpotUnavailable: Wait, spotWaitSeconds: 5, whenOnDemandUnavailable: Spot}
       nodeRules:
@@ -76,10 +77,11 @@ const everyField = `
 func TestArgumentsReachThePlugin(t *testing.T) {
 	t.Parallel()
 	defaults := config.CapacityMixArgs{
-		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
-		AnnotationPrefixes: []string{"berth.dev"},
-		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
-		NodeSampleSize:     32,
+		BuiltinNodeRules:       config.BuiltinNodeRulesAppend,
+		AnnotationPrefixes:     []string{"berth.dev"},
+		SpreadSpotOver:         []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
+		InterruptionsNamespace: "berth-system",
+		NodeSampleSize:         32,
 		OnePodKinds: []config.OnePodKind{
 			{APIGroup: "actions.github.com", Kind: "EphemeralRunner", SetLabel: "actions.github.com/scale-set-name"},
 			{APIGroup: "tekton.dev", Kind: "TaskRun", SetLabel: "tekton.dev/pipeline"},
@@ -138,9 +140,10 @@ func everyFieldArgs() config.CapacityMixArgs {
 			SpotPercent: 70, MinOnDemand: 2, MaxSpot: new(int32(0)), SpotWaitSeconds: new(int32(5)),
 			WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
 		},
-		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},
-		SpreadSpotOver:     []string{"rack"},
-		NodeSampleSize:     0,
+		AnnotationPrefixes:     []string{"spotalis.io", "berth.dev"},
+		SpreadSpotOver:         []string{"rack"},
+		InterruptionsNamespace: "berth",
+		NodeSampleSize:         0,
 		OnePodKinds: []config.OnePodKind{
 			{APIGroup: "example.com", Kind: "Task", SetLabel: "example.com/queue"}, {APIGroup: "example.com", Kind: "Probe"},
 		},
