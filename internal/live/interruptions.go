@@ -45,6 +45,6 @@ func (u *User) Domains(ctx context.Context) (*overview.Domains, error) {
 		u.Warn("%s", UnreadPauses("ConfigMap "+InterruptionsConfigMap, err))
 		return domains, nil
 	}
-	domains.Learn(table, u.Now())
+	domains.Add(table, u.Now())
 	return domains, nil
 }

@@ -62,7 +62,7 @@ func TestDomains(t *testing.T) {
 	table, _ = table.Observe(interruptions.Interruption{Node: "a", Domain: "z/m5"}, now, settings)
 	table, _ = table.Observe(interruptions.Interruption{Node: "b", Domain: "a/m5", Staying: 9}, now, settings)
 	d := overview.DomainsOf(c)
-	d.Learn(&table, now)
+	d.Add(&table, now)
 	clitest.Goldens(t, "", map[string]string{"domains.txt": printers.Text, "domains.json": printers.JSON}, func(o *command.Options) error {
 		return show.Domains(o, d)
 	})

@@ -43,7 +43,7 @@ func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
 	}
 	// Without the right, interruptions are unknown.
 	if table, err := live.Interruptions(ctx, s.client, settings, s.options.Now()); err == nil {
-		r.Domains.Learn(table, s.options.Now())
+		r.Domains.Add(table, s.options.Now())
 	}
 	return r, nil
 }

@@ -19,7 +19,7 @@ type Domains struct {
 	Domains []DomainStatus `json:"domains"`
 }
 
-// DomainStatus is an interruption domain: its spot nodes, and what was learned of their interruptions.
+// DomainStatus is an interruption domain: its spot nodes, and what was counted of their interruptions.
 type DomainStatus struct {
 	Domain    string `json:"domain"`
 	Nodes     int    `json:"nodes"`
@@ -42,7 +42,7 @@ func (t Thousandths) String() string {
 	return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
 }
 
-// DomainsOf returns the interruption domains of the spot nodes. Their interruptions are unknown until Learn.
+// DomainsOf returns the interruption domains of the spot nodes. Their interruptions are unknown until Add.
 func DomainsOf(c *Cluster) *Domains {
 	known := !c.Missing("pods") && !c.Missing(MixesResource)
 	pods := podsByNode(c)
@@ -76,8 +76,8 @@ func DomainsOf(c *Cluster) *Domains {
 	return out
 }
 
-// Learn adds what was counted of interruptions, also in domains whose last node is gone.
-func (d *Domains) Learn(t *interruptions.Table, now time.Time) {
+// Add adds what was counted of interruptions, also in domains whose last node is gone.
+func (d *Domains) Add(t *interruptions.Table, now time.Time) {
 	for i := range t.Domains {
 		if name := Inert(t.Domains[i].Name, maxName); !slices.ContainsFunc(d.Domains, func(s DomainStatus) bool { return s.Domain == name }) {
 			d.Domains = append(d.Domains, DomainStatus{Domain: name, Replicas: Known(0), SharePercent: Known(0)})
@@ -86,10 +86,10 @@ func (d *Domains) Learn(t *interruptions.Table, now time.Time) {
 	for i := range d.Domains {
 		s := &d.Domains[i]
 		s.Interruptions = Known(Thousandths(0))
-		if learned := t.Find(s.Domain); learned != nil {
-			s.Interruptions = Known(Thousandths(learned.Thousandths(now)))
-			if learned.Quarantined(now) {
-				s.QuarantinedUntil = &metav1.Time{Time: learned.Until}
+		if counted := t.Find(s.Domain); counted != nil {
+			s.Interruptions = Known(Thousandths(counted.Thousandths(now)))
+			if counted.Quarantined(now) {
+				s.QuarantinedUntil = &metav1.Time{Time: counted.Until}
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestDomainsHaveTheirShareAndTheirInterruptions(t *testing.T) {
 	settings := interruptions.Settings{SharePercent: 20, Quarantine: 10 * time.Minute, Longest: time.Hour}
 	table, _ = table.Observe(interruptions.Interruption{Node: "a", Domain: one.Domain}, now.Add(-time.Hour), settings)
 	table, _ = table.Observe(interruptions.Interruption{Node: "b", Domain: "zone-z/gone"}, now, settings)
-	d.Learn(&table, now)
+	d.Add(&table, now)
 	require.Len(t, d.Domains, 2, "also one whose last node is gone")
 	assert.Equal(t, "0.5", d.Domains[0].Interruptions.String(), "half after an hour")
 	assert.Nil(t, d.Domains[0].QuarantinedUntil, "it is over")

@@ -97,8 +97,8 @@ func (f *field) run(app string) map[string]int {
 	return f.perDomain(app)
 }
 
-// learned is what the ConfigMap has.
-func (f *field) learned() string {
+// counted is what the ConfigMap has.
+func (f *field) counted() string {
 	f.T.Helper()
 	object := testenv.ReadIn(f.World, "berth-system", configMap, &corev1.ConfigMap{})
 	return object.Data[interruptions.DataKey]
@@ -115,13 +115,13 @@ func TestPodsAvoidDomainsThatLoseNodesForAWhile(t *testing.T) {
 	}
 	assert.Len(t, counts, 4, "the others are spread over what is left: %v", counts)
 
-	before := f.learned()
+	before := f.counted()
 	testenv.End(f.controller, true)
 	f.controller = f.NamedController("berth-controller-next", testenv.Impatient, brief)
 	testenv.Becomes(f.World, "the next leader has read the interruptions", true, func() bool {
 		return strings.Contains(f.served(), "berth_mix_quarantined_domains")
 	})
-	assert.Equal(t, before, f.learned(), "no node counts twice")
+	assert.Equal(t, before, f.counted(), "no node counts twice")
 
 	f.waitQuarantined(0, quarantine)
 	counts = f.run("late")
