@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package overview_test
+package mix
 
 import (
 	"testing"
@@ -17,9 +17,9 @@ import (
 func TestDomainsHaveTheirShareAndTheirInterruptions(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	d := overview.DomainsOf(c)
-	require.Len(t, d.Domains, 1, "on-demand nodes are in none")
+	require.Len(t, d.Domains, 1)
 	one := &d.Domains[0]
-	assert.Equal(t, 2, one.Nodes)
+	assert.Equal(t, 2, one.Nodes, "on-demand nodes do not count")
 	assert.Equal(t, 1, one.Departing)
 	assert.Equal(t, overview.Known(3), one.Replicas)
 	assert.Equal(t, overview.Known(100), one.SharePercent)
@@ -30,7 +30,7 @@ func TestDomainsHaveTheirShareAndTheirInterruptions(t *testing.T) {
 	table := interruptions.Table{Keys: c.Profile.Args.SpreadSpotOver}
 	settings := interruptions.Settings{SharePercent: 20, Quarantine: 10 * time.Minute, Longest: time.Hour}
 	table, _ = table.Observe(interruptions.Interruption{Node: "a", Domain: one.Domain}, now.Add(-time.Hour), settings)
-	table, _ = table.Observe(interruptions.Interruption{Node: "b", Domain: "zone-z/gone"}, now, settings)
+	table, _ = table.Observe(interruptions.Interruption{Node: "b", Domain: "z/gone"}, now, settings)
 	d.Add(&table, now)
 	require.Len(t, d.Domains, 2, "also one whose last node is gone")
 	assert.Equal(t, "0.5", d.Domains[0].Interruptions.String(), "half after an hour")
