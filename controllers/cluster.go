@@ -37,7 +37,8 @@ type cluster struct {
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
-	// rebalancer and interruptions are nil where mix does not run, limits and templates where limits does not, policies where policies does not.
+	// rebalancer and interruptions are nil where mix does not run, limits and templates where limits does not, policies where policies
+	// does not.
 	rebalancer    *rebalance.Controller
 	interruptions *interruptions.Controller
 	pauses        *rebalance.Pauses

@@ -133,11 +133,13 @@ func (c *Controller) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// adopt notes the nodes that are there and depart: nobody may have counted them.
+// adopt notes the nodes that are there and depart: perhaps no leader has counted them.
 func (c *Controller) adopt() {
 	for _, n := range c.State.Nodes() {
 		if n.Departing != "" {
-			c.NodeLeft(clusterstate.Departure{Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing})
+			c.NodeLeft(clusterstate.Departure{
+				Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing,
+			})
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *store) read(ctx context.Context, now time.Time) (interruptions.Table, e
 	}
 	table, err := interruptions.Decode(object.Data[interruptions.DataKey], s.Keys, now)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "The interruptions of spot nodes are counted anew", "configMap", s.ConfigMap)
+		log.FromContext(ctx).Error(err, "The interruptions that were counted before are lost", "configMap", s.ConfigMap)
 	}
 	s.current, s.version = &table, object.ResourceVersion
 	return table, nil

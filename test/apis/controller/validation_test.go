@@ -178,7 +178,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 65, checked)
+	require.Equal(t, 68, checked)
 }
 
 // visit calls f for every integer field.
