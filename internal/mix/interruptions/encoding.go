@@ -12,8 +12,8 @@ import (
 const (
 	// DataKey is the key of the table in its ConfigMap.
 	DataKey = "interruptions"
-	// maxBytes bounds the text that is read, maxName a name in it, and maxKeys the keys of a domain.
-	maxBytes, maxName, maxKeys = 256 << 10, 1 << 10, 4
+	// maxBytes bounds the text that is read, and maxName a name in it.
+	maxBytes, maxName = 256 << 10, 1 << 10
 	// maxSkew is how far the clock of who wrote the text may be ahead.
 	maxSkew = time.Minute
 )
@@ -62,13 +62,18 @@ func Decode(text string, keys []string, now time.Time) (Table, error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return t, fmt.Errorf("decode the interruptions: %w", err)
 	}
+	t.restore(&r, now)
+	return t, nil
+}
+
+func (t *Table) restore(r *recordedTable, now time.Time) {
 	for _, node := range r.Nodes {
 		if len(t.nodes) < maxNodes && len(node) <= maxName && !t.Has(node) {
 			t.nodes = append(t.nodes, node)
 		}
 	}
-	if len(r.Keys) > maxKeys || !slices.Equal(r.Keys, keys) {
-		return t, nil
+	if !slices.Equal(r.Keys, t.Keys) {
+		return
 	}
 	for i := range r.Domains {
 		if d, ok := r.Domains[i].restore(now); ok && len(t.Domains) < MaxDomains && t.Find(d.Name) == nil {
@@ -76,7 +81,6 @@ func Decode(text string, keys []string, now time.Time) (Table, error) {
 		}
 	}
 	t.prune(now)
-	return t, nil
 }
 
 func (r *recordedDomain) restore(now time.Time) (d Domain, ok bool) {
