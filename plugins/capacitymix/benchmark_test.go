@@ -74,6 +74,33 @@ func BenchmarkPreFilter(b *testing.B) {
 			}
 		})
 	}
+	b.Run("few nodes are outside quarantine", func(b *testing.B) {
+		f, pods := benchFixture(b, 32)
+		left := map[string]struct{}{}
+		for i, info := range f.infos[:50] { // 40 of them are spot nodes
+			n := info.Node().DeepCopy()
+			n.Labels[corev1.LabelInstanceTypeStable], n.Labels[corev1.LabelTopologyZone] = "left", fmt.Sprint("left-", i%3)
+			f.plugin.Ledger.SetNode(n)
+			left[capacity.Domain(n.Labels, f.plugin.Args.SpreadSpotOver)] = struct{}{}
+		}
+		domains := map[string]struct{}{}
+		for n := range f.plugin.Ledger.Nodes() {
+			domain := capacity.Domain(n.Labels(), f.plugin.Args.SpreadSpotOver)
+			if _, is := left[domain]; !is {
+				domains[domain] = struct{}{}
+			}
+		}
+		f.plugin.Ledger.Quarantine(domains)
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range b.N {
+			state := framework.NewCycleState()
+			result, status := f.plugin.PreFilter(f.ctx, state, pods[i%benchGroups], nil)
+			if !status.IsSuccess() || result.AllNodes() {
+				b.Fatal("no sample: ", status)
+			}
+		}
+	})
 	b.Run("pod without a mix", func(b *testing.B) {
 		f, _ := benchFixture(b, 0)
 		bystander := plugintest.Pod("bystander", 0)

@@ -42,11 +42,3 @@ func (l *Ledger) side(n Node) *side {
 	}
 	return &l.sides[n.Type]
 }
-
-// sampled is the nodes of a type that samples are of: those in quarantine only if there are no others. Under Ledger.mu.
-func (l *Ledger) sampled(t capacity.Type) *side {
-	if s := &l.sides[t]; t != capacity.Spot || len(s.where) > 0 {
-		return s
-	}
-	return &l.avoided
-}

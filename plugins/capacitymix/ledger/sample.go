@@ -70,21 +70,34 @@ func (s *side) remove(n Node) {
 	}
 }
 
-// Side returns how many nodes of a type take pods, without those in quarantine if there are others.
+// Side returns how many nodes of a type take pods, those in quarantine included.
 func (l *Ledger) Side(t capacity.Type) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.sampled(t).where)
+	n := len(l.sides[t].where)
+	if t == capacity.Spot {
+		n += len(l.avoided.where)
+	}
+	return n
 }
 
 // Sample returns up to n different nodes of a type that take pods, as many from
 // each zone as there are, beginning where the last sample ended. Each node's
-// turn comes equally often within its zone. Nodes in quarantine are returned
-// only if there are no others.
+// turn comes equally often within its zone. Nodes in quarantine are in none.
 func (l *Ledger) Sample(t capacity.Type, n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.sampled(t)
+	return l.sides[t].sample(n)
+}
+
+// SampleAvoided is Sample for the spot nodes in quarantine.
+func (l *Ledger) SampleAvoided(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.avoided.sample(n)
+}
+
+func (s *side) sample(n int) []string {
 	n = min(n, len(s.where))
 	names := make([]string, 0, n)
 	if n == 0 {

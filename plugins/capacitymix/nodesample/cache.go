@@ -3,6 +3,7 @@
 package nodesample
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -47,6 +48,9 @@ func (c *cache) miss(name string) bool {
 func (c *cache) keep(stay []string, all []candidate, n int, by config.RankSampleBy) {
 	c.replace(all, n-len(stay), by)
 	c.best = append(c.best, stay...)
+	if len(c.missed) > len(stay) { // some were not examined: their domains are in quarantine
+		maps.DeleteFunc(c.missed, func(name string, _ int) bool { return !slices.Contains(stay, name) })
+	}
 }
 
 // replace replaces what is cached by the best n of some candidates: those on

@@ -18,10 +18,6 @@ import (
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
-// maxRounds bounds how many nodes are examined per node of the sample: in a
-// full cluster it is cheaper to try all nodes than to search for a free one here.
-const maxRounds = 4
-
 // Every node that the framework's plugins filter and score costs some 4 µs and
 // ten allocations; to examine one here costs a hundredth. So the sample is ranked
 // here, by what nodes have free and by how few siblings are around, and only the
@@ -75,7 +71,7 @@ func (s *Sampler) Sample(
 	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
 		return Sample{}, false
 	}
-	all := s.candidates(nodes, pod, limited, t)
+	all := s.candidates(&search{nodes: nodes, pod: pod, limited: limited, t: t})
 	if len(all) == 0 {
 		return Sample{}, false
 	}
@@ -132,54 +128,6 @@ func (s *Sampler) finalists(all []candidate, least crowding) []candidate {
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.rank, a.rank) })
 	return all[:n]
-}
-
-// candidates are up to size nodes of a type that seem to have free capacity: the cached
-// ones, and nodes whose turn it is. The best of them are cached.
-func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, limited *Group, t capacity.Type) []candidate {
-	cpu, memory := requests(pod)
-	all := make([]candidate, 0, s.size)
-	examine := func(name string) bool {
-		info, err := nodes.Get(name)
-		if err != nil || !tolerates(pod, info) || limited != nil && limited.refuses(info) {
-			return false
-		}
-		freeCPU, freeMemory, fits := freeAfter(info, cpu, memory)
-		if fits {
-			all = append(all, candidate{name: name, free: s.free(freeCPU, freeMemory)})
-		}
-		return fits
-	}
-	cached := s.caches[t]
-	stay := s.again(cached, t, examine)
-	for range maxRounds {
-		for _, name := range s.ledger.Sample(t, s.size-len(all)) {
-			if !slices.Contains(cached.best, name) {
-				examine(name)
-			}
-		}
-		if len(all) == s.size {
-			break
-		}
-	}
-	if s.rankBy != config.RankSampleByOff {
-		cached.keep(stay, all, s.size/2, s.rankBy)
-	}
-	return all
-}
-
-// again examines the cached nodes, and returns those that stay cached although the pod does not fit.
-func (s *Sampler) again(cached *cache, t capacity.Type, examine func(string) bool) (stay []string) {
-	for _, name := range cached.best {
-		n, known := s.ledger.Node(name)
-		switch takes := known && n.Takes(t) && !n.Quarantined; {
-		case takes && examine(name), !takes:
-			delete(cached.missed, name)
-		case s.rankBy == config.RankSampleByMostAllocated && cached.miss(name):
-			stay = append(stay, name)
-		}
-	}
-	return stay
 }
 
 // free values what a pod would leave free: the mean or, where siblings do not matter, which is so for policies that pack, what

@@ -22,6 +22,9 @@ const (
 	hostStep   = fwk.MaxScore / 4
 	// limitStep is what a node loses for every limit of replicas in a domain that is a preference and has been reached.
 	limitStep = fwk.MaxScore / 2
+	// quarantineStep is what a node loses in a domain in quarantine. It has a bound: replicas that are crowded elsewhere are lost
+	// together there.
+	quarantineStep = 3 * domainStep
 )
 
 // Group is the group of a pod where domains are limited.
@@ -92,26 +95,17 @@ func (s *Spread) around(n ledger.Node, name string) crowding {
 	return k
 }
 
-// min is the least of each in both. A node in quarantine does not count beside one that is not.
+// min is the least of each in both.
 func (k crowding) min(o crowding) crowding {
-	switch {
-	case k.quarantined < o.quarantined:
-		return k
-	case k.quarantined > o.quarantined:
-		return o
-	}
 	return crowding{
 		domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host), over: min(k.over, o.over),
-		quarantined: k.quarantined,
+		quarantined: min(k.quarantined, o.quarantined),
 	}
 }
 
-// score is what remains of a node's score, relative to the least crowded node: nothing in quarantine, if another node is not.
+// score is what remains of a node's score, relative to the least crowded node.
 func (k crowding) score(least crowding) int64 {
-	if k.quarantined > least.quarantined {
-		return 0
-	}
 	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep +
-		int64(k.over-least.over)*limitStep
+		int64(k.over-least.over)*limitStep + int64(k.quarantined-least.quarantined)*quarantineStep
 	return max(0, fwk.MaxScore-lost)
 }

@@ -82,19 +82,19 @@ func (f *field) quarantined() int {
 }
 
 // perDomain counts the pods of an app, which are bound to spot nodes, by their domain.
-func (f *field) perDomain(app string) map[string]int {
+func (f *field) perDomain(app string, n int) map[string]int {
 	f.T.Helper()
 	counts := map[string]int{}
-	for _, p := range f.WaitBound(app, replicas) {
+	for _, p := range f.WaitBound(app, n) {
 		counts[f.domains[p.Spec.NodeName]]++
 	}
 	return counts
 }
 
-func (f *field) run(app string) map[string]int {
+func (f *field) run(app string, n int) map[string]int {
 	f.T.Helper()
-	f.Create(builders.CapacityMix(app, 100, 0), builders.Deployment(app, replicas))
-	return f.perDomain(app)
+	f.Create(builders.CapacityMix(app, 100, 0), builders.Deployment(app, n))
+	return f.perDomain(app, n)
 }
 
 // counted is what the ConfigMap has.
@@ -109,7 +109,7 @@ func TestPodsAvoidDomainsThatLoseNodesForAWhile(t *testing.T) {
 	f.taint(notice, "spot-0", "spot-1")
 	lost := []string{f.domains["spot-0"], f.domains["spot-1"]}
 	f.waitQuarantined(2, 0)
-	counts := f.run("early")
+	counts := f.run("early", 8)
 	for _, domain := range lost {
 		assert.Zero(t, counts[domain], "%s has two nodes that take pods: %v", domain, counts)
 	}
@@ -124,7 +124,7 @@ func TestPodsAvoidDomainsThatLoseNodesForAWhile(t *testing.T) {
 	assert.Equal(t, before, f.counted(), "no node counts twice")
 
 	f.waitQuarantined(0, quarantine)
-	counts = f.run("late")
+	counts = f.run("late", replicas)
 	for _, domain := range lost {
 		assert.NotZero(t, counts[domain], "%s: %v", domain, counts)
 	}
