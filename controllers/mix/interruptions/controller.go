@@ -5,7 +5,6 @@
 package interruptions
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -23,9 +22,10 @@ import (
 )
 
 const (
-	// retryAfter is the time between two attempts to read or write the ConfigMap.
-	retryAfter = 5 * time.Second
-	// maxWaiting bounds the nodes that wait to be counted, and maxAge how long one does where this process does not lead: then another
+	// retryAfter is the time after a first attempt to read or write the ConfigMap. It doubles with each further one, up to
+	// maxRetryAfter.
+	retryAfter, maxRetryAfter = 5 * time.Second, time.Minute
+	// maxWaiting bounds the nodes that wait to be counted, and maxAge how long one does while this process does not lead: then another
 	// one counts it, and this one only if it takes the lead soon.
 	maxWaiting, maxAge = 1000, 5 * time.Minute
 )
@@ -52,6 +52,7 @@ type Controller struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []departure
+	leads   bool
 	// table is nil until it was read.
 	table *interruptions.Table
 }
@@ -59,7 +60,7 @@ type Controller struct {
 // departure is a node that waits to be counted.
 type departure struct {
 	uid                  types.UID
-	name, domain, signal string
+	name, domain, notice string
 	at                   time.Time
 }
 
@@ -72,16 +73,18 @@ func New(o Options) *Controller {
 	return c
 }
 
-// NodeLeft notes a spot node whose provider reclaims it. It never waits.
+// NodeLeft notes a spot node whose provider has announced that it reclaims it. It never waits.
 func (c *Controller) NodeLeft(d clusterstate.Departure) {
-	if d.Type != capacity.Spot || d.Cause != capacity.Interruption || !interruptions.Identified(d.Domain) {
+	if d.Type != capacity.Spot || d.Notice == "" || !interruptions.Identified(d.Domain) {
 		return
 	}
 	now := c.Clock.Now()
 	c.mu.Lock()
-	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return now.Sub(w.at) > maxAge })
+	if !c.leads { // a leader keeps what it cannot write
+		c.prune(now)
+	}
 	if len(c.waiting) < maxWaiting {
-		c.waiting = append(c.waiting, departure{d.UID, d.Name, d.Domain, cmp.Or(d.Signal, "none"), now})
+		c.waiting = append(c.waiting, departure{d.UID, d.Name, d.Domain, d.Notice, now})
 	}
 	c.mu.Unlock()
 	select {
@@ -90,11 +93,25 @@ func (c *Controller) NodeLeft(d clusterstate.Departure) {
 	}
 }
 
+// prune drops what another process has counted by now. Under mu.
+func (c *Controller) prune(now time.Time) {
+	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return now.Sub(w.at) > maxAge })
+}
+
+func (c *Controller) lead(leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leads = leads
+	c.prune(c.Clock.Now())
+}
+
 // syncPoll is the time between two checks whether the cluster state has been filled.
 const syncPoll = 200 * time.Millisecond
 
 // Start implements manager.Runnable.
 func (c *Controller) Start(ctx context.Context) error {
+	c.lead(true)
+	defer c.lead(false)
 	for {
 		if _, ok := c.Synced(); ok {
 			break
@@ -104,11 +121,9 @@ func (c *Controller) Start(ctx context.Context) error {
 		}
 	}
 	c.adopt()
+	var failed failures
 	for {
-		again := time.Duration(0)
-		if !c.step(ctx) {
-			again = retryAfter
-		}
+		again := failed.after(ctx, c.step(ctx))
 		if !c.wait(ctx, again) {
 			return nil
 		}
@@ -133,33 +148,32 @@ func (c *Controller) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// adopt notes the nodes that are there and depart: perhaps no leader has counted them.
+// adopt notes the nodes that are there and depart: nobody may have counted them.
 func (c *Controller) adopt() {
 	for _, n := range c.State.Nodes() {
 		if n.Departing != "" {
 			c.NodeLeft(clusterstate.Departure{
-				Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing,
+				Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Notice: n.Notice,
 			})
 		}
 	}
 }
 
-// step counts what waits, and returns false if that has to be tried again.
-func (c *Controller) step(ctx context.Context) bool {
+// step counts what waits, and returns an error if that has to be tried again. Quarantines that began by other settings end by these.
+func (c *Controller) step(ctx context.Context) error {
 	before, err := c.store.read(ctx, c.Clock.Now())
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot count the interruptions of spot nodes")
-		return false
+		return err
 	}
 	c.keep(&before)
 	c.mu.Lock()
 	waiting := slices.Clone(c.waiting)
 	c.mu.Unlock()
-	next, counted := c.count(before, waiting)
-	if len(counted) > 0 {
+	limited, shorter := before.Limit(c.Clock.Now(), c.Settings)
+	next, counted := c.count(limited, waiting)
+	if shorter || len(counted) > 0 {
 		if err := c.store.write(ctx, &next); err != nil {
-			log.FromContext(ctx).Error(err, "Cannot count the interruptions of spot nodes")
-			return false
+			return err
 		}
 		c.keep(&next)
 		c.report(ctx, &before, &next, counted)
@@ -167,7 +181,7 @@ func (c *Controller) step(ctx context.Context) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return slices.Contains(waiting, w) })
-	return true
+	return nil
 }
 
 // count returns the table with all departures that were not counted before, and these.
@@ -182,11 +196,10 @@ func (c *Controller) count(table interruptions.Table, waiting []departure) (next
 			staying[n.Domain]++
 		}
 	}
-	now := c.Clock.Now()
 	for _, w := range waiting {
 		in := interruptions.Interruption{Node: string(w.uid), Domain: w.domain, Staying: staying[w.domain]}
 		var is bool
-		if next, is = next.Observe(in, now, c.Settings); is {
+		if next, is = next.Observe(in, w.at, c.Settings); is {
 			counted = append(counted, w)
 		}
 	}
@@ -196,8 +209,8 @@ func (c *Controller) count(table interruptions.Table, waiting []departure) (next
 // report counts in metrics what was counted, and logs the quarantines that began or became longer.
 func (c *Controller) report(ctx context.Context, before, after *interruptions.Table, counted []departure) {
 	for _, w := range counted {
-		interrupted.WithLabelValues(w.signal).Inc()
-		log.FromContext(ctx).V(2).Info("Counted the interruption of a spot node", "node", w.name, "domain", w.domain, "signal", w.signal)
+		interrupted.WithLabelValues(w.notice).Inc()
+		log.FromContext(ctx).V(2).Info("Counted the interruption of a spot node", "node", w.name, "domain", w.domain, "signal", w.notice)
 	}
 	now := c.Clock.Now()
 	for i := range after.Domains {

@@ -11,16 +11,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -34,7 +37,10 @@ var byZone = []string{corev1.LabelTopologyZone}
 type server struct {
 	*fake.Clientset
 	object *corev1.ConfigMap
-	writes int
+	// writes are those of data.
+	writes, created, version int
+	// onRead is called after the next read.
+	onRead func()
 	// refuse is the answer to the next writes, lost makes them take effect nevertheless.
 	refuse error
 	lost   bool
@@ -43,6 +49,10 @@ type server struct {
 func newServer() *server {
 	s := &server{Clientset: fake.NewClientset()}
 	s.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if f := s.onRead; f != nil {
+			s.onRead = nil
+			defer f()
+		}
 		if s.object == nil {
 			return true, nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "interruptions")
 		}
@@ -56,15 +66,33 @@ func newServer() *server {
 		if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &o); err != nil {
 			return true, nil, err
 		}
-		if s.object != nil && o.ResourceVersion != s.object.ResourceVersion {
+		if !s.apply(&o) {
 			return true, nil, apierrors.NewConflict(corev1.Resource("configmaps"), "interruptions", nil)
 		}
-		s.writes++
-		o.ResourceVersion = fmt.Sprint(s.writes)
-		s.object = &o
-		return true, o.DeepCopy(), s.refuse
+		return true, s.object.DeepCopy(), s.refuse
 	})
 	return s
+}
+
+// apply does as server-side apply does: without a version it has no precondition but the UID, and it keeps the data of others.
+func (s *server) apply(o *corev1.ConfigMap) bool {
+	before := s.object
+	switch {
+	case before == nil && o.UID != "", before != nil && o.UID != "" && o.UID != before.UID,
+		before != nil && o.ResourceVersion != "" && o.ResourceVersion != before.ResourceVersion:
+		return false
+	case before == nil:
+		s.created++
+		before = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint("uid-", s.created))}}
+	}
+	s.version++
+	s.object = before.DeepCopy()
+	s.object.ResourceVersion = fmt.Sprint(s.version)
+	if o.Data != nil {
+		s.object.Data = o.Data
+		s.writes++
+	}
+	return true
 }
 
 // fixture is a controller of a cluster with six spot nodes in each of the zones a, b and c.
@@ -181,6 +209,14 @@ func TestWhatOthersTakeAwayIsNotCounted(t *testing.T) {
 		f.State.SetNode(spot("a", 2, cordon))
 		f.State.DeleteNode("a2")
 		f.State.DeleteNode("a3")
+		drained := func(n *corev1.Node) {
+			cordon(n)
+			n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] = "aws-node-termination-handler"
+		}
+		f.State.SetNode(spot("b", 0, drained)) // for the scale-in of its group, or for an interruption
+		f.State.DeleteNode("b0")
+		f.State.SetNode(spot("b", 1, drained))
+		f.State.SetNode(spot("b", 1, drained, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Now()) }))
 		f.State.SetNode(spot("a", 4, tainted(corev1.TaintNodeOutOfService)))
 		f.State.SetNode(spot("a", 5, cordon, func(n *corev1.Node) { n.Annotations = map[string]string{"berth.dev/drain": ""} }))
 		onDemand := plugintest.Node("o", "on-demand")
@@ -274,7 +310,7 @@ func TestWhatAnotherLeaderCountedStays(t *testing.T) {
 func TestATableThatCannotBeReadIsWrittenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		s.object = &corev1.ConfigMap{Data: map[string]string{interruptions.DataKey: "{"}}
+		s.object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "x"}, Data: map[string]string{interruptions.DataKey: "{"}}
 		f := newFixture(t, s)
 		defer f.lead(t)()
 		f.State.SetNode(spot("a", 0, tainted(notice)))
@@ -302,11 +338,126 @@ func TestStandbysKeepFewNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newServer())
 		for i := range 2 * maxWaiting {
-			f.NodeLeft(clusterstate.Departure{UID: types.UID(fmt.Sprint(i)), Type: capacity.Spot, Cause: capacity.Interruption, Domain: "a"})
+			f.NodeLeft(clusterstate.Departure{UID: types.UID(fmt.Sprint(i)), Type: capacity.Spot, Notice: "x", Domain: "a"})
 		}
 		assert.Len(t, f.waiting, maxWaiting)
 		time.Sleep(maxAge + time.Second)
-		f.NodeLeft(clusterstate.Departure{UID: "last", Type: capacity.Spot, Cause: capacity.Interruption, Domain: "a"})
+		f.NodeLeft(clusterstate.Departure{UID: "last", Type: capacity.Spot, Notice: "x", Domain: "a"})
 		assert.Len(t, f.waiting, 1)
 	})
+}
+
+func TestTheTableThatWasDeletedDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		f := newFixture(t, s)
+		defer f.lead(t)()
+		f.State.SetNode(spot("a", 0, tainted(notice)))
+		synctest.Wait()
+		require.Equal(t, 1, s.count(t, "a"))
+		s.object = nil // an administrator ends all quarantines
+		f.State.SetNode(spot("b", 0, tainted(notice)))
+		time.Sleep(2 * retryAfter)
+		synctest.Wait()
+		assert.Zero(t, s.count(t, "a"))
+		assert.Equal(t, 1, s.count(t, "b"))
+	})
+}
+
+func TestTheFirstWriteKeepsWhatAnotherLeaderWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		table := interruptions.Table{Keys: byZone}
+		table, _ = table.Observe(interruptions.Interruption{Node: "x", Domain: "a"}, time.Now(), interruptions.Settings{})
+		text, err := table.Encode()
+		require.NoError(t, err)
+		s.onRead = func() { s.apply(&corev1.ConfigMap{Data: map[string]string{interruptions.DataKey: text}}) }
+		f := newFixture(t, s)
+		f.State.SetNode(spot("b", 0, tainted(notice)))
+		defer f.lead(t)()
+		time.Sleep(2 * retryAfter)
+		synctest.Wait()
+		assert.Equal(t, 1, s.count(t, "a"))
+		assert.Equal(t, 1, s.count(t, "b"))
+	})
+}
+
+func TestALeaderKeepsWhatItCannotWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newServer())
+		defer f.lead(t)()
+		f.server.refuse = errors.New("no answer")
+		f.State.SetNode(spot("a", 0, tainted(notice)))
+		time.Sleep(2 * maxAge)
+		f.State.SetNode(spot("a", 1, tainted(notice)))
+		f.server.refuse = nil
+		time.Sleep(maxRetryAfter)
+		synctest.Wait()
+		table := f.server.read(t)
+		require.NotNil(t, table.Find("a"))
+		assert.InDelta(t, 1900, table.Find("a").Thousandths(time.Now()), 50, "the first one counts less: it was ten minutes ago")
+	})
+}
+
+func TestANewLeaderCountsNothingOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newServer())
+		f.State.SetNode(spot("a", 0, tainted(notice)))
+		f.State.DeleteNode("a0")
+		time.Sleep(maxAge + time.Second)
+		defer f.lead(t)()
+		assert.Zero(t, f.server.writes, "the leader at the time counted it")
+	})
+}
+
+func TestQuarantinesEndByTheSettingsOfTheNextLeader(t *testing.T) {
+	for name, tc := range map[string]struct {
+		quarantine, longest, after time.Duration
+		writes                     int
+	}{
+		"the same": {10 * time.Minute, time.Hour, time.Hour, 1},
+		"shorter":  {10 * time.Minute, time.Minute, time.Minute, 2},
+		"none":     {0, time.Hour, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				first, second := newFixture(t, s), newFixture(t, s)
+				end := first.lead(t)
+				first.NodeLeft(clusterstate.Departure{UID: "x", Type: capacity.Spot, Notice: "x", Domain: "nowhere"})
+				synctest.Wait()
+				end()
+				second.Settings.Quarantine, second.Settings.Longest = tc.quarantine, tc.longest
+				defer second.lead(t)()
+				table := s.read(t)
+				names, until := table.Quarantined(time.Now())
+				assert.Equal(t, tc.after > 0, len(names) == 1)
+				if tc.after > 0 {
+					assert.LessOrEqual(t, until.Sub(time.Now()), tc.after)
+				}
+				assert.Equal(t, tc.writes, s.writes)
+			})
+		})
+	}
+}
+
+func TestAnErrorIsLoggedOnce(t *testing.T) {
+	logged := 0
+	ctx := log.IntoContext(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
+	var f failures
+	var waits []time.Duration
+	for range 6 {
+		waits = append(waits, f.after(ctx, errors.New("no answer")))
+	}
+	assert.Equal(t, 1, logged)
+	assert.Equal(t, []time.Duration{retryAfter, 2 * retryAfter, 4 * retryAfter, 8 * retryAfter, maxRetryAfter, maxRetryAfter}, waits)
+	assert.Zero(t, f.after(ctx, nil))
+	assert.Equal(t, retryAfter, f.after(ctx, errors.New("no answer")))
+	assert.Equal(t, 2, logged)
+
+	s := store{Options: &Options{}}
+	for _, err := range []error{errors.New("bad"), errors.New("bad"), nil, errors.New("bad")} {
+		s.report(ctx, err)
+	}
+	assert.Equal(t, 4, logged, "again after a success")
 }

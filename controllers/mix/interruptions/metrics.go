@@ -10,7 +10,7 @@ import (
 // interrupted has a label with the signals of internal/mix/capacity, of which there are few.
 var interrupted = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_mix_interruptions_total",
-	Help: "Spot nodes that their provider reclaimed, by the signal that they had (none: a node that went away after the handler of its provider cordoned it).",
+	Help: "Spot nodes of which their provider has announced that it reclaims them, by the signal.",
 }, []string{"signal"})
 
 var quarantinedDesc = prometheus.NewDesc("berth_mix_quarantined_domains",

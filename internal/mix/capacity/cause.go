@@ -49,6 +49,15 @@ func CauseOf(node *corev1.Node) Cause {
 	return Deletion
 }
 
+// Notice returns the reason of the signal by which the provider announces that it reclaims the machine, "" for none. The label of
+// the aws-node-termination-handler is none: the handler sets it for whatever it drains for, such as the scale-in of a group.
+func Notice(node *corev1.Node) string {
+	if s := signalOf(node); s != nil && s.cause == Interruption {
+		return s.reason
+	}
+	return ""
+}
+
 // Lost reports whether a departure for this cause is a loss that others may follow at any moment, as in a storm. A node that
 // is being deleted without another sign counts if it had pods to run: autoscalers delete empty ones. One
 // that vanishes without any sign counts always: spot nodes that flap are empty from the second time on.

@@ -425,6 +425,8 @@ type Node struct {
 	Departing string
 	// Cause is that of its departure, or of one that would begin now.
 	Cause capacity.Cause
+	// Notice is capacity.Notice when its departure began, or now.
+	Notice string
 	// Accepting nodes take pods.
 	Accepting bool
 	// CPU in millicores, Memory in bytes and Pods that it has for pods.
@@ -438,7 +440,7 @@ func (st *State) nodeOf(o *corev1.Node) Node {
 	}
 	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
-	n.Cause = capacity.CauseOf(o)
+	n.Cause, n.Notice = capacity.CauseOf(o), capacity.Notice(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),
 		o.Status.Allocatable.Pods().Value()
 	return n

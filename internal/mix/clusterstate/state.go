@@ -47,8 +47,8 @@ type Departure struct {
 	// Domain is its interruption domain.
 	Domain string
 	Cause  capacity.Cause
-	// Signal is the reason of capacity.Departing, "" for a node that vanished.
-	Signal string
+	// Notice is capacity.Notice at the beginning of the departure.
+	Notice string
 	// Empty is set where no pod ran on it but those that belong to a node.
 	Empty bool
 	// Staying is how many nodes of the type are there after it and do not depart.
@@ -323,7 +323,7 @@ func (st *State) SetNode(o *corev1.Node) {
 	st.stay(n, -1)
 	n.Node, n.known = st.nodeOf(o), true
 	if before.Departing != "" && n.Departing != "" {
-		n.Cause = before.Cause // what began the departure
+		n.Cause, n.Notice = before.Cause, before.Notice // what began the departure
 	}
 	same := known && before == n.Node
 	left := known && before.Departing == "" && n.Departing != ""
@@ -352,7 +352,7 @@ func (st *State) stay(n *nodeState, sign int) {
 // departure describes a node that no longer stays; st.mu is held.
 func (st *State) departure(n *nodeState) Departure {
 	return Departure{
-		Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Signal: n.Departing, Staying: st.staying[n.Type],
+		Name: n.Name, UID: n.UID, Type: n.Type, Domain: n.Domain, Cause: n.Cause, Notice: n.Notice, Staying: st.staying[n.Type],
 		Empty: !slices.ContainsFunc(n.pods, func(p *Pod) bool { return p.Live() && !p.ofNode() }),
 	}
 }

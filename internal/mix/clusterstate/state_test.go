@@ -133,6 +133,9 @@ func TestADepartureKeepsTheCauseThatItBeganWith(t *testing.T) {
 	handler := func(n *corev1.Node) {
 		n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"] = "aws-node-termination-handler"
 	}
+	notices := map[string]string{ // what the provider announced
+		"the provider interrupts": "aws-spot-interruption", "the provider interrupts an empty one": "aws-spot-interruption",
+	}
 	const disrupted, scaleDown, spot = "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn"
 	owned := func(kind string) *corev1.Pod {
 		p := podNamed("p")
@@ -176,6 +179,7 @@ func TestADepartureKeepsTheCauseThatItBeganWith(t *testing.T) {
 			f.DeleteNode("a")
 			require.Len(t, left, 1, "it leaves once")
 			assert.Equal(t, tc.cause, left[0].Cause)
+			assert.Equal(t, notices[name], left[0].Notice)
 			assert.Equal(t, tc.lost, left[0].Cause.Lost(left[0].Empty))
 		})
 	}

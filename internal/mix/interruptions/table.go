@@ -18,7 +18,10 @@ const (
 	// forgotten is the count below which a domain without a quarantine is dropped.
 	forgotten = one / 20
 	// MaxDomains bounds the domains of a table, and maxNodes the nodes that were counted.
-	MaxDomains, maxNodes = 100, 500
+	MaxDomains, maxNodes = 100, 3000
+	// maxMemory is how long a node that was counted does not count again. A machine that its provider stops may come back with the
+	// same Node.
+	maxMemory = 4 * time.Hour
 	// maxCount bounds a count.
 	maxCount = 1_000_000 * one
 	// MaxQuarantine bounds what may be configured as the longest quarantine.
@@ -41,6 +44,12 @@ type Interruption struct {
 	// Domain is its interruption domain, and Staying the number of spot nodes there that do not depart.
 	Domain  string
 	Staying int
+}
+
+// counted is a node that was counted.
+type counted struct {
+	node string
+	at   time.Time
 }
 
 // Domain is what is remembered of an interruption domain.
@@ -67,11 +76,13 @@ type Table struct {
 	// Keys are the node labels whose values identify a domain.
 	Keys    []string
 	Domains []Domain
-	nodes   []string
+	nodes   []counted
 }
 
-// Has reports whether a node was counted.
-func (t *Table) Has(node string) bool { return slices.Contains(t.nodes, node) }
+// Has reports whether a node was counted, and not hours before a time.
+func (t *Table) Has(node string, at time.Time) bool {
+	return slices.ContainsFunc(t.nodes, func(c counted) bool { return c.node == node && at.Sub(c.at) < maxMemory })
+}
 
 // Find returns what is remembered of a domain, nil if nothing is.
 func (t *Table) Find(domain string) *Domain {
@@ -82,24 +93,44 @@ func (t *Table) Find(domain string) *Domain {
 	return &t.Domains[i]
 }
 
-// Observe counts an interruption, and returns false if the node was counted before.
-func (t *Table) Observe(in Interruption, now time.Time, s Settings) (next Table, counted bool) {
-	if t.Has(in.Node) {
+// Observe counts an interruption of some time, which may be past, and returns false if the node was counted before.
+func (t *Table) Observe(in Interruption, at time.Time, s Settings) (next Table, is bool) {
+	if t.Has(in.Node, at) {
 		return *t, false
 	}
-	next = Table{Keys: t.Keys, Domains: slices.Clone(t.Domains), nodes: append(slices.Clone(t.nodes), in.Node)}
+	next = Table{Keys: t.Keys, Domains: slices.Clone(t.Domains), nodes: append(slices.Clone(t.nodes), counted{in.Node, at})}
+	next.nodes = slices.DeleteFunc(next.nodes, func(c counted) bool { return at.Sub(c.at) >= maxMemory })
 	next.nodes = next.nodes[max(0, len(next.nodes)-maxNodes):]
 	d := next.Find(in.Domain)
 	if d == nil {
 		next.Domains = append(next.Domains, Domain{Name: in.Domain})
 		d = &next.Domains[len(next.Domains)-1]
 	}
-	d.count, d.last = min(d.Thousandths(now)+one, maxCount), now
+	now := at // or later: what another leader counted may have happened since
+	if now.Before(d.last) {
+		now = d.last
+	}
+	d.count, d.last = min(d.Thousandths(now)+decayed(one, now.Sub(at)), maxCount), now
 	if until := now.Add(quarantine(d.count, in.Staying, s)); until.After(now) && until.After(d.Until) {
 		d.Until = until
 	}
 	next.prune(now)
 	return next, true
+}
+
+// Limit ends quarantines when they end at the latest by the settings, and returns false if that changes nothing.
+func (t *Table) Limit(now time.Time, s Settings) (next Table, changed bool) {
+	latest := now.Add(s.Longest)
+	if s.Quarantine == 0 {
+		latest = time.Time{}
+	}
+	next = Table{Keys: t.Keys, Domains: slices.Clone(t.Domains), nodes: t.nodes}
+	for i := range next.Domains {
+		if d := &next.Domains[i]; d.Until.After(latest) {
+			d.Until, changed = latest, true
+		}
+	}
+	return next, changed
 }
 
 // quarantine is how long a domain is in quarantine for a number of interruptions, in thousandths, 0 for not at all.
