@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -34,6 +35,8 @@ type Quarantine struct {
 
 	mu    sync.Mutex // guards what follows
 	table interruptions.Table
+	// read is set once the object was read, or is known not to exist.
+	read  bool
 	timer clock.Timer
 	// failed is the last error, so that it is logged once.
 	failed string
@@ -53,12 +56,18 @@ func (q *Quarantine) Watch(ctx context.Context, client kubernetes.Interface, nam
 		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
 	}
 	set := func(o *corev1.ConfigMap) { q.Set(o.Data[interruptions.DataKey]) }
-	if _, err := informer.AddEventHandler(handler.Funcs[*corev1.ConfigMap]{
+	registration, err := informer.AddEventHandler(handler.Funcs[*corev1.ConfigMap]{
 		Add: set, Delete: func(*corev1.ConfigMap) { q.Set("") },
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
 	}
 	go informer.RunWithContext(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			q.none()
+		}
+	}()
 	return nil
 }
 
@@ -79,12 +88,31 @@ func (q *Quarantine) Set(text string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	table, err := interruptions.Decode(text, q.keys, q.clock.Now())
-	if err != nil && err.Error() != q.failed {
-		q.failed = err.Error()
+	q.report(err)
+	q.table, q.read = table, true
+	q.apply()
+}
+
+// report logs an error, unless it is the last one. Under mu.
+func (q *Quarantine) report(err error) {
+	failed := ""
+	if err != nil {
+		failed = err.Error()
+	}
+	if failed != "" && failed != q.failed {
 		q.logger.Error(err, "No interruption domain is in quarantine", "configMap", interruptionsConfigMap)
 	}
-	q.table = table
-	q.apply()
+	q.failed = failed
+}
+
+// none notes that there is no object, unless one was read.
+func (q *Quarantine) none() {
+	q.mu.Lock()
+	read := q.read
+	q.mu.Unlock()
+	if !read {
+		q.Set("")
+	}
 }
 
 // apply has the ledger avoid what is in quarantine now, and is called again when that changes by time. Under mu.
@@ -96,7 +124,7 @@ func (q *Quarantine) apply() {
 	now := q.clock.Now()
 	names, next := q.table.Quarantined(now)
 	q.ledger.Quarantine(names)
-	metrics.QuarantinedDomains.Set(float64(len(names)))
+	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(names)))
 	if !next.IsZero() {
 		q.timer = q.clock.AfterFunc(next.Sub(now), q.expire)
 	}

@@ -3,22 +3,29 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/test/plugintest"
 )
 
@@ -97,6 +104,7 @@ func TestTheConfigMapOfTheControllerIsWatched(t *testing.T) {
 		Data:       map[string]string{interruptions.DataKey: interrupted(t, map[string]int{"a": 10})},
 	}
 	client := fake.NewClientset(cm)
+	metrics.QuarantinedDomains.Reset()
 	require.NoError(t, q.Watch(t.Context(), client, "berth-system"))
 	require.Eventually(t, func() bool { return len(quarantined(q)) == 1 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, client.CoreV1().ConfigMaps("berth-system").Delete(t.Context(), cm.Name, metav1.DeleteOptions{}))
@@ -114,4 +122,46 @@ func TestOnlyTheTableIsKept(t *testing.T) {
 	assert.Equal(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{interruptions.DataKey: "text"},
 	}, kept)
+}
+
+func TestTheMetricIsAbsentUntilTheInterruptionsWereRead(t *testing.T) {
+	metrics.Register()
+	series := func() (n int) {
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "berth_scheduler_quarantined_domains" {
+				n = len(f.GetMetric())
+			}
+		}
+		return n
+	}
+	metrics.QuarantinedDomains.Reset()
+	client := fake.NewClientset()
+	refused := true
+	client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refused, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), interruptionsConfigMap, nil)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, quarantineOf(t, "a").Watch(ctx, client, "berth-system"))
+	require.Eventually(t, func() bool { return len(client.Actions()) > 0 }, 10*time.Second, time.Millisecond)
+	assert.Zero(t, series(), "unknown is not 0")
+	cancel()
+
+	require.NoError(t, quarantineOf(t, "a").Watch(t.Context(), fake.NewClientset(), "berth-system"))
+	require.Eventually(t, func() bool { return series() == 1 }, 10*time.Second, time.Millisecond, "there is no object")
+}
+
+func TestAnErrorIsLoggedAgainAfterASuccess(t *testing.T) {
+	q := quarantineOf(t, "a")
+	logged := 0
+	q.logger = funcr.New(func(string, string) { logged++ }, funcr.Options{})
+	for _, text := range []string{"{", "{", interrupted(t, map[string]int{"a": 10}), "{"} {
+		q.Set(text)
+	}
+	assert.Equal(t, 2, logged)
+	q.keys = []string{corev1.LabelInstanceTypeStable}
+	q.Set(interrupted(t, map[string]int{"a": 10}))
+	assert.Equal(t, 3, logged, "the controller has other keys")
+	assert.Empty(t, quarantined(q))
 }

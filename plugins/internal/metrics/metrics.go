@@ -64,10 +64,11 @@ var (
 		Help: "Circuit breakers of mixes by which pods with a scheduling gate do not wait for spot nodes (open), or one of them does " +
 			"(half-open). Of the scheduler that leads.",
 	}, []string{"state"})
-	QuarantinedDomains = metrics.NewGauge(&metrics.GaugeOpts{
+	// QuarantinedDomains is a vector without labels: it has no series before the interruptions were read.
+	QuarantinedDomains = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Subsystem: subsystem, Name: "quarantined_domains", StabilityLevel: metrics.ALPHA,
 		Help: "Interruption domains whose spot nodes are avoided, because their provider reclaimed some.",
-	})
+	}, nil)
 )
 
 // PolicyAttempts is of SchedulingPolicy.
