@@ -79,6 +79,11 @@ func domainRows(s *state) (rows []domainRow) {
 	return rows
 }
 
+// interruptionsKnown reports whether the interruptions of a domain are known. The console service may not read them.
+func interruptionsKnown(s *state) bool {
+	return s.Domains != nil && slices.ContainsFunc(s.Domains.Domains, func(d overview.DomainStatus) bool { return !d.Interruptions.Unknown() })
+}
+
 // lossListing lists what workloads lose.
 func lossListing(s *state) listing[loss] {
 	return listing[loss]{

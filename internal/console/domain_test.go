@@ -97,6 +97,10 @@ func TestThePageOfTheNodesShowsQuarantines(t *testing.T) {
 	assert.Contains(t, page, `<a href="/domain?name=zone-a%2Fsmall">zone-a/small</a>`)
 	assert.NotContains(t, page, "/domain?name=zone-b%2Fgone", "a domain without nodes has no page")
 	assert.Contains(t, page, `<td class="n" data-label="Interruptions">?</td><td data-label="Quarantine until">?</td>`, "unknown is not none")
+	r.Domains.Domains = r.Domains.Domains[2:]
+	page = at(t, r, "/nodes")
+	assert.Contains(t, page, "were not read", "none are known")
+	assert.NotContains(t, page, "Quarantine until")
 	r.Domains = nil
 	assert.NotContains(t, at(t, r, "/nodes"), "Interruption domains")
 }

@@ -105,9 +105,10 @@ func nodesPage(_ []string, q url.Values, s *state) (*page, error) {
 	v := struct {
 		Groups  []overview.NodeGroup
 		Domains []domainRow
-		Unread  bool
-		Hint    string
-	}{Groups: s.Overview.Nodes, Domains: domainRows(s), Unread: s.Overview.Nodes == nil}
+		// Counted is set where the interruptions of a domain are known.
+		Counted, Unread bool
+		Hint            string
+	}{Groups: s.Overview.Nodes, Domains: domainRows(s), Counted: interruptionsKnown(s), Unread: s.Overview.Nodes == nil}
 	all := make([]*overview.NodeDetail, 0, len(s.Nodes))
 	for i := range s.Nodes {
 		all = append(all, &s.Nodes[i])

@@ -19,14 +19,13 @@ import (
 const InterruptionsConfigMap = "berth-controller" + v1alpha1.InterruptionsConfigMapSuffix
 
 // Interruptions returns what was counted, nothing if nothing was.
-func Interruptions(ctx context.Context, c client.Reader, s *overview.Settings, now time.Time) (*interruptions.Table, error) {
-	args := s.Profile.Args
+func (i Installation) Interruptions(ctx context.Context, c client.Reader, s *overview.Settings, now time.Time) (*interruptions.Table, error) {
 	var object corev1.ConfigMap
-	err := c.Get(ctx, client.ObjectKey{Namespace: args.InterruptionsNamespace, Name: InterruptionsConfigMap}, &object)
+	err := c.Get(ctx, client.ObjectKey{Namespace: i.SystemNamespace, Name: InterruptionsConfigMap}, &object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	table, err := interruptions.Decode(object.Data[interruptions.DataKey], args.SpreadSpotOver, now)
+	table, err := interruptions.Decode(object.Data[interruptions.DataKey], s.Profile.Args.SpreadSpotOver, now)
 	return &table, err
 }
 
@@ -40,7 +39,7 @@ func (u *User) Domains(ctx context.Context) (*overview.Domains, error) {
 		return nil, errors.New("cannot list nodes")
 	}
 	domains := overview.DomainsOf(cluster)
-	table, err := Interruptions(ctx, u.Client, cluster.Settings, u.Now())
+	table, err := u.Interruptions(ctx, u.Client, cluster.Settings, u.Now())
 	if err != nil {
 		u.Warn("%s", UnreadPauses("ConfigMap "+InterruptionsConfigMap, err))
 		return domains, nil

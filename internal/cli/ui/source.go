@@ -42,7 +42,7 @@ func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
 		return r, err
 	}
 	// Without the right, interruptions are unknown.
-	if table, err := live.Interruptions(ctx, s.client, settings, s.options.Now()); err == nil {
+	if table, err := access.Installation(s.options).Interruptions(ctx, s.client, settings, s.options.Now()); err == nil {
 		r.Domains.Add(table, s.options.Now())
 	}
 	return r, nil

@@ -132,6 +132,7 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	token := &corev1.Secret{ObjectMeta: secret.ObjectMeta, Type: corev1.SecretTypeServiceAccountToken}
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	interruptions := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "berth-controller-interruptions"}}
 	deployment := func() client.Object { return builders.Deployment("x", 1) }
 	tried := sets.New("berth-environment-secrets", "berth-backup-secrets") // which are for users
 	for _, a := range []struct {
@@ -155,6 +156,7 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{records, "create", in(w.Namespace, deployment(), v1alpha1.EnvironmentLabel), "berth-workloads"},
 		{records, "create", in("kube-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
 		{records, "create", in("berth-system", deployment(), v1alpha1.OwnerLabel), "berth-workloads"},
+		{records, "create", in("berth-system", interruptions, v1alpha1.OwnerLabel), "berth-workloads"},
 		{records, "create", in(w.Namespace, builders.CapacityMix("x", 50, 0)), "berth-workloads"},
 		{environments, "create", in(w.Namespace, builders.CapacityMix("x", 50, 0)), "berth-workloads"},
 		{environments, "delete", pod, "berth-environments-pods"},
