@@ -81,7 +81,9 @@ func domainRows(s *state) (rows []domainRow) {
 
 // interruptionsKnown reports whether the interruptions of a domain are known. The console service may not read them.
 func interruptionsKnown(s *state) bool {
-	return s.Domains != nil && slices.ContainsFunc(s.Domains.Domains, func(d overview.DomainStatus) bool { return !d.Interruptions.Unknown() })
+	return s.Domains != nil && slices.ContainsFunc(s.Domains.Domains, func(d overview.DomainStatus) bool {
+		return !d.Interruptions.Unknown()
+	})
 }
 
 // lossListing lists what workloads lose.

@@ -19,7 +19,9 @@ import (
 const InterruptionsConfigMap = "berth-controller" + v1alpha1.InterruptionsConfigMapSuffix
 
 // Interruptions returns what was counted, nothing if nothing was.
-func (i Installation) Interruptions(ctx context.Context, c client.Reader, s *overview.Settings, now time.Time) (*interruptions.Table, error) {
+func (i Installation) Interruptions(
+	ctx context.Context, c client.Reader, s *overview.Settings, now time.Time,
+) (*interruptions.Table, error) {
 	var object corev1.ConfigMap
 	err := c.Get(ctx, client.ObjectKey{Namespace: i.SystemNamespace, Name: InterruptionsConfigMap}, &object)
 	if client.IgnoreNotFound(err) != nil {

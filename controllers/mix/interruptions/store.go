@@ -108,7 +108,8 @@ func (s *store) create(ctx context.Context) error {
 }
 
 func (s *store) object() *corev1apply.ConfigMapApplyConfiguration {
-	return corev1apply.ConfigMap(s.ConfigMap.Name, s.ConfigMap.Namespace).WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
+	return corev1apply.ConfigMap(s.ConfigMap.Name, s.ConfigMap.Namespace).
+		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
 }
 
 func (s *store) apply(ctx context.Context, owner string, o *corev1apply.ConfigMapApplyConfiguration) (*corev1.ConfigMap, error) {
