@@ -93,7 +93,7 @@ func (f *field) perDomain(app string, n int) map[string]int {
 
 func (f *field) run(app string, n int) map[string]int {
 	f.T.Helper()
-	f.Create(builders.CapacityMix(app, 100, 0), builders.Deployment(app, n))
+	f.Create(builders.CapacityMix(app, 100, 0), builders.Deployment(app, int32(n)))
 	return f.perDomain(app, n)
 }
 
