@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -89,17 +90,36 @@ func gatesConfigured(found *autoscaler.Found, mine []rebalance.Entry) (c metav1.
 }
 
 // deletionCostsIntact reports whether the deletion costs are those of the slots, or chosen by users. ok is false where no one
-// overwrites them, and where the mix leaves them to others. The message has no number of pods: Karpenter writes one after the other.
-func deletionCostsIntact(cm *v1alpha1.CapacityMix, found *autoscaler.Found, mine []rebalance.Entry) (c metav1.Condition, ok bool) {
+// overwrites them, and where the mix leaves them to others. Late are the workloads whose costs are not restored for some time: until one
+// is, the condition stays True, and then False until all costs are restored. The message has no numbers, because Karpenter writes one
+// pod after the other.
+func deletionCostsIntact(
+	cm *v1alpha1.CapacityMix, found *autoscaler.Found, mine []rebalance.Entry, late map[governing.GroupKey]bool,
+) (c metav1.Condition, ok bool) {
 	ok = found.Karpenter && cm.Spec.DeletionCost != v1alpha1.DeletionCostsRespect
-	names := namesOf(mine, func(g *clusterstate.Group) bool { return g.Overwritten() > 0 })
-	if len(names) == 0 {
+	overwritten := func(g *clusterstate.Group) bool { return g.Overwritten() > 0 }
+	names := namesOf(mine, func(g *clusterstate.Group) bool { return late[g.Key] && overwritten(g) })
+	was := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact)
+	switch {
+	case len(names) > 0:
+	case isFalse(was) && len(namesOf(mine, overwritten)) > 0:
+		return *was, ok
+	default:
 		return condition(v1alpha1.ConditionDeletionCostsIntact, metav1.ConditionTrue, v1alpha1.ReasonNotOverwritten,
-			"no client has overwritten the deletion costs of the slots"), ok
+			"the deletion costs of the slots are not overwritten, or restored within a minute"), ok
 	}
 	return condition(v1alpha1.ConditionDeletionCostsIntact, metav1.ConditionFalse, v1alpha1.ReasonOverwritten,
 		"another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first until "+
-			"Berth has restored them; workloads: %d of %d: %s", len(names), len(mine), some(names)), ok
+			"Berth has restored them; workloads: %s", firstOf(names)), ok
+}
+
+// firstOf joins the first names of a list.
+func firstOf(names []string) string {
+	text := strings.Join(names[:min(len(names), listed)], ", ")
+	if len(names) > listed {
+		text += " and others"
+	}
+	return text
 }
 
 // scaleDownExact names the workloads whose scale-down can leave the mix, because the mix leaves the deletion costs to other clients. ok is
@@ -122,10 +142,14 @@ func namesOf(mine []rebalance.Entry, match func(*clusterstate.Group) bool) (name
 	return names
 }
 
-// warnings are the conditions about which an event is recorded when they become False.
-var warnings = []struct{ condition, event string }{
-	{v1alpha1.ConditionGatesConfigured, v1alpha1.EventReasonGatesMissing},
-	{v1alpha1.ConditionDeletionCostsIntact, v1alpha1.EventReasonDeletionCostsOverwritten},
+// warnings are the conditions about which an event is recorded when they become False. One that toggles becomes False again and again for
+// the same cause.
+var warnings = []struct {
+	condition, event string
+	toggles          bool
+}{
+	{v1alpha1.ConditionGatesConfigured, v1alpha1.EventReasonGatesMissing, false},
+	{v1alpha1.ConditionDeletionCostsIntact, v1alpha1.EventReasonDeletionCostsOverwritten, true},
 }
 
 // warning is a condition of a mix.
@@ -136,10 +160,13 @@ type warning struct {
 
 // warn records an event about each condition of a mix that has become False. The mix has the conditions that it had before.
 func (r *Controller) warn(cm *v1alpha1.CapacityMix, now []metav1.Condition) {
+	leads := r.leadsSince()
 	for _, w := range warnings {
 		was, is := meta.FindStatusCondition(cm.Status.Conditions, w.condition), meta.FindStatusCondition(now, w.condition)
 		key := warning{cm.UID, w.condition}
 		_, before := r.warned.Get(key)
+		// An earlier leader may have recorded what was True for a short time only.
+		before = before || w.toggles && was != nil && was.LastTransitionTime.Time.Before(leads)
 		if turned(was, is, before) {
 			r.Recorder.Event(cm, corev1.EventTypeWarning, w.event, strings.ToUpper(is.Message[:1])+is.Message[1:])
 		}
@@ -147,6 +174,16 @@ func (r *Controller) warn(cm *v1alpha1.CapacityMix, now []metav1.Condition) {
 			r.warned.Add(key, nil)
 		}
 	}
+}
+
+// leadsSince returns since when this process leads, in whole seconds as the times of conditions.
+func (r *Controller) leadsSince() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leads.IsZero() {
+		r.leads = r.Clock.Now().Truncate(time.Second)
+	}
+	return r.leads
 }
 
 // turned reports whether a condition that has become False is news: no event was recorded about it before, or it has been

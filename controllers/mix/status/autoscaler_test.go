@@ -63,6 +63,15 @@ func overwritten(name string) rebalance.Entry {
 	return e
 }
 
+// all are the workloads of a mix, all with deletion costs that are late.
+func all(mine []rebalance.Entry) map[governing.GroupKey]bool {
+	late := map[governing.GroupKey]bool{}
+	for i := range mine {
+		late[mine[i].Group.Key] = true
+	}
+	return late
+}
+
 func gatedEntry(name string) rebalance.Entry {
 	e := exact(name)
 	e.Group.Gated = true
@@ -83,13 +92,13 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 		"the same with cluster-autoscaler":    {&clusterAutoscaler, []rebalance.Entry{exact("a")}, gates, &want{"False", "PodsWithoutGate", "cluster-autoscaler cannot evaluate the mix, because pods have no scheduling gate; workloads: 1 of 1: Deployment a (a-7d)"}},
 		"all pods have the gate":              {&karpenter, []rebalance.Entry{gatedEntry("a")}, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
 		"no workload yet":                     {&karpenter, nil, gates, &want{"True", "PodsGated", "no workload creates pods without the scheduling gate for which Karpenter launches nodes"}},
-		"costs were overwritten":              {&karpenter, []rebalance.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first until Berth has restored them; workloads: 1 of 2: Deployment b (b-7d)"}},
-		"no cost was overwritten":             {&karpenter, []rebalance.Entry{gatedEntry("a")}, costs, &want{"True", "NotOverwritten", "no client has overwritten the deletion costs of the slots"}},
+		"costs were overwritten":              {&karpenter, []rebalance.Entry{overwritten("b"), gatedEntry("a")}, costs, &want{"False", "Overwritten", "another client has overwritten the deletion costs of replicas, so a scale-down does not remove the highest slots first until Berth has restored them; workloads: Deployment b (b-7d)"}},
+		"no cost was overwritten":             {&karpenter, []rebalance.Entry{gatedEntry("a")}, costs, &want{"True", "NotOverwritten", "the deletion costs of the slots are not overwritten, or restored within a minute"}},
 		"without Karpenter they are a choice": {&clusterAutoscaler, []rebalance.Entry{overwritten("a")}, costs, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cm := mixOf()
-			c := meta.FindStatusCondition(compose(cm, nil, tc.mine, nil, tc.found, noon).Conditions, tc.of)
+			c := meta.FindStatusCondition(compose(cm, nil, tc.mine, nil, tc.found, all(tc.mine), noon).Conditions, tc.of)
 			if tc.want == nil {
 				assert.Nil(t, c)
 				return
@@ -98,10 +107,10 @@ func TestConditionsAboutAutoscalers(t *testing.T) {
 			assert.Equal(t, *tc.want, want{string(c.Status), c.Reason, c.Message})
 			assert.Equal(t, int64(7), c.ObservedGeneration)
 
-			cm.Status = compose(cm, nil, tc.mine, nil, tc.found, noon)
-			later := compose(cm, nil, []rebalance.Entry{overwritten("z"), exact("y")}, nil, nil, noon.Add(time.Hour))
+			cm.Status = compose(cm, nil, tc.mine, nil, tc.found, all(tc.mine), noon)
+			later := compose(cm, nil, []rebalance.Entry{overwritten("z"), exact("y")}, nil, nil, nil, noon.Add(time.Hour))
 			assert.Equal(t, c, meta.FindStatusCondition(later.Conditions, tc.of), "a new leader that has found nothing yet leaves it as it is")
-			cm.Status = compose(cm, nil, tc.mine, nil, &autoscaler.Found{}, noon)
+			cm.Status = compose(cm, nil, tc.mine, nil, &autoscaler.Found{}, nil, noon)
 			assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, tc.of), "without an autoscaler it is removed")
 		})
 	}
@@ -117,7 +126,7 @@ func TestTheConditionOfAMixThatRespectsCosts(t *testing.T) {
 	cm := mixOf()
 	cm.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
 	of := func(mine ...rebalance.Entry) *metav1.Condition {
-		cm.Status = compose(cm, nil, mine, nil, &karpenter, noon)
+		cm.Status = compose(cm, nil, mine, nil, &karpenter, all(mine), noon)
 		assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact), "Berth writes no costs")
 		return meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionScaleDownExact)
 	}
@@ -138,9 +147,13 @@ func TestTheOrderOfWorkloadsChangesNoCondition(t *testing.T) {
 		}
 		found := &autoscaler.Found{Karpenter: rapid.Bool().Draw(t, "Karpenter"), ClusterAutoscaler: rapid.Bool().Draw(t, "cluster-autoscaler")}
 		cm := mixOf()
-		first := compose(cm, nil, mine, nil, found, noon)
+		late := all(mine)
+		for _, e := range mine {
+			late[e.Group.Key] = rapid.Bool().Draw(t, "late")
+		}
+		first := compose(cm, nil, mine, nil, found, late, noon)
 		cm.Status = stored(t, first)
-		again := compose(cm, nil, rapid.Permutation(mine).Draw(t, "order"), nil, found, noon.Add(time.Hour))
+		again := compose(cm, nil, rapid.Permutation(mine).Draw(t, "order"), nil, found, late, noon.Add(time.Hour))
 		require.True(t, equality.Semantic.DeepEqual(cm.Status, again), "stored %+v\nthen %+v", cm.Status, again)
 		for _, kind := range []string{v1alpha1.ConditionGatesConfigured, v1alpha1.ConditionDeletionCostsIntact} {
 			c, applies := meta.FindStatusCondition(first.Conditions, kind), found.Any()
@@ -197,6 +210,7 @@ func newScene() *scene {
 func (s *scene) after(t require.TestingT, d time.Duration, e rebalance.Entry) *v1alpha1.CapacityMix {
 	s.clock.SetTime(s.clock.Now().Add(d))
 	s.Workloads.Put(e)
+	s.note(workloads.Decision{Namespace: "shop", Groups: []governing.GroupKey{e.Group.Key}})
 	_, err := s.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}})
 	require.NoError(t, err)
 	return s.cache.Mix("shop", "web")
@@ -245,6 +259,70 @@ func TestANewLeaderRepeatsNoEvent(t *testing.T) {
 	next.after(t, time.Second, gatedEntry("web"))
 	next.after(t, time.Second, exact("web"))
 	assert.Empty(t, next.recorded())
+}
+
+// Karpenter overwrites the costs each minute, and Berth restores them.
+func TestCostsThatAreRestoredWithinAMinuteChangeNoStatus(t *testing.T) {
+	s := newScene()
+	s.SetRepairs(60)
+	s.setFound(karpenter)
+	version := s.after(t, 0, gatedEntry("web")).ResourceVersion
+	for range 60 {
+		s.after(t, 30*time.Second, overwritten("web"))
+		cm := s.after(t, 30*time.Second, gatedEntry("web"))
+		require.True(t, meta.IsStatusConditionTrue(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact))
+		require.Equal(t, version, cm.ResourceVersion, "nothing is written")
+	}
+	require.Empty(t, s.recorded())
+}
+
+func TestCostsThatStayWrongForAMinuteAreReported(t *testing.T) {
+	s := newScene()
+	s.SetRepairs(60)
+	s.setFound(karpenter)
+	s.after(t, 0, overwritten("web"))
+	again := func() time.Duration {
+		result, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}})
+		require.NoError(t, err)
+		return result.RequeueAfter
+	}
+	require.Equal(t, costsLate, again(), "no decision has to follow")
+	intact := func(cm *v1alpha1.CapacityMix) bool {
+		return meta.IsStatusConditionTrue(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact)
+	}
+	require.True(t, intact(s.after(t, costsLate-time.Second, overwritten("web"))))
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	require.Zero(t, again())
+	cm := s.cache.Mix("shop", "web")
+	require.False(t, intact(cm))
+	require.Len(t, s.recorded(), 1)
+
+	// A new leader has seen the costs for a moment only, and leaves the status as it is.
+	next := newScene()
+	next.SetRepairs(60)
+	next.cache.Set(cm)
+	next.setFound(karpenter)
+	next.clock.SetTime(s.clock.Now())
+	require.False(t, intact(next.after(t, time.Second, overwritten("web"))))
+	require.True(t, intact(next.after(t, time.Second, gatedEntry("web"))), "all costs are restored")
+}
+
+func TestANewLeaderRepeatsNoEventAboutCostsThatWereRightForAShortTime(t *testing.T) {
+	s := newScene()
+	s.setFound(karpenter)
+	s.after(t, 0, overwritten("web"))
+	require.Len(t, s.recorded(), 1)
+	cm := s.after(t, time.Minute, gatedEntry("web"))
+	for age, events := range map[time.Duration]int{10 * time.Minute: 0, 2 * time.Hour: 1} {
+		next := newScene()
+		next.cache.Set(cm)
+		next.setFound(karpenter)
+		next.clock.SetTime(s.clock.Now())
+		next.after(t, age, gatedEntry("web"))
+		cm := next.after(t, time.Second, overwritten("web"))
+		require.True(t, meta.IsStatusConditionFalse(cm.Status.Conditions, v1alpha1.ConditionDeletionCostsIntact))
+		require.Len(t, next.recorded(), events, age)
+	}
 }
 
 func TestOtherAutoscalersHaveEveryStatusComposedAgain(t *testing.T) {

@@ -68,7 +68,8 @@ type Options struct {
 type Controller struct {
 	Options
 	repairs *rate.Limiter // with a limit of 0 nothing is repaired
-	contest contest
+	costs   *costRate     // of restored deletion costs
+	contest *contest
 	packing packing
 	// reported are the workloads about whose contested annotations an event was recorded.
 	reported *lru.Cache
@@ -83,6 +84,8 @@ type Controller struct {
 	found *autoscaler.Found
 	// specs are those that were read last, with what is wrong with them.
 	specs map[types.NamespacedName]spec
+	// leads is since when this process leads, zero before its first reconcile.
+	leads time.Time
 	// staleGroups are the workloads of a namespace that have annotations to be repaired.
 	staleGroups map[string]map[governing.GroupKey]bool
 }
@@ -99,7 +102,7 @@ var _ reconcile.Reconciler = &Controller{}
 func New(o Options) *Controller {
 	return &Controller{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), packing: newPacking(o.ScaleIn),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), costs: newCostRate(o.RepairsPerMinute), contest: newContest(), packing: newPacking(o.ScaleIn),
 		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
@@ -113,6 +116,7 @@ func (r *Controller) SetRepairs(perMinute int) {
 	limit, burst := pace(perMinute)
 	r.repairs.SetLimit(limit)
 	r.repairs.SetBurst(burst)
+	r.costs.set(perMinute)
 }
 
 func pace(perMinute int) (rate.Limit, int) {
@@ -198,13 +202,14 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if cm.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
+	r.leadsSince() // from the first reconcile on
 	mine, others := r.Workloads.OfMix(cm.Namespace, cm.Name), r.Workloads.Others(cm.Namespace, cm.Name)
-	found, invalid := r.autoscalers(), r.invalid(cm)
-	result := reconcile.Result{}
+	found, invalid, now := r.autoscalers(), r.invalid(cm), r.Clock.Now()
+	late, next := r.lateCosts(mine, now)
 	if invalid == nil && r.Mixes.Exceeds(cm.Namespace, cm.Name) {
-		invalid, result.RequeueAfter = errTooMany, exceedsDelay
+		invalid, next = errTooMany, earliest(next, exceedsDelay)
 	}
-	return result, r.write(ctx, cm, compose(cm, invalid, mine, others, found, r.Clock.Now()), found)
+	return reconcile.Result{RequeueAfter: next}, r.write(ctx, cm, compose(cm, invalid, mine, others, found, late, now), found)
 }
 
 func (r *Controller) forget(name types.NamespacedName) {

@@ -105,7 +105,7 @@ func TestTheStatusOfAWorkloadHasItsParts(t *testing.T) {
 func TestAllConditionsTogetherFitIntoTheStatus(t *testing.T) {
 	e, pinned := gatedEntry("a"), runner("b")
 	e.Group.SpreadByType, pinned.Group.Assignments[0].Pod.Pinned = true, true
-	s := compose(mixOf(), nil, []rebalance.Entry{e, overwritten("c"), pinned, runner("d")}, nil, &karpenter, noon)
+	s := compose(mixOf(), nil, []rebalance.Entry{e, overwritten("c"), pinned, runner("d")}, nil, &karpenter, nil, noon)
 	assert.Len(t, s.Conditions, 9)
 	assert.LessOrEqual(t, len(s.Conditions), v1alpha1.MaxStatusConditions)
 }

@@ -43,7 +43,7 @@ func checkStatus(t testing.TB, invalid error, mine []rebalance.Entry, others []s
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := bench.ProcessorTime()
-	s := compose(mixOf(), invalid, mine, others, &autoscaler.Found{Karpenter: true, ClusterAutoscaler: true}, noon)
+	s := compose(mixOf(), invalid, mine, others, &autoscaler.Found{Karpenter: true, ClusterAutoscaler: true}, nil, noon)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(&Collector{Workloads: b, Clock: clocktesting.NewFakePassiveClock(noon)})
 	_, err := registry.Gather()

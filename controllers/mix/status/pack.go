@@ -67,6 +67,7 @@ func (r *Controller) packs() bool {
 // wakePacking queues the namespaces with workloads that are due, until the context ends. It runs on the leader.
 func (r *Controller) wakePacking(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		r.contest.sweep(r.Workloads, r.Clock.Now())
 		for _, namespace := range r.packing.namespaces(r.Clock.Now()) {
 			cm := &v1alpha1.CapacityMix{}
 			cm.Namespace = namespace
@@ -84,7 +85,7 @@ func (r *Controller) pack(ctx context.Context, namespace string) {
 	for _, key := range r.packing.take(namespace, r.Clock.Now()) {
 		if e, known := r.Workloads.Get(key); known {
 			if at := r.packGroup(ctx, &e); !at.IsZero() {
-				r.packing.goOn(key, at, r.Clock.Now())
+				r.packing.goOn(&e, at, r.Clock.Now())
 			}
 		}
 	}
@@ -101,9 +102,18 @@ func (r *Controller) packGroup(ctx context.Context, e *rebalance.Entry) (next ti
 	case r.packing.unseen(g, now):
 		return now.Add(packTick)
 	case !r.packable(e):
-		return time.Time{}
+		return r.afterCosts(e, now)
 	}
 	return r.exchangeAll(ctx, g, now)
+}
+
+// afterCosts returns when a workload whose replicas cannot exchange slots is considered again: soon if only its deletion costs have to be
+// restored before, which Karpenter overwrites each minute. Zero if it has to be decided again.
+func (r *Controller) afterCosts(e *rebalance.Entry, now time.Time) (next time.Time) {
+	if undisturbed(e) && !limited(&e.Group) && r.costsWrong(&e.Group) {
+		return now.Add(leastQuiet)
+	}
+	return time.Time{}
 }
 
 // exchangeAll makes the exchanges of a workload, and returns when the rest of them may follow, as packGroup does.
@@ -171,10 +181,11 @@ func undisturbed(e *rebalance.Entry) bool {
 		g.Replicas == len(g.Assignments)
 }
 
-// exchangeable reports whether a replica has the slot and the deletion cost that Berth gave it.
+// exchangeable reports whether a replica has the slot that Berth gave it, and the deletion cost of the slot, whoever wrote that. The cost
+// that a user chose stays, so it has no such slot.
 func (r *Controller) exchangeable(g *clusterstate.Group, s *clusterstate.Assignment) bool {
 	p := s.Pod
-	return p.Ready && p.CostOrigin == clusterstate.CostOfBerth && r.steers(p) && len(differing(p, false, s.Slot, g.Governing)) == 0
+	return p.Ready && p.CostOrigin != clusterstate.CostOfUser && r.steers(p) && len(differing(p, false, s.Slot, g.Governing)) == 0
 }
 
 func sidesOf(g *clusterstate.Group) []scalein.Pod {
@@ -267,7 +278,8 @@ func (r *Controller) holding(ctx context.Context, g *clusterstate.Group, c scale
 	if err != nil {
 		return nil, fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
 	}
-	if !unchanged(pod, record) || clusterstate.CostByOthers(pod) || len(differing(live{pod}, false, c.From, g.Governing)) > 0 {
+	origin, _ := clusterstate.CostWriter(pod)
+	if !unchanged(pod, record) || origin == clusterstate.CostOfUser || len(differing(live{pod}, false, c.From, g.Governing)) > 0 {
 		return nil, errChanged
 	}
 	return pod, nil

@@ -266,15 +266,12 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 		"a node departs":                 func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[11].Place = clusterstate.Departing },
 		"a pod is not Ready":             func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.Ready = false },
 		"a pod is borrowed":              func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[1].On, e.Group.Assignments[3].On = sp, od },
-		"an annotation is stale":         func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.Annotations[costKey] = "-9" },
+		"an annotation is stale":         func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.Annotations[typeKey] = "" },
 		"a slot is free": func(_ *packer, e *rebalance.Entry) {
 			s := &e.Group.Assignments[11]
 			s.Slot, s.Pod.Annotations = 12, annotationsOf(12, s.Wants)
 		},
-		"the user chose a deletion cost": func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.CostOrigin = clusterstate.CostOfUser },
-		"another client overwrote a deletion cost": func(_ *packer, e *rebalance.Entry) {
-			e.Group.Assignments[3].Pod.CostOrigin = clusterstate.CostOverwritten
-		},
+		"the user chose a deletion cost":            func(_ *packer, e *rebalance.Entry) { e.Group.Assignments[3].Pod.CostOrigin = clusterstate.CostOfUser },
 		"a StatefulSet removes the highest ordinal": func(_ *packer, e *rebalance.Entry) { e.Group.Identity = true },
 		"replicas go in any order":                  func(_ *packer, e *rebalance.Entry) { e.Group.AnyOrder = true },
 		"the mix leaves costs to others": func(_ *packer, e *rebalance.Entry) {
@@ -303,7 +300,7 @@ func TestReplicasKeepTheirSlotsWhileSomethingIsGoingOn(t *testing.T) {
 			e := spread()
 			change(p, &e)
 			p.Workloads.Put(e) // what was decided last
-			p.packing.goOn(e.Group.Key, p.clock.Now(), p.clock.Now())
+			p.packing.goOn(&e, p.clock.Now(), p.clock.Now())
 			p.pack(t.Context(), "shop")
 			assert.Empty(t, patches(p.kube))
 			assert.Empty(t, p.packing.namespaces(noon.Add(2*time.Hour)), "it waits for the next decision")
@@ -376,7 +373,7 @@ func TestAnExchangeThatIsUndoneBacksOff(t *testing.T) {
 	for _, delay := range []time.Duration{firstDelay, 2 * firstDelay, 4 * firstDelay} {
 		written := len(patches(p.kube))
 		p.undo(t)
-		p.packing.goOn(spread().Group.Key, p.clock.Now(), p.clock.Now())
+		p.packing.goOn(new(spread()), p.clock.Now(), p.clock.Now())
 		p.later(t, delay-time.Second)
 		require.Len(t, patches(p.kube), written, delay)
 		p.later(t, time.Second)
@@ -404,7 +401,7 @@ func TestARepairWaitsForTheWatchToShowAnExchange(t *testing.T) {
 	written := len(patches(p.kube))
 	p.decide(p.watch(t, map[string]int{"web-11": 11})) // the first of two writes gave slot 11 to another pod
 	require.Len(t, p.staleIn("shop"), 1)
-	p.packing.goOn(spread().Group.Key, p.clock.Now(), p.clock.Now())
+	p.packing.goOn(new(spread()), p.clock.Now(), p.clock.Now())
 	p.pack(t.Context(), "shop")
 	require.NotEmpty(t, p.packing.namespaces(p.clock.Now().Add(packTick)), "it is considered again once that is shown")
 	require.Equal(t, soon, p.repair(t.Context(), "shop"))

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/governing"
@@ -46,10 +48,43 @@ type packing struct {
 	spent *lru.Cache
 }
 
-// dueAt is when a workload is considered. A decision delays it, unless its exchanges have begun.
+// dueAt is when a workload is considered. A decision delays it, unless its exchanges have begun, or the workload is as it was: then only
+// deletion costs have changed, which Karpenter overwrites each minute.
 type dueAt struct {
 	at    time.Time
 	begun bool
+	as    uint64
+}
+
+var seed = maphash.MakeSeed()
+
+// stateOf returns the same number for a workload in which at most deletion costs have changed.
+func stateOf(e *rebalance.Entry) uint64 {
+	type replica struct {
+		uid             types.UID
+		slot            int
+		place           clusterstate.Place
+		on              capacity.Type
+		node, annotated string
+		ready           bool
+	}
+	type whole struct {
+		replicas, terminating, leaving, moves int
+		rolling, settled                      bool
+		spec                                  rebalance.Version
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	g := &e.Group
+	maphash.WriteComparable(&h, whole{
+		g.Replicas, g.Terminating, len(g.Leaving), len(e.Moves), g.Rollout.Rolling, e.Settled(), e.Spec,
+	})
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
+		annotated, _ := s.Pod.Annotation(v1alpha1.SlotAnnotation)
+		maphash.WriteComparable(&h, replica{s.Pod.UID, s.Slot, s.Place, s.On, s.Pod.Node, annotated, s.Pod.Ready})
+	}
+	return h.Sum64()
 }
 
 // exchanged are slots that were written, by pod.
@@ -80,8 +115,9 @@ func (p packing) decided(e *rebalance.Entry, now time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.due[e.Group.Key.Namespace][e.Group.Key].begun {
-		p.set(e.Group.Key, dueAt{at: now.Add(max(leastQuiet, e.Settings.Stabilization))})
+	due, is := p.due[e.Group.Key.Namespace][e.Group.Key]
+	if as := stateOf(e); !is || !due.begun && due.as != as {
+		p.set(e.Group.Key, dueAt{at: now.Add(max(leastQuiet, e.Settings.Stabilization)), as: as})
 	}
 }
 
@@ -94,10 +130,10 @@ func (p packing) set(key governing.GroupKey, d dueAt) {
 }
 
 // goOn has a workload considered again. If that is soon, no decision delays it: the exchanges until then are decisions themselves.
-func (p packing) goOn(key governing.GroupKey, at, now time.Time) {
+func (p packing) goOn(e *rebalance.Entry, at, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(key, dueAt{at, at.Sub(now) <= soon})
+	p.set(e.Group.Key, dueAt{at, at.Sub(now) <= soon, stateOf(e)})
 }
 
 // namespaces are those with workloads that are due. What the watch had to show by now is forgotten, also of workloads that are deleted.

@@ -32,31 +32,18 @@ const (
 // note remembers the workloads of a decision that have annotations to be
 // repaired, and reports whether there are any.
 func (r *Controller) note(d workloads.Decision) (found bool) {
-	if r.repairs.Limit() == 0 {
-		return false
-	}
+	repairs := r.repairs.Limit() > 0
 	for _, key := range d.Groups {
 		e, known := r.Workloads.Get(key)
-		if known && r.anyStale(&e.Group) {
+		if known && r.observe(&e.Group) && repairs {
 			r.setStale(key, true)
 			found = true
 		}
-		if known && (r.delayed() || r.packs()) { // what may be exchanged later is considered as a whole then
+		if known && repairs && (r.delayed() || r.packs()) { // what may be exchanged later is considered as a whole then
 			r.packing.decided(&e, r.Clock.Now())
 		}
 	}
 	return found
-}
-
-// anyStale reports whether a pod of a workload has annotations to be repaired.
-func (r *Controller) anyStale(g *clusterstate.Group) bool {
-	for i := range g.Assignments {
-		s := &g.Assignments[i]
-		if slices.ContainsFunc(s.Members(), func(p *clusterstate.Pod) bool { return len(r.stale(g, s, p)) > 0 }) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *Controller) setStale(key governing.GroupKey, is bool) {
@@ -106,12 +93,13 @@ func earliest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
+// repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left. It begins with the highest slot, which a
+// scale-down removes first: with k costs restored, the next k removals can be exact.
 func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
 	if r.packing.unseen(g, r.Clock.Now()) {
 		return soon // it would undo what was written a moment ago
 	}
-	for i := range g.Assignments {
+	for i := len(g.Assignments) - 1; i >= 0; i-- { // they are sorted by slot
 		for _, p := range g.Assignments[i].Members() {
 			at, more := r.repairIfStale(ctx, g, &g.Assignments[i], p)
 			if wait = earliest(wait, at); !more {
@@ -132,36 +120,64 @@ func (r *Controller) repairIfStale(ctx context.Context, g *clusterstate.Group, s
 		return 0, true
 	}
 	now := r.Clock.Now()
+	if r.contest.doubtful(p.UID, want, now) {
+		if undone, err := r.costUndone(ctx, g, s.Slot, p); err != nil || !undone {
+			return failedRepair(ctx, p, err)
+		}
+	}
 	at, undone := r.contest.allow(p.UID, want, now)
 	if at.After(now) {
 		return at.Sub(now), true
 	}
-	if !r.repairs.Allow() {
-		return soon, false
+	if ok, wait := r.mayRepair(p.Namespace, want, now); !ok {
+		return wait, true // what else has to be repaired has another rate
 	}
-	if err := r.repairPod(ctx, g, s.Slot, p, undone); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(p.Namespace, p.Name))
-		return soon, false
+	return failedRepair(ctx, p, r.repairPod(ctx, g, s.Slot, p, undone))
+}
+
+// failedRepair returns what repairIfStale does after a repair, which has failed unless the error is nil.
+func failedRepair(ctx context.Context, p *clusterstate.Pod, err error) (wait time.Duration, more bool) {
+	if err == nil {
+		return 0, true
 	}
-	return 0, true
+	log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(p.Namespace, p.Name))
+	return soon, false
+}
+
+// costUndone reads a pod and reports whether its deletion cost is wrong, which it notes. The record can be older than the last repair.
+func (r *Controller) costUndone(ctx context.Context, g *clusterstate.Group, slot int, record *clusterstate.Pod) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+	defer cancel()
+	_, want, err := r.wanted(ctx, g, slot, record)
+	_, undone := want[v1alpha1.PodDeletionCostAnnotation]
+	if undone {
+		r.contest.overwritten(record.UID, r.Clock.Now())
+	}
+	return undone, err
+}
+
+// wanted reads a pod, and returns what has to be written on it. Of one that has changed, that is nothing: the watch will show it.
+func (r *Controller) wanted(ctx context.Context, g *clusterstate.Group, slot int, record *clusterstate.Pod) (
+	pod *corev1.Pod, want map[string]string, err error,
+) {
+	pod, err = r.Kube.CoreV1().Pods(record.Namespace).Get(ctx, record.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, record) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
+	}
+	origin, _ := clusterstate.CostWriter(pod)
+	return pod, differing(live{pod}, origin.Stays(metav1.GetControllerOfNoCopy(pod), g.Governing), slot, g.Governing), nil
 }
 
 // repairPod patches a pod as it is now, and only if it has not changed since it was read.
 func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, slot int, record *clusterstate.Pod, undone int) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	pods := r.Kube.CoreV1().Pods(record.Namespace)
-	pod, err := pods.Get(ctx, record.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, record) {
-		return nil // the watch will show it
-	}
-	if err != nil {
-		return fmt.Errorf("read pod %s/%s: %w", record.Namespace, record.Name, err)
-	}
-	origin, _ := clusterstate.CostWriter(pod)
-	want := differing(live{pod}, origin.Stays(metav1.GetControllerOfNoCopy(pod), g.Governing), slot, g.Governing)
+	pod, want, err := r.wanted(ctx, g, slot, record)
 	if len(want) == 0 {
-		return nil
+		return err
 	}
 	if gone, err := r.annotate(ctx, pod, want); gone || err != nil {
 		return err

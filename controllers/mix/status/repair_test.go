@@ -151,7 +151,7 @@ func TestTheCostOfBerthIsRemovedByItsPatch(t *testing.T) {
 	assert.Zero(t, r.repair(t.Context(), "shop"))
 	got := patches(kube)
 	require.Len(t, got, 3)
-	assert.Equal(t, map[string]any{slotKey: "0", costKey: nil}, got[0]["metadata"].(map[string]any)["annotations"])
+	assert.Equal(t, map[string]any{slotKey: "0", costKey: nil}, got[2]["metadata"].(map[string]any)["annotations"])
 }
 
 func TestARepairIsCompleteAndLeavesTheUsersCostAlone(t *testing.T) {
@@ -189,6 +189,7 @@ func TestRepairsThatAreUndoneBecomeRare(t *testing.T) {
 			if rapid.Bool().Draw(t, "more") {
 				want[slotKey] = "2"
 			}
+			c.overwritten("uid", now)
 			at, undone := c.allow("uid", want, now)
 			if at.After(now) {
 				now = at
@@ -199,44 +200,6 @@ func TestRepairsThatAreUndoneBecomeRare(t *testing.T) {
 		}
 		require.LessOrEqual(t, wrote, 33)
 	})
-}
-
-// Karpenter writes the costs of pods once a minute, as long as anything changes.
-func TestACostThatWasRightForSomeTimeIsRestoredAtOnce(t *testing.T) {
-	cost := map[string]string{costKey: "-2"}
-	for name, tc := range map[string]struct {
-		every  time.Duration
-		want   map[string]string
-		writes int
-		longer bool
-	}{
-		"each minute, for an hour":                 {time.Minute, cost, 60, false},
-		"as often as is restored at once":          {heldFor, cost, 240, false},
-		"more often":                               {heldFor - time.Second, cost, 8, true},
-		"the slot as well, which Karpenter leaves": {time.Minute, map[string]string{costKey: "-2", slotKey: "2"}, 8, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, writes, undone := newContest(), 0, true
-			overwrite := noon
-			for now := noon; now.Before(noon.Add(time.Hour)); now = now.Add(time.Second) {
-				if !now.Before(overwrite) {
-					undone, overwrite = true, overwrite.Add(tc.every)
-				}
-				if !undone {
-					continue
-				}
-				if at, before := c.allow("uid", tc.want, now); !at.After(now) {
-					c.note("uid", tc.want, before, now)
-					writes, undone = writes+1, false
-				}
-			}
-			if tc.longer {
-				assert.LessOrEqual(t, writes, tc.writes, "a client that undoes more has Berth write less and less")
-				return
-			}
-			assert.Equal(t, tc.writes, writes)
-		})
-	}
 }
 
 func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
@@ -308,7 +271,7 @@ func TestARepairPatchesThePodAsItWasRead(t *testing.T) {
 	assert.Zero(t, r.repair(t.Context(), "shop"))
 	got := patches(kube)
 	require.Len(t, got, 3)
-	assert.Equal(t, map[string]any{"metadata": map[string]any{"uid": "web-0", "resourceVersion": "7", "annotations": map[string]any{slotKey: "0", costKey: "-0"}}}, got[0])
+	assert.Equal(t, map[string]any{"metadata": map[string]any{"uid": "web-0", "resourceVersion": "7", "annotations": map[string]any{slotKey: "0", costKey: "-0"}}}, got[2])
 	assert.Zero(t, r.repair(t.Context(), "elsewhere"))
 	assert.Len(t, patches(kube), 3)
 }
@@ -392,7 +355,7 @@ func TestAnotherWriterIsReportedOnce(t *testing.T) {
 		require.Zero(t, r.repair(t.Context(), "shop"))
 	}
 	require.Len(t, events, 1)
-	assert.Contains(t, <-events, "Warning AnnotationConflict Another client changes the slot annotations of pod web-0")
+	assert.Contains(t, <-events, "Warning AnnotationConflict Another client changes the slot annotations of pod web-2")
 }
 
 func TestMetricsShowTheEntries(t *testing.T) {

@@ -33,10 +33,12 @@ const (
 )
 
 // compose returns the status of a mix from what is wrong with its spec, the workloads that it governs, the names of other
-// mixes that govern pods which it selects, and the autoscalers. Until these were looked for, the conditions about them stay.
+// mixes that govern pods which it selects, the autoscalers, and the workloads whose deletion costs are late to be restored. Until
+// autoscalers were looked for, the conditions about them stay.
 // It is a pure function; times are those at which things were first seen, so the same state gives the same status.
 func compose(
-	cm *v1alpha1.CapacityMix, invalid error, mine []rebalance.Entry, others []string, found *autoscaler.Found, now time.Time,
+	cm *v1alpha1.CapacityMix, invalid error, mine []rebalance.Entry, others []string, found *autoscaler.Found,
+	late map[governing.GroupKey]bool, now time.Time,
 ) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
 	slices.SortFunc(mine, byNeed)
@@ -69,7 +71,7 @@ func compose(
 	optional(pinned(mine))
 	if found != nil {
 		optional(gatesConfigured(found, mine))
-		optional(deletionCostsIntact(cm, found, mine))
+		optional(deletionCostsIntact(cm, found, mine, late))
 	}
 	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation

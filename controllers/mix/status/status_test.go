@@ -76,7 +76,7 @@ func composeOf(cm *v1alpha1.CapacityMix, entries []rebalance.Entry, now time.Tim
 		e.Group.Key.ID += e.Mix // some of these tests use one workload twice
 		b.Put(e)
 	}
-	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), nil, now)
+	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), nil, nil, now)
 }
 
 func exact(name string) rebalance.Entry { return entry(name, od, od, sp, sp, sp) }
@@ -312,13 +312,13 @@ func TestASpreadThatHoldsForEachTypeIsReported(t *testing.T) {
 	uneven := gatedEntry("a")
 	uneven.Group.SpreadByType = true
 	cm := mixOf()
-	cm.Status = compose(cm, nil, []rebalance.Entry{uneven, gatedEntry("b")}, nil, nil, noon)
+	cm.Status = compose(cm, nil, []rebalance.Entry{uneven, gatedEntry("b")}, nil, nil, nil, noon)
 	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld)
 	require.NotNil(t, c)
 	assert.Equal(t, metav1.ConditionFalse, c.Status)
 	assert.Equal(t, v1alpha1.ReasonSpreadByCapacityType, c.Reason)
 	assert.Equal(t, "a topology spread constraint holds for each capacity type on its own, because its nodeAffinityPolicy is not Ignore; "+
 		"workloads: 1 of 2: Deployment a (a-7d)", c.Message)
-	cm.Status = compose(cm, nil, []rebalance.Entry{gatedEntry("a"), gatedEntry("b")}, nil, nil, noon)
+	cm.Status = compose(cm, nil, []rebalance.Entry{gatedEntry("a"), gatedEntry("b")}, nil, nil, nil, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionTopologySpreadHeld))
 }
