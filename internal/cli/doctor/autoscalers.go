@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -85,9 +86,14 @@ func enforces(m *v1alpha1.CapacityMix) bool {
 func (p *patient) deletionCosts(r *Report) {
 	const check = "deletion costs"
 	var pods []string
-	writers := map[string]bool{}
+	writers, enforced := map[string]bool{}, slices.ContainsFunc(p.cluster.Mixes, enforces)
 	for o, pod := range p.cluster.LivePods() {
-		if found, _ := p.cluster.State.Resolve(pod); found != nil && !found.RespectCosts && pod.CostOverwritten() {
+		found, _ := p.cluster.State.Resolve(pod)
+		if found == nil || found.RespectCosts {
+			continue
+		}
+		enforced = enforced || governing.RemovedByCost(pod.Owner) // also by annotations, and by default
+		if pod.CostOverwritten() {
 			_, manager := clusterstate.CostWriter(o)
 			pods, writers[manager] = append(pods, podName(o)), true
 		}
@@ -98,7 +104,7 @@ func (p *patient) deletionCosts(r *Report) {
 	case len(pods) > 0:
 		r.add(Warn, check, disableCosts, "a scale-down does not remove the highest slots first: %s overwrote the deletion cost of %s: %s",
 			strings.Join(slices.Sorted(maps.Keys(writers)), ", "), printers.Count(len(pods), "pod"), printers.Listed(pods))
-	case len(found.costGates) > 0 && slices.ContainsFunc(p.cluster.Mixes, enforces):
+	case len(found.costGates) > 0 && enforced:
 		r.add(Warn, check, "disable that feature gate, or set deletionCost: Respect on all mixes (docs/autoscalers.md)",
 			"the feature gate %s of Karpenter (%s) overwrites the deletion costs of pods, and a scale-down is not exact until the controller "+
 				"has restored them",

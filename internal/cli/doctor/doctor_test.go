@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,11 +189,24 @@ func TestDoctorOnAutoscalersThatDoNoHarm(t *testing.T) {
 		}},
 		"mixes that leave costs to others": {enabled, func(s *clitest.Shop) {
 			gated(s)
+			s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return p.Labels["app"] == "db" })
 			for _, m := range s.Mixes {
 				m.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
 			}
 		}, []string{
 			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes", "OK no client has overwritten the deletion costs of the slots",
+		}},
+		"mixes that leave costs to others, and a mix in annotations": {enabled, func(s *clitest.Shop) {
+			s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return p.Labels["app"] != "db" })
+			for _, p := range s.Pods {
+				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+			}
+			for _, m := range s.Mixes {
+				m.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
+			}
+		}, []string{
+			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes",
+			"WARN the feature gate PodDeletionCostManagement of Karpenter (karpenter/karpenter) overwrites the deletion costs of pods, and a scale-down is not exact until the controller has restored them",
 		}},
 		"they are not known": {failed, func(*clitest.Shop) {}, []string{"WARN no answer"}},
 	} {

@@ -373,10 +373,12 @@ func (e *explainer) byCost(g *clusterstate.Group) string {
 	switch {
 	case g.Governing.RespectCosts:
 		set = ", which Berth leaves to others: deletionCost is Respect"
+	case ok && mine != -slot && e.record.CostOrigin == clusterstate.CostOfUser:
+		set = ", which the user set and Berth does not change"
 	case ok && mine != -slot && e.record.CostOverwritten():
 		set = ", which another client wrote and the controller restores"
 	case ok && mine != -slot:
-		set = ", which the user set and Berth does not change"
+		set = ", which the controller changes to that of the slot"
 	}
 	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)
 }

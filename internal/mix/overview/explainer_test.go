@@ -55,9 +55,10 @@ func TestAnExplanationNamesWhoDecidedTheDeletionCost(t *testing.T) {
 		manager  string
 		want     string
 	}{
-		"the user":       {false, "kubectl-annotate", "first of its revision (deletion cost -7, which the user set and Berth does not change)"},
-		"another client": {false, "karpenter", "first of its revision (deletion cost -7, which another client wrote and the controller restores)"},
-		"Respect":        {true, "karpenter", "first of its revision (deletion cost -7, which Berth leaves to others: deletionCost is Respect)"},
+		"the user":                  {false, "kubectl-annotate", "first of its revision (deletion cost -7, which the user set and Berth does not change)"},
+		"another client":            {false, "karpenter", "first of its revision (deletion cost -7, which another client wrote and the controller restores)"},
+		"no one, as it was removed": {false, "", "first of its revision (deletion cost 0, which the controller changes to that of the slot)"},
+		"Respect":                   {true, "karpenter", "first of its revision (deletion cost -7, which Berth leaves to others: deletionCost is Respect)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := pod.DeepCopy()
@@ -67,6 +68,9 @@ func TestAnExplanationNamesWhoDecidedTheDeletionCost(t *testing.T) {
 				Manager:  tc.manager,
 				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:controller.kubernetes.io/pod-deletion-cost":{}}}}`),
 			}}
+			if tc.manager == "" {
+				delete(pod.Annotations, v1alpha1.PodDeletionCostAnnotation)
+			}
 			classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 			require.NoError(t, err)
 			state := clusterstate.New(clusterstate.Options{Classifier: classifier})
