@@ -24,8 +24,8 @@ type Mix struct {
 	// +optional
 	Interruptions Interruptions `json:"interruptions"`
 
-	// annotationRepairsPerMinute is the maximum number of pods per minute whose stale slot annotation is repaired, from
-	// 0 to 6000. 0 disables repairs. Defaults to 60.
+	// annotationRepairsPerMinute is the maximum number of pods per minute whose stale slot annotation is repaired, and of
+	// those of which only the deletion cost is restored, from 0 to 6000. 0 disables both. Defaults to 60.
 	//
 	// +optional
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
