@@ -120,7 +120,7 @@ func TestOverwrittenDeletionCostsAreReportedOnceUntilTheyAreRight(t *testing.T) 
 		w.WaitCondition("web", costs, false, v1alpha1.ReasonOverwritten)
 		testenv.Becomes(w, "replicas with an overwritten cost", differ, func() int { return overwritten(c, "web") })
 	}
-	waitReported(w, "web", v1alpha1.EventReasonDeletionCostsOverwritten, "workloads: 1 of 1: Deployment web")
+	waitReported(w, "web", v1alpha1.EventReasonDeletionCostsOverwritten, "workloads: Deployment web")
 	w.WaitCondition("own", costs, true, v1alpha1.ReasonNotOverwritten)
 	assert.Zero(t, overwritten(c, "own"), "the cost of the template is the user's choice")
 
