@@ -307,7 +307,7 @@ func TestCostsThatStayWrongForAMinuteAreReported(t *testing.T) {
 	require.True(t, intact(next.after(t, time.Second, gatedEntry("web"))), "all costs are restored")
 }
 
-func TestANewLeaderRepeatsNoEventAboutCostsThatWereRightForAShortTime(t *testing.T) {
+func TestANewLeaderRepeatsNoEventAboutCosts(t *testing.T) {
 	s := newScene()
 	s.setFound(karpenter)
 	s.after(t, 0, overwritten("web"))

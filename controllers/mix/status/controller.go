@@ -102,7 +102,8 @@ var _ reconcile.Reconciler = &Controller{}
 func New(o Options) *Controller {
 	return &Controller{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), costs: newCostRate(o.RepairsPerMinute), contest: newContest(), packing: newPacking(o.ScaleIn),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), costs: newCostRate(o.RepairsPerMinute),
+		contest: newContest(), packing: newPacking(o.ScaleIn),
 		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},

@@ -21,7 +21,7 @@ func wrongCost(e rebalance.Entry, cost string) rebalance.Entry {
 	return e
 }
 
-func TestReplicasExchangeSlotsAlthoughKarpenterOverwritesCostsEachMinute(t *testing.T) {
+func TestReplicasExchangeSlotsAlthoughCostsAreOverwritten(t *testing.T) {
 	restored := func() rebalance.Entry {
 		e := spread()
 		e.Settings.Stabilization = 5 * time.Minute
