@@ -30,7 +30,7 @@ func kept(key governing.GroupKey) *policyv1.PodDisruptionBudget {
 	b := builders.PodDisruptionBudget("")
 	b.Namespace, b.Name = key.Namespace, floor.NameOf(label)
 	b.Labels, b.Annotations = map[string]string{v1alpha1.FloorLabel: label}, map[string]string{v1alpha1.FloorGroupAnnotation: key.ID}
-	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: b.Labels}
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.FloorLabel: label}}
 	return b
 }
 

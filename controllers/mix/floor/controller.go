@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -75,7 +76,7 @@ type Controller struct {
 	queue workqueue.TypedRateLimitingInterface[governing.GroupKey]
 	// mixes are the names of the mixes with protectFloor, by namespace.
 	mixes    map[string]map[string]struct{}
-	verdicts map[string]map[governing.GroupKey]verdict
+	verdicts map[string]map[governing.GroupKey]*verdict
 }
 
 // verdict is what was decided about a group, and the name of its mix.
@@ -90,7 +91,7 @@ var _ reconcile.TypedReconciler[governing.GroupKey] = &Controller{}
 func New(o Options) *Controller {
 	c := &Controller{
 		Options: o, budgets: newBudgets(), pace: newPace(), inUse: newInUse(), awake: map[string]time.Time{},
-		mixes: map[string]map[string]struct{}{}, verdicts: map[string]map[governing.GroupKey]verdict{},
+		mixes: map[string]map[string]struct{}{}, verdicts: map[string]map[governing.GroupKey]*verdict{},
 	}
 	c.dryRun.Store(o.DryRun)
 	return c
@@ -268,34 +269,41 @@ func (c *Controller) group(ctx context.Context, key governing.GroupKey) (time.Du
 
 // note remembers what was decided about a group, and has the status of its mix composed where that is another one than before.
 func (c *Controller) note(key governing.GroupKey, g *clusterstate.Group, v floor.Verdict) {
-	protects := g != nil && g.Governing.ProtectFloor
-	is := verdict{}
-	if protects {
-		is = verdict{mix: g.Governing.CapacityMix(), Report: floor.Report{Workload: applyset.Shorten(g.Workload.String(), longest), Verdict: v}}
+	var is *verdict
+	if g != nil && g.Governing.ProtectFloor {
+		name := applyset.Shorten(g.Workload.String(), longest)
+		is = &verdict{mix: g.Governing.CapacityMix(), Report: floor.Report{Workload: name, Verdict: v}}
 	}
-	c.mu.Lock()
-	was, known := c.verdicts[key.Namespace][key]
-	switch all := c.verdicts[key.Namespace]; {
-	case protects && all == nil:
-		c.verdicts[key.Namespace] = map[governing.GroupKey]verdict{key: is}
-	case protects:
-		all[key] = is
-	default:
-		if delete(all, key); len(all) == 0 {
-			delete(c.verdicts, key.Namespace)
-		}
-	}
-	c.mu.Unlock()
-	if known == protects && was == is {
+	was := c.remember(key, is)
+	if ptr.Equal(was, is) {
 		return
 	}
 	d := workloads.Decision{Namespace: key.Namespace, Mixes: map[string]bool{}}
-	for _, name := range []string{was.mix, is.mix} {
-		if name != "" {
-			d.Mixes[name] = true
+	for _, v := range []*verdict{was, is} {
+		if v != nil && v.mix != "" {
+			d.Mixes[v.mix] = true
 		}
 	}
 	c.Decided(d)
+}
+
+// remember replaces the verdict about a group, nil for none, and returns the one of before.
+func (c *Controller) remember(key governing.GroupKey, is *verdict) (was *verdict) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.verdicts[key.Namespace]
+	was = all[key]
+	switch {
+	case is == nil:
+		if delete(all, key); len(all) == 0 {
+			delete(c.verdicts, key.Namespace)
+		}
+	case all == nil:
+		c.verdicts[key.Namespace] = map[governing.GroupKey]*verdict{key: is}
+	default:
+		all[key] = is
+	}
+	return was
 }
 
 // Reports returns what was decided about the groups of a mix, in no order.

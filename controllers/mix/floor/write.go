@@ -63,6 +63,13 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 		d.Verdict = floor.Unprotected(v1alpha1.ReasonTooManyBudgets, "Berth keeps at most %d PodDisruptionBudgets in a namespace", maxOwned).Verdict
 		return refusedAgain, nil
 	}
+	return c.write(ctx, key, g, d, have)
+}
+
+// write writes the budget and the labels of a group.
+func (c *Controller) write(
+	ctx context.Context, key governing.GroupKey, g *clusterstate.Group, d *floor.Decision, have *policyv1.PodDisruptionBudget,
+) (wait time.Duration, err error) {
 	wait, err = c.keep(ctx, key, g, d.Floor, have)
 	if err == nil {
 		var more time.Duration

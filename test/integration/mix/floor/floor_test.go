@@ -48,7 +48,11 @@ func floors(w *testenv.World) (numbers []int) {
 	all := &policyv1.PodDisruptionBudgetList{}
 	require.NoError(w.T, w.Client.List(w.Ctx, all, client.InNamespace(w.Namespace), client.HasLabels{v1alpha1.FloorLabel}))
 	for i := range all.Items {
-		numbers = append(numbers, all.Items[i].Spec.MinAvailable.IntValue())
+		n := -1 // another client replaced it
+		if number := all.Items[i].Spec.MinAvailable; number != nil {
+			n = number.IntValue()
+		}
+		numbers = append(numbers, n)
 	}
 	return numbers
 }
