@@ -60,7 +60,8 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 		d.Verdict = floor.Unprotected(v1alpha1.ReasonBudgetRefused, "PodDisruptionBudget %q is not of Berth: delete it", have.Name).Verdict
 		return 0, nil
 	case have == nil && c.budgets.owned(key.Namespace) >= maxOwned:
-		d.Verdict = floor.Unprotected(v1alpha1.ReasonTooManyBudgets, "Berth keeps at most %d PodDisruptionBudgets in a namespace", maxOwned).Verdict
+		d.Verdict = floor.Unprotected(v1alpha1.ReasonTooManyBudgets, "Berth keeps at most %d PodDisruptionBudgets in a namespace",
+			maxOwned).Verdict
 		return refusedAgain, nil
 	}
 	return c.write(ctx, key, g, d, have)
@@ -148,9 +149,8 @@ func budgetOf(key governing.GroupKey, m *governing.Mix, n int) *policyv1ac.PodDi
 
 // same reports whether a budget has what is wanted of it.
 func same(have *policyv1.PodDisruptionBudget, want *policyv1ac.PodDisruptionBudgetApplyConfiguration) bool {
-	owner := want.OwnerReferences[0]
-	ref := metav1.GetControllerOfNoCopy(have)
-	return ref != nil && ref.UID == *owner.UID && have.Annotations[v1alpha1.FloorGroupAnnotation] == want.Annotations[v1alpha1.FloorGroupAnnotation] &&
+	ref, group := metav1.GetControllerOfNoCopy(have), have.Annotations[v1alpha1.FloorGroupAnnotation]
+	return ref != nil && ref.UID == *want.OwnerReferences[0].UID && group == want.Annotations[v1alpha1.FloorGroupAnnotation] &&
 		equality.Semantic.DeepEqual(have.Spec, policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: want.Spec.MinAvailable, Selector: &metav1.LabelSelector{MatchLabels: want.Spec.Selector.MatchLabels},
 			UnhealthyPodEvictionPolicy: want.Spec.UnhealthyPodEvictionPolicy,

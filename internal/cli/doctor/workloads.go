@@ -195,7 +195,9 @@ func (p *patient) floors(r *Report) {
 		r.add(OK, check, "", "CapacityMixes with protectFloor: %d, none with FloorProtected=False", protected)
 		return
 	}
-	r.addUnmet(check, bad, "kubectl describe capacitymixes -A", func(unmet) string { return "follow the message of the condition FloorProtected" })
+	r.addUnmet(check, bad, "kubectl describe capacitymixes -A", func(unmet) string {
+		return "follow the message of the condition FloorProtected"
+	})
 }
 
 // gateTakesLong is more than a scheduler that leads needs to release a gate.

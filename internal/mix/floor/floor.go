@@ -64,7 +64,8 @@ func Decide(in Input) Decision {
 	case in.Group.Units:
 		return Unprotected(v1alpha1.ReasonUnits, "a PodDisruptionBudget counts pods, and the replicas are units of pods")
 	case in.TooMany:
-		return Unprotected(v1alpha1.ReasonTooManyBudgets, "the namespace has more PodDisruptionBudgets than are matched: delete those without pods")
+		return Unprotected(v1alpha1.ReasonTooManyBudgets,
+			"the namespace has more PodDisruptionBudgets than are matched: delete those without pods")
 	}
 	if name := in.overlapping(); name != "" {
 		return Unprotected(v1alpha1.ReasonOverlappingBudget, "PodDisruptionBudget %q selects replicas, and the Eviction API refuses pods that "+
