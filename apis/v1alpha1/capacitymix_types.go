@@ -417,34 +417,6 @@ const (
 	// ReasonAlwaysOnDemand is the reason of GroupsOfOne=True.
 	ReasonAlwaysOnDemand = "AlwaysOnDemand"
 
-	// ConditionFloorProtected is True while PodDisruptionBudgets of Berth keep evictions from leaving fewer than minOnDemand
-	// replicas of the governed workloads on on-demand nodes. It is absent without spec.protectFloor, and if the mix governs no
-	// workload.
-	ConditionFloorProtected = "FloorProtected"
-
-	// ReasonBudgetsKept is the reason of FloorProtected=True.
-	ReasonBudgetsKept = "BudgetsKept"
-
-	// ReasonNoFloor is the reason of FloorProtected=False if minOnDemand is 0.
-	ReasonNoFloor = "NoFloor"
-
-	// ReasonOverlappingBudget is the reason of FloorProtected=False if a PodDisruptionBudget of a user selects replicas.
-	ReasonOverlappingBudget = "OverlappingBudget"
-
-	// ReasonUnits is the reason of FloorProtected=False if replicas are units of pods: a budget counts pods.
-	ReasonUnits = "UnitsOfPods"
-
-	// ReasonLabelInUse is the reason of FloorProtected=False if another client set the label berth.dev/floor of a replica.
-	ReasonLabelInUse = "LabelInUse"
-
-	// ReasonTooManyBudgets is the reason of FloorProtected=False if a namespace has more PodDisruptionBudgets than Berth reads
-	// or writes.
-	ReasonTooManyBudgets = "TooManyBudgets"
-
-	// ReasonBudgetRefused is the reason of FloorProtected=False if the API server does not accept a PodDisruptionBudget or a
-	// label.
-	ReasonBudgetRefused = "BudgetRefused"
-
 	// ConditionPinned is True while governed pods name a capacity type themselves, in their nodeSelector or required node
 	// affinity: they are counted, and the mix decides the capacity type of the other pods only. It is absent otherwise.
 	ConditionPinned = "Pinned"

@@ -121,7 +121,8 @@ func (c *Controller) keep(ctx context.Context, key governing.GroupKey, g *cluste
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err = c.Kube.PolicyV1().PodDisruptionBudgets(key.Namespace).Apply(ctx, want, metav1.ApplyOptions{FieldManager: FieldOwner, Force: true})
+	o := metav1.ApplyOptions{FieldManager: FieldOwner, Force: true}
+	_, err = c.Kube.PolicyV1().PodDisruptionBudgets(key.Namespace).Apply(ctx, want, o)
 	if apierrors.IsInvalid(err) && have != nil {
 		return 0, c.remove(ctx, have) // another client gave it a field that excludes minAvailable
 	}
@@ -224,7 +225,8 @@ func (c *Controller) patch(ctx context.Context, p *clusterstate.Pod, metadata ma
 	if err != nil {
 		return err
 	}
-	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	o := metav1.PatchOptions{FieldManager: FieldOwner}
+	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, o)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the watch will show it
 	}
