@@ -149,6 +149,8 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 		{controller, "release and own", made, "berth-pod-updates"},
 		{scheduler, "release and end", made, "berth-pod-updates"},
 		{controller, "create", in(w.Namespace, builders.PodDisruptionBudget("x")), "berth-workloads"},
+		{controller, "create", in(w.Namespace, builders.PodDisruptionBudget("x"), v1alpha1.OwnerLabel), "berth-workloads"},
+		{controller, "create", in(w.Namespace, builders.PodDisruptionBudget("x"), v1alpha1.EnvironmentLabel), "berth-workloads"},
 		{controller, "create", in(w.Namespace, builders.PodDisruptionBudget("x"), v1alpha1.FloorLabel), "berth-controller-budgets"},
 		{controller, "delete", pod, "berth-controller-pods"},
 		{controller, "store", in("kube-system", builders.Pod("x", "x")), "berth-controller-pods"},
