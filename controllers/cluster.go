@@ -91,6 +91,11 @@ func (p *parts) addState() error {
 		Mixes:       p.store, Defaults: arguments.DefaultMixes(p.profile.ArgsOf),
 		Changed:  p.groupChanged,
 		NodeLeft: p.nodeLeft,
+		FloorChanged: func(namespace, label string) {
+			if p.floors != nil {
+				p.floors.LabelChanged(namespace, label)
+			}
+		},
 	})
 	var options []func(*state.Informers)
 	if p.limits != nil {
@@ -222,6 +227,6 @@ func (p *parts) floorChanged(cm *v1alpha1.CapacityMix, gone bool) {
 }
 
 func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
-	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(governing.GroupKey{Namespace: b.Namespace}) }
+	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(floor.Concerned(b)) }
 	return handler.Funcs[*policyv1.PodDisruptionBudget]{Add: changed, Delete: changed}
 }

@@ -28,6 +28,10 @@ const (
 	// or writes.
 	ReasonTooManyBudgets = "TooManyBudgets"
 
+	// ReasonFloorPending is the reason of FloorProtected=False while a PodDisruptionBudget, or the label of as many replicas as it
+	// requires, is not written yet.
+	ReasonFloorPending = "Pending"
+
 	// ReasonBudgetRefused is the reason of FloorProtected=False if the API server does not accept a PodDisruptionBudget or a
 	// label.
 	ReasonBudgetRefused = "BudgetRefused"

@@ -43,6 +43,14 @@ func groupOf(b *policyv1.PodDisruptionBudget) (key governing.GroupKey, own bool)
 	return key, b.Labels[v1alpha1.FloorLabel] == label && b.Name == floor.NameOf(label)
 }
 
+// Concerned is the group for which Berth keeps a budget, or the namespace of a budget of a user: it may select any pod.
+func Concerned(b *policyv1.PodDisruptionBudget) governing.GroupKey {
+	if key, own := groupOf(b); own {
+		return key
+	}
+	return governing.GroupKey{Namespace: b.Namespace}
+}
+
 // set notes a budget. An invalid selector selects nothing, as in the Eviction API.
 func (s *budgets) set(b *policyv1.PodDisruptionBudget) (changed governing.GroupKey) {
 	if key, own := groupOf(b); own {
@@ -68,10 +76,7 @@ func (s *budgets) set(b *policyv1.PodDisruptionBudget) (changed governing.GroupK
 func (s *budgets) drop(b *policyv1.PodDisruptionBudget) (changed governing.GroupKey) {
 	s.disown(b)
 	s.foreign.Delete(b.Namespace, b.Name)
-	if key, own := groupOf(b); own {
-		return key
-	}
-	return governing.GroupKey{Namespace: b.Namespace}
+	return Concerned(b)
 }
 
 func (s *budgets) disown(b *policyv1.PodDisruptionBudget) {
@@ -101,6 +106,14 @@ func (s *budgets) namespaces() map[string]struct{} {
 	return all
 }
 
+// of is the group with a budget of Berth that selects a label.
+func (s *budgets) of(namespace, label string) (key governing.GroupKey, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, found = s.own[namespace][floor.NameOf(label)]
+	return key, found
+}
+
 // keys adds the groups of the budgets of Berth.
 func (s *budgets) keys(namespace string, to map[governing.GroupKey]struct{}) {
 	s.mu.Lock()
@@ -114,6 +127,14 @@ func (s *budgets) keys(namespace string, to map[governing.GroupKey]struct{}) {
 func (s *budgets) exceeds(namespace string) bool {
 	all := s.foreign.In(namespace)
 	return len(all) > 0 && s.foreign.Exceeds(namespace, all[len(all)-1].Name)
+}
+
+// overlapping is selecting for a group, nil where users have no budgets.
+func (s *budgets) overlapping(key governing.GroupKey) func(labels map[string]string) string {
+	if len(s.foreign.In(key.Namespace)) == 0 {
+		return nil
+	}
+	return func(labels map[string]string) string { return s.selecting(key, labels) }
 }
 
 // selecting names the oldest budget of a user that selects replicas of a group, by their labels and that of the floor; "" if there is none.

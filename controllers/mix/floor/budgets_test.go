@@ -45,6 +45,7 @@ func TestABudgetIsOneOfBerthByItsNameLabelAndGroup(t *testing.T) {
 	s := newBudgets()
 	assert.Equal(t, web, s.set(kept(web)))
 	assert.Equal(t, 1, s.owned("shop"))
+	assert.Equal(t, web, Concerned(kept(web)), "nothing else of the namespace")
 	for what, change := range map[string]func(*policyv1.PodDisruptionBudget){
 		"name":  func(b *policyv1.PodDisruptionBudget) { b.Name = "mine" },
 		"label": func(b *policyv1.PodDisruptionBudget) { b.Labels = nil },
@@ -53,6 +54,7 @@ func TestABudgetIsOneOfBerthByItsNameLabelAndGroup(t *testing.T) {
 		b := kept(governing.GroupKey{Namespace: "shop", ID: "other"})
 		change(b)
 		assert.Equal(t, governing.GroupKey{Namespace: "shop"}, s.set(b), what)
+		assert.Equal(t, governing.GroupKey{Namespace: "shop"}, Concerned(b), what)
 		assert.Equal(t, 1, s.owned("shop"), what)
 	}
 	edited := kept(web)
@@ -123,6 +125,10 @@ func TestNothingIsQueuedWhereNoFloorIsProtected(t *testing.T) {
 
 	c.Changed(c.budgets.set(kept(web)))
 	assert.Equal(t, 1, queued(), "a budget that is left is removed")
+	c.LabelChanged("shop", governing.FloorLabel(web))
+	c.LabelChanged("shop", "another")
+	c.LabelChanged("other", governing.FloorLabel(web))
+	assert.Equal(t, 1, queued(), "a pod with the label of the group")
 	status := kept(web)
 	status.Status.CurrentHealthy = 7
 	c.budgetChanged(kept(web), status)

@@ -71,6 +71,9 @@ type Controller struct {
 	// The worker alone uses these: inUse are the pods whose label another client set, awake is when a namespace may be reconciled again.
 	inUse *inUse
 	awake map[string]time.Time
+	// lost is how often the budgets of groups are still to be touched because pods lost their label, touched when that was last.
+	lost    map[governing.GroupKey]int
+	touched map[governing.GroupKey]time.Time
 
 	mu    sync.Mutex // guards what follows
 	queue workqueue.TypedRateLimitingInterface[governing.GroupKey]
@@ -91,6 +94,7 @@ var _ reconcile.TypedReconciler[governing.GroupKey] = &Controller{}
 func New(o Options) *Controller {
 	c := &Controller{
 		Options: o, budgets: newBudgets(), pace: newPace(), inUse: newInUse(), awake: map[string]time.Time{},
+		lost: map[governing.GroupKey]int{}, touched: map[governing.GroupKey]time.Time{},
 		mixes: map[string]map[string]struct{}{}, verdicts: map[string]map[governing.GroupKey]*verdict{},
 	}
 	c.dryRun.Store(o.DryRun)
@@ -173,6 +177,13 @@ func (c *Controller) Changed(key governing.GroupKey) {
 	c.queue.AddAfter(key, debounce)
 }
 
+// LabelChanged queues the group whose budget selects the label of a pod that changed: the pod may belong to another one.
+func (c *Controller) LabelChanged(namespace, label string) {
+	if key, found := c.budgets.of(namespace, label); found {
+		c.Changed(key)
+	}
+}
+
 // concerns reports whether groups of a namespace have a floor that is protected, or was. c.mu is held.
 func (c *Controller) concerns(namespace string) bool {
 	if len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, namespace) {
@@ -249,22 +260,32 @@ func (c *Controller) namespace(name string) (wait time.Duration) {
 
 // group reconciles one group, and returns when to do so again, 0 for when it changes.
 func (c *Controller) group(ctx context.Context, key governing.GroupKey) (time.Duration, error) {
+	label := governing.FloorLabel(key)
+	missing := func() int { return c.State.MissingSuccessors(key.Namespace, key.ID, label) }
+	before := missing() // a successor may come between the two readings
 	g := c.State.Group(key)
 	d := floor.Decide(floor.Input{
-		Group: g, InUse: c.inUse.has,
+		Key: key, Group: g, InUse: c.inUse.has, Missing: max(before, missing()), Labelled: c.State.Labelled(key.Namespace, label),
 		TypeOf:      func(node string) capacity.Type { return c.State.Node(node).Type },
 		TooMany:     c.budgets.exceeds(key.Namespace),
-		Overlapping: func(labels map[string]string) string { return c.budgets.selecting(key, labels) },
+		Overlapping: c.budgets.overlapping(key),
 	})
 	if c.dryRun.Load() {
 		c.note(key, nil, floor.Verdict{})
 		return 0, nil
 	}
 	wait, err := c.carryOut(ctx, key, g, &d)
-	if err == nil || d.Reason != "" {
-		c.note(key, g, d.Verdict)
+	if err != nil && ctx.Err() == nil && !d.Fails() {
+		d.Verdict = refusal(err)
 	}
+	c.note(key, g, d.Verdict)
 	return wait, err
+}
+
+// refusal is the verdict about a write that failed.
+func refusal(err error) floor.Verdict {
+	return floor.Unprotected(v1alpha1.ReasonBudgetRefused, "the API server does not accept what protects the floor: %s",
+		applyset.Shorten(err.Error(), maxRefusal)).Verdict
 }
 
 // note remembers what was decided about a group, and has the status of its mix composed where that is another one than before.

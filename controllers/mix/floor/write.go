@@ -4,6 +4,7 @@ package floor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
@@ -52,8 +52,12 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 	}
 	own := have != nil && have.Labels[v1alpha1.FloorLabel] == governing.FloorLabel(key)
 	switch {
+	case d.Stays && own && c.protects(have):
+		return 0, nil
 	case d.Floor == 0 && own:
-		return 0, c.remove(ctx, have)
+		delete(c.lost, key)
+		delete(c.touched, key)
+		return c.remove(ctx, have)
 	case d.Floor == 0:
 		return 0, nil
 	case have != nil && !own:
@@ -67,19 +71,35 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 	return c.write(ctx, key, g, d, have)
 }
 
-// write writes the budget and the labels of a group.
+// protects reports whether the mix that a budget belongs to still has protectFloor.
+func (c *Controller) protects(b *policyv1.PodDisruptionBudget) bool {
+	ref := metav1.GetControllerOfNoCopy(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ref == nil {
+		return false
+	}
+	_, is := c.mixes[b.Namespace][ref.Name]
+	return is
+}
+
+// write writes the budget and the labels of a group. The floor is protected once there is the budget, and as many replicas have the label
+// as it requires.
 func (c *Controller) write(
 	ctx context.Context, key governing.GroupKey, g *clusterstate.Group, d *floor.Decision, have *policyv1.PodDisruptionBudget,
 ) (wait time.Duration, err error) {
-	wait, err = c.keep(ctx, key, g, d.Floor, have)
+	wait, unwritten, err := c.keep(ctx, key, g, d.Floor, have)
 	if err == nil {
 		var more time.Duration
-		more, err = c.label(ctx, key, d.Changes)
-		wait = earliest(wait, more)
+		var verdict floor.Verdict
+		more, verdict, err = c.label(ctx, key, d.Changes)
+		wait, unwritten = earliest(wait, more), cmp.Or(unwritten, verdict)
+	}
+	if unwritten.Fails() {
+		d.Verdict = unwritten
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		d.Verdict = floor.Unprotected(v1alpha1.ReasonBudgetRefused, "the API server does not accept what protects the floor: %s",
-			applyset.Shorten(err.Error(), maxRefusal)).Verdict
+		d.Verdict = refusal(err)
 		return refusedAgain, nil
 	}
 	return wait, err
@@ -93,45 +113,53 @@ func earliest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// remove deletes a budget. Replicas keep their label, which nothing selects then.
-func (c *Controller) remove(ctx context.Context, b *policyv1.PodDisruptionBudget) error {
+// remove deletes a budget, and returns how long to wait with that. Replicas keep their label, which nothing selects then.
+func (c *Controller) remove(ctx context.Context, b *policyv1.PodDisruptionBudget) (wait time.Duration, err error) {
+	if b.DeletionTimestamp != nil {
+		return 0, nil // a finalizer keeps it
+	}
+	object := objectOf(b.Namespace, b.Name)
+	if wait = c.pace.wait(b.Namespace, object, "delete "+string(b.UID), true, c.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c.pace.forget(objectOf(b.Namespace, b.Name))
-	err := c.Kube.PolicyV1().PodDisruptionBudgets(b.Namespace).Delete(ctx, b.Name, *metav1.NewPreconditionDeleteOptions(string(b.UID)))
+	err = c.Kube.PolicyV1().PodDisruptionBudgets(b.Namespace).Delete(ctx, b.Name, *metav1.NewPreconditionDeleteOptions(string(b.UID)))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
+		return 0, c.pace.refuse(object, fmt.Errorf("delete PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err))
 	}
 	log.FromContext(ctx).Info("Deleted the PodDisruptionBudget of a floor", "namespace", b.Namespace, "budget", b.Name)
-	return nil
+	return 0, nil
 }
 
 func objectOf(namespace, name string) string { return namespace + "/" + name }
 
-// keep writes the budget of a group unless it is there as it has to be.
+// keep writes the budget of a group unless it is there as it has to be. Where it has to wait, the verdict is why.
 func (c *Controller) keep(ctx context.Context, key governing.GroupKey, g *clusterstate.Group, n int, have *policyv1.PodDisruptionBudget) (
-	wait time.Duration, err error,
+	wait time.Duration, unwritten floor.Verdict, err error,
 ) {
 	want := budgetOf(key, g.Governing, n)
 	if have != nil && same(have, want) {
-		return 0, nil
+		return 0, unwritten, nil
 	}
-	if wait = c.pace.wait(key.Namespace, objectOf(key.Namespace, *want.Name), fmt.Sprint(n, g.Governing.UID), c.Clock.Now()); wait > 0 {
-		return wait, nil
+	object, value, now := objectOf(key.Namespace, *want.Name), fmt.Sprint(n, g.Governing.UID), c.Clock.Now()
+	if wait = c.pace.wait(key.Namespace, object, value, true, now); wait > 0 {
+		return wait, c.pace.unwritten(object, value, now), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	o := metav1.ApplyOptions{FieldManager: FieldOwner, Force: true}
 	_, err = c.Kube.PolicyV1().PodDisruptionBudgets(key.Namespace).Apply(ctx, want, o)
-	if apierrors.IsInvalid(err) && have != nil {
-		return 0, c.remove(ctx, have) // another client gave it a field that excludes minAvailable
+	if apierrors.IsInvalid(err) && have != nil { // another client gave it a field that excludes minAvailable
+		wait, err = c.remove(ctx, have)
+		return wait, pending, err
 	}
 	if err != nil {
-		return 0, fmt.Errorf("apply PodDisruptionBudget %s/%s: %w", key.Namespace, *want.Name, err)
+		return 0, unwritten, c.pace.refuse(object, fmt.Errorf("apply PodDisruptionBudget %s/%s: %w", key.Namespace, *want.Name, err))
 	}
 	log.FromContext(ctx).Info("Applied the PodDisruptionBudget of a floor", "namespace", key.Namespace, "budget", *want.Name,
 		"workload", g.Workload.Name, "minAvailable", n)
-	return 0, nil
+	return 0, unwritten, nil
 }
 
 // budgetOf is the budget of a group. A pod that is not Ready does not count for the floor, so it may go.
@@ -158,12 +186,18 @@ func same(have *policyv1.PodDisruptionBudget, want *policyv1ac.PodDisruptionBudg
 		})
 }
 
-// label writes labels of pods, and returns when to go on with those that are left, 0 if none is.
-func (c *Controller) label(ctx context.Context, key governing.GroupKey, changes []floor.Change) (wait time.Duration, err error) {
+// label writes labels of pods, and returns when to go on with those that are left, 0 if none is. Where one of the first ones has to wait,
+// the verdict is why.
+func (c *Controller) label(ctx context.Context, key governing.GroupKey, changes []floor.Change) (
+	wait time.Duration, unwritten floor.Verdict, err error,
+) {
 	for _, change := range changes {
-		p := change.Pod
-		w := c.pace.wait(key.Namespace, string(p.UID), "label "+change.Value, c.Clock.Now())
+		p, value, now := change.Pod, "label "+change.Value, c.Clock.Now()
+		w := c.pace.wait(key.Namespace, string(p.UID), value, change.First, now)
 		if wait = earliest(wait, w); w > 0 {
+			if change.First {
+				unwritten = cmp.Or(unwritten, c.pace.unwritten(string(p.UID), value, now))
+			}
 			continue
 		}
 		switch _, is := p.Labels[v1alpha1.FloorLabel]; {
@@ -173,10 +207,11 @@ func (c *Controller) label(ctx context.Context, key governing.GroupKey, changes 
 			err = c.patch(ctx, p, map[string]any{"uid": p.UID}, change.Value)
 		}
 		if err != nil {
-			return wait, err
+			return wait, unwritten, c.pace.refuse(string(p.UID), err)
 		}
 	}
-	return wait, nil
+	more, err := c.recount(ctx, key)
+	return earliest(wait, more), unwritten, err
 }
 
 // relabel changes or removes a label that Berth set. The pods of a template with the label have it from their owner, which may select
@@ -197,7 +232,16 @@ func (c *Controller) relabel(ctx context.Context, key governing.GroupKey, change
 		c.queue.Add(key) // the verdict is another one
 		return nil
 	}
-	return c.patch(ctx, p, map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}, change.Value)
+	if err := c.patch(ctx, p, map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}, change.Value); err != nil {
+		return err
+	}
+	if of, found := c.budgets.of(key.Namespace, pod.Labels[v1alpha1.FloorLabel]); found {
+		c.lost[of] = recounts
+		if of != key {
+			c.queue.Add(of)
+		}
+	}
+	return nil
 }
 
 var labelField = []byte(`"f:` + v1alpha1.FloorLabel + `"`)
@@ -225,8 +269,7 @@ func (c *Controller) patch(ctx context.Context, p *clusterstate.Pod, metadata ma
 	if err != nil {
 		return err
 	}
-	o := metav1.PatchOptions{FieldManager: FieldOwner}
-	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, o)
+	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the watch will show it
 	}

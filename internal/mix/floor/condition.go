@@ -28,7 +28,7 @@ func Condition(minOnDemand int32, reports []Report) (c metav1.Condition, decided
 		c.Reason, c.Message = v1alpha1.ReasonNoFloor, "minOnDemand is 0, so there is no floor: set it, or remove protectFloor"
 		return c, true
 	}
-	failing := slices.DeleteFunc(slices.Clone(reports), func(r Report) bool { return r.protected() })
+	failing := slices.DeleteFunc(slices.Clone(reports), func(r Report) bool { return !r.Fails() })
 	if len(failing) == 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonBudgetsKept
 		c.Message = fmt.Sprintf("evictions leave %s of each workload on on-demand nodes", display.Count(int(minOnDemand), "replica"))
@@ -42,5 +42,5 @@ func Condition(minOnDemand int32, reports []Report) (c metav1.Condition, decided
 	return c, true
 }
 
-// protected reports whether the floor of a group is protected, or it has none.
-func (v Verdict) protected() bool { return v.Reason == "" || v.Reason == v1alpha1.ReasonBudgetsKept }
+// Fails reports whether the floor of a group is not protected, though it has one.
+func (v Verdict) Fails() bool { return v.Reason != "" && v.Reason != v1alpha1.ReasonBudgetsKept }

@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/floor"
@@ -27,7 +29,7 @@ var own = governing.FloorLabel(key)
 // group is one of replicas on nodes, which have the names of their types. "" is no node.
 func group(minOnDemand int32, nodes ...string) *clusterstate.Group {
 	g := &clusterstate.Group{
-		Key: key, Replicas: len(nodes),
+		Key: key, Replicas: len(nodes), Counted: true,
 		Governing: &governing.Mix{Source: "capacitymix/web", Mix: split.New(50, minOnDemand), ProtectFloor: true},
 	}
 	for i, node := range nodes {
@@ -40,7 +42,7 @@ func group(minOnDemand int32, nodes ...string) *clusterstate.Group {
 
 func input(g *clusterstate.Group) floor.Input {
 	return floor.Input{
-		Group: g, InUse: func(*clusterstate.Pod) bool { return false },
+		Key: key, Group: g, InUse: func(*clusterstate.Pod) bool { return false },
 		TypeOf: func(node string) capacity.Type {
 			return map[string]capacity.Type{"spot": capacity.Spot, "on-demand": capacity.OnDemand}[node]
 		},
@@ -197,4 +199,66 @@ func TestTheConditionNamesTheFirstWorkload(t *testing.T) {
 
 	c, _ = floor.Condition(3, []floor.Report{{Workload: "c", Verdict: bad}, {Workload: "a", Verdict: kept}, {Workload: "b", Verdict: bad}})
 	assert.Equal(t, "False UnitsOfPods 2 of 3 workloads: b: why", fmt.Sprint(c.Status, " ", c.Reason, " ", c.Message))
+}
+
+// released is a pod that was released from the group.
+func released() *clusterstate.Pod {
+	p := &clusterstate.Pod{Name: "released", UID: "uid-released", Running: true, Labels: map[string]string{v1alpha1.FloorLabel: own}}
+	p.Owner = &metav1.OwnerReference{Kind: "Deployment"}
+	p.Annotations = map[string]string{v1alpha1.ReleasedAnnotation: pods.Release{Group: key.ID, ReplicaSet: "uid-of-rs"}.Value(p.UID)}
+	return p
+}
+
+func TestAReleaseDoesNotLowerTheFloor(t *testing.T) {
+	in := floor.Input{Key: key, Missing: 1, Labelled: []*clusterstate.Pod{released()}}
+	assert.Equal(t, floor.Decision{Stays: true}, floor.Decide(in), "the only replica was released")
+	in.Missing = 0
+	assert.Zero(t, floor.Decide(in), "nothing is to come")
+
+	in = input(group(3, "on-demand", "on-demand"))
+	in.Missing = 1
+	assert.Equal(t, 2, floor.Decide(in).Floor, "of two that the owner reports")
+	in.Group.Counted = false
+	assert.Equal(t, 3, floor.Decide(in).Floor, "of three that were counted")
+}
+
+func TestOnlyReplicasOfTheGroupCount(t *testing.T) {
+	g := group(1, "on-demand", "on-demand")
+	g.Assignments[0].Pod.Labels[v1alpha1.FloorLabel] = own
+	orphan := &clusterstate.Pod{Name: "orphan", UID: "uid-orphan", Node: "on-demand", Labels: map[string]string{v1alpha1.FloorLabel: own}}
+	in := input(g)
+	in.Labelled = []*clusterstate.Pod{g.Assignments[0].Pod, orphan, released()}
+	d := floor.Decide(in)
+	assert.Equal(t, map[string]string{"web-1": own, "orphan": ""}, changes(d))
+	assert.Equal(t, v1alpha1.ReasonBudgetsKept, d.Reason)
+
+	in.InUse = func(p *clusterstate.Pod) bool { return p == orphan }
+	d = floor.Decide(in)
+	assert.Equal(t, map[string]string{"web-1": own}, changes(d))
+	assert.Equal(t, v1alpha1.ReasonLabelInUse, d.Reason)
+	assert.Contains(t, d.Message, "orphan")
+}
+
+func TestTheLabelsThatTheFloorRequiresAreTheFirst(t *testing.T) {
+	g := group(2, "on-demand", "on-demand", "on-demand", "spot")
+	g.Assignments[1].Pod.Labels[v1alpha1.FloorLabel] = own
+	g.Assignments[3].Pod.Labels[v1alpha1.FloorLabel] = own
+	first := map[string]bool{}
+	for _, c := range floor.Decide(input(g)).Changes {
+		first[c.Pod.Name] = c.First
+	}
+	assert.Equal(t, map[string]bool{"web-0": true, "web-2": false, "web-3": false}, first)
+}
+
+func TestEachSetOfLabelsIsMatchedOnce(t *testing.T) {
+	g, matched := group(2, "on-demand", "spot", "on-demand", "spot"), 0
+	for i := range g.Assignments {
+		g.Assignments[i].Pod.Labels = g.Assignments[i%2].Pod.Labels
+	}
+	in := input(g)
+	in.Overlapping = func(map[string]string) string { matched++; return "" }
+	floor.Decide(in)
+	assert.Equal(t, 2, matched)
+	in.Overlapping = nil
+	assert.Equal(t, v1alpha1.ReasonBudgetsKept, floor.Decide(in).Reason, "users have none")
 }
