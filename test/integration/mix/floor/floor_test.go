@@ -135,6 +135,7 @@ func TestEvictionsLeaveTheFloor(t *testing.T) {
 	waitFloors(w, floor)
 	waitLabelled(w, "web", m.OnDemand(replicas))
 	w.WaitCondition("web", v1alpha1.ConditionFloorProtected, true, v1alpha1.ReasonBudgetsKept)
+	w.WaitReady("web", replicas)
 	recording := w.Record("web")
 
 	end := evictor(w, "web")
