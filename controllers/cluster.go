@@ -38,8 +38,8 @@ type cluster struct {
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
-	// rebalancer, floors and interruptions are nil where mix does not run, limits and templates where limits does not, policies where policies
-	// does not.
+	// rebalancer, floors and interruptions are nil where mix does not run, limits and templates where limits does not, policies where
+	// policies does not.
 	rebalancer    *rebalance.Controller
 	floors        *floor.Controller
 	interruptions *interruptions.Controller

@@ -33,7 +33,8 @@ func TestAReleaseLeavesTheFloorProtected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, n := cluster.Nodes(onDemand, 2), int(tc.replicas)
 			w := testenv.New(t, nodes...)
-			w.Create(builders.CapacityMix("web", 50, tc.replicas, builders.ProtectFloor, surge, tc.mix), builders.Deployment("web", tc.replicas))
+			mix := builders.CapacityMix("web", 50, tc.replicas, builders.ProtectFloor, surge, tc.mix)
+			w.Create(mix, builders.Deployment("web", tc.replicas))
 			w.Controller(testenv.Impatient)
 			w.WaitExact("web", split.New(50, tc.replicas), n, testenv.SettleTimeout)
 			waitFloors(w, n)
