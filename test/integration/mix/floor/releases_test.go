@@ -27,8 +27,8 @@ func TestAReleaseLeavesTheFloorProtected(t *testing.T) {
 		replicas int32
 		mix      func(*v1alpha1.CapacityMix)
 	}{
-		"the only replica":     {1, func(*v1alpha1.CapacityMix) {}},
-		"a group of selectors": {3, func(m *v1alpha1.CapacityMix) { m.Spec.Group = v1alpha1.PodGroupingSelector }},
+		"the only replica":          {1, func(*v1alpha1.CapacityMix) {}},
+		"replicas that are counted": {3, func(m *v1alpha1.CapacityMix) { m.Spec.Group = v1alpha1.PodGroupingTop }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes, n := cluster.Nodes(onDemand, 2), int(tc.replicas)
@@ -77,7 +77,9 @@ func TestAPodOutsideOfTheGroupDoesNotCount(t *testing.T) {
 	expects(floor)
 
 	orphan := &w.Live("web")[0]
-	testenv.Patch(w, orphan, func(p *corev1.Pod) { delete(p.Labels, "pod-template-hash") }) // its ReplicaSet replaces it
+	testenv.Patch(w, orphan, func(p *corev1.Pod) { // its ReplicaSet replaces it, and no mix governs it
+		p.Labels = map[string]string{v1alpha1.FloorLabel: p.Labels[v1alpha1.FloorLabel]}
+	})
 	w.Eventually("the orphan has no label", func() (bool, string) {
 		p := testenv.Read(w, orphan.Name, &corev1.Pod{})
 		return p.Labels[v1alpha1.FloorLabel] == "", fmt.Sprint(p.Labels)
