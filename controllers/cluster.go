@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/mix/floor"
 	"berth.dev/berth/controllers/mix/interruptions"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/policies"
@@ -37,9 +38,10 @@ type cluster struct {
 	registry     *registry.Registry
 	clusterState *clusterstate.State
 	informers    *state.Informers
-	// rebalancer and interruptions are nil where mix does not run, limits and templates where limits does not, policies where policies
-	// does not.
+	// rebalancer, floors and interruptions are nil where mix does not run, limits and templates where limits does not, policies where
+	// policies does not.
 	rebalancer    *rebalance.Controller
+	floors        *floor.Controller
 	interruptions *interruptions.Controller
 	pauses        *rebalance.Pauses
 	health        *rebalance.HealthGate
@@ -89,6 +91,11 @@ func (p *parts) addState() error {
 		Mixes:       p.store, Defaults: arguments.DefaultMixes(p.profile.ArgsOf),
 		Changed:  p.groupChanged,
 		NodeLeft: p.nodeLeft,
+		FloorChanged: func(namespace, label string) {
+			if p.floors != nil {
+				p.floors.LabelChanged(namespace, label)
+			}
+		},
 	})
 	var options []func(*state.Informers)
 	if p.limits != nil {
@@ -114,6 +121,7 @@ func (p *parts) addState() error {
 func (p *parts) groupChanged(key governing.GroupKey) {
 	if p.rebalancer != nil {
 		p.rebalancer.Changed(key)
+		p.floors.Changed(key)
 	}
 	if p.limits != nil {
 		p.limits.Changed(key.Namespace)
@@ -194,6 +202,7 @@ func (p *parts) hasSynced() bool {
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 	set := func(cm *v1alpha1.CapacityMix) {
 		_ = p.store.Set(cm) // an invalid one governs nothing, and its status reports it
+		p.floorChanged(cm, false)
 		p.groupChanged(governing.GroupKey{Namespace: cm.Namespace})
 	}
 	return handler.Funcs[*v1alpha1.CapacityMix]{
@@ -205,12 +214,19 @@ func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 		},
 		Delete: func(cm *v1alpha1.CapacityMix) {
 			p.store.Delete(cm.Namespace, cm.Name)
+			p.floorChanged(cm, true)
 			p.groupChanged(governing.GroupKey{Namespace: cm.Namespace})
 		},
 	}
 }
 
+func (p *parts) floorChanged(cm *v1alpha1.CapacityMix, gone bool) {
+	if p.floors != nil {
+		p.floors.MixChanged(cm, gone)
+	}
+}
+
 func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
-	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(governing.GroupKey{Namespace: b.Namespace}) }
+	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(floor.Concerned(b)) }
 	return handler.Funcs[*policyv1.PodDisruptionBudget]{Add: changed, Delete: changed}
 }

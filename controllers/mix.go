@@ -14,11 +14,13 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/floor"
 	"berth.dev/berth/controllers/mix/gatefailopen"
 	"berth.dev/berth/controllers/mix/interruptions"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
+	decisions "berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
 	counting "berth.dev/berth/internal/mix/interruptions"
 	decision "berth.dev/berth/internal/mix/rebalance"
@@ -37,7 +39,9 @@ func (p *parts) addMix() error {
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 		Residents: p.clusterState.Residents, ScaleIn: p.cfg.Mix.ScaleIn,
 		FindAutoscalersEvery: resyncsPerFind * seconds(p.cfg.ResyncSeconds),
+		Floors:               func(namespace, mix string) []decisions.Report { return p.floors.Reports(namespace, mix) },
 	})
+	p.floors = p.newFloors(entries, s)
 	var err error
 	if p.rebalancer, err = p.newRebalancer(entries, s); err != nil {
 		return err
@@ -59,7 +63,7 @@ func (p *parts) addMix() error {
 	}
 	for _, c := range []interface {
 		SetupWithManager(mgr manager.Manager) error
-	}{s, p.rebalancer, gates} {
+	}{s, p.rebalancer, p.floors, gates} {
 		if err := c.SetupWithManager(p.mgr); err != nil {
 			return err
 		}
@@ -68,6 +72,7 @@ func (p *parts) addMix() error {
 		s.SetRepairs(repairsOf(cfg)) // before the decisions that it is for
 		s.SetScaleIn(cfg.Mix.ScaleIn)
 		gates.SetDryRun(cfg.DryRun)
+		p.floors.SetDryRun(cfg.DryRun)
 		p.rebalancer.Retune(rebalanceTuning(cfg))
 	})
 	return nil
@@ -118,6 +123,19 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 			Quiet: seconds(r.Storm.QuietSeconds),
 		},
 		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
+	})
+}
+
+// newFloors returns the controller of spec.protectFloor. A status that is composed before every workload was reconciled misses some.
+func (p *parts) newFloors(entries *workloads.Store, s *status.Controller) *floor.Controller {
+	return floor.New(floor.Options{
+		State: p.clusterState, Synced: p.synced, Reader: p.mgr.GetClient(), Kube: p.kube, Clock: clock.RealClock{},
+		Decided: func(d workloads.Decision) {
+			if entries.Complete() {
+				s.Decided(d)
+			}
+		},
+		Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})
 }
 

@@ -165,6 +165,14 @@ type CapacityMixSpec struct {
 	// +optional
 	DeletionCost DeletionCosts `json:"deletionCost,omitempty"`
 
+	// protectFloor keeps evictions from leaving fewer than minOnDemand replicas of a workload Ready on on-demand nodes: those
+	// by drains, autoscalers and operators, and Berth's own. Replicas on on-demand nodes get the label berth.dev/floor, which
+	// a PodDisruptionBudget of Berth selects. Where another PodDisruptionBudget selects replicas, there is none of Berth, because
+	// the Eviction API refuses pods that two of them select: the condition FloorProtected is then false. Defaults to false.
+	//
+	// +optional
+	ProtectFloor bool `json:"protectFloor,omitempty"`
+
 	// tolerations are added to the pods of a capacity type, for providers that taint its nodes. The scheduler adds them
 	// when it removes the scheduling gate berth.dev/capacity-mix from a pod, the webhook when a pod without the gate is
 	// created.
@@ -306,6 +314,7 @@ type CapacityMixStatus struct {
 	// workloads satisfy it, Rebalancing while replicas are being moved; otherwise its reason is what prevents moves.
 	// SpotAvailable is false while gated pods are limited to on-demand nodes because no spot node came. GroupsOfOne is
 	// true if several groups have one replica each and so no spot replica, Pinned if pods name a capacity type themselves.
+	// With protectFloor, FloorProtected is true while evictions cannot go below minOnDemand.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map

@@ -89,6 +89,17 @@ const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 // no effect.
 const ReleasedAnnotation = AnnotationPrefix + "/released"
 
+// FloorLabel is on the replicas that run on on-demand nodes, with spec.protectFloor of a CapacityMix, and on the PodDisruptionBudget that
+// selects them: a hash of their group.
+const FloorLabel = AnnotationPrefix + "/floor"
+
+// FloorGroupAnnotation is on a PodDisruptionBudget that has FloorLabel: the ID of the group.
+const FloorGroupAnnotation = AnnotationPrefix + "/floor-group"
+
+// FloorRecountAnnotation is on a PodDisruptionBudget that has FloorLabel: when its pods had to be counted again last, in RFC 3339, because
+// one of them lost the label.
+const FloorRecountAnnotation = AnnotationPrefix + "/floor-recount"
+
 // DrainAnnotation is on a node that kubectl berth drain empties: when that began, in RFC 3339. The node counts as departing.
 const DrainAnnotation = AnnotationPrefix + "/drain"
 

@@ -10,6 +10,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/binding"
 	"berth.dev/berth/plugins/internal/cyclestate"
@@ -32,13 +35,14 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 			return fwk.NewStatus(fwk.Unschedulable, err.Error())
 		}
 	}
+	n, _ := pl.Ledger.Node(nodeName)
 	b := binding.Of(pod, nodeName, annotations(cycleState, s, pod))
+	b.Labels = pl.floorLabel(s.governing, pod, n.Type)
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "slot", s.slot)
 	if err := pl.Bindings.Do(ctx, func() error { return pl.bind(ctx, b) }); err != nil {
 		return fwk.AsStatus(err)
 	}
-	n, _ := pl.Ledger.Node(nodeName)
 	metrics.Placements.WithLabelValues(s.slotType.String(), n.Type.String()).Inc()
 	if n.Type != s.slotType {
 		pl.Events.Borrowed(pod, s.slot, s.slotType, n.Type, nodeName)
@@ -66,6 +70,22 @@ func (pl *CapacityMix) bind(ctx context.Context, b *corev1.Binding) error {
 		pl.Ledger.Doubt(b.UID)
 	}
 	return err
+}
+
+// floorLabel is the label by which a PodDisruptionBudget of berth-controller selects the pod once it runs on on-demand, nil for none. With
+// it in the Binding, no eviction comes before it. API servers older than 1.35 ignore labels of Bindings, and berth-controller writes it.
+func (pl *CapacityMix) floorLabel(m *governing.Mix, pod *corev1.Pod, on capacity.Type) map[string]string {
+	if m == nil || !m.ProtectFloor || m.Mix.MinOnDemand == 0 || on != capacity.OnDemand {
+		return nil
+	}
+	if _, is := pod.Labels[v1alpha1.FloorLabel]; is {
+		return nil
+	}
+	member, ok := pl.Member(pod, m)
+	if !ok || member.Unit != "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.FloorLabel: governing.FloorLabel(member.Group)}
 }
 
 // annotations are those of the pod's Binding.

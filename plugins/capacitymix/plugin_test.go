@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -19,8 +20,10 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
 )
 
@@ -162,6 +165,49 @@ func TestBindWritesTheSlotInTheBinding(t *testing.T) {
 	assert.Equal(t, "1", bindings["web-1"][v1alpha1.SlotAnnotation])
 	assert.NotContains(t, bindings["web-1"], v1alpha1.PodDeletionCostAnnotation, "the user's own cost stays")
 	assert.Empty(t, f.cluster.Recorder.Events, "no event on success")
+}
+
+func TestABindingHasTheLabelOfTheFloor(t *testing.T) {
+	label := map[string]string{}
+	for name, tc := range map[string]struct {
+		node string
+		mix  func(*v1alpha1.CapacityMix)
+		pod  map[string]string
+		want bool
+	}{
+		"on on-demand":               {"o", builders.ProtectFloor, nil, true},
+		"on spot":                    {"s", builders.ProtectFloor, nil, false},
+		"without the setting":        {"o", func(*v1alpha1.CapacityMix) {}, nil, false},
+		"with a label of a template": {"o", builders.ProtectFloor, map[string]string{v1alpha1.FloorLabel: "x"}, false},
+		"without a floor": {"o", func(cm *v1alpha1.CapacityMix) {
+			builders.ProtectFloor(cm)
+			cm.Spec.MinOnDemand = 0
+		}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := plugintest.Pod("web", 0)
+			maps.Copy(pod.Labels, tc.pod)
+			f := newFixture(t, plugintest.Args(), twoNodes, plugintest.Objects(pod)...)
+			f.mix(t, plugintest.CapacityMix("web", 50, 1, tc.mix))
+			member, ok := f.plugin.Member(pod, f.plugin.Mixes.Match("shop", pod.Labels))
+			require.True(t, ok)
+			label[v1alpha1.FloorLabel] = governing.FloorLabel(member.Group)
+			state, _ := f.filter(t, pod)
+			require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, tc.node))
+			require.Nil(t, f.plugin.Bind(f.ctx, state, pod, tc.node))
+			var have map[string]string
+			for _, action := range f.cluster.Client.Actions() {
+				if action.GetSubresource() == "binding" {
+					have = bindingOf(t, action).Labels
+				}
+			}
+			if !tc.want {
+				assert.Empty(t, have)
+				return
+			}
+			assert.Equal(t, label, have)
+		})
+	}
 }
 
 func TestABorrowedPodGetsAnEvent(t *testing.T) {

@@ -278,6 +278,9 @@ func MaxPerZone(count int32) func(*v1alpha1.CapacityMix) {
 // RespectCosts has a mix leave the deletion costs of its pods to other clients.
 func RespectCosts(m *v1alpha1.CapacityMix) { m.Spec.DeletionCost = v1alpha1.DeletionCostsRespect }
 
+// ProtectFloor keeps evictions from going below the floor of a mix.
+func ProtectFloor(m *v1alpha1.CapacityMix) { m.Spec.ProtectFloor = true }
+
 // ByDefault has a template's pods placed by the scheduler of those that name none.
 func ByDefault(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = corev1.DefaultSchedulerName }
 

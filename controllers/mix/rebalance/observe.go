@@ -5,7 +5,6 @@ package rebalance
 import (
 	"context"
 	"slices"
-	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,13 +103,7 @@ func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 }
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.
-func mixOf(g *clusterstate.Group) string {
-	name, is := strings.CutPrefix(g.Governing.Source, governing.SourceCapacityMix)
-	if !is {
-		return ""
-	}
-	return name
-}
+func mixOf(g *clusterstate.Group) string { return g.Governing.CapacityMix() }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
 func selecting(mixes *governing.Registry, before *rebalance.Entry, g *clusterstate.Group) (names []string) {

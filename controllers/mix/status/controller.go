@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -33,6 +34,7 @@ import (
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -61,6 +63,8 @@ type Options struct {
 	ScaleIn   controller.ScaleIn
 	// FindAutoscalersEvery is the time between two readings of which autoscalers launch nodes.
 	FindAutoscalersEvery time.Duration
+	// Floors returns what was decided about the floors of the groups of a mix.
+	Floors func(namespace, mix string) []floor.Report
 }
 
 // Controller writes the status of one mix per request. A request without a name
@@ -210,7 +214,22 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if invalid == nil && r.Mixes.Exceeds(cm.Namespace, cm.Name) {
 		invalid, next = errTooMany, earliest(next, exceedsDelay)
 	}
-	return reconcile.Result{RequeueAfter: next}, r.write(ctx, cm, compose(cm, invalid, mine, others, found, late, now), found)
+	status := compose(cm, invalid, mine, others, found, late, now)
+	r.addFloor(cm, &status, len(mine) > 0 && invalid == nil)
+	return reconcile.Result{RequeueAfter: next}, r.write(ctx, cm, status, found)
+}
+
+// addFloor adds the condition of spec.protectFloor. Until something was decided about a floor, the condition stays as it is.
+func (r *Controller) addFloor(cm *v1alpha1.CapacityMix, s *v1alpha1.CapacityMixStatus, governs bool) {
+	if !cm.Spec.ProtectFloor || !governs {
+		if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionFloorProtected) != nil {
+			meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionFloorProtected)
+		}
+		return
+	}
+	if c, decided := floor.Condition(cm.Spec.MinOnDemand, r.Floors(cm.Namespace, cm.Name)); decided {
+		set(s, cm, c, r.Clock.Now())
+	}
 }
 
 func (r *Controller) forget(name types.NamespacedName) {

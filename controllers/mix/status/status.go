@@ -74,12 +74,17 @@ func compose(
 		optional(deletionCostsIntact(cm, found, mine, late))
 	}
 	for _, c := range conditions {
-		c.ObservedGeneration = cm.Generation
-		c.LastTransitionTime = metav1.NewTime(now)
-		c.Message = applyset.Shorten(c.Message, maxMessage)
-		meta.SetStatusCondition(&s.Conditions, c)
+		set(&s, cm, c, now)
 	}
 	return s
+}
+
+// set adds or replaces a condition.
+func set(s *v1alpha1.CapacityMixStatus, cm *v1alpha1.CapacityMix, c metav1.Condition, now time.Time) {
+	c.ObservedGeneration = cm.Generation
+	c.LastTransitionTime = metav1.NewTime(now)
+	c.Message = applyset.Shorten(c.Message, maxMessage)
+	meta.SetStatusCondition(&s.Conditions, c)
 }
 
 // byNeed sorts those out of their mix first, then by name.

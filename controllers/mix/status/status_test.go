@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -27,9 +28,11 @@ import (
 	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
 )
 
 // noon has a fraction of a second, which a status does not keep.
@@ -306,6 +309,29 @@ func TestTheStatusReportsThatSpotIsNotAvailable(t *testing.T) {
 	assert.Equal(t, "spot nodes did not come; replicas limited to on-demand: 3; spot is tried again from 2026-06-01T12:30:00Z on", c.Message)
 	cm.Status = composeOf(cm, []rebalance.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "and it does not stay")
+}
+
+func TestTheStatusReportsWhetherTheFloorIsProtected(t *testing.T) {
+	var reports []floor.Report
+	r := New(Options{Floors: func(string, string) []floor.Report { return reports }, Clock: clocktesting.NewFakePassiveClock(noon)})
+	cm := mixOf(builders.ProtectFloor, func(cm *v1alpha1.CapacityMix) { cm.Spec.MinOnDemand = 2 })
+	condition := func(governs bool) *metav1.Condition {
+		r.addFloor(cm, &cm.Status, governs)
+		return meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionFloorProtected)
+	}
+	assert.Nil(t, condition(true), "nothing was decided yet")
+	reports = []floor.Report{{Workload: "web", Verdict: floor.Verdict{Reason: v1alpha1.ReasonUnits, Message: strings.Repeat("x", 2000)}}}
+	c := condition(true)
+	require.NotNil(t, c)
+	assert.Equal(t, metav1.ConditionFalse, c.Status)
+	assert.LessOrEqual(t, len(c.Message), maxMessage)
+	reports = nil
+	require.NotNil(t, condition(true), "a new leader has decided nothing yet")
+	assert.Nil(t, condition(false), "it governs nothing")
+	reports = []floor.Report{{Workload: "web", Verdict: floor.Verdict{Reason: v1alpha1.ReasonBudgetsKept}}}
+	assert.Equal(t, metav1.ConditionTrue, condition(true).Status)
+	cm.Spec.ProtectFloor = false
+	assert.Nil(t, condition(true))
 }
 
 func TestASpreadThatHoldsForEachTypeIsReported(t *testing.T) {

@@ -64,6 +64,32 @@ func TestABudgetThatAllowsNoDisruptionIsReported(t *testing.T) {
 	}
 }
 
+func TestAFloorThatIsNotProtectedIsReported(t *testing.T) {
+	s := clitest.OneOfEach()
+	s.Budget("floor", "web", 0)
+	c := s.Cluster(t)
+	b := &c.Budgets["shop"][0]
+	b.Desired, b.Expected, b.Floor = 4, 4, true
+	find := func() *Report {
+		r := &Report{}
+		p := &patient{cluster: c, now: clitest.Now}
+		p.budgets(r)
+		p.floors(r)
+		return r
+	}
+	c.Mixes[0].Spec.ProtectFloor = true
+	r := find()
+	require.Len(t, r.Findings, 2)
+	assert.Equal(t, OK, r.Findings[0].Level, "at the floor, the budget of Berth allows none")
+	assert.Equal(t, "CapacityMixes with protectFloor: 1, none with FloorProtected=False", r.Findings[1].Message)
+	c.Mixes[0].Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionFloorProtected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonOverlappingBudget, Message: "why",
+	}}
+	r = find()
+	assert.Equal(t, Warn, r.Findings[1].Level)
+	assert.Equal(t, c.Mixes[0].Namespace+"/"+c.Mixes[0].Name+": OverlappingBudget: why", r.Findings[1].Message)
+}
+
 func TestARightIsReadFromItsText(t *testing.T) {
 	for text, want := range map[right]authv1.ResourceAttributes{
 		"list pods":                  {Verb: "list", Resource: "pods", Namespace: "shop"},

@@ -144,7 +144,7 @@ func (p *patient) budgets(r *Report) {
 					overlapping["namespace "+namespace+", "+overview.GroupText(&g)] = v.Message
 				}
 				for _, b := range budgets {
-					if b.Never() && b.Selects(s.Pod.Labels) {
+					if b.Never() && !b.Floor && b.Selects(s.Pod.Labels) { // that of a floor allows none at the floor
 						never[fmt.Sprintf("PodDisruptionBudget %s/%s allows no disruption: it requires %d healthy pods of %d", namespace, b.Name,
 							b.Desired, b.Expected)] = true
 					}
@@ -178,6 +178,26 @@ func (p *patient) reports(r *Report) {
 		return
 	}
 	r.add(OK, check, "", "every mix has a current status")
+}
+
+// floors finds mixes whose floor the controller does not protect.
+func (p *patient) floors(r *Report) {
+	const check = "protected floors"
+	protected := 0
+	var bad []unmet
+	for _, m := range p.cluster.Mixes {
+		if m.Spec.ProtectFloor {
+			protected++
+			bad = unmetOf(bad, m, m.Status.Conditions, v1alpha1.ConditionFloorProtected)
+		}
+	}
+	if len(bad) == 0 {
+		r.add(OK, check, "", "CapacityMixes with protectFloor: %d, none with FloorProtected=False", protected)
+		return
+	}
+	r.addUnmet(check, bad, "kubectl describe capacitymixes -A", func(unmet) string {
+		return "follow the message of the condition FloorProtected"
+	})
 }
 
 // gateTakesLong is more than a scheduler that leads needs to release a gate.

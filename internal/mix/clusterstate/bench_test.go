@@ -20,6 +20,16 @@ func BenchmarkCompose(b *testing.B) {
 			rs := replicaSet("rs", int32(pods))
 			benchmarkEvents(b, options(), pods, true, func(int) a[*corev1.Pod] { return owned(rs) })
 		})
+		b.Run(fmt.Sprintf("a ReplicaSet of %d whose floor is protected", pods), func(b *testing.B) {
+			rs := replicaSet("rs", int32(pods))
+			benchmarkEvents(b, options(), pods, true, func(i int) a[*corev1.Pod] {
+				return func(p *corev1.Pod) {
+					if owned(rs)(p); i%2 == 1 {
+						p.Labels[v1alpha1.FloorLabel] = "0123456789abcdef"
+					}
+				}
+			})
+		})
 		b.Run(fmt.Sprintf("a StatefulSet of %d", pods), func(b *testing.B) {
 			set := statefulSet("set", int32(pods))
 			benchmarkEvents(b, options(), pods, true, func(int) a[*corev1.Pod] { return owned(set) })

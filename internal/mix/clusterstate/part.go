@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -61,12 +63,14 @@ func terminates(p *Pod) bool { return p.Terminating }
 // partsOfEach is partsOf for pods that may be in several groups, which are sorted by age.
 func (st *State) partsOfEach(m *members, there []*Pod) (parts []*part) {
 	byID, most := map[string]*part{}, len(there)
-	var mix *governing.Mix
-	var id string
-	for i, p := range there {
-		if i == 0 || !sameMix(there[i-1], p) {
-			mix, id = st.partOf(p)
+	seen := map[sameness]resolution{} // of replicas on the two types, one has the label berth.dev/floor and the next one does not
+	for _, p := range there {
+		in, found := seen[samenessOf(p)]
+		if !found {
+			in.mix, in.id = st.partOf(p)
+			seen[samenessOf(p)] = in
 		}
+		mix, id := in.mix, in.id
 		of := byID[id]
 		if of == nil {
 			of = &part{of: m, id: id, live: make([]*Pod, 0, most), mixes: make([]*governing.Mix, 0, most)}
@@ -177,6 +181,23 @@ func sameMix(a, b *Pod) bool {
 	return a.Owner == b.Owner && a.SchedulerName == b.SchedulerName && a.SameLabels(b) && sameSet(a.Annotations, b.Annotations)
 }
 
+// sameness is what pods have in common if sameMix is true for them.
+type sameness struct {
+	owner               *metav1.OwnerReference
+	scheduler           string
+	labels, annotations uintptr
+}
+
+func samenessOf(p *Pod) sameness {
+	return sameness{p.Owner, p.SchedulerName, identityOf(p.Labels), identityOf(p.Annotations)}
+}
+
+// resolution is the mix of pods, and the ID of their group.
+type resolution struct {
+	mix *governing.Mix
+	id  string
+}
+
 // SameLabels reports whether two pods of one state have the same labels. It is as fast as a comparison of pointers.
 func (p *Pod) SameLabels(o *Pod) bool { return p.LabelSet() == o.LabelSet() }
 
@@ -184,11 +205,11 @@ func (p *Pod) SameLabels(o *Pod) bool { return p.LabelSet() == o.LabelSet() }
 type LabelSet uintptr
 
 // LabelSet returns the set of a pod's labels: pods with the same labels have the same one.
-func (p *Pod) LabelSet() LabelSet { return LabelSet(reflect.ValueOf(p.Labels).Pointer()) }
+func (p *Pod) LabelSet() LabelSet { return LabelSet(identityOf(p.Labels)) }
 
-func sameSet(a, b map[string]string) bool {
-	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
-}
+func identityOf(set map[string]string) uintptr { return reflect.ValueOf(set).Pointer() }
+
+func sameSet(a, b map[string]string) bool { return identityOf(a) == identityOf(b) }
 
 // liveOf counts the live pods of a controller.
 func liveOf(m *members) (n int) {

@@ -35,6 +35,8 @@ type Options struct {
 	// a way that counts. It names the group that they belong to. An ID of "" means
 	// whatever is in the namespace, a namespace of "" means everything.
 	Changed func(governing.GroupKey)
+	// FloorChanged is called, without locks held, when a pod with the label berth.dev/floor of this value changed or went.
+	FloorChanged func(namespace, label string)
 	// NodeLeft is called, without locks held, when a node began to depart or vanished.
 	NodeLeft func(Departure)
 }
@@ -76,6 +78,8 @@ type State struct {
 	// ungoverned are the pods that no mix may govern, by namespace, placeholders those of them that hold capacity, and released
 	// those that have left their group and still run.
 	ungoverned, placeholders, released map[string]map[*Pod]struct{}
+	// floors are the pods with the label berth.dev/floor, by namespace and value.
+	floors map[floorKey]map[*Pod]struct{}
 
 	gated map[*Pod]struct{}
 	nodes map[string]*nodeState
@@ -103,8 +107,8 @@ func New(o Options) *State {
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
-		released: map[string]map[*Pod]struct{}{},
-		gated:    map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{},
+		released: map[string]map[*Pod]struct{}{}, floors: map[floorKey]map[*Pod]struct{}{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{},
 		freedCount: map[capacity.Type]uint64{},
 		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
@@ -150,6 +154,7 @@ func (st *State) SetPod(o *corev1.Pod) {
 	if p.Leaves() {
 		st.changed(formerGroup(p))
 	}
+	st.floorChanged(p)
 }
 
 // formerGroup is the key of the group that a released pod was in.
@@ -182,6 +187,7 @@ func (st *State) DeletePod(name types.NamespacedName, uid types.UID) {
 	if old.Leaves() {
 		st.changed(formerGroup(old))
 	}
+	st.floorChanged(old)
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
@@ -215,6 +221,7 @@ func (st *State) RetainPods(keep func(types.NamespacedName) bool) {
 // add and remove keep the indexes; st.mu is held.
 func (st *State) add(p *Pod) {
 	st.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	st.hold(p)
 	st.use(p, 1)
 	if p.Gated {
 		st.gated[p] = struct{}{}
@@ -247,6 +254,7 @@ func (st *State) remove(p *Pod) {
 	delete(st.gated, p)
 	outOf(st.ungoverned, p)
 	outOf(st.placeholders, p)
+	st.drop(p)
 	if _, released := st.released[p.Namespace][p]; released {
 		outOf(st.released, p)
 		st.staleOf(p)

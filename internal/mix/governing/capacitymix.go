@@ -62,6 +62,7 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		SpreadSpotOver: cm.Spec.SpreadSpotOver,
 		MaxPerDomain:   limits,
 		RespectCosts:   cm.Spec.DeletionCost == v1alpha1.DeletionCostsRespect,
+		ProtectFloor:   cm.Spec.ProtectFloor,
 	}
 	if governs.Roles, err = rolesOf(&governs, cm.Spec.Roles); err != nil {
 		return Mix{}, nil, err
@@ -81,7 +82,7 @@ func SameGroups(before, after *v1alpha1.CapacityMix) bool {
 func grouping(s v1alpha1.CapacityMixSpec) v1alpha1.CapacityMixSpec {
 	s.SpotPercent, s.MinOnDemand, s.MaxSpot = 0, 0, nil
 	s.WhenSpotUnavailable, s.SpotWaitSeconds, s.WhenOnDemandUnavailable = "", nil, ""
-	s.SpreadSpotOver, s.MaxPerDomain, s.Tolerations, s.Rebalance = nil, nil, nil, nil
+	s.SpreadSpotOver, s.MaxPerDomain, s.ProtectFloor, s.Tolerations, s.Rebalance = nil, nil, false, nil, nil
 	s.DeletionCost = ""
 	return s
 }

@@ -5,6 +5,7 @@
 package governing
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,8 @@ type Mix struct {
 	MaxPerDomain []domains.Limit
 	// RespectCosts is set where other clients decide the deletion costs of the pods, and Berth writes none.
 	RespectCosts bool
+	// ProtectFloor keeps evictions from leaving fewer than minOnDemand replicas on on-demand.
+	ProtectFloor bool
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
 	// Grouping is which pods form one group, Unit which of them hold one slot together.
@@ -58,6 +61,15 @@ type Mix struct {
 	UID types.UID
 	// Window limits when replicas are moved, for a mix in annotations. Nil means at any time.
 	Window *Window
+}
+
+// CapacityMix is the name of the CapacityMix that the mix is from, "" for a mix from elsewhere.
+func (m *Mix) CapacityMix() string {
+	name, is := strings.CutPrefix(m.Source, SourceCapacityMix)
+	if !is {
+		return ""
+	}
+	return name
 }
 
 // Same reports whether another mix, which may be nil, gives the same replicas to the same types at the same times. A group by name has

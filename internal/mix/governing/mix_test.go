@@ -331,6 +331,7 @@ func TestFromCapacityMix(t *testing.T) {
 	cm.Spec.MinOnDemand, cm.Spec.MaxSpot, cm.Spec.SpotWaitSeconds = 2, ptr.To[int32](9), ptr.To[int32](30)
 	cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot
 	cm.Spec.SpreadSpotOver = []string{"rack"}
+	cm.Spec.ProtectFloor = true
 	cm.Spec.MaxPerDomain = []v1alpha1.DomainLimit{
 		{TopologyKey: "zone", MaxPercent: ptr.To[int32](34)},
 		{TopologyKey: "rack", MaxCount: ptr.To[int32](2), WhenUnsatisfiable: v1alpha1.WhenDomainFullScheduleAnyway},
@@ -340,6 +341,7 @@ func TestFromCapacityMix(t *testing.T) {
 	assert.Equal(t, governing.Mix{
 		Source: "capacitymix/web", Mix: split.Mix{SpotPercent: 70, MinOnDemand: 2, MaxSpot: 9}, BorrowOnDemand: true,
 		SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true, SpreadSpotOver: []string{"rack"},
+		ProtectFloor: true,
 		MaxPerDomain: []domains.Limit{{Key: "zone", Percent: 34}, {Key: "rack", Count: 2, Soft: true}},
 	}, p)
 

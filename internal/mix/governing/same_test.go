@@ -54,6 +54,7 @@ func TestAnotherPercentageLeavesTheGroupsAsTheyAre(t *testing.T) {
 	before, after := builders.CapacityMix("web", 50, 0), builders.CapacityMix("web", 70, 2)
 	assert.True(t, governing.SameGroups(before, after))
 	builders.MaxPerZone(2)(after)
+	builders.ProtectFloor(after)
 	assert.True(t, governing.SameGroups(before, after))
 	after.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
 	assert.True(t, governing.SameGroups(before, after))

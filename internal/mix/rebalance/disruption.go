@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/display"
 )
 
@@ -24,6 +25,8 @@ type DisruptionBudget struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	// Floor is set where Berth keeps the budget, for a mix with protectFloor.
+	Floor bool
 	// Selector selects the pods of the budget, in its namespace; nil selects none.
 	Selector labels.Selector
 	// Allowed is the number of pods that may be disrupted now.
@@ -47,7 +50,9 @@ func FromPDB(pdb *policyv1.PodDisruptionBudget) (DisruptionBudget, error) {
 		return DisruptionBudget{}, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", pdb.Namespace, pdb.Name, err)
 	}
 	policy := pdb.Spec.UnhealthyPodEvictionPolicy
+	_, floor := pdb.Labels[v1alpha1.FloorLabel]
 	return DisruptionBudget{
+		Floor:                floor,
 		Name:                 pdb.Name,
 		UID:                  pdb.UID,
 		Generation:           pdb.Generation,

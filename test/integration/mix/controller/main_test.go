@@ -62,11 +62,14 @@ var rights = testenv.Rights{
 	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller"}, Roles: []string{"berth-controller"}, Applied: true,
 	SometimesUsed: map[string]string{"patch /events": "the recorder increments the count of a repeated event"},
 	NeverUsed: map[string]string{
-		"get */*/scale":                "it is read of owners of kinds that Berth does not watch",
-		"get apps/controllerrevisions": "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
-		"list /replicationcontrollers": ofProfiles,
+		"get */*/scale":                      "it is read of owners of kinds that Berth does not watch",
+		"get apps/controllerrevisions":       "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
+		"list /replicationcontrollers":       ofProfiles,
+		"create policy/poddisruptionbudgets": ofFloors, "patch policy/poddisruptionbudgets": ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
 	},
 }
+
+const ofFloors = "they are written for mixes with protectFloor: mix/floor"
 
 const ofProfiles = "PodTopologySpread reads them where the scheduler's profile spreads by hard constraints of its own"
 

@@ -29,6 +29,13 @@ func TestOneProcessWritesOnlyWhatTheOthersMay(t *testing.T) {
 	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.EnvironmentLabel} {
 		s.Succeeds("the permissions are in force", func() error { return create(deployment(s.Namespace, labels(key))) })
 	}
+	budget := builders.PodDisruptionBudget("stolen")
+	budget.Namespace = s.Namespace
+	s.judge(t, create(budget.DeepCopy()), "metadata.labels: berth-controller")
+	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.EnvironmentLabel} {
+		budget.Labels = labels(key)
+		s.judge(t, create(budget.DeepCopy()), "")
+	}
 	s.judge(t, create(deployment(s.Namespace, nil)), "metadata.labels: berth-controller")
 	s.judge(t, create(deployment("kube-system", labels(v1alpha1.OwnerLabel))), "metadata.namespace: berth-controller")
 
