@@ -165,10 +165,9 @@ type CapacityMixSpec struct {
 	// +optional
 	DeletionCost DeletionCosts `json:"deletionCost,omitempty"`
 
-	// protectFloor keeps evictions from leaving fewer than minOnDemand replicas of a workload Ready on on-demand nodes: those
-	// by drains, autoscalers and operators, and Berth's own. Replicas on on-demand nodes get the label berth.dev/floor, which
-	// a PodDisruptionBudget of Berth selects. Where another PodDisruptionBudget selects replicas, there is none of Berth, because
-	// the Eviction API refuses pods that two of them select: the condition FloorProtected is then false. Defaults to false.
+	// protectFloor keeps evictions from leaving fewer than minOnDemand replicas of a workload Ready on on-demand nodes: their
+	// label berth.dev/floor is selected by a PodDisruptionBudget of Berth. Where another one selects replicas, Berth has none,
+	// because the Eviction API refuses pods that two select; FloorProtected is then false. Defaults to false.
 	//
 	// +optional
 	ProtectFloor bool `json:"protectFloor,omitempty"`
@@ -313,8 +312,8 @@ type CapacityMixStatus struct {
 	// conditions are the latest observations of the mix. Accepted is true if the mix governs pods, Satisfied if all its
 	// workloads satisfy it, Rebalancing while replicas are being moved; otherwise its reason is what prevents moves.
 	// SpotAvailable is false while gated pods are limited to on-demand nodes because no spot node came. GroupsOfOne is
-	// true if several groups have one replica each and so no spot replica, Pinned if pods name a capacity type themselves.
-	// With protectFloor, FloorProtected is true while evictions cannot go below minOnDemand.
+	// true if several groups have one replica each and so no spot replica, Pinned if pods name a capacity type themselves,
+	// FloorProtected while evictions cannot go below minOnDemand.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
