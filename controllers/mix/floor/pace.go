@@ -60,7 +60,8 @@ type written struct {
 
 func newPace() *pace {
 	return &pace{
-		all: rate.NewLimiter(perSecond, burst), namespaces: lru.New(remembered), written: lru.New(remembered), asking: map[string]struct{}{},
+		all: rate.NewLimiter(perSecond, burst), namespaces: lru.New(remembered), written: lru.New(remembered),
+		asking: map[string]struct{}{},
 	}
 }
 

@@ -269,7 +269,8 @@ func (c *Controller) patch(ctx context.Context, p *clusterstate.Pod, metadata ma
 	if err != nil {
 		return err
 	}
-	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	_, err = c.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: FieldOwner})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the watch will show it
 	}

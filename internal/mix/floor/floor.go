@@ -87,8 +87,9 @@ func Decide(in Input) Decision {
 	}
 	d := Decision{Floor: n, Verdict: Verdict{Reason: v1alpha1.ReasonBudgetsKept}}
 	if p := d.label(&in); p != nil {
-		d.Reason, d.Message = v1alpha1.ReasonLabelInUse, fmt.Sprintf("another client set the label %s of pod %s, which Berth does not change: "+
-			"remove it from the pod, or from its template", v1alpha1.FloorLabel, p.Name)
+		d.Reason = v1alpha1.ReasonLabelInUse
+		d.Message = fmt.Sprintf("another client set the label %s of pod %s, which Berth does not change: remove it from the pod, "+
+			"or from its template", v1alpha1.FloorLabel, p.Name)
 	}
 	return d
 }
