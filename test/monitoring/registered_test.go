@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/controllers/environments"
 	_ "berth.dev/berth/controllers/limits"           // likewise
 	_ "berth.dev/berth/controllers/mix/gatefailopen" // likewise
+	"berth.dev/berth/controllers/mix/interruptions"
 	mover "berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
@@ -115,6 +116,7 @@ func ofController(t *testing.T) map[string]*metric {
 	learn(own, families, "type")
 	maps.Copy(all, own)
 	maps.Copy(all, described(t, &mover.Controller{}))
+	maps.Copy(all, described(t, &interruptions.Controller{}))
 	maps.Copy(all, described(t, environments.NewCollector(nil)))
 	maps.Copy(all, described(t, environments.NewUsageCollector(nil, nil, nil)))
 	for _, collector := range backups.NewCollectors(nil) {

@@ -74,6 +74,9 @@ func TestExplain(t *testing.T) {
 	s := clitest.OneOfEach()
 	s.Pods[2].Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "on-demand"}
 	s.Pods[1].Annotations[v1alpha1.PodDeletionCostAnnotation] = "500"
+	s.Pods[1].ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl-annotate", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:controller.kubernetes.io/pod-deletion-cost":{}}}}`),
+	}}
 	s.Pods[0].Annotations[v1alpha1.SpotPercentAnnotation] = "lots"
 	event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: "api-7dd8c6474c-1"}, LastTimestamp: clitest.Ago(20 * time.Minute), Message: "Scheduled on on-demand node o1: no spot capacity for slot 1"}
 	clitest.Golden(t, "explain.txt", explained(t, s.Cluster(t), event))
