@@ -91,7 +91,7 @@ func (p *parts) addInterruptions() error {
 			SharePercent: i.SharePercent, Quarantine: seconds(i.QuarantineSeconds), Longest: seconds(i.MaxQuarantineSeconds),
 		},
 	})
-	if err := metrics.Registry.Register(p.interruptions); err != nil {
+	if err := metrics.Registry.Register(p.interruptions); err != nil || p.cfg.DryRun { // what it writes steers the scheduler
 		return err
 	}
 	return p.mgr.Add(p.interruptions)

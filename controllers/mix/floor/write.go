@@ -42,24 +42,16 @@ const (
 func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *clusterstate.Group, d *floor.Decision) (
 	wait time.Duration, err error,
 ) {
-	have := &policyv1.PodDisruptionBudget{}
-	name := types.NamespacedName{Namespace: key.Namespace, Name: floor.NameOf(governing.FloorLabel(key))}
-	switch err := c.Reader.Get(ctx, name, have, client.UnsafeDisableDeepCopy); {
-	case apierrors.IsNotFound(err):
-		have = nil
-	case err != nil:
-		return 0, fmt.Errorf("read PodDisruptionBudget %s: %w", name, err)
+	have, err := c.budget(ctx, key)
+	if err != nil {
+		return 0, err
 	}
 	own := have != nil && have.Labels[v1alpha1.FloorLabel] == governing.FloorLabel(key)
 	switch {
 	case d.Stays && own && c.protects(have):
 		return 0, nil
-	case d.Floor == 0 && own:
-		delete(c.lost, key)
-		delete(c.touched, key)
-		return c.remove(ctx, have)
 	case d.Floor == 0:
-		return 0, nil
+		return c.end(ctx, key, have, own)
 	case have != nil && !own:
 		d.Verdict = floor.Unprotected(v1alpha1.ReasonBudgetRefused, "PodDisruptionBudget %q is not of Berth: delete it", have.Name).Verdict
 		return 0, nil
@@ -69,6 +61,30 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 		return refusedAgain, nil
 	}
 	return c.write(ctx, key, g, d, have)
+}
+
+// end removes the budget of a group that has no floor any more.
+func (c *Controller) end(ctx context.Context, key governing.GroupKey, have *policyv1.PodDisruptionBudget, own bool) (time.Duration, error) {
+	if !own {
+		return 0, nil
+	}
+	delete(c.lost, key)
+	delete(c.touched, key)
+	return c.remove(ctx, have)
+}
+
+// budget reads the budget with the name of that of a group, nil if there is none. It must not be changed.
+func (c *Controller) budget(ctx context.Context, key governing.GroupKey) (*policyv1.PodDisruptionBudget, error) {
+	name := types.NamespacedName{Namespace: key.Namespace, Name: floor.NameOf(governing.FloorLabel(key))}
+	have := &policyv1.PodDisruptionBudget{}
+	err := c.Reader.Get(ctx, name, have, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("read PodDisruptionBudget %s: %w", name, err)
+	}
+	return have, nil
 }
 
 // protects reports whether the mix that a budget belongs to still has protectFloor.
@@ -171,7 +187,7 @@ func budgetOf(key governing.GroupKey, m *governing.Mix, n int) *policyv1ac.PodDi
 		WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).WithKind("CapacityMix").
 			WithName(m.CapacityMix()).WithUID(m.UID).WithController(true)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
-			WithMinAvailable(intstr.FromInt32(int32(n))).
+			WithMinAvailable(intstr.FromInt32(int32(n))). //nolint:gosec // at most minOnDemand
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{v1alpha1.FloorLabel: label})).
 			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow))
 }

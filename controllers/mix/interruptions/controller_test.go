@@ -433,7 +433,7 @@ func TestQuarantinesEndByTheSettingsOfTheNextLeader(t *testing.T) {
 				names, until := table.Quarantined(time.Now())
 				assert.Equal(t, tc.after > 0, len(names) == 1)
 				if tc.after > 0 {
-					assert.LessOrEqual(t, until.Sub(time.Now()), tc.after)
+					assert.LessOrEqual(t, time.Until(until), tc.after)
 				}
 				assert.Equal(t, tc.writes, s.writes)
 			})

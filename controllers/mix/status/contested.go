@@ -191,6 +191,10 @@ func (c *contest) toSweep(now time.Time) map[types.UID]bool {
 	c.swept = now
 	old := map[types.UID]bool{}
 	for uid, last := range c.pods {
+		if last.forgotten(now) && last.seen.IsZero() {
+			delete(c.pods, uid)
+			continue
+		}
 		if now.Sub(last.at) >= heldFor { // a pod of which the entry is newer than what is known of the workloads stays
 			old[uid] = true
 		}

@@ -135,13 +135,17 @@ func (r *Controller) repairIfStale(ctx context.Context, g *clusterstate.Group, s
 	return failedRepair(ctx, p, r.repairPod(ctx, g, s.Slot, p, undone))
 }
 
-// failedRepair returns what repairIfStale does after a repair, which has failed unless the error is nil.
+// failedRepair returns what repairIfStale does after a repair, which has failed unless the error is nil. What fails for one pod only,
+// such as a change of it at the same moment or a policy, does not stop the repairs of the others.
 func failedRepair(ctx context.Context, p *clusterstate.Pod, err error) (wait time.Duration, more bool) {
 	if err == nil {
 		return 0, true
 	}
+	if apierrors.IsConflict(err) {
+		return soon, true
+	}
 	log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(p.Namespace, p.Name))
-	return soon, false
+	return soon, apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
 // costUndone reads a pod and reports whether its deletion cost is wrong, which it notes. The record can be older than the last repair.

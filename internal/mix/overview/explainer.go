@@ -368,19 +368,25 @@ func (e *explainer) byCost(g *clusterstate.Group) string {
 	if before == 0 {
 		when = "first of its revision"
 	}
-	set := ""
+	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine,
+		e.costOrigin(g, mine))
+}
+
+// costOrigin is why the deletion cost of the pod is not that of its slot, "" if it is.
+func (e *explainer) costOrigin(g *clusterstate.Group, mine int) string {
+	if g.Governing.RespectCosts {
+		return ", which Berth leaves to others: deletionCost is Respect"
+	}
 	slot, ok := governing.ClaimedSlot(e.Pod)
 	switch {
-	case g.Governing.RespectCosts:
-		set = ", which Berth leaves to others: deletionCost is Respect"
-	case ok && mine != -slot && e.record.CostOrigin == clusterstate.CostOfUser:
-		set = ", which the user set and Berth does not change"
-	case ok && mine != -slot && e.record.CostOverwritten():
-		set = ", which another client wrote and the controller restores"
-	case ok && mine != -slot:
-		set = ", which the controller changes to that of the slot"
+	case !ok || mine == -slot:
+		return ""
+	case e.record.CostOrigin == clusterstate.CostOfUser:
+		return ", which the user set and Berth does not change"
+	case e.record.CostOverwritten():
+		return ", which another client wrote and the controller restores"
 	}
-	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)
+	return ", which the controller changes to that of the slot"
 }
 
 // cost is the deletion cost of a pod; one that cannot be read is 0, as for the ReplicaSet controller.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -55,6 +56,9 @@ func (q *Quarantine) Watch(ctx context.Context, client kubernetes.Interface, nam
 	if err := informer.SetTransform(keepInterruptions); err != nil {
 		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
 	}
+	if err := informer.SetWatchErrorHandlerWithContext(q.failedWatch); err != nil {
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+	}
 	set := func(o *corev1.ConfigMap) { q.Set(o.Data[interruptions.DataKey]) }
 	registration, err := informer.AddEventHandler(handler.Funcs[*corev1.ConfigMap]{
 		Add: set, Delete: func(*corev1.ConfigMap) { q.Set("") },
@@ -69,6 +73,17 @@ func (q *Quarantine) Watch(ctx context.Context, client kubernetes.Interface, nam
 		}
 	}()
 	return nil
+}
+
+// failedWatch logs once that the right is missing, which is so until someone grants it.
+func (q *Quarantine) failedWatch(ctx context.Context, r *cache.Reflector, err error) {
+	if !apierrors.IsForbidden(err) {
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.report(err)
 }
 
 // keepInterruptions keeps of a ConfigMap the text of its table.
