@@ -62,10 +62,10 @@ var rights = testenv.Rights{
 	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller"}, Roles: []string{"berth-controller"}, Applied: true,
 	SometimesUsed: map[string]string{"patch /events": "the recorder increments the count of a repeated event"},
 	NeverUsed: map[string]string{
-		"get */*/scale":                      "it is read of owners of kinds that Berth does not watch",
-		"get apps/controllerrevisions":       "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
-		"list /replicationcontrollers":       ofProfiles,
-		"create policy/poddisruptionbudgets": ofFloors, "patch policy/poddisruptionbudgets": ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
+		"get */*/scale":                     "it is read of owners of kinds that Berth does not watch",
+		"get apps/controllerrevisions":      "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
+		"list /replicationcontrollers":      ofProfiles,
+		"patch policy/poddisruptionbudgets": ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
 	},
 }
 
