@@ -31,7 +31,7 @@ func TestOneProcessWritesOnlyWhatTheOthersMay(t *testing.T) {
 	}
 	budget := builders.PodDisruptionBudget("stolen")
 	budget.Namespace = s.Namespace
-	s.judge(t, create(budget.DeepCopy()), "metadata.labels: berth-controller")
+	s.judge(t, create(budget.DeepCopy()), "metadata.labels: the label") // an expression of a message has no authorizer
 	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.EnvironmentLabel} {
 		budget.Labels = labels(key)
 		s.judge(t, create(budget.DeepCopy()), "")
