@@ -26,7 +26,7 @@ func TestInterruptionsAreThoseOfTheInstallation(t *testing.T) {
 		text, err := table.Encode()
 		require.NoError(t, err)
 		return &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: live.InterruptionsConfigMap},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: interruptions.ConfigMap},
 			Data:       map[string]string{interruptions.DataKey: text},
 		}
 	}

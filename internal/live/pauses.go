@@ -64,8 +64,8 @@ func (i Installation) PausesOver(ctx context.Context, c client.Reader, namespace
 	return list, err
 }
 
-// UnreadPauses is why it is not known what is paused, "" without an error.
-func UnreadPauses(what string, err error) string {
+// Unread is why something is not known that was to be read, "" without an error.
+func Unread(what string, err error) string {
 	switch {
 	case err == nil:
 		return ""

@@ -47,7 +47,7 @@ func reportPauses(r *Report, all []rebalance.Pause, unread []string, now time.Ti
 // allPauses are those of the cluster, of namespaces and of mixes, and what could not be read of them.
 func (p *patient) allPauses(ctx context.Context) (all []rebalance.Pause, unread []string) {
 	failed := func(what string, err error) {
-		if why := live.UnreadPauses(what, err); why != "" {
+		if why := live.Unread(what, err); why != "" {
 			unread = append(unread, why)
 		}
 	}

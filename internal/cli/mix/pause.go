@@ -337,7 +337,7 @@ func userName(ctx context.Context, c client.Client) string {
 func (r *PauseResult) addOthers(ctx context.Context, u *live.User) {
 	var unread []string
 	failed := func(what string, err error) {
-		if why := live.UnreadPauses(what, err); why != "" {
+		if why := live.Unread(what, err); why != "" {
 			unread = append(unread, why)
 		}
 	}

@@ -42,8 +42,6 @@ func (s *source) Read(ctx context.Context) (*overview.Reading, error) {
 		return r, err
 	}
 	// Without the right, interruptions are unknown.
-	if table, err := access.Installation(s.options).Interruptions(ctx, s.client, settings, s.options.Now()); err == nil {
-		r.Domains.Add(table, s.options.Now())
-	}
+	_ = access.Installation(s.options).AddInterruptions(ctx, s.client, r.Domains, settings, s.options.Now())
 	return r, nil
 }

@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 const (
-	// DataKey is the key of the table in its ConfigMap.
+	// ConfigMap is the name of the ConfigMap with the table, which berth-controller writes in its namespace.
+	ConfigMap = "berth-controller" + v1alpha1.InterruptionsConfigMapSuffix
+	// DataKey is the key of the table in it.
 	DataKey = "interruptions"
 	// maxBytes bounds the text that is read, maxName a name in it, and maxKeys the keys that an error names.
 	maxBytes, maxName, maxKeys = 512 << 10, 1 << 10, 4

@@ -2,7 +2,12 @@
 
 package ledger
 
-import "berth.dev/berth/internal/mix/capacity"
+import (
+	"maps"
+	"slices"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
 
 // Quarantine has the spot nodes of some interruption domains avoided, by the configured labels, and those of no other domain. What
 // Score reads of a node includes it, so that a quarantine costs no look-up for each node.
@@ -13,7 +18,8 @@ func (l *Ledger) Quarantine(domains map[string]struct{}) {
 		return
 	}
 	l.quarantine = domains
-	for name, n := range l.nodes.byName {
+	for _, name := range slices.Sorted(maps.Keys(l.nodes.byName)) { // samples have the order in which nodes enter a side
+		n := l.nodes.byName[name]
 		is := l.inQuarantine(n)
 		if is == n.Quarantined {
 			continue

@@ -17,15 +17,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/metrics"
 )
-
-// interruptionsConfigMap is the ConfigMap in which berth-controller counts the interruptions of spot nodes.
-const interruptionsConfigMap = "berth-controller" + v1alpha1.InterruptionsConfigMapSuffix
 
 // Quarantine has the ledger avoid the interruption domains that are in quarantine, and no longer than they are.
 type Quarantine struct {
@@ -51,20 +47,20 @@ func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution
 // Watch follows the ConfigMap. Nothing waits for its first list: without it, pods are placed as without interruptions.
 func (q *Quarantine) Watch(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(client, namespace, 0, nil, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, interruptionsConfigMap).String()
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, interruptions.ConfigMap).String()
 	})
 	if err := informer.SetTransform(keepInterruptions); err != nil {
-		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptions.ConfigMap, err)
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(q.failedWatch); err != nil {
-		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptions.ConfigMap, err)
 	}
 	set := func(o *corev1.ConfigMap) { q.Set(o.Data[interruptions.DataKey]) }
 	registration, err := informer.AddEventHandler(handler.Funcs[*corev1.ConfigMap]{
 		Add: set, Delete: func(*corev1.ConfigMap) { q.Set("") },
 	})
 	if err != nil {
-		return fmt.Errorf("watch ConfigMap %s: %w", interruptionsConfigMap, err)
+		return fmt.Errorf("watch ConfigMap %s: %w", interruptions.ConfigMap, err)
 	}
 	go informer.RunWithContext(ctx)
 	go func() {
@@ -102,6 +98,11 @@ func keepInterruptions(object any) (any, error) {
 func (q *Quarantine) Set(text string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.set(text)
+}
+
+// set is Set under mu.
+func (q *Quarantine) set(text string) {
 	table, err := interruptions.Decode(text, q.keys, q.clock.Now())
 	q.report(err)
 	q.table, q.read = table, true
@@ -115,7 +116,7 @@ func (q *Quarantine) report(err error) {
 		failed = err.Error()
 	}
 	if failed != "" && failed != q.failed {
-		q.logger.Error(err, "No interruption domain is in quarantine", "configMap", interruptionsConfigMap)
+		q.logger.Error(err, "No interruption domain is in quarantine", "configMap", interruptions.ConfigMap)
 	}
 	q.failed = failed
 }
@@ -123,10 +124,9 @@ func (q *Quarantine) report(err error) {
 // none notes that there is no object, unless one was read.
 func (q *Quarantine) none() {
 	q.mu.Lock()
-	read := q.read
-	q.mu.Unlock()
-	if !read {
-		q.Set("")
+	defer q.mu.Unlock()
+	if !q.read {
+		q.set("")
 	}
 }
 

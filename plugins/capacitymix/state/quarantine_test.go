@@ -100,7 +100,7 @@ func TestATextThatCannotBeReadEndsAllQuarantines(t *testing.T) {
 func TestTheConfigMapOfTheControllerIsWatched(t *testing.T) {
 	q := quarantineOf(t, "a", "b")
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: interruptionsConfigMap},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: interruptions.ConfigMap},
 		Data:       map[string]string{interruptions.DataKey: interrupted(t, map[string]int{"a": 10})},
 	}
 	client := fake.NewClientset(cm)
@@ -140,7 +140,7 @@ func TestTheMetricIsAbsentUntilTheInterruptionsWereRead(t *testing.T) {
 	client := fake.NewClientset()
 	refused := true
 	client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return refused, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), interruptionsConfigMap, nil)
+		return refused, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), interruptions.ConfigMap, nil)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, quarantineOf(t, "a").Watch(ctx, client, "berth-system"))
