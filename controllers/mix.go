@@ -73,6 +73,7 @@ func (p *parts) addMix() error {
 		s.SetScaleIn(cfg.Mix.ScaleIn)
 		gates.SetDryRun(cfg.DryRun)
 		p.floors.SetDryRun(cfg.DryRun)
+		p.interruptions.SetDryRun(cfg.DryRun)
 		p.rebalancer.Retune(rebalanceTuning(cfg))
 	})
 	return nil
@@ -90,8 +91,9 @@ func (p *parts) addInterruptions() error {
 		Settings: counting.Settings{
 			SharePercent: i.SharePercent, Quarantine: seconds(i.QuarantineSeconds), Longest: seconds(i.MaxQuarantineSeconds),
 		},
+		DryRun: p.cfg.DryRun,
 	})
-	if err := metrics.Registry.Register(p.interruptions); err != nil || p.cfg.DryRun { // what it writes steers the scheduler
+	if err := metrics.Registry.Register(p.interruptions); err != nil {
 		return err
 	}
 	return p.mgr.Add(p.interruptions)

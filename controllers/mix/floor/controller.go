@@ -36,9 +36,8 @@ import (
 const FieldOwner = "berth-controller-floor"
 
 const (
-	// debounce is how long a change waits for others of the same workload or namespace, syncPoll the time between two checks whether the
-	// cluster state has been filled.
-	debounce, syncPoll = 100 * time.Millisecond, 200 * time.Millisecond
+	// debounce is how long a change waits for others of the same workload or namespace.
+	debounce = 100 * time.Millisecond
 	// apart is added between two reconciles of a whole namespace for each of its groups.
 	apart = 2 * time.Millisecond
 	// longest bounds the names of a workload, which tenants write.
@@ -121,15 +120,8 @@ var everything = governing.GroupKey{}
 
 // begin queues everything once the cluster state has been filled.
 func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) {
-	for {
-		if _, ok := c.Synced(); ok {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.Clock.After(syncPoll):
-		}
+	if !workloads.Await(ctx, c.Clock, c.Synced) {
+		return
 	}
 	c.Use(queue)
 	queue.Add(everything)
@@ -215,7 +207,7 @@ func (c *Controller) namespaces() (names []string) {
 // Reconcile implements reconcile.TypedReconciler.
 func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (reconcile.Result, error) {
 	if _, ok := c.Synced(); !ok {
-		return reconcile.Result{RequeueAfter: syncPoll}, nil // a group that is missing is not known to be gone
+		return reconcile.Result{RequeueAfter: workloads.SyncPoll}, nil // a group that is missing is not known to be gone
 	}
 	switch {
 	case key == everything:

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
@@ -109,7 +110,7 @@ func (c *Controller) write(
 		var more time.Duration
 		var verdict floor.Verdict
 		more, verdict, err = c.label(ctx, key, d.Changes)
-		wait, unwritten = earliest(wait, more), cmp.Or(unwritten, verdict)
+		wait, unwritten = workloads.Earliest(wait, more), cmp.Or(unwritten, verdict)
 	}
 	if unwritten.Fails() {
 		d.Verdict = unwritten
@@ -119,14 +120,6 @@ func (c *Controller) write(
 		return refusedAgain, nil
 	}
 	return wait, err
-}
-
-// earliest is the shorter of two waits, of which 0 is none.
-func earliest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }
 
 // remove deletes a budget, and returns how long to wait with that. Replicas keep their label, which nothing selects then.
@@ -210,16 +203,15 @@ func (c *Controller) label(ctx context.Context, key governing.GroupKey, changes 
 	for _, change := range changes {
 		p, value, now := change.Pod, "label "+change.Value, c.Clock.Now()
 		w := c.pace.wait(key.Namespace, string(p.UID), value, change.First, now)
-		if wait = earliest(wait, w); w > 0 {
+		if wait = workloads.Earliest(wait, w); w > 0 {
 			if change.First {
 				unwritten = cmp.Or(unwritten, c.pace.unwritten(string(p.UID), value, now))
 			}
 			continue
 		}
-		switch _, is := p.Labels[v1alpha1.FloorLabel]; {
-		case is:
+		if _, is := p.Labels[v1alpha1.FloorLabel]; is {
 			err = c.relabel(ctx, key, change)
-		default:
+		} else {
 			err = c.patch(ctx, p, map[string]any{"uid": p.UID}, change.Value)
 		}
 		if err != nil {
@@ -227,7 +219,7 @@ func (c *Controller) label(ctx context.Context, key governing.GroupKey, changes 
 		}
 	}
 	more, err := c.recount(ctx, key)
-	return earliest(wait, more), unwritten, err
+	return workloads.Earliest(wait, more), unwritten, err
 }
 
 // relabel changes or removes a label that Berth set. The pods of a template with the label have it from their owner, which may select

@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/interruptions"
@@ -30,7 +32,7 @@ const (
 	maxWaiting, maxAge = 1000, 5 * time.Minute
 )
 
-// Options configure the controller. Every field is required.
+// Options configure the controller. Every field but DryRun is required.
 type Options struct {
 	State  *clusterstate.State
 	Client kubernetes.Interface
@@ -42,13 +44,16 @@ type Options struct {
 	// Keys are the node labels whose values identify an interruption domain.
 	Keys     []string
 	Settings interruptions.Settings
+	// DryRun counts nothing: what is counted steers the schedulers. SetDryRun changes it.
+	DryRun bool
 }
 
 // Controller counts interruptions. It is a manager.Runnable on the leader.
 type Controller struct {
 	Options
-	wake  chan struct{}
-	store store
+	dryRun atomic.Bool
+	wake   chan struct{}
+	store  store
 
 	mu      sync.Mutex // guards what follows
 	waiting []departure
@@ -70,6 +75,7 @@ var _ manager.Runnable = &Controller{}
 func New(o Options) *Controller {
 	c := &Controller{Options: o, wake: make(chan struct{}, 1)}
 	c.store = store{Options: &c.Options}
+	c.dryRun.Store(o.DryRun)
 	return c
 }
 
@@ -80,20 +86,35 @@ func (c *Controller) NodeLeft(d clusterstate.Departure) {
 	}
 	now := c.Clock.Now()
 	c.mu.Lock()
-	if !c.leads { // a leader keeps what it cannot write
+	if !c.leads || c.dryRun.Load() { // a leader keeps what it cannot write
 		c.prune(now)
 	}
 	if len(c.waiting) < maxWaiting {
 		c.waiting = append(c.waiting, departure{d.UID, d.Name, d.Domain, d.Notice, now})
 	}
 	c.mu.Unlock()
+	c.awake()
+}
+
+// SetDryRun sets whether nothing is counted from now on.
+func (c *Controller) SetDryRun(is bool) {
+	if c.dryRun.Swap(is) == is {
+		return
+	}
+	c.mu.Lock()
+	c.prune(c.Clock.Now())
+	c.mu.Unlock()
+	c.awake()
+}
+
+func (c *Controller) awake() {
 	select {
 	case c.wake <- struct{}{}:
 	default: // it is awake
 	}
 }
 
-// prune drops what another process has counted by now. Under mu.
+// prune drops what another process has counted by now, and what is old after a dry run. Under mu.
 func (c *Controller) prune(now time.Time) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w departure) bool { return now.Sub(w.at) > maxAge })
 }
@@ -105,20 +126,12 @@ func (c *Controller) lead(leads bool) {
 	c.prune(c.Clock.Now())
 }
 
-// syncPoll is the time between two checks whether the cluster state has been filled.
-const syncPoll = 200 * time.Millisecond
-
 // Start implements manager.Runnable.
 func (c *Controller) Start(ctx context.Context) error {
 	c.lead(true)
 	defer c.lead(false)
-	for {
-		if _, ok := c.Synced(); ok {
-			break
-		}
-		if !c.wait(ctx, syncPoll) {
-			return nil
-		}
+	if !workloads.Await(ctx, c.Clock, c.Synced) {
+		return nil
 	}
 	c.adopt()
 	var failed failures
@@ -160,12 +173,16 @@ func (c *Controller) adopt() {
 }
 
 // step counts what waits, and returns an error if that has to be tried again. Quarantines that began by other settings end by these.
+// A dry run leaves what waits to its end.
 func (c *Controller) step(ctx context.Context) error {
 	before, err := c.store.read(ctx, c.Clock.Now())
 	if err != nil {
 		return err
 	}
 	c.keep(&before)
+	if c.dryRun.Load() {
+		return nil
+	}
 	c.mu.Lock()
 	waiting := slices.Clone(c.waiting)
 	c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,20 +100,21 @@ func (s *server) apply(o *corev1.ConfigMap) bool {
 type fixture struct {
 	*Controller
 	server *server
-	synced bool
+	synced atomic.Bool
 }
 
 func newFixture(t *testing.T, s *server) *fixture {
 	t.Helper()
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	f := &fixture{server: s, synced: true}
+	f := &fixture{server: s}
+	f.synced.Store(true)
 	st := clusterstate.New(clusterstate.Options{
 		Classifier: classifier, SpreadSpotOver: byZone,
 		NodeLeft: func(d clusterstate.Departure) { f.NodeLeft(d) },
 	})
 	f.Controller = New(Options{
-		State: st, Client: s, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", f.synced },
+		State: st, Client: s, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", f.synced.Load() },
 		ConfigMap: types.NamespacedName{Namespace: "berth-system", Name: "berth-controller-interruptions"}, Keys: byZone,
 		Settings: interruptions.Settings{SharePercent: 20, Quarantine: 10 * time.Minute, Longest: time.Hour},
 	})
@@ -322,12 +324,13 @@ func TestATableThatCannotBeReadIsWrittenOver(t *testing.T) {
 func TestNothingIsCountedBeforeTheStateIsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newServer())
-		f.synced = false
+		f.synced.Store(false)
 		f.State.SetNode(spot("a", 0, tainted(notice)))
 		defer f.lead(t)()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Zero(t, f.server.writes)
-		f.synced = true
+		f.synced.Store(true)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, 1, f.server.count(t, "a"))
@@ -389,13 +392,36 @@ func TestALeaderKeepsWhatItCannotWrite(t *testing.T) {
 		f.server.refuse = errors.New("no answer")
 		f.State.SetNode(spot("a", 0, tainted(notice)))
 		time.Sleep(2 * maxAge)
-		f.State.SetNode(spot("a", 1, tainted(notice)))
+		synctest.Wait()
 		f.server.refuse = nil
+		f.State.SetNode(spot("a", 1, tainted(notice)))
 		time.Sleep(maxRetryAfter)
 		synctest.Wait()
 		table := f.server.read(t)
 		require.NotNil(t, table.Find("a"))
 		assert.InDelta(t, 1900, table.Find("a").Thousandths(time.Now()), 50, "the first one counts less: it was ten minutes ago")
+	})
+}
+
+func TestADryRunCountsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newServer())
+		f.SetDryRun(true)
+		defer f.lead(t)()
+		f.State.SetNode(spot("a", 0, tainted(notice)))
+		time.Sleep(2 * maxAge)
+		f.State.SetNode(spot("b", 0, tainted(notice)))
+		synctest.Wait()
+		require.Zero(t, f.server.writes)
+		assert.Zero(t, testutil.ToFloat64(f), "what is in quarantine is known")
+		f.SetDryRun(false)
+		synctest.Wait()
+		assert.Equal(t, 1, f.server.count(t, "b"), "it has just begun")
+		assert.Zero(t, f.server.count(t, "a"), "it was ten minutes ago")
+		f.SetDryRun(true)
+		f.State.SetNode(spot("b", 1, tainted(notice)))
+		synctest.Wait()
+		assert.Equal(t, 1, f.server.writes)
 	})
 }
 

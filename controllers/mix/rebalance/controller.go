@@ -178,21 +178,11 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(c)
 }
 
-// syncPoll is the time between two checks whether the cluster state has been filled.
-const syncPoll = 200 * time.Millisecond
-
 // begin queues everything once the cluster state has been filled.
 func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitingInterface[governing.GroupKey]) {
 	c.Outage(c.Clock.Now())
-	for {
-		if _, ok := c.Synced(); ok {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.Clock.After(syncPoll):
-		}
+	if !workloads.Await(ctx, c.Clock, c.Synced) {
+		return
 	}
 	log.FromContext(ctx).Info("Reconciling the mix of workloads", "resync", c.Resync)
 	c.Use(queue)

@@ -27,7 +27,7 @@ type evaluation struct {
 
 // observe reads what a decision about a workload depends on.
 func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evaluation, error) {
-	name := mixOf(g)
+	name := g.Governing.CapacityMix()
 	cm, err := mixNamed(ctx, c.Reader, g.Key.Namespace, name)
 	if err != nil {
 		return nil, err
@@ -101,9 +101,6 @@ func versionOf(cm *v1alpha1.CapacityMix) rebalance.Version {
 	}
 	return rebalance.Version{UID: cm.UID, Generation: cm.Generation}
 }
-
-// mixOf is the name of the CapacityMix that governs a group, "" if none does.
-func mixOf(g *clusterstate.Group) string { return g.Governing.CapacityMix() }
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
 func selecting(mixes *governing.Registry, before *rebalance.Entry, g *clusterstate.Group) (names []string) {

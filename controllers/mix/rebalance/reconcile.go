@@ -105,7 +105,7 @@ func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.Ca
 	all = all || !c.Workloads.Complete()
 	holders, known := c.holders.placeholdersIn(name), 0
 	for _, g := range c.State.Current(name) {
-		settled, there := c.Workloads.Settled(g, versionOf(mixes[mixOf(g)]))
+		settled, there := c.Workloads.Settled(g, versionOf(mixes[g.Governing.CapacityMix()]))
 		if there {
 			known++
 		}

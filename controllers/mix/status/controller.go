@@ -212,7 +212,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	found, invalid, now := r.autoscalers(), r.invalid(cm), r.Clock.Now()
 	late, next := r.lateCosts(mine, now)
 	if invalid == nil && r.Mixes.Exceeds(cm.Namespace, cm.Name) {
-		invalid, next = errTooMany, earliest(next, exceedsDelay)
+		invalid, next = errTooMany, workloads.Earliest(next, exceedsDelay)
 	}
 	status := compose(cm, invalid, mine, others, found, late, now)
 	r.addFloor(cm, &status, len(mine) > 0 && invalid == nil)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -162,7 +163,7 @@ func (r *Controller) lateCosts(mine []rebalance.Entry, now time.Time) (late map[
 		case wait <= 0, r.repairs.Limit() == 0:
 			late[g.Key] = true
 		default:
-			next = earliest(next, wait)
+			next = workloads.Earliest(next, wait)
 		}
 	}
 	return late, next

@@ -113,10 +113,10 @@ func (p packing) decided(e *rebalance.Entry, now time.Time) {
 	if p.scaleIn.Load() == controller.ScaleInKeep || !ordered(&e.Group) {
 		return
 	}
+	as := stateOf(e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	due, is := p.due[e.Group.Key.Namespace][e.Group.Key]
-	if as := stateOf(e); !is || !due.begun && due.as != as {
+	if due, is := p.due[e.Group.Key.Namespace][e.Group.Key]; !is || !due.begun && due.as != as {
 		p.set(e.Group.Key, dueAt{at: now.Add(max(leastQuiet, e.Settings.Stabilization)), as: as})
 	}
 }
@@ -131,9 +131,10 @@ func (p packing) set(key governing.GroupKey, d dueAt) {
 
 // goOn has a workload considered again. If that is soon, no decision delays it: the exchanges until then are decisions themselves.
 func (p packing) goOn(e *rebalance.Entry, at, now time.Time) {
+	due := dueAt{at, at.Sub(now) <= soon, stateOf(e)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(e.Group.Key, dueAt{at, at.Sub(now) <= soon, stateOf(e)})
+	p.set(e.Group.Key, due)
 }
 
 // namespaces are those with workloads that are due. What the watch had to show by now is forgotten, also of workloads that are deleted.

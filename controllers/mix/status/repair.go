@@ -79,18 +79,10 @@ func (r *Controller) repair(ctx context.Context, namespace string) (wait time.Du
 		e, _ := r.Workloads.Get(key)
 		if w := r.repairGroup(ctx, &e.Group); w > 0 {
 			r.setStale(key, true)
-			wait = earliest(wait, w)
+			wait = workloads.Earliest(wait, w)
 		}
 	}
 	return wait
-}
-
-// earliest is the shorter of two waits, of which 0 is none.
-func earliest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }
 
 // repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left. It begins with the highest slot, which a
@@ -102,7 +94,7 @@ func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wa
 	for i := len(g.Assignments) - 1; i >= 0; i-- { // they are sorted by slot
 		for _, p := range g.Assignments[i].Members() {
 			at, more := r.repairIfStale(ctx, g, &g.Assignments[i], p)
-			if wait = earliest(wait, at); !more {
+			if wait = workloads.Earliest(wait, at); !more {
 				return wait
 			}
 		}
