@@ -32,13 +32,10 @@ func limitText(v any) string {
 	return text
 }
 
-// limitsOf are the limits of the lines of a text.
+// domainLimitsOf are the limits of the lines of a text.
 func domainLimitsOf(text string) (any, error) {
 	var limits []any
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
+	for line := range filledLines(text) {
 		limit, err := domainLimitOf(line)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -167,13 +168,21 @@ func (f *formField) value(text string) (any, error) {
 	return text, nil
 }
 
+// filledLines are the lines of a text that are not blank, without the space around them.
+func filledLines(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
 // labelsOf is a map of the lines of a text.
 func labelsOf(text string) (any, error) {
 	labels := map[string]any{}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
+	for line := range filledLines(text) {
 		key, v, is := strings.Cut(line, "=")
 		if !is {
 			return nil, fmt.Errorf("%q must be key=value", line)

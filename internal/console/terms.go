@@ -57,10 +57,7 @@ func requirementText(v any) string {
 // termsOf are the terms of the lines of a text.
 func termsOf(text string, preferred bool) (any, error) {
 	var terms []any
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
+	for line := range filledLines(text) {
 		weight, requirements, weighted := strings.Cut(line, ":")
 		n, err := strconv.ParseInt(strings.TrimSpace(weight), 10, 32)
 		if !preferred {

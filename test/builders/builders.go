@@ -344,6 +344,11 @@ func RebalanceMode(mode v1alpha1.RebalanceMode) func(*v1alpha1.CapacityMix) {
 	return Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Mode = mode })
 }
 
+// RebalanceStrategy sets how replicas are moved.
+func RebalanceStrategy(s v1alpha1.RebalanceStrategy) func(*v1alpha1.CapacityMix) {
+	return Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Strategy = s })
+}
+
 // MaxConcurrent sets how many replicas of a mix may be moved at a time.
 func MaxConcurrent(n int32) func(*v1alpha1.CapacityMix) {
 	return Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = &n })

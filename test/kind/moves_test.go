@@ -160,10 +160,10 @@ func TestMovesAndDrainsFailNoRequest(t *testing.T) {
 	for _, strategy := range moveStrategies {
 		t.Run(string(strategy), func(t *testing.T) {
 			w := testenv.New(t)
-			rebalance := builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Strategy, r.MaxConcurrent = strategy, new(int32(2)) })
+			rebalance := []func(*v1alpha1.CapacityMix){builders.RebalanceStrategy(strategy), builders.MaxConcurrent(2)}
 			w.Create(
-				builders.CapacityMix("web", 0, 0, rebalance), builders.Deployment("web", movedReplicas, probed, serving),
-				builders.CapacityMix("one", 0, 0, rebalance), builders.Deployment("one", 1, probed, serving),
+				builders.CapacityMix("web", 0, 0, rebalance...), builders.Deployment("web", movedReplicas, probed, serving),
+				builders.CapacityMix("one", 0, 0, rebalance...), builders.Deployment("one", 1, probed, serving),
 			)
 			w.WaitReady("web", movedReplicas)
 			w.WaitReady("one", 1)

@@ -65,10 +65,11 @@ func (st *State) partsOfEach(m *members, there []*Pod) (parts []*part) {
 	byID, most := map[string]*part{}, len(there)
 	seen := map[sameness]resolution{} // of replicas on the two types, one has the label berth.dev/floor and the next one does not
 	for _, p := range there {
-		in, found := seen[samenessOf(p)]
+		as := samenessOf(p)
+		in, found := seen[as]
 		if !found {
 			in.mix, in.id = st.partOf(p)
-			seen[samenessOf(p)] = in
+			seen[as] = in
 		}
 		mix, id := in.mix, in.id
 		of := byID[id]
@@ -178,7 +179,7 @@ func alike(pods []*Pod) bool {
 
 // sameMix reports whether the same mix governs two pods of one owner for certain, in the same group: pods share sets that are equal.
 func sameMix(a, b *Pod) bool {
-	return a.Owner == b.Owner && a.SchedulerName == b.SchedulerName && a.SameLabels(b) && sameSet(a.Annotations, b.Annotations)
+	return samenessOf(a) == samenessOf(b)
 }
 
 // sameness is what pods have in common if sameMix is true for them.

@@ -78,7 +78,7 @@ func TestEveryRemainingRightIsUsed(t *testing.T) {
 	w := stray(t, time.Second)
 	c := w.Controller(testenv.Impatient)
 	w.WaitEvictions(1)
-	w.ChangeMix("web", builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Strategy = v1alpha1.RebalanceStrategySurge })) // reads autoscalers
+	w.ChangeMix("web", builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurge)) // reads autoscalers
 	w.ReadMetricsAsSomebody(c.URL)
 	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
 	w.Create(builders.ResourceLimit("size"), builders.SchedulingPolicy("all")) // the one is given a finalizer and a status, the other a status

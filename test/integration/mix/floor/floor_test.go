@@ -38,9 +38,7 @@ const (
 	onDemand = v1alpha1.CapacityTypeOnDemand
 )
 
-func surge(m *v1alpha1.CapacityMix) {
-	builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Strategy = v1alpha1.RebalanceStrategySurge })(m)
-}
+var surge = builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurge)
 
 // floors are the numbers of the budgets of Berth.
 func floors(w *testenv.World) (numbers []int) {

@@ -36,11 +36,7 @@ const (
 	onDemand = v1alpha1.CapacityTypeOnDemand
 )
 
-func strategy(s v1alpha1.RebalanceStrategy) func(*v1alpha1.CapacityMix) {
-	return builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Strategy = s })
-}
-
-var surge = strategy(v1alpha1.RebalanceStrategySurge)
+var surge = builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurge)
 
 // released are the pods of an app that run beside their replacements.
 func released(w *testenv.World, app string) []corev1.Pod {
@@ -142,7 +138,7 @@ func TestAReplicaThatCannotBeReleasedStays(t *testing.T) {
 		"hpa":    {[]client.Object{builders.Deployment("hpa", 2), autoscaler("hpa")}, `HorizontalPodAutoscaler "hpa"`},
 		"spread": {[]client.Object{builders.Deployment("spread", 2, byHash)}, "topology spread"},
 	}
-	w.Create(builders.CapacityMix("either", 100, 0, strategy(v1alpha1.RebalanceStrategySurgeOrEvict)), builders.Deployment("either", 2), autoscaler("either"))
+	w.Create(builders.CapacityMix("either", 100, 0, builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurgeOrEvict)), builders.Deployment("either", 2), autoscaler("either"))
 	for app, c := range cases {
 		w.Create(append(c.objects, builders.CapacityMix(app, 100, 0, surge))...)
 	}
