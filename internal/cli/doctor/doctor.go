@@ -25,7 +25,8 @@ import (
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
 unknown type, pods that another scheduler schedules or that wait for their slot, workloads that an autoscaler cannot evaluate, deletion
 costs that were overwritten, mixes that conflict or govern single replicas that never run on spot, disruption budgets that overlap, pods that wait because of their ResourceLimit,
-SchedulingPolicies that are not accepted, Reservations that hold too little, moves that have been paused for more than a day.
+SchedulingPolicies that are not accepted, Reservations that hold too little, moves that have been paused for more than a day,
+interruptions that scheduler and controller do not share.
 
 The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
 
@@ -173,6 +174,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 		check(r)
 	}
 	p.pauses(ctx, r)
+	p.interruptions(ctx, r)
 	return r, nil
 }
 

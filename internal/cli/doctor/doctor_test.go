@@ -95,6 +95,7 @@ func TestARightIsReadFromItsText(t *testing.T) {
 		"list pods":                  {Verb: "list", Resource: "pods", Namespace: "shop"},
 		"create pods/eviction":       {Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: "shop"},
 		"watch deployments.apps":     {Verb: "watch", Group: "apps", Resource: "deployments", Namespace: "shop"},
+		"get configmaps one":         {Verb: "get", Resource: "configmaps", Name: "one", Namespace: "shop"},
 		"patch mixes/status.berth.x": {Verb: "patch", Group: "berth.x", Resource: "mixes", Subresource: "status", Namespace: "shop"},
 	} {
 		assert.Equal(t, &want, text.attributes("shop"))

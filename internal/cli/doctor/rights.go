@@ -16,14 +16,18 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// right is something that someone has to be allowed to do: "patch pods/status", "list deployments.apps".
+// right is something that someone has to be allowed to do: "patch pods/status", "list deployments.apps", "get configmaps one" of one
+// object.
 type right string
 
 func (a right) attributes(namespace string) *authv1.ResourceAttributes {
 	verb, what, _ := strings.Cut(string(a), " ")
+	what, name, _ := strings.Cut(what, " ")
 	what, group, _ := strings.Cut(what, ".")
 	resource, subresource, _ := strings.Cut(what, "/")
-	return &authv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace}
+	return &authv1.ResourceAttributes{
+		Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+	}
 }
 
 // What this CLI reads, and the rights without which scheduler and controller do
@@ -169,12 +173,12 @@ func (p *patient) signalRights(ctx context.Context, r *Report) {
 	}
 }
 
-// deniedTo returns the rights that a service account in Berth's namespace lacks.
-func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (missing []string, err error) {
+// deniedTo returns the rights that a service account in Berth's namespace lacks in a namespace, "" for all.
+func (p *patient) deniedTo(ctx context.Context, account, namespace string, needs []right) (missing []string, err error) {
 	return denied(needs, func(a right) (bool, error) {
 		got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
 			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
-				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
+				ResourceAttributes: a.attributes(namespace), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
 			}}, metav1.CreateOptions{})
 		return err == nil && got.Status.Allowed, err
@@ -185,25 +189,32 @@ func (p *patient) deniedTo(ctx context.Context, account string, needs []right) (
 func (p *patient) rightsOf(
 	ctx context.Context, r *Report, purpose string, needs []right, level Level, files, account string, instead ...string,
 ) {
-	missing, err := p.deniedTo(ctx, account, needs)
+	missing, err := p.deniedTo(ctx, account, "", needs)
 	for _, other := range instead {
 		if err != nil || len(missing) == 0 {
 			break
 		}
-		if lacking, err := p.deniedTo(ctx, other, needs); err == nil && len(lacking) == 0 {
+		if lacking, err := p.deniedTo(ctx, other, "", needs); err == nil && len(lacking) == 0 {
 			account, missing = other, nil
 		}
 	}
 	check := "rights of " + account + purpose
 	switch {
-	case apierrors.IsForbidden(err):
-		r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",
-			"not allowed: create subjectaccessreviews.authorization.k8s.io")
 	case err != nil:
-		r.add(Warn, check, "none", "%v", err)
+		r.unreviewed(check, err)
 	case len(missing) > 0:
 		r.add(level, check, files, "not allowed: %s", strings.Join(missing, ", "))
 	default:
 		r.add(OK, check, "", "service account %s/%s has the rights that it needs", p.systemNamespace, account)
 	}
+}
+
+// unreviewed adds that rights cannot be reviewed.
+func (r *Report) unreviewed(check string, err error) {
+	if apierrors.IsForbidden(err) {
+		r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",
+			"not allowed: create subjectaccessreviews.authorization.k8s.io")
+		return
+	}
+	r.add(Warn, check, "none", "%v", err)
 }
