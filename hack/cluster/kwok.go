@@ -13,12 +13,16 @@ import (
 const (
 	kwokModule = "sigs.k8s.io/kwok"
 	kwokLeases = "pkg/kwok/controllers/node_lease_controller.go"
+	kwokUtils  = "pkg/kwok/controllers/utils.go"
 )
 
 // kwokEdits have KWOK remember which leases it holds. It lists the pods of a node as soon as it has created or taken over
 // the node's lease, and leaves alone those of nodes that it does not hold; it reads that from its watch of the leases, though.
 // When the watch is behind the list, as on a busy machine, pods that were there before stay as they are for good: seen after
 // one in 24 restarts with a load of six on two CPUs.
+//
+// KWOK also gives up a pod if a connection breaks while it writes the status, or if the API server answers with an internal error,
+// as both do in an outage: the pod stays without a status for good. A kubelet tries again, soon and as long as its node is there.
 var kwokEdits = []edit{
 	{
 		kwokModule, kwokLeases,
@@ -40,6 +44,12 @@ var kwokEdits = []edit{
 		"\tlease, ok := c.getLease(name)\n",
 		"\tif _, ok := c.held.Load(name); ok {\n\t\treturn true\n\t}\n\tlease, ok := c.getLease(name)\n",
 	},
+	{
+		kwokModule, kwokUtils,
+		"\tif utilnet.IsConnectionRefused(err) {\n",
+		"\tif utilnet.IsConnectionRefused(err) || apierrors.ReasonForError(err) == \"\" || apierrors.IsInternalError(err) {\n",
+	},
+	{kwokModule, kwokUtils, "Cap: 32 * time.Minute", "Cap: 8 * time.Second"},
 }
 
 func (c *Cluster) kwokArgs() []string {
