@@ -52,7 +52,7 @@ func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Nod
 	})
 	c.Start()
 	require.NoError(tb, f.plugin.Startup.Wait(f.ctx))
-	f.plugin.Quarantine.Set("") // or the watch would end, at some time, what a test has in quarantine
+	plugintest.Await(tb, f.plugin.Quarantine.Synced) // it would end, at some time, what a test has in quarantine
 	for _, n := range nodes {
 		f.plugin.Ledger.SetNode(n)
 		info, err := c.Snapshot.NodeInfos().Get(n.Name)

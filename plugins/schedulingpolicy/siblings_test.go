@@ -135,6 +135,7 @@ func newMixFixture(tb testing.TB, nodes ...*corev1.Node) *mixFixture {
 	f.mix = pl.(*capacitymix.CapacityMix)
 	f.Start()
 	require.NoError(tb, f.mix.Startup.Wait(f.Ctx))
+	plugintest.Await(tb, f.mix.Quarantine.Synced) // its list would race with reactors that tests add
 	require.NoError(tb, f.mix.Mixes.Set(plugintest.CapacityMix("web", 80, 0)))
 	f.setNodes(nodes...)
 	return f

@@ -178,3 +178,8 @@ func (a Activations) Next(t *testing.T) []string {
 		return nil
 	}
 }
+
+// Await waits until a condition is true, 30 seconds at most.
+func Await(tb TB, condition func() bool) {
+	require.Eventually(tb, condition, 30*time.Second, time.Millisecond)
+}

@@ -94,6 +94,13 @@ func keepInterruptions(object any) (any, error) {
 	}, nil
 }
 
+// Synced reports whether the interruptions were read, or are known not to exist.
+func (q *Quarantine) Synced() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.read
+}
+
 // Set replaces what is known of interruptions by the text of a table.
 func (q *Quarantine) Set(text string) {
 	q.mu.Lock()

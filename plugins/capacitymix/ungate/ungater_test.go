@@ -48,6 +48,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.ungater.AddProfile("berth-scheduler", s.Resolver(nil))
 	c.Start()
 	require.NoError(tb, s.Startup.Wait(c.Ctx))
+	plugintest.Await(tb, s.Quarantine.Synced) // its list would race with reactors that tests add
 	return f
 }
 
