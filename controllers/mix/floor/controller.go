@@ -73,6 +73,8 @@ type Controller struct {
 	// lost is how often the budgets of groups are still to be touched because pods lost their label, touched when that was last.
 	lost    map[governing.GroupKey]int
 	touched map[governing.GroupKey]time.Time
+	// lower is when the budgets of groups may require less.
+	lower map[governing.GroupKey]time.Time
 
 	mu    sync.Mutex // guards what follows
 	queue workqueue.TypedRateLimitingInterface[governing.GroupKey]
@@ -93,7 +95,7 @@ var _ reconcile.TypedReconciler[governing.GroupKey] = &Controller{}
 func New(o Options) *Controller {
 	c := &Controller{
 		Options: o, budgets: newBudgets(), pace: newPace(), inUse: newInUse(), awake: map[string]time.Time{},
-		lost: map[governing.GroupKey]int{}, touched: map[governing.GroupKey]time.Time{},
+		lost: map[governing.GroupKey]int{}, touched: map[governing.GroupKey]time.Time{}, lower: map[governing.GroupKey]time.Time{},
 		mixes: map[string]map[string]struct{}{}, verdicts: map[string]map[governing.GroupKey]*verdict{},
 	}
 	c.dryRun.Store(o.DryRun)

@@ -194,6 +194,30 @@ func TestTheBudgetStaysWhileTheOnlyReplicaIsReleased(t *testing.T) {
 	assert.Equal(t, 1, s.writes("delete", "poddisruptionbudgets"), "the mix is gone")
 }
 
+// A released replica that is evicted has no label any more: the disruption controller may count it for a moment, and allow an eviction.
+func TestABudgetRequiresLessOnlyAfterAWhile(t *testing.T) {
+	s := newScene(t, 2, asWritten(3))
+	v, wait, err := s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, recountAgain, wait)
+	assert.Equal(t, v1alpha1.ReasonBudgetsKept, v.Reason, "more than the floor is protected")
+	s.clock.Step(recountAgain / 2)
+	_, wait, err = s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, recountAgain/2, wait)
+	assert.Zero(t, s.writes("patch", "poddisruptionbudgets"))
+	s.clock.Step(recountAgain / 2)
+	_, _, err = s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.writes("patch", "poddisruptionbudgets"))
+
+	s = newScene(t, 2, asWritten(1))
+	_, _, err = s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.writes("patch", "poddisruptionbudgets"), "it requires more at once")
+	assert.Empty(t, s.lower)
+}
+
 func TestARemovedLabelTouchesTheBudget(t *testing.T) {
 	s := newScene(t, 2, asWritten(2))
 	orphan := s.pod("orphan", labelledPod)

@@ -71,6 +71,7 @@ func (c *Controller) end(ctx context.Context, key governing.GroupKey, have *poli
 	}
 	delete(c.lost, key)
 	delete(c.touched, key)
+	delete(c.lower, key)
 	return c.remove(ctx, have)
 }
 
@@ -148,6 +149,9 @@ func (c *Controller) keep(ctx context.Context, key governing.GroupKey, g *cluste
 	wait time.Duration, unwritten floor.Verdict, err error,
 ) {
 	want := budgetOf(key, g.Governing, n)
+	if wait = c.lowers(key, have, n); wait > 0 {
+		return wait, unwritten, nil
+	}
 	if have != nil && same(have, want) {
 		return 0, unwritten, nil
 	}
@@ -169,6 +173,22 @@ func (c *Controller) keep(ctx context.Context, key governing.GroupKey, g *cluste
 	log.FromContext(ctx).Info("Applied the PodDisruptionBudget of a floor", "namespace", key.Namespace, "budget", *want.Name,
 		"workload", g.Workload.Name, "minAvailable", n)
 	return 0, unwritten, nil
+}
+
+// lowers returns how long a budget that has a larger number keeps it. A pod has gone then, and the disruption controller may not have seen
+// that yet: it would allow the eviction of another one.
+func (c *Controller) lowers(key governing.GroupKey, have *policyv1.PodDisruptionBudget, n int) (wait time.Duration) {
+	if have == nil || have.Spec.MinAvailable == nil || have.Spec.MinAvailable.IntValue() <= n {
+		delete(c.lower, key)
+		return 0
+	}
+	now := c.Clock.Now()
+	at, waits := c.lower[key]
+	if !waits {
+		at = now.Add(recountAgain)
+		c.lower[key] = at
+	}
+	return max(0, at.Sub(now))
 }
 
 // budgetOf is the budget of a group. A pod that is not Ready does not count for the floor, so it may go.

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -95,6 +97,9 @@ func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Rel
 	logger := log.FromContext(ctx).WithValues("namespace", p.Namespace, "pod", p.Name)
 	pod, err := l.read(ctx, p, from, &crew)
 	if err == nil {
+		err = l.unlabel(ctx, pod, from)
+	}
+	if err == nil {
 		err = l.api.evict(ctx, pod, nil)
 		result, _ := refusal(rebalance.Action{Verdict: rebalance.Verdict{Pod: p}}, err)
 		if result == resultEvicted {
@@ -112,6 +117,25 @@ func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Rel
 	l.tried[p.UID] = retirement{times: times, until: now.Add(wait)}
 	logger.Info("A released replica is not evicted yet", "error", err.Error(), "retryAfter", wait)
 	return false, true, wait
+}
+
+// unlabel removes the label by which the budget of a floor selects a replica: its replacement counts, and the budget does not allow it to
+// go, because a drain could evict another one in its place.
+func (l *leavers) unlabel(ctx context.Context, pod *corev1.Pod, from pods.Release) error {
+	if pod.Labels[v1alpha1.FloorLabel] != governing.FloorLabel(governing.GroupKey{Namespace: pod.Namespace, ID: from.Group}) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": map[string]any{v1alpha1.FloorLabel: nil},
+	}})
+	if err != nil {
+		return err
+	}
+	return l.api.write(ctx, func(ctx context.Context) error {
+		_, err := l.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: FieldOwner})
+		return err
+	})
 }
 
 // read reads a replica and the pods of its ReplicaSet, as the API server has them: the watch may be behind.

@@ -13,7 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -69,6 +72,34 @@ func TestReleasedReplicasGoOnceTheirReplacementsAreAvailable(t *testing.T) {
 	assert.Equal(t, []string{"web-2"}, s.evicted)
 	p.sweep(t)
 	assert.Len(t, s.evicted, 1, "the watch still shows it")
+}
+
+// The budget of a floor does not allow released replicas to go: a drain could evict another one in their place.
+func TestAReleasedReplicaLosesTheLabelOfTheFloorBeforeItGoes(t *testing.T) {
+	p, s := leaving(t, 2, 1)
+	pod := s.pods["web-2"]
+	pod.Labels[v1alpha1.FloorLabel] = governing.FloorLabel(governing.GroupKey{Namespace: "shop", ID: "rs"})
+	p.State.SetPod(pod)
+	var patches []string
+	p.Client.(*fake.Clientset).AddReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		assert.Empty(t, s.evicted, "it is evicted afterwards")
+		patches = append(patches, string(a.(clienttesting.PatchAction).GetPatch()))
+		return true, pod, nil
+	})
+	p.sweep(t)
+	assert.Equal(t, []string{`{"metadata":{"labels":{"berth.dev/floor":null},"resourceVersion":"","uid":"web-2"}}`}, patches)
+	assert.Equal(t, []string{"web-2"}, s.evicted)
+
+	p, s = leaving(t, 2, 1)
+	pod = s.pods["web-2"]
+	pod.Labels[v1alpha1.FloorLabel] = "of another client"
+	p.State.SetPod(pod)
+	p.Client.(*fake.Clientset).AddReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		assert.Fail(t, "the label of another client stays")
+		return true, pod, nil
+	})
+	p.sweep(t)
+	assert.Len(t, s.evicted, 1)
 }
 
 func TestASweepIsBounded(t *testing.T) {

@@ -48,7 +48,7 @@ type Change struct {
 
 // Decision is what protects the floor of a group.
 type Decision struct {
-	// Floor is how many of the replicas with the label the PodDisruptionBudget requires. With 0 there is none.
+	// Floor is how many of the pods with the label the PodDisruptionBudget requires. With 0 there is none.
 	Floor int
 	// Stays is set where the PodDisruptionBudget stays as it is, if there is one.
 	Stays bool
@@ -66,8 +66,9 @@ type Verdict struct {
 // Decide returns what protects the floor of a group.
 //
 // The budget has a number, for which the disruption controller reads no scale, so that every owner has it. The number is at most that of
-// the replicas: while a replica that was released runs beside its successor, one of the two may go. Nothing is decided on what is ready:
-// the Eviction API does that.
+// the replicas, and one more for each replica that was released: it ends after a while whatever becomes of its successor, so that it does
+// not count for the floor, and no other replica may go because it runs beside its successor. Nothing is decided on what is ready: the
+// Eviction API does that.
 func Decide(in Input) Decision {
 	n := of(in.Group, in.Missing)
 	switch {
@@ -91,7 +92,18 @@ func Decide(in Input) Decision {
 		d.Message = fmt.Sprintf("another client set the label %s of pod %s, which Berth does not change: remove it from the pod, "+
 			"or from its template", v1alpha1.FloorLabel, p.Name)
 	}
+	d.Floor += in.released()
 	return d
+}
+
+// released counts the pods with the label that were released from the group.
+func (in *Input) released() (n int) {
+	for _, p := range in.Labelled {
+		if in.left(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // Unprotected is the decision about a floor that cannot be protected.

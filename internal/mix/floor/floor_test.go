@@ -222,6 +222,25 @@ func TestAReleaseDoesNotLowerTheFloor(t *testing.T) {
 	assert.Equal(t, 3, floor.Decide(in).Floor, "of three that were counted")
 }
 
+// A drain would otherwise evict another replica as soon as the successor is Ready, for which there may be no place. The released one ends
+// after an hour, below the floor.
+func TestAReleasedReplicaDoesNotCountForTheFloor(t *testing.T) {
+	g := group(2, "on-demand", "on-demand", "on-demand")
+	in := input(g)
+	in.Labelled = []*clusterstate.Pod{released()}
+	d := floor.Decide(in)
+	assert.Equal(t, 3, d.Floor)
+	first := 0
+	for _, c := range d.Changes {
+		if c.First {
+			first++
+		}
+	}
+	assert.Equal(t, 2, first, "the labels of replicas that the floor requires")
+	g.Governing.Mix.MinOnDemand = 0
+	assert.Zero(t, floor.Decide(in).Floor)
+}
+
 func TestOnlyReplicasOfTheGroupCount(t *testing.T) {
 	g := group(1, "on-demand", "on-demand")
 	g.Assignments[0].Pod.Labels[v1alpha1.FloorLabel] = own
