@@ -160,6 +160,10 @@ func mixDetails(m *v1alpha1.CapacityMix, path string, q url.Values, s *state) *d
 	d.fact("Group", textValue(string(m.Spec.Group)))
 	d.fact("Without free spot capacity", textValue(string(m.Spec.WhenSpotUnavailable)))
 	d.fact("Without free on-demand capacity", textValue(string(m.Spec.WhenOnDemandUnavailable)))
+	if m.Spec.ProtectFloor {
+		protected := conditionValue(m.Status.Conditions, v1alpha1.ConditionFloorProtected, "Protected")
+		d.fact("Floor", stale(m.Status.ObservedGeneration, m.Generation, protected))
+	}
 	if r := m.Spec.Rebalance; r != nil {
 		d.fact("Moves", textValue(string(r.Mode)))
 	}

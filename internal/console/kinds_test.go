@@ -44,6 +44,27 @@ func TestAStatusThatIsNotCurrentIsShownAsSuch(t *testing.T) {
 	assert.Contains(t, page, `data-label="Spot">6/7 <span class="dim">(of an older spec)</span></td>`)
 }
 
+// The page of a mix has whether its floor is protected, and why not.
+func TestThePageOfAMixHasItsFloor(t *testing.T) {
+	r := shop()
+	m := r.Mixes[0]
+	assert.NotContains(t, at(t, r, "/mixes/shop/web"), "<dt>Floor</dt>", "it is not protected")
+	m.Spec.ProtectFloor = true
+	assert.Contains(t, at(t, r, "/mixes/shop/web"), `<dt>Floor</dt><dd><span class="dim">not reported</span>`)
+	for status, want := range map[metav1.ConditionStatus]string{
+		metav1.ConditionTrue:  `<span class="badge ok">Protected</span>`,
+		metav1.ConditionFalse: `<span class="badge bad">OverlappingBudget</span>`,
+	} {
+		m.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionFloorProtected, Status: status, Reason: v1alpha1.ReasonOverlappingBudget, Message: "PodDisruptionBudget theirs",
+		}}
+		page := at(t, r, "/mixes/shop/web")
+		assert.Contains(t, page, "<dt>Floor</dt><dd>"+want)
+		assert.Contains(t, page, "FloorProtected")
+		assert.Contains(t, page, "PodDisruptionBudget theirs")
+	}
+}
+
 // A Reservation that was used has ended as it was to, and one that has expired holds nothing.
 func TestAReservationThatHasEndedIsNoFailure(t *testing.T) {
 	r := shop()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/cli/show"
@@ -43,6 +44,29 @@ func explained(t *testing.T, c *overview.Cluster, event *corev1.Event) string {
 
 func TestExplainOfThePodsWithTheGate(t *testing.T) {
 	clitest.Golden(t, "explain-gates.txt", explained(t, clitest.GatedShop().Cluster(t), nil))
+}
+
+// Only the controller can know whether there is a place for the replacement beside the pod.
+func TestExplainHasWhatHoldsAReplicaOnADrainedNode(t *testing.T) {
+	const why = "node o1 is being drained, and pod web-7dd8c6474c-0 is not released: no on-demand node has free capacity for its replacement"
+	drained := func(n *corev1.Node) {
+		n.Spec.Unschedulable, n.Annotations = true, map[string]string{v1alpha1.DrainAnnotation: "now"}
+	}
+	shop := func(blocked *v1alpha1.BlockedMove) string {
+		s := &clitest.Shop{}
+		s.Node("o1", "on-demand", drained)
+		s.Node("s1", "spot")
+		s.Mix("web", 50, 1, func(m *v1alpha1.CapacityMix) {
+			m.Status.ObservedGeneration = 1
+			m.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "Deployment", Name: "web", Revision: "web-7dd8c6474c", Blocked: blocked}}
+		})
+		s.Deployment("web", nil, "o1", "s1")
+		return explained(t, s.Cluster(t), nil)
+	}
+	text := shop(&v1alpha1.BlockedMove{Reason: "InsufficientCapacity", Message: why})
+	assert.Contains(t, text, "InsufficientCapacity: "+why)
+	assert.Contains(t, text, "The node of the pod departs, and no replica of its workload is moved: "+why+".")
+	assert.NotContains(t, shop(nil), "The node of the pod departs", "it may be about to leave")
 }
 
 func TestExplainShowsTheDecisionsThatWereRead(t *testing.T) {

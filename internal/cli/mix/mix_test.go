@@ -37,6 +37,25 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut)
 }
 
+func TestStatusHasTheFloor(t *testing.T) {
+	s := clitest.OneOfEach()
+	m := s.Mixes[0]
+	m.Spec.ProtectFloor, m.Status.ObservedGeneration = true, m.Generation
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionFloorProtected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonOverlappingBudget, Message: "why",
+	})
+	status := overview.StatusOf(s.Cluster(t), m.Name)
+	shown := func(format string) (string, string) {
+		return clitest.Printed(t, format, func(o *command.Options) error { return showStatus(o, status, "shop", nil) })
+	}
+	out, errOut := shown(printers.Wide)
+	assert.Contains(t, out, "FLOOR")
+	assert.Contains(t, out, "OverlappingBudget")
+	assert.Contains(t, errOut, "the floor of CapacityMix shop/"+m.Name+" is not protected: OverlappingBudget: why")
+	out, _ = shown(printers.JSON)
+	assert.Contains(t, out, `"protected": false`)
+}
+
 func TestStatusWithoutThePodsReportsUnknown(t *testing.T) {
 	s := clitest.OneOfEach()
 	s.Pods = nil

@@ -154,6 +154,9 @@ func (m *MoveFacts) describe(d *display.Description) {
 func (m *MoveFacts) reason(satisfied bool) []string {
 	var out []string
 	switch {
+	case m.Departs:
+		return []string{fmt.Sprintf("The node of the pod departs, and no replica of its workload is moved: %s.",
+			strings.TrimSuffix(m.Message, "."))}
 	case satisfied:
 		return []string{"The pod stays on its node because its workload satisfies its mix."}
 	case m.Reason == rebalance.ReasonOnTarget.Name && m.WorkloadReason == rebalance.ReasonOnTarget.Name:

@@ -97,6 +97,8 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 			return nil, err
 		}
 		out.Move = move
+	case assignment.Place == clusterstate.Departing && !noNodes:
+		out.Move = e.departing(&g)
 	}
 	out.Deletion = e.deletion(&g)
 	return out, nil
@@ -290,6 +292,20 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Choose does not request capacity
 	}
 	return out, nil
+}
+
+// departing is what the controller reported about the workload of a pod on a node that departs, nil for nothing: only the controller knows
+// whether the replacement has a place.
+func (e *explainer) departing(g *clusterstate.Group) *MoveFacts {
+	m := e.Cluster.MixOf(e.Pod.Namespace, g.Governing)
+	report := Report(m, g)
+	if report == nil || report.Blocked == nil {
+		return nil
+	}
+	reason, message := Inert(report.Blocked.Reason, maxName), Inert(report.Blocked.Message, maxMessage)
+	return &MoveFacts{
+		Departs: true, Reason: reason, Message: message, WorkloadReason: reason, WorkloadMessage: message, Controller: ReportOf(m),
+	}
 }
 
 // remember takes over what the controller reported of a workload, if it did.

@@ -99,9 +99,11 @@ type PendingFacts struct {
 // MoveFacts are the rebalancer's verdicts.
 type MoveFacts struct {
 	// WrongSide is set where this pod is one that has to move.
-	WrongSide bool   `json:"wrongSide"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message,omitempty"`
+	WrongSide bool `json:"wrongSide"`
+	// Departs is set where its node departs: the reason is then that of the workload.
+	Departs bool   `json:"departs,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
 	// Workload is the verdict about the pod's workload as a whole.
 	WorkloadReason  string `json:"workloadReason"`
 	WorkloadMessage string `json:"workloadMessage,omitempty"`

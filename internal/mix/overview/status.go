@@ -36,10 +36,47 @@ type MixStatus struct {
 	MaxSpot     *int32     `json:"maxSpot,omitempty"`
 	Workloads   Maybe[int] `json:"workloads"`
 	Standing    `json:",inline"`
-	Blocked     string              `json:"blocked,omitempty"`
-	Invalid     string              `json:"invalid,omitempty"`
-	Controller  display.ReportState `json:"controller"`
-	Created     metav1.Time         `json:"created"`
+	// Floor is how protectFloor stands, nil without it.
+	Floor      *FloorStatus        `json:"floor,omitempty"`
+	Blocked    string              `json:"blocked,omitempty"`
+	Invalid    string              `json:"invalid,omitempty"`
+	Controller display.ReportState `json:"controller"`
+	Created    metav1.Time         `json:"created"`
+}
+
+// FloorStatus is whether evictions are kept from going below the floor of a mix, as the controller reports it.
+type FloorStatus struct {
+	// Protected is null where there is no current report.
+	Protected Maybe[bool] `json:"protected"`
+	Reason    string      `json:"reason,omitempty"`
+	Message   string      `json:"message,omitempty"`
+}
+
+// Word is the state of a floor in one word: Protected, or the reason why it is not.
+func (f *FloorStatus) Word() string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Protected.Unknown():
+		return display.Unknown
+	case f.Protected.Is(true):
+		return "Protected"
+	}
+	return f.Reason
+}
+
+// floorOf is the state of the floor of a mix, nil for one without protectFloor.
+func floorOf(m *v1alpha1.CapacityMix) *FloorStatus {
+	if !m.Spec.ProtectFloor {
+		return nil
+	}
+	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionFloorProtected)
+	if c == nil || ReportOf(m) != display.ReportCurrent || c.Status == metav1.ConditionUnknown {
+		return &FloorStatus{}
+	}
+	return &FloorStatus{
+		Protected: Known(c.Status == metav1.ConditionTrue), Reason: Inert(c.Reason, maxName), Message: Inert(c.Message, maxMessage),
+	}
 }
 
 // WorkloadStatus is one revision of a workload.
@@ -99,7 +136,7 @@ func StatusOf(c *Cluster, only string) *Status {
 func mixStatus(c *Cluster, m *v1alpha1.CapacityMix, workloads []*Standing) MixStatus {
 	s := MixStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
-		Controller: ReportOf(m), Created: m.CreationTimestamp,
+		Floor: floorOf(m), Controller: ReportOf(m), Created: m.CreationTimestamp,
 	}
 	if c.Missing("pods") {
 		s.takeReport(m)
@@ -167,6 +204,9 @@ func notes(s *Status) []string {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {
 			out = append(out, fmt.Sprintf("CapacityMix %s governs nothing: %s", name, m.Invalid))
+		}
+		if m.Floor != nil && m.Floor.Protected.Is(false) {
+			out = append(out, fmt.Sprintf("the floor of CapacityMix %s is not protected: %s: %s", name, m.Floor.Reason, m.Floor.Message))
 		}
 		reports.Add(name, m.Controller)
 	}
