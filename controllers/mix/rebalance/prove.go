@@ -42,6 +42,21 @@ type prover struct {
 	released map[types.UID]time.Time
 	// admitted is the replacement that was admitted last for the workload that is evaluated.
 	admitted rebalance.Proof
+	// promised are the places of replacements that may have no node yet: a snapshot does not have them before.
+	promised []promise
+}
+
+// promise is a place that was proven for a replacement, and how long it is kept from others.
+type promise struct {
+	pod   *corev1.Pod
+	node  string
+	until time.Time
+}
+
+// promise keeps the place of a replacement for a while, also in the snapshots that follow.
+func (p *prover) promise(proof *rebalance.Proof) {
+	p.promised = append(p.promised, promise{proof.Admitted, proof.Node, p.Clock.Now().Add(rebalance.HoldMisplaced)})
+	p.snapshot.Assume(proof.Admitted, proof.Node)
 }
 
 // snapshot answers where pods fit; internal/mix/simulation has the real ones.
@@ -120,6 +135,10 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 		return fmt.Errorf("prove that there is capacity: %w", err)
 	}
 	p.snapshot = snapshot
+	p.promised = slices.DeleteFunc(p.promised, func(m promise) bool { return !p.taken.Before(m.until) })
+	for _, m := range p.promised {
+		snapshot.Assume(m.pod, m.node)
+	}
 	return nil
 }
 

@@ -76,6 +76,9 @@ func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, 
 	p := a.Verdict.Pod
 	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node)
 	switch {
+	case r.Err != nil && a.Proves: // the verdict about the workload has it
+		logger.V(2).Info("A replica on a node that departs is not released yet", "error", r.Err.Error())
+		return
 	case r.Err != nil:
 		logger.Info("A replica on a node that departs was not released", "error", r.Err.Error())
 		return
@@ -83,9 +86,13 @@ func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, 
 		logger.Info("A replica on a node that departs was not released", "error", r.Unreleasable)
 		return
 	}
-	logger.Info("Released a replica on a node that departs")
-	o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
-		"Released pod %s: %s, and the replacement is created at once", p.Name, a.Verdict.Message)
+	logger.Info("Released a replica on a node that departs", "provenNode", r.Node)
+	report, next := rebalance.ReportOfMove(&a, w.Now), "the replacement is created at once"
+	if report.Node = r.Node; r.Node != "" {
+		next = fmt.Sprintf("its replacement fits on %s node %s", a.Verdict.Target, r.Node)
+	}
+	o.event(w.Group.Workload.Reference(), report, corev1.EventTypeNormal, v1alpha1.EventReasonReleased, "Released pod %s: %s, and %s", p.Name,
+		a.Verdict.Message, next)
 }
 
 // event records an event about a move. Its annotation has what programs read, its message the same for people.

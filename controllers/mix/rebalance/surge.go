@@ -105,23 +105,52 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 	return c.letGo(ctx, a, a.Pod, func(err error) rebalance.Result { return c.began(ctx, a, err) })
 }
 
-// flee releases a replica on a node that departs.
+// flee releases a replica on a node that departs, once there is a place for its replacement if the node waits for that.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
-	pod, err := c.api.replica(ctx, a.Verdict.Pod)
-	if err == nil {
-		err = c.api.checkMix(ctx, &a.Of, pod)
+	if a.Proves {
+		if r = c.place(ctx, &a); r.Err != nil {
+			return r
+		}
 	}
-	if err == nil {
-		err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
+	admitted := r.Admitted
+	a.Pod, r.Err = c.api.replica(ctx, a.Verdict.Pod)
+	if r.Err == nil && a.Proves {
+		r.Err = c.proof.recreated(ctx, a)
 	}
-	if err != nil {
-		r.Err = err
+	if r.Err == nil {
+		r.Err = c.api.checkMix(ctx, &a.Of, a.Pod)
+	}
+	if r.Err == nil {
+		r.Err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
+	}
+	if r.Err != nil {
 		return r
 	}
-	return c.letGo(ctx, a, pod, func(err error) (r rebalance.Result) {
+	r = c.letGo(ctx, a, a.Pod, func(err error) (r rebalance.Result) {
 		r.Eviction, r.Err = refusal(a, err)
 		return r
 	})
+	if r.Admitted = admitted; a.Proves && r.Err == nil && r.Unreleasable == "" {
+		r.Node = a.Proof.Node
+		c.proof.promise(a.Proof)
+		if a.Placeholder != nil {
+			r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Used)
+		}
+	}
+	return r
+}
+
+// place proves that the replacement of a replica on a node that departs fits beside the replica. A placeholder that runs where the
+// replacement does not fit is deleted.
+func (c *Controller) place(ctx context.Context, a *rebalance.Action) (r rebalance.Result) {
+	a.Surge = true
+	proof, err := c.proof.prove(ctx, *a)
+	a.Proof, r.Err, r.Admitted = &proof, err, proof.Admitted != nil
+	if err != nil && a.Placeholder != nil && rebalance.ObstacleOf(err).Reason == rebalance.ReasonInsufficientCapacity &&
+		c.proof.misplaced(ctx, *a) {
+		r.Placeholder = c.holders.end(ctx, a.Placeholder, rebalance.Dropped)
+	}
+	return r
 }
 
 // letGo writes the patch that releases a replica from its ReplicaSet and from its group. The result is that of the answer, but where the

@@ -19,9 +19,10 @@ import (
 )
 
 const about = `Cordons nodes and marks them, so that berth-controller releases the replicas of mixes with rebalance.strategy Surge or SurgeOrEvict:
-their ReplicaSets create the replacements, and each replica is evicted once its replacement is available. The command waits until they are
-gone, and lists the pods that are left, for kubectl drain. It fails if a replica of such a mix is left after the timeout. It evicts no pod
-itself. You can end it and start it again at any time.`
+their ReplicaSets create the replacements, and each replica is evicted once its replacement is available. A replica stays while
+there is no capacity for its replacement (kubectl berth explain). The command waits until they are gone, and lists the pods that
+are left, for kubectl drain. It fails if a replica of such a mix is left after the timeout. It evicts no pod itself. You can end it and
+start it again at any time.`
 
 const examples = `  kubectl berth drain spot-1
   kubectl berth drain spot-1 spot-2 --timeout=30m && kubectl drain spot-1 spot-2 --ignore-daemonsets

@@ -58,6 +58,18 @@ func Notice(node *corev1.Node) string {
 	return ""
 }
 
+// Reclaimed reports whether the provider announces that it reclaims the machine, also where another signal counts for the cause.
+func Reclaimed(node *corev1.Node) bool {
+	for _, kind := range departingSignals {
+		for i := range kind.signals {
+			if s := &kind.signals[i]; s.cause == Interruption && kind.has(node, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Lost reports whether a departure for this cause is a loss that others may follow at any moment, as in a storm. A node that
 // is being deleted without another sign counts if it had pods to run: autoscalers delete empty ones. One
 // that vanishes without any sign counts always: spot nodes that flap are empty from the second time on.

@@ -181,7 +181,10 @@ func (st *State) assignment(s split.Assignment, on *seat) Assignment {
 	}
 	if on.pods == nil {
 		if assignment.Place = st.placeOf(on.oldest); assignment.Place == Departing {
-			assignment.Cause = st.nodes[on.oldest.Node].Cause
+			n := st.nodes[on.oldest.Node]
+			if assignment.Cause = n.Cause; n.Reclaimed { // whatever it was drained for before
+				assignment.Cause = capacity.Interruption
+			}
 		}
 	}
 	for _, p := range on.pods {

@@ -118,7 +118,7 @@ func (n *namespace) allStale() {
 // moved has the groups of a node's pods composed again if their state differs from
 // the one before; st.mu is held.
 func (st *State) moved(n *nodeState, before Node) {
-	if n.Type == before.Type && n.Departing == before.Departing {
+	if n.Type == before.Type && n.Departing == before.Departing && n.Reclaimed == before.Reclaimed {
 		return
 	}
 	for _, p := range n.pods {

@@ -427,6 +427,8 @@ type Node struct {
 	Cause capacity.Cause
 	// Notice is capacity.Notice when its departure began, or now.
 	Notice string
+	// Reclaimed is capacity.Reclaimed now, whatever its departure began with.
+	Reclaimed bool
 	// Accepting nodes take pods.
 	Accepting bool
 	// CPU in millicores, Memory in bytes and Pods that it has for pods.
@@ -441,6 +443,7 @@ func (st *State) nodeOf(o *corev1.Node) Node {
 	n.Type, n.Rule = st.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
 	n.Cause, n.Notice = capacity.CauseOf(o), capacity.Notice(o)
+	n.Reclaimed = capacity.Reclaimed(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),
 		o.Status.Allocatable.Pods().Value()
 	return n

@@ -101,3 +101,29 @@ func TestAReplicaOnADepartingNodeHasItsCause(t *testing.T) {
 		assert.Equal(t, want, g.Assignments[0].Cause, taint)
 	}
 }
+
+// A node that is being drained may be reclaimed before the drain has ended: its replicas wait for nothing then.
+func TestANoticeCountsOnANodeThatIsDrained(t *testing.T) {
+	st := newClusterState()
+	taints := func(keys ...string) {
+		st.SetNode(nodeOf("s", capacity.Spot, func(n *corev1.Node) {
+			for _, key := range keys {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+			}
+		}))
+	}
+	const scaleDown, notice = "ToBeDeletedByClusterAutoscaler", "cloud.google.com/impending-node-termination"
+	taints(scaleDown)
+	rs := replicaSet("web-1", 1)
+	st.SetOwner(rs)
+	st.SetPod(podNamed("a", owned(rs), on("s"), slot(2), ready))
+	cause := func() capacity.Cause {
+		g := st.Group(governing.GroupKey{Namespace: namespaceName, ID: string(rs.UID)})
+		require.Len(t, g.Assignments, 1)
+		return g.Assignments[0].Cause
+	}
+	assert.Equal(t, capacity.Autoscaler, cause())
+	taints(scaleDown, notice)
+	assert.Equal(t, capacity.Interruption, cause())
+	assert.Equal(t, capacity.Autoscaler, st.Node("s").Cause, "for storms, the departure has the cause that it began with")
+}

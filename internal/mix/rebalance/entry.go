@@ -75,6 +75,10 @@ type Entry struct {
 	// on such nodes are tried again, by UID; it is replaced rather than changed.
 	KeptFromMoves, KeptFromFlight Kept
 	Flights                       map[types.UID]time.Time
+	// Unplaced is what keeps replicas on nodes that depart and wait, by the type of their replacements; it is replaced rather than changed.
+	// Landing is until when the watch may not show the last ones that were released.
+	Unplaced map[capacity.Type]Hold
+	Landing  time.Time
 	// Group is what was reconciled last, without the pods that were evicted. A Version of 0 has it reconciled again.
 	Group clusterstate.Group
 	// Mix is the name of its CapacityMix, "" if it gets its mix from elsewhere.

@@ -125,6 +125,8 @@ func (w *Evaluation) Apply(a Action, r Result) {
 	}
 	switch {
 	case r.Err == nil:
+	case a.Proves:
+		w.strand(&a, r.Err)
 	case a.Flees:
 		w.holdFlight(a.Verdict.Pod.UID, ObstacleOf(r.Err).For)
 	case a.beside(r.Err) && w.Settings.Strategy == SurgeOrEvict:

@@ -36,8 +36,9 @@ type Action struct {
 	Overlapping bool
 	// Surge is set where the replica is released, and evicted once its replacement is available.
 	Surge bool
-	// Flees is set where the replica runs on a node that departs.
-	Flees bool
+	// Flees is set where the replica runs on a node that departs, Proves where that node waits: the replica is released only once the
+	// capacity for its replacement is proven.
+	Flees, Proves bool
 	// Obstacle is why a replica is held.
 	Obstacle error
 	// Waiting are the placeholders of a workload that rests, with what keeps their replicas, and Due is when time alone will
@@ -110,6 +111,8 @@ type Result struct {
 	Proof *Proof
 	// Unreleasable is what was read to be against the release of the replica, "" for nothing.
 	Unreleasable string
+	// Node is where the replacement of a replica fits that was released from a node that departs, "" where that was not proven.
+	Node string
 	// Began is the move that began, or that may have begun.
 	Began *Move
 	// Created is the placeholder that was created.
@@ -165,7 +168,7 @@ func Plan(in *Input) []Action {
 		}
 		return []Action{in.action(step, lacking)}
 	}
-	return []Action{in.rest(v)}
+	return []Action{in.rest(in.stranded(v))}
 }
 
 // turn returns what is done about the first placeholder that has not had its turn, unless it waits.

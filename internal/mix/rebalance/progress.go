@@ -297,6 +297,10 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) (next time.Time) {
 			next = earlier(next, until)
 		}
 		next = earlier(next, e.KeptFromFlight.Until)
+		for _, h := range e.Unplaced {
+			next = earlier(next, later(h.Until, now))
+		}
+		next = earlier(next, later(e.Landing, now))
 	}
 	if !e.WrongSince.IsZero() || e.Had > 0 {
 		next = earlier(next, e.Group.NextAvailable(now))
@@ -324,6 +328,14 @@ func (e *Entry) MovesDue(now time.Time, timeout time.Duration) (next time.Time) 
 		}
 	}
 	return next
+}
+
+// later is a time that is after now, zero for another one.
+func later(at, now time.Time) time.Time {
+	if at.After(now) {
+		return at
+	}
+	return time.Time{}
 }
 
 // earlier is the earlier one of two times that are not zero.

@@ -4,7 +4,6 @@ package rebalance
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -151,87 +150,6 @@ func (in *Input) unsurveyed(uid types.UID) bool {
 	return in.surgesPod(uid) && !in.For.surveyed[uid]
 }
 
-// fleeChecks are what keeps replicas on a node that departs. They are lost with it, so that no time, no budget and no capacity is a reason
-// to wait.
-var fleeChecks = []check{switchedOff, paused, notInCanary, ownerEnded, otherScheduler, fixedNode, rollingOut}
-
-// maxFlights bounds the flights of one evaluation, for which all other workloads wait.
-const maxFlights = 10
-
-// stays is why replicas stay on a node that departs, without a reason if they may leave it.
-func (in *Input) stays() Verdict { return first(fleeChecks, &subject{Input: in}) }
-
-// flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement, for which
-// an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one that is not released, where the
-// mix allows placeholders.
-func (in *Input) flee() (a Action, ok bool) {
-	if !in.Settings.Strategy.releases() && !in.Provisions() || in.Effect(Verdict{Reason: ReasonMove}).Reason != ReasonMove {
-		return a, false
-	}
-	if v := in.stays(); v.Reason != nil || in.For.flown >= maxFlights {
-		return a, false
-	}
-	for i := range in.Group.Assignments {
-		s := &in.Group.Assignments[i]
-		step := in.fleeing(s)
-		if step == StepWait {
-			continue
-		}
-		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.targetOf(s)}
-		v.Message = fmt.Sprintf(departures[s.Cause], s.Pod.Node)
-		return Action{Step: step, Of: in.For.Entry, Verdict: v, Flees: true, turns: in.For.turns}, true
-	}
-	return a, false
-}
-
-// departures are the causes for which replicas leave a node before it is gone, with a sentence about the node. A node that is given up as
-// broken is not among them: nothing serves there.
-var departures = map[capacity.Cause]string{
-	capacity.Interruption: "the provider is about to reclaim node %s",
-	capacity.Autoscaler:   "an autoscaler is about to remove node %s",
-	capacity.Maintenance:  "node %s is being drained",
-	capacity.Deletion:     "node %s is being deleted",
-}
-
-// fleeing is the next step about a replica if it flees, StepWait if it does not.
-func (in *Input) fleeing(s *clusterstate.Assignment) Step {
-	kept, _ := s.Pod.Keeps(in.Cluster.Now)
-	switch {
-	case !departs(s), in.For.Now.Before(in.For.Flights[s.Pod.UID]): // of the evaluation: one that failed in it is not tried again in it
-		return StepWait
-	case kept == "" && in.leaves(s) && in.For.surveyed[s.Pod.UID]:
-		return StepFlee
-	case kept == "" && in.leaves(s):
-		return StepSurvey
-	case in.Provisions() && in.provisionsFor(s) && !in.hasPlaceholder(s.Pod.UID):
-		return StepProvision
-	}
-	return StepWait
-}
-
-// leaves reports whether a replica on a node that departs is released, as far as is known.
-func (in *Input) leaves(s *clusterstate.Assignment) bool {
-	why, _ := in.notReleasable(s, true)
-	return in.Settings.Strategy.releases() && why == ""
-}
-
-func (in *Input) hasPlaceholder(replica types.UID) bool {
-	return slices.ContainsFunc(in.For.Placeholders, func(h Placeholder) bool { return h.Replica == replica })
-}
-
-// departs reports whether a replica runs on a node that is about to go.
-func departs(s *clusterstate.Assignment) bool {
-	return s.Place == clusterstate.Departing && departures[s.Cause] != ""
-}
-
-// provisionsFor reports whether a placeholder requests the capacity for the replacement of a replica on a node that departs. An autoscaler
-// that removes a node has the capacity already. A replacement that goes to the other type at once would find the capacity taken: the
-// placeholder ends after it is created.
-func (in *Input) provisionsFor(s *clusterstate.Assignment) bool {
-	return (s.Cause == capacity.Interruption || s.Cause == capacity.Maintenance) &&
-		HandoverOf(&in.Group, in.targetOf(s)) != BeforeEviction
-}
-
 // targetOf is the type of the slot that the replacement of a replica claims.
 func (in *Input) targetOf(s *clusterstate.Assignment) capacity.Type {
 	return in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, s))
@@ -265,28 +183,6 @@ func (w *Evaluation) survey(a *Action, r *Result) {
 
 // released forgets what was against releases, once there was one.
 func (w *Evaluation) released() { w.KeptFromMoves, w.KeptFromFlight = Kept{}, Kept{} }
-
-// fled treats a replica that was released as gone. One that was not is tried again after a while.
-func (w *Evaluation) fled(a *Action, r *Result) {
-	switch {
-	case r.Unreleasable != "":
-		w.keep(r.Unreleasable, true)
-	case r.Err == nil:
-		w.released()
-		w.Group = w.Group.Going(map[types.UID]bool{a.Verdict.Pod.UID: true})
-	}
-}
-
-// holdFlight has a replica on a node that departs wait for a while. What holds it back from a move is no reason for that.
-func (w *Evaluation) holdFlight(replica types.UID, d time.Duration) {
-	flights := map[types.UID]time.Time{replica: w.Now.Add(min(d+HoldChanged, HoldMisplaced))}
-	for uid, until := range w.Flights {
-		if _, known := flights[uid]; !known && w.Now.Before(until) {
-			flights[uid] = until
-		}
-	}
-	w.Flights = flights
-}
 
 // Retires reports whether a replica that was released from a ReplicaSet may be evicted: as many pods as that requests are available, and
 // no other one is about to be. Next is when time alone will have changed that, zero for never. A pod on a node that departs counts: it
