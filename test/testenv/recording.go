@@ -224,7 +224,12 @@ func (r *Recording) MostOn(t capacity.Type) int {
 // Ready.
 func (r *Recording) FewestReady(t capacity.Type, replicas int) (onType, all int) {
 	r.w.T.Helper()
-	nodes := r.w.Types()
+	return r.FewestReadyOf(r.w.Types(), t, replicas)
+}
+
+// FewestReadyOf is FewestReady where nodes came and went: their types are given.
+func (r *Recording) FewestReadyOf(nodes map[string]capacity.Type, t capacity.Type, replicas int) (onType, all int) {
+	r.w.T.Helper()
 	onType, all = replicas, replicas
 	began := false
 	r.Replay(func(running map[types.UID]*corev1.Pod) {

@@ -192,7 +192,7 @@ func TestTheBudgetFollowsTheMixAndBudgetsOfUsers(t *testing.T) {
 	w.Create(theirs)
 	waitFloors(w)
 	cm := w.WaitCondition("web", v1alpha1.ConditionFloorProtected, false, v1alpha1.ReasonOverlappingBudget)
-	assert.Contains(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionFloorProtected).Message, `"theirs"`)
+	assert.Contains(t, conditionOf(cm, v1alpha1.ConditionFloorProtected).Message, `"theirs"`)
 	w.Delete(theirs)
 	waitFloors(w, floor)
 	w.WaitCondition("web", v1alpha1.ConditionFloorProtected, true, v1alpha1.ReasonBudgetsKept)
@@ -206,6 +206,10 @@ func TestTheBudgetFollowsTheMixAndBudgetsOfUsers(t *testing.T) {
 	waitFloors(w, floor)
 	w.Delete(w.Mix("web"))
 	waitFloors(w)
+}
+
+func conditionOf(cm *v1alpha1.CapacityMix, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(cm.Status.Conditions, kind)
 }
 
 // own is the only budget of Berth.
@@ -246,15 +250,12 @@ func TestADrainWithReleasesGoesThroughAtTheFloor(t *testing.T) {
 	}
 	waitFloors(w, replicas, replicas)
 	recording := w.Record("web")
-	on := func(app string) int { return testenv.NodesOf(w.Live(app))[nodes[0].Name] }
-	held := on("held")
-	require.Positive(t, on("web"))
+	left := func(app string) int { return on(w, app, nodes[:1]) }
+	held := left("held")
+	require.Positive(t, left("web"))
 	require.Positive(t, held)
 
-	w.ChangeNode(nodes[0].Name, func(n *corev1.Node) { // as kubectl berth drain does
-		n.Spec.Unschedulable = true
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.DrainAnnotation, time.Now().UTC().Format(time.RFC3339))
-	})
+	mark(w, nodes[0].Name)
 	w.Eventually("the replicas that are released leave the node", func() (bool, string) {
 		for _, app := range []string{"web", "held"} {
 			for _, p := range w.Live(app) {
@@ -263,9 +264,9 @@ func TestADrainWithReleasesGoesThroughAtTheFloor(t *testing.T) {
 				}
 			}
 		}
-		return on("web") == 0, fmt.Sprint(on("web"))
+		return left("web") == 0, fmt.Sprint(left("web"))
 	})
-	assert.Equal(t, held, on("held"), "a drain waits where replicas are evicted first")
+	assert.Equal(t, held, left("held"), "a drain waits where replicas are evicted first")
 	w.WaitReady("web", replicas)
 	ready, _ := recording.FewestReady(capacity.OnDemand, replicas)
 	assert.Equal(t, replicas, ready, "fewest Ready replicas on on-demand at any event")

@@ -5,13 +5,11 @@ package floor_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -43,10 +41,7 @@ func TestAReleaseLeavesTheFloorProtected(t *testing.T) {
 			drained := w.Live("web")[0].Spec.NodeName
 			recording := w.Record("web")
 			end := evictor(w, "web")
-			w.ChangeNode(drained, func(n *corev1.Node) { // as kubectl berth drain does
-				n.Spec.Unschedulable = true
-				metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.DrainAnnotation, time.Now().UTC().Format(time.RFC3339))
-			})
+			mark(w, drained)
 			w.Eventually("the node is empty", func() (bool, string) {
 				on := testenv.NodesOf(w.Live("web"))
 				return on[drained] == 0, fmt.Sprint(on)
