@@ -91,8 +91,8 @@ func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, 
 	if report.Node = r.Node; r.Node != "" {
 		next = fmt.Sprintf("its replacement fits on %s node %s", a.Verdict.Target, r.Node)
 	}
-	o.event(w.Group.Workload.Reference(), report, corev1.EventTypeNormal, v1alpha1.EventReasonReleased, "Released pod %s: %s, and %s", p.Name,
-		a.Verdict.Message, next)
+	o.event(w.Group.Workload.Reference(), report, corev1.EventTypeNormal, v1alpha1.EventReasonReleased, "Released pod %s: %s, and %s",
+		p.Name, a.Verdict.Message, next)
 }
 
 // event records an event about a move. Its annotation has what programs read, its message the same for people.

@@ -46,7 +46,7 @@ func TestExplainOfThePodsWithTheGate(t *testing.T) {
 	clitest.Golden(t, "explain-gates.txt", explained(t, clitest.GatedShop().Cluster(t), nil))
 }
 
-// Only the controller can know whether there is a place for the replacement beside the pod.
+// Only the controller proves that there is a place for the replacement beside the pod.
 func TestExplainHasWhatHoldsAReplicaOnADrainedNode(t *testing.T) {
 	const why = "node o1 is being drained, and pod web-7dd8c6474c-0 is not released: no on-demand node has free capacity for its replacement"
 	drained := func(n *corev1.Node) {

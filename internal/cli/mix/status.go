@@ -103,8 +103,8 @@ func mixTable(o *command.Options, mixes []overview.MixStatus, namespaces bool) *
 		}
 		t.Names = append(t.Names, printers.Resource(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), m.Name))
 		t.Add(m.Namespace, m.Name, m.SpotPercent, m.MinOnDemand, m.Workloads.Text(), m.Desired.Text(), m.Actual.Text(), m.Borrowed.Text(),
-			m.Pending.Text(), satisfied(m), m.Blocked, o.Age(m.Created), maxSpot, m.PendingByType.Text(), m.Departing.Text(), m.Floor.Word(),
-			m.Controller)
+			m.Pending.Text(), satisfied(m), m.Blocked, o.Age(m.Created), maxSpot, m.PendingByType.Text(), m.Departing.Text(),
+			m.Floor.Word(), m.Controller)
 	}
 	return t
 }

@@ -294,8 +294,8 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment 
 	return out, nil
 }
 
-// departing is what the controller reported about the workload of a pod on a node that departs, nil for nothing: only the controller knows
-// whether the replacement has a place.
+// departing is what the controller reported about the workload of a pod on a node that departs, nil for nothing: only the controller
+// proves that the replacement has a place.
 func (e *explainer) departing(g *clusterstate.Group) *MoveFacts {
 	m := e.Cluster.MixOf(e.Pod.Namespace, g.Governing)
 	report := Report(m, g)

@@ -36,7 +36,7 @@ type MixStatus struct {
 	MaxSpot     *int32     `json:"maxSpot,omitempty"`
 	Workloads   Maybe[int] `json:"workloads"`
 	Standing    `json:",inline"`
-	// Floor is how protectFloor stands, nil without it.
+	// Floor is the state of protectFloor, nil without it.
 	Floor      *FloorStatus        `json:"floor,omitempty"`
 	Blocked    string              `json:"blocked,omitempty"`
 	Invalid    string              `json:"invalid,omitempty"`

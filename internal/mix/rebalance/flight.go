@@ -205,8 +205,8 @@ func (w *Evaluation) holdFlight(replica types.UID, d time.Duration) {
 	w.Flights = flights
 }
 
-// strand has the replicas wait whose replacements go to the same type. Nodes that depart wait for capacity: it is looked for more often than
-// for a move.
+// strand has the replicas wait whose replacements go to the same type. Nodes that depart wait for capacity: it is looked for more often
+// than for a move.
 func (w *Evaluation) strand(a *Action, err error) {
 	hold := w.hold(a.Verdict, err)
 	if latest := w.Now.Add(HoldMisplaced); !ObstacleOf(err).Unproven && hold.Until.After(latest) {
