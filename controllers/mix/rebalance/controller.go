@@ -36,7 +36,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal.
+// Options configure the controller. Every field is required, but for the Journal and Requests.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
@@ -52,6 +52,8 @@ type Options struct {
 	Pauses *Pauses
 	// Health is the health gate, nil for none.
 	Health *HealthGate
+	// Requests are the requests of others to evict pods, nil where the API server has none.
+	Requests Requests
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 

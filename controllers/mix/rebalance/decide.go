@@ -33,6 +33,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 		}
 	}
 	c.journal.moveEnds(false)
+	c.answer(w)
 }
 
 // paceKeyOf is what the moves of a workload count for, nil if they have no pace of their own.

@@ -71,19 +71,19 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	}
 }
 
-// fled records that a replica on a node that departs was released, or why it was not.
+// fled records that a replica on a node that departs, or whose eviction is requested, was released, or why it was not.
 func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, r rebalance.Result) {
 	p := a.Verdict.Pod
-	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node)
+	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node, "why", a.Verdict.Message)
 	switch {
 	case r.Err != nil:
-		logger.Info("A replica on a node that departs was not released", "error", r.Err.Error())
+		logger.Info("A replica that is about to go was not released", "error", r.Err.Error())
 		return
 	case r.Unreleasable != "":
-		logger.Info("A replica on a node that departs was not released", "error", r.Unreleasable)
+		logger.Info("A replica that is about to go was not released", "error", r.Unreleasable)
 		return
 	}
-	logger.Info("Released a replica on a node that departs")
+	logger.Info("Released a replica that is about to go")
 	o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
 		"Released pod %s: %s, and the replacement is created at once", p.Name, a.Verdict.Message)
 }

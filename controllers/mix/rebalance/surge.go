@@ -105,7 +105,7 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 	return c.letGo(ctx, a, a.Pod, func(err error) rebalance.Result { return c.began(ctx, a, err) })
 }
 
-// flee releases a replica on a node that departs.
+// flee releases a replica on a node that departs, or whose eviction is requested.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
 	pod, err := c.api.replica(ctx, a.Verdict.Pod)
 	if err == nil {
@@ -113,6 +113,9 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 	}
 	if err == nil {
 		err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
+	}
+	if err == nil && a.Requested {
+		err = c.Requests.Confirm(ctx, pod)
 	}
 	if err != nil {
 		r.Err = err

@@ -36,8 +36,8 @@ type Action struct {
 	Overlapping bool
 	// Surge is set where the replica is released, and evicted once its replacement is available.
 	Surge bool
-	// Flees is set where the replica runs on a node that departs.
-	Flees bool
+	// Flees is set where the replica runs on a node that departs, or its eviction is requested; Requested where only that is so.
+	Flees, Requested bool
 	// Obstacle is why a replica is held.
 	Obstacle error
 	// Waiting are the placeholders of a workload that rests, with what keeps their replicas, and Due is when time alone will

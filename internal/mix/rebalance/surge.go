@@ -161,9 +161,9 @@ const maxFlights = 10
 // stays is why replicas stay on a node that departs, without a reason if they may leave it.
 func (in *Input) stays() Verdict { return first(fleeChecks, &subject{Input: in}) }
 
-// flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement, for which
-// an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one that is not released, where the
-// mix allows placeholders.
+// flee returns the next action about a replica on a node that departs, or whose eviction is requested: once it is released, its owner
+// creates the replacement, for which an autoscaler may launch a node in the time that is left. A placeholder requests the capacity of one
+// that is not released, where the mix allows placeholders.
 func (in *Input) flee() (a Action, ok bool) {
 	if !in.Settings.Strategy.releases() && !in.Provisions() || in.Effect(Verdict{Reason: ReasonMove}).Reason != ReasonMove {
 		return a, false
@@ -178,8 +178,12 @@ func (in *Input) flee() (a Action, ok bool) {
 			continue
 		}
 		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.targetOf(s)}
-		v.Message = fmt.Sprintf(departures[s.Cause], s.Pod.Node)
-		return Action{Step: step, Of: in.For.Entry, Verdict: v, Flees: true, turns: in.For.turns}, true
+		if departs(s) {
+			v.Message = fmt.Sprintf(departures[s.Cause], s.Pod.Node)
+		} else {
+			v.Message = "an EvictionRequest names it"
+		}
+		return Action{Step: step, Of: in.For.Entry, Verdict: v, Flees: true, Requested: !departs(s), turns: in.For.turns}, true
 	}
 	return a, false
 }
@@ -196,8 +200,9 @@ var departures = map[capacity.Cause]string{
 // fleeing is the next step about a replica if it flees, StepWait if it does not.
 func (in *Input) fleeing(s *clusterstate.Assignment) Step {
 	kept, _ := s.Pod.Keeps(in.Cluster.Now)
+	held := in.For.Now.Before(in.For.Flights[s.Pod.UID]) // of the evaluation: one that failed in it is not tried again in it
 	switch {
-	case !departs(s), in.For.Now.Before(in.For.Flights[s.Pod.UID]): // of the evaluation: one that failed in it is not tried again in it
+	case !departs(s) && !in.requested(s), held:
 		return StepWait
 	case kept == "" && in.leaves(s) && in.For.surveyed[s.Pod.UID]:
 		return StepFlee
