@@ -200,6 +200,7 @@ func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 		ClusterMaxPerHour:    int(r.ClusterMaxMovesPerHour),
 		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),
 		MoveTimeout: seconds(r.MoveTimeoutSeconds),
+		Request:     r.Eviction == controller.EvictionRequest,
 	}
 }
 

@@ -97,6 +97,10 @@ const EvictionResponder = AnnotationPrefix + "/surge"
 // operator that names itself answers first, and above the imperative eviction (100), which is left if Berth does not release the pod.
 const EvictionResponderPriority int32 = 5000
 
+// EvictionRequester is the requester of the EvictionRequests that berth-controller creates (mix.rebalance.eviction: Request), and a label
+// of their Evictions.
+const EvictionRequester = AnnotationPrefix + "/rebalance"
+
 // FloorLabel is on the replicas that run on on-demand nodes, with spec.protectFloor of a CapacityMix, and on the PodDisruptionBudget that
 // selects them: a hash of their group.
 const FloorLabel = AnnotationPrefix + "/floor"

@@ -82,6 +82,8 @@ type Tuning struct {
 	ClusterMaxPerHour   int
 	Backoff, MaxBackoff time.Duration
 	MoveTimeout         time.Duration
+	// Request has pods that name responders moved by EvictionRequests, where the API server has them.
+	Request bool
 }
 
 // Placeholders configure the pods that request capacity from an autoscaler.
@@ -99,6 +101,7 @@ type Controller struct {
 	proof   *prover
 	holders *holders
 	leavers *leavers
+	asked   *requester
 	out     *reporter
 	lacking lacking
 	// empty are the workloads without pods that are kept until their moves are over.
@@ -148,6 +151,7 @@ func New(o Options) (*Controller, error) {
 		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, again: again,
 		grace: func() time.Time { return c.clusterNow().GraceUntil },
 	}
+	c.asked = &requester{Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{}}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
 		take: func(ctx context.Context) (snapshot, error) {
@@ -268,5 +272,6 @@ func (c *Controller) clusterNow() rebalance.Cluster {
 	return rebalance.Cluster{
 		Now: now, GraceUntil: c.graceEnd, StormUntil: until, Limit: c.ClusterMaxConcurrent, DryRun: c.DryRun,
 		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout, Canary: c.Canary, Health: c.Health.Now(),
+		Requests: c.Request && c.Requests != nil,
 	}
 }

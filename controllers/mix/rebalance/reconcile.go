@@ -27,6 +27,7 @@ func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (rec
 	began := c.Clock.Now()
 	c.holders.forgetReleased(began)
 	c.journal.load(ctx, began)
+	c.asked.sweep(ctx, began)
 	if c.lacking.requeue(c.State.CapacityVersion, c.queue) {
 		c.queue.Add(key) // one of them may have its turn before this one: the queue has the order
 		return reconcile.Result{}, nil

@@ -63,6 +63,11 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
 			"Released pod %s on node %s: its replacement fits on %s node %s, and the pod is evicted once that is available",
 			v.Pod.Name, v.Pod.Node, v.Target, node)
+	case r.Err == nil && a.Move.Requested:
+		logger.Info("Requested the eviction of a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
+			"message", v.Message)
+		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
+			"Requested the eviction of pod %s from node %s: its replacement fits on %s node %s", v.Pod.Name, v.Pod.Node, v.Target, node)
 	case r.Err == nil:
 		logger.Info("Evicted a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
 			"message", v.Message)

@@ -193,6 +193,7 @@ func (in *Input) action(step Step, v Verdict) Action {
 		now := in.Cluster.Now
 		a.Move = NewMove(&in.Group, v, now)
 		a.Move.Released = a.Surge
+		a.Move.Requested = in.Cluster.Requests && !a.Surge && a.Move.Size == 0 && v.Pod.Responds()
 		with := in.For.With(a.Move)
 		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group) || a.Move.Size > 0
 	}

@@ -65,3 +65,6 @@ func (in *Input) fateOf(s *clusterstate.Assignment) evictions.Fate {
 	}
 	return f
 }
+
+// Withdraws reports whether the request for a move that is over is withdrawn: its pod is not to go any more.
+func (e *Ending) Withdraws() bool { return e.Move.Requested && e.Outcome != Succeeded }

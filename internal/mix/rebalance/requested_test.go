@@ -155,3 +155,62 @@ func TestARequestForAPodOfAUnitIsRefused(t *testing.T) {
 		assert.Equal(t, evictions.Refused, fate.State)
 	}
 }
+
+// A move that is an EvictionRequest is in progress for as long as the responders of its pod take, and is withdrawn at its deadline. A new
+// leader has no reason to doubt that it was made.
+func TestAMoveByARequestTakesAsLongAsItsResponders(t *testing.T) {
+	for name, c := range map[string]struct {
+		requests, responds bool
+		strategy           rebalance.Strategy
+		want               bool
+	}{
+		"configured, and the pod names a responder": {true, true, rebalance.EvictFirst, true},
+		"not configured, or not served":             {false, true, rebalance.EvictFirst, false},
+		"the pod names none":                        {true, false, rebalance.EvictFirst, false},
+		"it is released":                            {true, true, rebalance.Surge, false},
+	} {
+		in := outOfMix()
+		releasable(&in.Group)
+		for _, a := range in.Group.Assignments {
+			if c.responds {
+				annotate(a.Pod, "spec.evictionResponders", "")
+			}
+		}
+		before := rebalance.Entry{WrongSince: noon.Add(-time.Hour)}
+		limits := rebalance.Limits{Timeout: 10 * time.Minute}
+		w := rebalance.Begin(before, before, in.Group, nil, false, noon, limits)
+		w.Settings = in.Settings
+		w.Settings.Strategy = c.strategy
+		in.Cluster.Requests = c.requests
+		moves := rebalance.Plan(w.Input(in.Cluster, 0, in.MayFit))
+		if moves[0].Step == rebalance.StepSurvey {
+			w.Apply(moves[0], rebalance.Result{})
+			moves = rebalance.Plan(w.Input(in.Cluster, 0, in.MayFit))
+		}
+		require.Equal(t, rebalance.StepMove, moves[0].Step, name)
+		m := moves[0].Move
+		assert.Equal(t, c.want, m.Requested, name)
+		if !c.want {
+			continue
+		}
+		e := w.With(m)
+		later := func(e rebalance.Entry, d time.Duration) []rebalance.Ending {
+			return rebalance.Begin(e, e, in.Group, nil, false, noon.Add(d), limits).Ended
+		}
+		assert.Empty(t, later(e, 9*time.Minute), "the pod runs, and is on its way")
+		ended := later(e, 10*time.Minute)
+		require.Len(t, ended, 1)
+		assert.Equal(t, rebalance.TimedOut, ended[0].Outcome)
+		assert.True(t, ended[0].Withdraws())
+
+		recalled := rebalance.Recall(rebalance.Entry{WrongSince: before.WrongSince}, rebalance.RecordOf(&e, noon), noon)
+		require.Len(t, recalled.Moves, 1)
+		assert.True(t, recalled.Moves[0].Requested)
+		assert.Empty(t, later(recalled, 9*time.Minute), "the next leader waits as well")
+		assert.Len(t, later(recalled, 10*time.Minute), 1)
+	}
+	over := rebalance.Ending{Move: rebalance.Move{Requested: true}, Outcome: rebalance.Succeeded}
+	assert.False(t, over.Withdraws())
+	over = rebalance.Ending{Outcome: rebalance.TimedOut}
+	assert.False(t, over.Withdraws(), "it was no request")
+}

@@ -172,6 +172,7 @@ func TestBerthAnswersForItselfAlone(t *testing.T) {
 	w.Create(builders.Deployment("web", 1))
 	e := newEviction(w, w.Namespace, &w.WaitReady("web", 1)[0])
 	e.set(lifecyclev1alpha1.ResponderStateActive, false)
+	now := e.get()
 	config, err := w.Cluster.ConfigFor(cluster.BerthControllerUser)
 	require.NoError(t, err)
 	berth, err := kubernetes.NewForConfig(config)
@@ -185,4 +186,17 @@ func TestBerthAnswersForItselfAlone(t *testing.T) {
 	require.NoError(t, apply(lifecycleapply.EvictionStatus().WithResponders(answer)))
 	requester := lifecycleapply.Requester().WithName("example.com/drain").WithIntent(lifecyclev1alpha1.RequesterIntentWithdrawn)
 	require.ErrorContains(t, apply(lifecycleapply.EvictionStatus().WithResponders(answer).WithRequesters(requester)), "berth-controller-evictions")
+
+	for requester, refusal := range map[string]string{v1alpha1.EvictionRequester: "", "example.com/drain": "berth-controller-eviction-requests"} {
+		target := lifecyclev1alpha1.EvictionRequestTarget{Pod: &lifecyclev1alpha1.EvictionRequestPodReference{Name: now.Spec.Target.Pod.Name, UID: now.Spec.Target.Pod.UID}}
+		r := &lifecyclev1alpha1.EvictionRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: lifecyclev1alpha1.EvictionRequestSpec{
+			Target: target, Requester: requester, Intent: lifecyclev1alpha1.EvictionRequestIntentEviction,
+		}}
+		_, err := berth.LifecycleV1alpha1().EvictionRequests(w.Namespace).Create(w.Ctx, r, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if refusal == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, refusal)
+	}
 }

@@ -67,6 +67,7 @@ var rights = testenv.Rights{
 		"list /replicationcontrollers":   ofProfiles,
 		"get lifecycle.k8s.io/evictions": ofEvictions, "list lifecycle.k8s.io/evictions": ofEvictions,
 		"watch lifecycle.k8s.io/evictions": ofEvictions, "patch lifecycle.k8s.io/evictions/status": ofEvictions,
+		"patch lifecycle.k8s.io/evictionrequests": ofEvictions,
 		"patch policy/poddisruptionbudgets":       ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
 	},
 }
