@@ -262,6 +262,10 @@ test-ui: ## Use each page of the console in Chromium, with axe-core; screenshots
 test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/karpenter/...
 
+.PHONY: test-evictions
+test-evictions: ## Answer EvictionRequests beside the controllers of Kubernetes 1.38 (downloads Go 1.27; minutes; not in `make test`)
+	go test -timeout 30m -count=1 -v ./test/evictions
+
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade from the last version with the libraries of Kubernetes 1.34, and roll back (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/upgrade/...

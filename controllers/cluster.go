@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/mix/evictions"
 	"berth.dev/berth/controllers/mix/floor"
 	"berth.dev/berth/controllers/mix/interruptions"
 	"berth.dev/berth/controllers/mix/rebalance"
@@ -45,9 +46,11 @@ type cluster struct {
 	interruptions *interruptions.Controller
 	pauses        *rebalance.Pauses
 	health        *rebalance.HealthGate
-	limits        *limits.Tracker
-	templates     *limits.Templates
-	policies      *policies.Controller
+	// evictions is nil where the API server has no Evictions, too.
+	evictions *evictions.Controller
+	limits    *limits.Tracker
+	templates *limits.Templates
+	policies  *policies.Controller
 	// watched counts the kinds whose handlers have received the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.
@@ -122,6 +125,9 @@ func (p *parts) groupChanged(key governing.GroupKey) {
 	if p.rebalancer != nil {
 		p.rebalancer.Changed(key)
 		p.floors.Changed(key)
+	}
+	if p.evictions != nil {
+		p.evictions.PodsChanged(key.Namespace)
 	}
 	if p.limits != nil {
 		p.limits.Changed(key.Namespace)

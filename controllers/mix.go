@@ -42,6 +42,9 @@ func (p *parts) addMix() error {
 		Floors:               func(namespace, mix string) []decisions.Report { return p.floors.Reports(namespace, mix) },
 	})
 	p.floors = p.newFloors(entries, s)
+	if err := p.addEvictions(); err != nil {
+		return err
+	}
 	var err error
 	if p.rebalancer, err = p.newRebalancer(entries, s); err != nil {
 		return err
@@ -112,7 +115,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		Pauses: p.pauses, Health: p.health,
+		Pauses: p.pauses, Health: p.health, Requests: p.requests(),
 		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
@@ -197,6 +200,7 @@ func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 		ClusterMaxPerHour:    int(r.ClusterMaxMovesPerHour),
 		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),
 		MoveTimeout: seconds(r.MoveTimeoutSeconds),
+		Request:     r.Eviction == controller.EvictionRequest,
 	}
 }
 

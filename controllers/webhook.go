@@ -30,7 +30,7 @@ func (p *parts) addWebhook() error {
 
 // addMixes makes the webhook apply mixes to pods.
 func (p *parts) addMixes(h *podwebhook.Handler) error {
-	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.clusterState.Classifier.Pins
+	h.Gates, h.Pins, h.Surges = p.cfg.Webhook.Gates, p.clusterState.Classifier.Pins, p.surges()
 	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
 		Conventions: p.clusterState.Conventions,
 		Store:       p.store,

@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-targets=(${TARGETS:-lint verify test-unit test-modules test-race test-integration test-race-integration test-faults test-scale test-karpenter test-upgrade test-servers test-robustness test-web test-ui test-properties fuzz bench})
+targets=(${TARGETS:-lint verify test-unit test-modules test-race test-integration test-race-integration test-faults test-scale test-karpenter test-evictions test-upgrade test-servers test-robustness test-web test-ui test-properties fuzz bench})
 out=out/test-all
 mkdir -p "$out"
 report=()

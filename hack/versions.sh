@@ -25,6 +25,7 @@ list() {
 		etcd hack/cluster/controlplane/go.mod go.etcd.io/etcd/server/v3
 		older-servers hack/cluster/server-1.36/go.mod k8s.io/kubernetes
 		older-servers hack/cluster/server-1.35/go.mod k8s.io/kubernetes
+		eviction-controllers hack/cluster/evictions/go.mod k8s.io/kubernetes
 		Helm hack/cluster/helm/go.mod helm.sh/helm/v3
 		KWOK hack/cluster/kwok/go.mod sigs.k8s.io/kwok
 		Karpenter hack/cluster/karpenter/go.mod sigs.k8s.io/karpenter

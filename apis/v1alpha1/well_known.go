@@ -89,6 +89,18 @@ const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 // no effect.
 const ReleasedAnnotation = AnnotationPrefix + "/released"
 
+// EvictionResponder is the name of Berth in spec.evictionResponders of pods (KEP-4563), and the label of the Evictions for which it is a
+// responder. The webhook adds it to pods of mixes whose replicas are released before they go.
+const EvictionResponder = AnnotationPrefix + "/surge"
+
+// EvictionResponderPriority is the priority of EvictionResponder: below that of the controller that manages a pod (10000), so that an
+// operator that names itself answers first, and above the imperative eviction (100), which is left if Berth does not release the pod.
+const EvictionResponderPriority int32 = 5000
+
+// EvictionRequester is the requester of the EvictionRequests that berth-controller creates (mix.rebalance.eviction: Request), and a label
+// of their Evictions.
+const EvictionRequester = AnnotationPrefix + "/rebalance"
+
 // FloorLabel is on the replicas that run on on-demand nodes, with spec.protectFloor of a CapacityMix, and on the PodDisruptionBudget that
 // selects them: a hash of their group.
 const FloorLabel = AnnotationPrefix + "/floor"

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 // Path is where the webhook is served.
@@ -41,6 +42,9 @@ type Handler struct {
 	Pins func(*corev1.PodSpec) bool
 	// Gates gives pods that a mix governs the gate.
 	Gates bool
+	// Surges reports whether replicas in a namespace are released before they go, if a mix governs them; nil where no one can request the
+	// eviction of a pod.
+	Surges func(namespace string, m *governing.Mix) bool
 }
 
 var _ admission.Handler = &Handler{}
@@ -123,6 +127,7 @@ func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) 
 		found = h.Mixes.Default(pod)
 	}
 	steered.WithLabelValues(steer(pod, found, h.Pins(&pod.Spec), h.Gates)).Inc()
+	respond(pod, h.Surges != nil && found != nil && h.Surges(pod.Namespace, found))
 	return warnings
 }
 

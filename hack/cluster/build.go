@@ -77,10 +77,13 @@ var sources = map[string]source{
 	LWS:               {module: "lws", pkg: lwsModule + "/cmd"},
 	JobSet:            {module: "jobset", pkg: jobSetModule},
 	PrometheusBinary:  {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
+
+	EvictionControllers: {module: "evictions", pkg: "."},
 }
 
-// Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary, LWS, JobSet
-// or PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
+// Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary, LWS, JobSet,
+// PrometheusBinary or EvictionControllers). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in
+// the cache.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
 	if path := asset(name); path != "" {
 		return path, nil
@@ -286,11 +289,15 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "berth"), nil
 }
 
-// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform, the flags, the tags and the
-// edits.
+// moduleKey names a set of builds: all versions (go.mod, go.sum), the program of the module if it has one, the Go version, the platform,
+// the flags, the tags and the edits.
 func moduleKey(module string, src source) (string, error) {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
+	files := []string{"go.mod", "go.sum"}
+	if src.pkg == "." {
+		files = append(files, "main.go")
+	}
+	for _, name := range files {
 		b, err := os.ReadFile(filepath.Join(module, name))
 		if err != nil {
 			return "", err

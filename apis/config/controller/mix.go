@@ -55,6 +55,16 @@ const (
 	ScaleInKeep ScaleIn = "Keep"
 )
 
+// Eviction is how the controller evicts the replicas that it moves.
+type Eviction string
+
+const (
+	// EvictionAPI is the Eviction API.
+	EvictionAPI Eviction = "API"
+	// EvictionRequest is an EvictionRequest for pods that name responders, otherwise EvictionAPI.
+	EvictionRequest Eviction = "Request"
+)
+
 func defaultMix() Mix {
 	return Mix{
 		Rebalance: Rebalance{
@@ -63,6 +73,7 @@ func defaultMix() Mix {
 			StabilizationSeconds: 60,
 			Provisioning:         v1alpha1.ProvisioningWait,
 			Strategy:             v1alpha1.RebalanceStrategyEvict,
+			Eviction:             EvictionAPI,
 			PlaceholderImage:     "registry.k8s.io/pause:3.10",
 			ClusterMaxConcurrent: 10,
 			StartupGraceSeconds:  60,
@@ -156,6 +167,12 @@ type Rebalance struct {
 	//
 	// +optional
 	Strategy v1alpha1.RebalanceStrategy `json:"strategy"`
+
+	// eviction is API (evict a replica through the Eviction API) or Request (create an EvictionRequest for a pod that names
+	// responders, where the API server has them, so that the operator of the pod answers in its own way). Defaults to API.
+	//
+	// +optional
+	Eviction Eviction `json:"eviction"`
 
 	// placeholderImage is the image of placeholder pods. Its entrypoint must run until it is stopped, without doing
 	// anything. Defaults to registry.k8s.io/pause:3.10.
@@ -371,6 +388,9 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 	strategies := sets.New(v1alpha1.RebalanceStrategyEvict, v1alpha1.RebalanceStrategySurge, v1alpha1.RebalanceStrategySurgeOrEvict)
 	if !strategies.Has(r.Strategy) {
 		all = append(all, field.NotSupported(path.Child("strategy"), r.Strategy, sets.List(strategies)))
+	}
+	if evictions := sets.New(EvictionAPI, EvictionRequest); !evictions.Has(r.Eviction) {
+		all = append(all, field.NotSupported(path.Child("eviction"), r.Eviction, sets.List(evictions)))
 	}
 	if image := r.PlaceholderImage; image == "" || strings.TrimSpace(image) != image {
 		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image without leading or trailing blanks"))

@@ -36,7 +36,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal.
+// Options configure the controller. Every field is required, but for the Journal and Requests.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
@@ -52,6 +52,8 @@ type Options struct {
 	Pauses *Pauses
 	// Health is the health gate, nil for none.
 	Health *HealthGate
+	// Requests are the requests of others to evict pods, nil where the API server has none.
+	Requests Requests
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 
@@ -80,6 +82,8 @@ type Tuning struct {
 	ClusterMaxPerHour   int
 	Backoff, MaxBackoff time.Duration
 	MoveTimeout         time.Duration
+	// Request has pods that name responders moved by EvictionRequests, where the API server has them.
+	Request bool
 }
 
 // Placeholders configure the pods that request capacity from an autoscaler.
@@ -97,6 +101,7 @@ type Controller struct {
 	proof   *prover
 	holders *holders
 	leavers *leavers
+	asked   *requester
 	out     *reporter
 	lacking lacking
 	// empty are the workloads without pods that are kept until their moves are over.
@@ -146,6 +151,7 @@ func New(o Options) (*Controller, error) {
 		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, again: again,
 		grace: func() time.Time { return c.clusterNow().GraceUntil },
 	}
+	c.asked = &requester{Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{}}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
 		take: func(ctx context.Context) (snapshot, error) {
@@ -266,5 +272,6 @@ func (c *Controller) clusterNow() rebalance.Cluster {
 	return rebalance.Cluster{
 		Now: now, GraceUntil: c.graceEnd, StormUntil: until, Limit: c.ClusterMaxConcurrent, DryRun: c.DryRun,
 		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout, Canary: c.Canary, Health: c.Health.Now(),
+		Requests: c.Request && c.Requests != nil,
 	}
 }

@@ -20,6 +20,7 @@ import (
 // for the next.
 func (c *Controller) decide(ctx context.Context, w *evaluation) {
 	c.proof.admitted, c.neighbours = rebalance.Proof{}, nil // all replicas of a workload may have the same replacement
+	c.asked.withdraw(ctx, w.Ended)
 	c.out.endings(ctx, w)
 	for step := rebalance.StepWait; step != rebalance.StepRest && ctx.Err() == nil; {
 		for _, a := range rebalance.Plan(c.input(w)) {
@@ -33,6 +34,7 @@ func (c *Controller) decide(ctx context.Context, w *evaluation) {
 		}
 	}
 	c.journal.moveEnds(false)
+	c.answer(w)
 }
 
 // paceKeyOf is what the moves of a workload count for, nil if they have no pace of their own.
@@ -197,6 +199,9 @@ func (c *Controller) evict(ctx context.Context, a rebalance.Action) (r rebalance
 		r.Eviction = resultChanged
 		return r
 	}
+	if a.Move.Requested {
+		return c.began(ctx, a, c.asked.request(ctx, a.Pod))
+	}
 	return c.began(ctx, a, c.api.evict(ctx, a.Pod, propagation(&a.Move)))
 }
 
@@ -236,8 +241,11 @@ func propagation(m *rebalance.Move) *metav1.DeletionPropagation {
 // refusal returns the result of an eviction or a release, and the obstacle that the API server's answer is, nil if it agreed.
 func refusal(a rebalance.Action, err error) (result string, obstacle error) {
 	pod, done, what := a.Verdict.Pod, resultEvicted, "eviction"
-	if a.Surge || a.Flees {
+	switch {
+	case a.Surge || a.Flees:
 		done, what = resultReleased, "release"
+	case a.Move.Requested:
+		done, what = resultRequested, "request for the eviction"
 	}
 	refused := func(r *rebalance.Reason, format string) error {
 		return r.Obstacle(rebalance.HoldRefused, format, what, pod.Name, err)

@@ -14,6 +14,7 @@ const (
 	resultEvicted     = "evicted"
 	resultReleased    = "released"
 	resultRetired     = "retired"
+	resultRequested   = "requested"
 	resultBudget      = "disruption-budget"
 	resultOverlapping = "overlapping-disruption-budgets"
 	resultChanged     = "pod-changed"

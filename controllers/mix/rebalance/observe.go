@@ -44,6 +44,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	w := &evaluation{Evaluation: rebalance.Begin(before, stored, *g, there, c.DryRun, now, c.limits()), crowds: len(there) > 0}
 	w.Mix, w.Spec, w.Selecting = name, versionOf(cm), selecting(c.State.Mixes, &before, g)
 	w.Settings, w.Invalid = c.Defaults.For(g.Governing, cm)
+	w.Requested = c.requested(g.Key.Namespace)
 	if !w.WrongSince.IsZero() {
 		if w.Budgets, err = budgetsIn(ctx, c.Reader, g.Key.Namespace); err == nil {
 			w.ForgetRefusal(w.Budgets)

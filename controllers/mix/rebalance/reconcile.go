@@ -27,6 +27,7 @@ func (c *Controller) Reconcile(ctx context.Context, key governing.GroupKey) (rec
 	began := c.Clock.Now()
 	c.holders.forgetReleased(began)
 	c.journal.load(ctx, began)
+	c.asked.sweep(ctx, began)
 	if c.lacking.requeue(c.State.CapacityVersion, c.queue) {
 		c.queue.Add(key) // one of them may have its turn before this one: the queue has the order
 		return reconcile.Result{}, nil
@@ -104,12 +105,14 @@ func (c *Controller) namespace(ctx context.Context, name string) error {
 func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.CapacityMix, all bool) {
 	all = all || !c.Workloads.Complete()
 	holders, known := c.holders.placeholdersIn(name), 0
+	requested := c.requested(name)
 	for _, g := range c.State.Current(name) {
 		settled, there := c.Workloads.Settled(g, versionOf(mixes[g.Governing.CapacityMix()]))
 		if there {
 			known++
 		}
-		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, rebalance.ReplicaOf(h)) }) {
+		if all || !settled || hasAny(g, requested) ||
+			slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, rebalance.ReplicaOf(h)) }) {
 			c.enqueue(g.Key)
 		}
 	}

@@ -63,6 +63,11 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonReleased,
 			"Released pod %s on node %s: its replacement fits on %s node %s, and the pod is evicted once that is available",
 			v.Pod.Name, v.Pod.Node, v.Target, node)
+	case r.Err == nil && a.Move.Requested:
+		logger.Info("Requested the eviction of a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
+			"message", v.Message)
+		o.event(w.Group.Workload.Reference(), rebalance.ReportOfMove(&a, w.Now), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
+			"Requested the eviction of pod %s from node %s: its replacement fits on %s node %s", v.Pod.Name, v.Pod.Node, v.Target, node)
 	case r.Err == nil:
 		logger.Info("Evicted a replica on the wrong capacity type", "from", v.Pod.Node, "to", v.Target, "provenNode", node,
 			"message", v.Message)
@@ -71,22 +76,22 @@ func (o *reporter) moved(ctx context.Context, w *evaluation, a rebalance.Action,
 	}
 }
 
-// fled records that a replica on a node that departs was released, or why it was not.
+// fled records that a replica on a node that departs, or whose eviction is requested, was released, or why it was not.
 func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, r rebalance.Result) {
 	p := a.Verdict.Pod
-	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node)
+	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node, "why", a.Verdict.Message)
 	switch {
 	case r.Err != nil && a.Proves: // the verdict about the workload has it
 		logger.V(2).Info("A replica on a node that departs is not released yet", "error", r.Err.Error())
 		return
 	case r.Err != nil:
-		logger.Info("A replica on a node that departs was not released", "error", r.Err.Error())
+		logger.Info("A replica that is about to go was not released", "error", r.Err.Error())
 		return
 	case r.Unreleasable != "":
-		logger.Info("A replica on a node that departs was not released", "error", r.Unreleasable)
+		logger.Info("A replica that is about to go was not released", "error", r.Unreleasable)
 		return
 	}
-	logger.Info("Released a replica on a node that departs", "provenNode", r.Node)
+	logger.Info("Released a replica that is about to go", "provenNode", r.Node)
 	report, next := rebalance.ReportOfMove(&a, w.Now), "the replacement is created at once"
 	if report.Node = r.Node; r.Node != "" {
 		next = fmt.Sprintf("its replacement fits on %s node %s", a.Verdict.Target, r.Node)

@@ -105,7 +105,7 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 	return c.letGo(ctx, a, a.Pod, func(err error) rebalance.Result { return c.began(ctx, a, err) })
 }
 
-// flee releases a replica on a node that departs, once there is a place for its replacement if the node waits for that.
+// flee releases a replica on a node that departs, or whose eviction is requested, once there is a place for its replacement if that waits.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
 	if a.Proves {
 		if r = c.place(ctx, &a); r.Err != nil {
@@ -116,6 +116,9 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 	a.Pod, r.Err = c.api.replica(ctx, a.Verdict.Pod)
 	if r.Err == nil && a.Proves {
 		r.Err = c.proof.recreated(ctx, a)
+	}
+	if r.Err == nil && a.Requested {
+		r.Err = c.Requests.Confirm(ctx, a.Pod)
 	}
 	if r.Err == nil {
 		r.Err = c.api.checkMix(ctx, &a.Of, a.Pod)

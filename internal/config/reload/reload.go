@@ -40,6 +40,7 @@ var Fields = []string{
 	"mix.rebalance.canary.percent",
 	"mix.rebalance.clusterMaxConcurrent",
 	"mix.rebalance.clusterMaxMovesPerHour",
+	"mix.rebalance.eviction",
 	"mix.rebalance.maxBackoffSeconds",
 	"mix.rebalance.maxConcurrent",
 	"mix.rebalance.maxMovesPerHour",

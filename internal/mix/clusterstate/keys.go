@@ -14,6 +14,13 @@ import (
 
 // Whoever changes something reports the groups that may be others by it, before and after.
 
+// KeyOf names the group of a pod; an ID of "" is any of the namespace.
+func (st *State) KeyOf(p *Pod) governing.GroupKey {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.keyOf(p)
+}
+
 // keyOf names what changes with a pod: its group, or where a look at all others were needed to
 // find it, the namespace; st.mu is locked to write.
 func (st *State) keyOf(p *Pod) governing.GroupKey {

@@ -106,6 +106,7 @@ func (p *Pod) AllAnnotations() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, p.Annotations)
 	delete(all, podGroupKey)
+	delete(all, respondsKey)
 	for _, key := range []string{v1alpha1.SlotAnnotation, v1alpha1.PodDeletionCostAnnotation} {
 		if v, found := p.Annotation(key); found {
 			all[key] = v
@@ -233,13 +234,25 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 		delete(kept, v1alpha1.ClaimAnnotation)
 	}
 	delete(kept, v1alpha1.UngatedAtAnnotation) // of each pod its own
-	if g := o.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+	keep := func(key, value string) {
 		if kept == nil {
 			kept = map[string]string{}
 		}
-		kept[podGroupKey] = *g.PodGroupName
+		kept[key] = value
+	}
+	if g := o.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		keep(podGroupKey, *g.PodGroupName)
+	}
+	if pods.Responds(o) {
+		keep(respondsKey, "")
 	}
 	return kept
+}
+
+// Responds reports whether someone beside Berth and Kubernetes answers requests to evict the pod.
+func (p *Pod) Responds() bool {
+	_, responds := p.Annotations[respondsKey]
+	return responds
 }
 
 // podOf is the record of a pod. What is as in the record that there was of it,
@@ -336,8 +349,12 @@ func (p *Pod) sameNeeds(q *Pod) bool {
 		p.SchedulerName == q.SchedulerName
 }
 
-// podGroupKey has the name of a pod's PodGroup among the annotations of its record. No annotation of a pod with this key is kept.
-const podGroupKey = "spec.schedulingGroup"
+// podGroupKey has the name of a pod's PodGroup among the annotations of its record, and respondsKey is there where a pod names
+// responders. No annotation of a pod with these keys is kept.
+const (
+	podGroupKey = "spec.schedulingGroup"
+	respondsKey = "spec.evictionResponders"
+)
 
 func sameOwner(a, b *metav1.OwnerReference) bool {
 	return a == b || a != nil && b != nil && refOf(a) == refOf(b)

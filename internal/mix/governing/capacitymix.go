@@ -64,6 +64,9 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		RespectCosts:   cm.Spec.DeletionCost == v1alpha1.DeletionCostsRespect,
 		ProtectFloor:   cm.Spec.ProtectFloor,
 	}
+	if r := cm.Spec.Rebalance; r != nil {
+		governs.Strategy = r.Strategy
+	}
 	if governs.Roles, err = rolesOf(&governs, cm.Spec.Roles); err != nil {
 		return Mix{}, nil, err
 	}

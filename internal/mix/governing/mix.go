@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/internal/mix/split"
@@ -48,6 +49,8 @@ type Mix struct {
 	RespectCosts bool
 	// ProtectFloor keeps evictions from leaving fewer than minOnDemand replicas on on-demand.
 	ProtectFloor bool
+	// Strategy is spec.rebalance.strategy of the CapacityMix, "" for that of the controller's configuration.
+	Strategy v1alpha1.RebalanceStrategy
 	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
 	// Grouping is which pods form one group, Unit which of them hold one slot together.

@@ -68,6 +68,8 @@ type Cluster struct {
 	SchedulerNames []string
 	// RolloutDeadline is after how long a rollout whose own controller names no deadline counts as stuck.
 	RolloutDeadline time.Duration
+	// Requests is set where pods that name responders are moved by an EvictionRequest.
+	Requests bool
 }
 
 // History is what is remembered of a workload.

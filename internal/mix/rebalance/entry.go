@@ -37,6 +37,8 @@ type Move struct {
 	Size int
 	// Released is set where the pod was not evicted but released, and runs until its replacement is available.
 	Released bool
+	// Requested is set where the eviction was requested by an EvictionRequest: the pod runs until a responder has it evicted.
+	Requested bool
 	// Placeholder is the UID of one that keeps the capacity until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }

@@ -26,6 +26,8 @@ type Evaluation struct {
 	Invalid error
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []DisruptionBudget
+	// Requested are the pods of the namespace whose eviction waits for Berth. It is not changed.
+	Requested map[types.UID]bool
 	// Ended are the moves that are over, and not recorded yet.
 	Ended []Ending
 	// Next is when time alone will have changed something, zero for never.

@@ -31,9 +31,10 @@ func (in *Input) mayFlee() bool {
 // stays is why replicas stay on a node that departs, without a reason if they may leave it.
 func (in *Input) stays() Verdict { return first(fleeChecks, &subject{Input: in}) }
 
-// flee returns the next action about a replica on a node that departs: once it is released, its owner creates the replacement. Where the
-// node waits for its drain, the replica is released once there is a place for the replacement. Where it does not, an autoscaler may launch
-// a node in the time that is left. A placeholder requests the capacity where the mix allows placeholders.
+// flee returns the next action about a replica on a node that departs, or whose eviction is requested: once it is released, its owner
+// creates the replacement. Where the node, or the request, waits, the replica is released once there is a place for the replacement. Where
+// the node does not, an autoscaler may launch one in the time that is left. A placeholder requests the capacity where the mix allows
+// placeholders.
 func (in *Input) flee() (a Action, ok bool) {
 	if in.For.flown >= maxFlights || !in.mayFlee() {
 		return a, false
@@ -45,7 +46,10 @@ func (in *Input) flee() (a Action, ok bool) {
 			continue
 		}
 		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.targetOf(s), Message: departureOf(s)}
-		a = Action{Step: step, Of: in.For.Entry, Verdict: v, Flees: true, Proves: in.leaves(s) && waits(s), turns: in.For.turns}
+		a = Action{
+			Step: step, Of: in.For.Entry, Verdict: v, Flees: true, Requested: !departs(s), Proves: in.leaves(s) && waits(s),
+			turns: in.For.turns,
+		}
 		if h := in.placeholderOf(s.Pod.UID); a.Proves && h != nil {
 			a.Placeholder, a.Handover, a.turns = h, HandoverOf(&in.Group, h.Target), Without(a.turns, *h)
 		}
@@ -64,14 +68,18 @@ var departures = map[capacity.Cause]string{
 }
 
 func departureOf(s *clusterstate.Assignment) string {
+	if !departs(s) {
+		return "an EvictionRequest names the pod"
+	}
 	return fmt.Sprintf(departures[s.Cause], s.Pod.Node)
 }
 
 // fleeing is the next step about a replica if it flees, StepWait if it does not.
 func (in *Input) fleeing(s *clusterstate.Assignment) Step {
 	kept, _ := s.Pod.Keeps(in.Cluster.Now)
+	held := in.For.Now.Before(in.For.Flights[s.Pod.UID]) // of the evaluation: one that failed in it is not tried again in it
 	switch {
-	case !departs(s), in.For.Now.Before(in.For.Flights[s.Pod.UID]): // of the evaluation: one that failed in it is not tried again in it
+	case !departs(s) && !in.requested(s), held:
 		return StepWait
 	case kept == "" && in.leaves(s):
 		return in.leaving(s)
@@ -118,14 +126,14 @@ func departs(s *clusterstate.Assignment) bool {
 	return s.Place == clusterstate.Departing && departures[s.Cause] != ""
 }
 
-// waits reports whether a node that departs waits until the replica may go. A released replica ends at its deadline, so it is not released
-// there before its replacement has a place. A drain evicts, and so do autoscalers. A node that is being deleted may be gone at any moment,
-// unless whoever deletes it drains it first, as Karpenter does: the budget of the floor holds that.
+// waits reports whether a node that departs, or a request for the eviction, waits until the replica may go. A released replica ends at its
+// deadline, so it is not released there before its replacement has a place. A drain evicts, and so do autoscalers. A node that is being
+// deleted may be gone at any moment, unless whoever deletes it drains it first, as Karpenter does: the budget of the floor holds that.
 func waits(s *clusterstate.Assignment) bool {
-	switch s.Cause {
-	case capacity.Maintenance, capacity.Autoscaler:
+	switch {
+	case !departs(s), s.Cause == capacity.Maintenance, s.Cause == capacity.Autoscaler:
 		return true
-	case capacity.Deletion:
+	case s.Cause == capacity.Deletion:
 		_, held := s.Pod.Labels[v1alpha1.FloorLabel]
 		return held
 	}
@@ -159,7 +167,7 @@ func (in *Input) stranded(moves Verdict) Verdict {
 	}
 	for i := range in.Group.Assignments {
 		s := &in.Group.Assignments[i]
-		if !departs(s) || !waits(s) || !in.leaves(s) || in.placeholderOf(s.Pod.UID) != nil {
+		if !departs(s) && !in.requested(s) || !waits(s) || !in.leaves(s) || in.placeholderOf(s.Pod.UID) != nil {
 			continue
 		}
 		kept, _ := s.Pod.Keeps(in.Cluster.Now)

@@ -60,6 +60,8 @@ type RecordedMove struct {
 	Size int    `json:"size,omitempty"`
 	// Released is that of a Move.
 	Released bool `json:"released,omitempty"`
+	// Requested is that of a Move.
+	Requested bool `json:"requested,omitempty"`
 }
 
 // RecordOf is what is to be recorded of a workload.
@@ -75,14 +77,15 @@ func RecordOf(e *Entry, now time.Time) Record {
 	for _, m := range e.Moves {
 		r.Moves = append(r.Moves, RecordedMove{
 			UID: string(m.UID), Name: m.Name, Started: m.Started.Unix(), To: m.Target.String(), Slot: m.Slot, Newest: m.Newest,
-			Unit: m.Unit, Size: m.Size, Released: m.Released,
+			Unit: m.Unit, Size: m.Size, Released: m.Released, Requested: m.Requested,
 		})
 	}
 	return r
 }
 
 // Recall adds to an entry what is recorded of its workload. Whether the API
-// server carried out what was recorded is not known.
+// server carried out what was recorded is not known. Of a request to evict that
+// is no reason to doubt: its pod runs for as long as its responders take.
 func Recall(e Entry, r Record, now time.Time) Entry {
 	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
 	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
@@ -92,10 +95,14 @@ func Recall(e Entry, r Record, now time.Time) Entry {
 	for _, m := range r.Moves {
 		if uid := types.UID(m.UID); !known[uid] {
 			target, _ := capacity.ParseType(m.To) // Unknown for what an older release recorded
-			e.Moves = append(e.Moves, Move{
+			move := Move{
 				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Target: target, Slot: m.Slot,
-				Newest: m.Newest, Unit: m.Unit, Size: m.Size, Released: m.Released, DoubtUntil: now.Add(Unseen),
-			})
+				Newest: m.Newest, Unit: m.Unit, Size: m.Size, Released: m.Released, Requested: m.Requested,
+			}
+			if !m.Requested {
+				move.DoubtUntil = now.Add(Unseen)
+			}
+			e.Moves = append(e.Moves, move)
 		}
 	}
 	return e

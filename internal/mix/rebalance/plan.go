@@ -36,9 +36,9 @@ type Action struct {
 	Overlapping bool
 	// Surge is set where the replica is released, and evicted once its replacement is available.
 	Surge bool
-	// Flees is set where the replica runs on a node that departs, Proves where that node waits: the replica is released only once the
-	// capacity for its replacement is proven.
-	Flees, Proves bool
+	// Flees is set where the replica runs on a node that departs, or its eviction is requested; Requested where only that is so. Proves is
+	// set where that waits: the replica is released only once the capacity for its replacement is proven.
+	Flees, Requested, Proves bool
 	// Obstacle is why a replica is held.
 	Obstacle error
 	// Waiting are the placeholders of a workload that rests, with what keeps their replicas, and Due is when time alone will
@@ -196,6 +196,7 @@ func (in *Input) action(step Step, v Verdict) Action {
 		now := in.Cluster.Now
 		a.Move = NewMove(&in.Group, v, now)
 		a.Move.Released = a.Surge
+		a.Move.Requested = in.Cluster.Requests && !a.Surge && a.Move.Size == 0 && v.Pod.Responds()
 		with := in.For.With(a.Move)
 		a.Record, a.Selector, a.ByScale = RecordOf(&with, now), SelectorOf(&in.Group), ByScale(&in.Group) || a.Move.Size > 0
 	}

@@ -62,12 +62,17 @@ var rights = testenv.Rights{
 	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller"}, Roles: []string{"berth-controller"}, Applied: true,
 	SometimesUsed: map[string]string{"patch /events": "the recorder increments the count of a repeated event"},
 	NeverUsed: map[string]string{
-		"get */*/scale":                     "it is read of owners of kinds that Berth does not watch",
-		"get apps/controllerrevisions":      "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
-		"list /replicationcontrollers":      ofProfiles,
-		"patch policy/poddisruptionbudgets": ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
+		"get */*/scale":                  "it is read of owners of kinds that Berth does not watch",
+		"get apps/controllerrevisions":   "they are read of StatefulSets with OnDelete or a partition: mix/replacement",
+		"list /replicationcontrollers":   ofProfiles,
+		"get lifecycle.k8s.io/evictions": ofEvictions, "list lifecycle.k8s.io/evictions": ofEvictions,
+		"watch lifecycle.k8s.io/evictions": ofEvictions, "patch lifecycle.k8s.io/evictions/status": ofEvictions,
+		"patch lifecycle.k8s.io/evictionrequests": ofEvictions,
+		"patch policy/poddisruptionbudgets":       ofFloors, "delete policy/poddisruptionbudgets": ofFloors,
 	},
 }
+
+const ofEvictions = "the API server has no Evictions: mix/alpha, and test/evictions"
 
 const ofFloors = "they are written for mixes with protectFloor: mix/floor"
 

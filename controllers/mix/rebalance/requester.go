@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	lifecycleapply "k8s.io/client-go/applyconfigurations/lifecycle/v1alpha1"
+	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// RequestOwner is the field manager of EvictionRequests.
+const RequestOwner = "berth-controller-rebalance"
+
+const (
+	// withdrawAgain is when a withdrawal that failed is tried again, and dropAfter when it is not any more: the responders have gone on.
+	withdrawAgain, dropAfter = 10 * time.Second, time.Hour
+	// maxWithdrawals bounds the withdrawals that are tried again, and maxSwept those of one reconcile.
+	maxWithdrawals, maxSwept = 1000, 5
+)
+
+// requester moves replicas by EvictionRequests. There is one for a pod, which ends with it.
+type requester struct {
+	*Options
+	api *calls
+	// left are the withdrawals that failed, by the UIDs of the pods.
+	left map[types.UID]withdrawal
+}
+
+type withdrawal struct {
+	namespace, pod string
+	since, again   time.Time
+}
+
+// request requests the eviction of a pod.
+func (q *requester) request(ctx context.Context, pod *corev1.Pod) error {
+	delete(q.left, pod.UID)
+	return q.apply(ctx, pod.Namespace, pod.Name, pod.UID, lifecyclev1alpha1.EvictionRequestIntentEviction)
+}
+
+// withdraw withdraws the requests for moves that are over, and whose pods are not to go any more.
+func (q *requester) withdraw(ctx context.Context, ended []rebalance.Ending) {
+	for i := range ended {
+		e := &ended[i]
+		if !e.Withdraws() || len(q.left) >= maxWithdrawals {
+			continue
+		}
+		now := q.Clock.Now()
+		q.try(ctx, e.Move.UID, withdrawal{namespace: e.Move.Namespace, pod: e.Move.Name, since: now}, now)
+	}
+}
+
+// sweep tries withdrawals again.
+func (q *requester) sweep(ctx context.Context, now time.Time) {
+	tried := 0
+	for uid, w := range q.left {
+		switch {
+		case now.Sub(w.since) >= dropAfter:
+			delete(q.left, uid)
+		case !now.Before(w.again) && tried < maxSwept:
+			tried++
+			q.try(ctx, uid, w, now)
+		}
+	}
+}
+
+func (q *requester) try(ctx context.Context, uid types.UID, w withdrawal, now time.Time) {
+	err := q.apply(ctx, w.namespace, w.pod, uid, lifecyclev1alpha1.EvictionRequestIntentWithdrawn)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		delete(q.left, uid)
+		return
+	}
+	w.again = now.Add(withdrawAgain)
+	q.left[uid] = w
+	log.FromContext(ctx).Info("A request to evict a replica is not withdrawn yet", "namespace", w.namespace, "pod", w.pod, "error", err.Error())
+}
+
+// apply writes the request for a pod. Its pod owns it, so that it is deleted with the pod.
+func (q *requester) apply(
+	ctx context.Context, namespace, pod string, uid types.UID, intent lifecyclev1alpha1.EvictionRequestIntent,
+) error {
+	target := lifecycleapply.EvictionRequestPodReference().WithName(pod).WithUID(uid)
+	r := lifecycleapply.EvictionRequest("berth-"+string(uid), namespace).
+		WithOwnerReferences(metav1apply.OwnerReference().WithAPIVersion("v1").WithKind("Pod").WithName(pod).WithUID(uid)).
+		WithSpec(lifecycleapply.EvictionRequestSpec().WithRequester(v1alpha1.EvictionRequester).WithIntent(intent).
+			WithTarget(lifecycleapply.EvictionRequestTarget().WithPod(target)))
+	return q.api.write(ctx, func(ctx context.Context) error {
+		_, err := q.Client.LifecycleV1alpha1().EvictionRequests(namespace).Apply(ctx, r,
+			metav1.ApplyOptions{FieldManager: RequestOwner, Force: true})
+		return err
+	})
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podwebhook
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/controllerref"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// maxResponders is how many responders a pod may have. The API server refuses a pod with more.
+const maxResponders = 10
+
+// respond names Berth among the responders of a pod that is released before it goes. The field cannot be changed later. A member of a
+// PodGroup may have no responders: one that another webhook made a member is called again, and gives up the name. Doing it again changes
+// nothing.
+func respond(pod *corev1.Pod, surges bool) {
+	spec := &pod.Spec
+	ours := func(r corev1.EvictionResponder) bool { return r.Name == v1alpha1.EvictionResponder }
+	switch {
+	case spec.SchedulingGroup != nil:
+		if spec.EvictionResponders = slices.DeleteFunc(spec.EvictionResponders, ours); len(spec.EvictionResponders) == 0 {
+			spec.EvictionResponders = nil
+		}
+	case !surges, spec.NodeName != "", !hashed(pod), len(spec.EvictionResponders) >= maxResponders,
+		slices.ContainsFunc(spec.EvictionResponders, ours):
+	default:
+		spec.EvictionResponders = append(spec.EvictionResponders, corev1.EvictionResponder{
+			Name: v1alpha1.EvictionResponder, Priority: new(v1alpha1.EvictionResponderPriority),
+		})
+	}
+}
+
+// hashed reports whether a ReplicaSet makes the pod that selects it by a label which no other revision has. Other pods are not released.
+func hashed(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && controllerref.KindOf(ref) == controllerref.ReplicaSet && len(rebalance.HashOf(pod.Labels)) > 0
+}
