@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
@@ -19,11 +20,12 @@ import (
 // watched.
 func (p *parts) addEvictions() error {
 	served, err := evictions.Served(p.kube.Discovery())
-	if err != nil {
-		p.mgr.GetLogger().Info("It is not known whether pods can be requested to go: such requests are not answered", "error", err.Error())
-	}
-	if !served {
+	if apierrors.IsForbidden(err) {
+		p.mgr.GetLogger().Info("Discovery is not allowed: requests to evict pods are not answered", "error", err.Error())
 		return nil
+	}
+	if err != nil || !served {
+		return err
 	}
 	p.evictions = evictions.New(evictions.Options{
 		State: p.clusterState, Client: p.kube, Clock: clock.RealClock{}, Synced: p.synced,

@@ -139,7 +139,7 @@ func (c *Controller) Decided(namespace string, pod types.UID, f evictions.Fate) 
 // Confirm implements rebalance.Requests. A request may have been withdrawn, and the pod itself has to name Berth: who may write the status
 // of Evictions decides about no other pods.
 func (c *Controller) Confirm(ctx context.Context, pod *corev1.Pod) error {
-	gone := rebalance.ReasonStaleView.Obstacle(rebalance.HoldChanged, "the eviction of pod %s is not requested any more", pod.Name)
+	gone := rebalance.ReasonStaleView.Obstacle(rebalance.HoldMisplaced, "the eviction of pod %s is not requested any more", pod.Name)
 	named := slices.ContainsFunc(pod.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool {
 		return r.Name == v1alpha1.EvictionResponder
 	})
@@ -154,11 +154,13 @@ func (c *Controller) Confirm(ctx context.Context, pod *corev1.Pod) error {
 	e, err := c.Client.LifecycleV1alpha1().Evictions(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		c.remove(key)
 		return gone
 	case err != nil:
 		return fmt.Errorf("read Eviction %s: %w", key.Name, err)
 	}
 	if r, is := evictions.Of(e); !is || r.PodUID != pod.UID || r.Pod != pod.Name {
+		c.remove(key) // the watch is behind: it adds one that comes later
 		return gone
 	}
 	return nil
@@ -211,24 +213,57 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) er
 	r, fate := e.Request, c.fateOf(&e)
 	now := c.Clock.Now()
 	answer, due := evictions.Answers(&r, fate, now)
+	if due.Before(e.notBefore) {
+		due = e.notBefore
+	}
 	if now.Before(due) {
 		c.queue.AddAfter(key, due.Sub(now))
 		return nil
 	}
 	written, err := c.write(ctx, &r, answer, now)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && !c.waits(ctx, &r) {
 		c.remove(key) // the watch shows what there is
 		return nil
 	}
 	if err != nil {
+		c.mu.Lock()
+		c.table.failed(key, now.Add(retryAfter))
+		c.mu.Unlock()
 		return err
 	}
 	c.queue.Forget(key)
 	if answer.Completes {
 		log.FromContext(ctx).Info("Answered a request to evict a pod", "namespace", r.Namespace, "pod", r.Pod, "answer", answer.Message)
 	}
-	c.set(written)
+	c.answered(key, written)
 	return nil
+}
+
+// answered takes over an Eviction with an answer. The watch may have shown meanwhile that it is no request any more: it is not added again.
+func (c *Controller) answered(key types.NamespacedName, written *lifecyclev1alpha1.Eviction) {
+	r, is := evictions.Of(written)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.table.byName[key] == nil:
+	case is:
+		c.table.set(key, r)
+		c.queue.Add(key)
+	default:
+		c.table.remove(key)
+	}
+}
+
+// waits reports whether an Eviction still waits for Berth, also where that is not known. The API server refuses the answers to others.
+func (c *Controller) waits(ctx context.Context, r *evictions.Request) bool {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	e, err := c.Client.LifecycleV1alpha1().Evictions(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	_, is := evictions.Of(e)
+	return is && e.UID == r.UID
 }
 
 // podOf is the pod of a request, nil where the cluster state does not have it.

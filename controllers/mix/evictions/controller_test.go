@@ -250,6 +250,21 @@ func TestAWithdrawalEndsARequest(t *testing.T) {
 	})
 }
 
+// The watch may show a withdrawal before the answer to a write arrives, which is older.
+func TestAnAnswerBringsBackNoRequest(t *testing.T) {
+	s := newStage(t)
+	defer s.queue.ShutDown()
+	s.set(s.there)
+	key := types.NamespacedName{Namespace: s.there.Namespace, Name: s.there.Name}
+	s.answered(key, s.there)
+	require.NotNil(t, s.Of("shop"))
+	withdrawn := s.there.DeepCopy()
+	withdrawn.Status.TargetResponders[0].State = lifecyclev1alpha1.ResponderStateCanceled
+	s.set(withdrawn)
+	s.answered(key, s.there)
+	assert.Nil(t, s.Of("shop"))
+}
+
 // Who may write the status of Evictions in a namespace decides about no other pods.
 func TestARequestIsConfirmedForItsOwnPod(t *testing.T) {
 	s := newStage(t)

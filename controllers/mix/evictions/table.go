@@ -4,6 +4,7 @@ package evictions
 
 import (
 	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,6 +36,8 @@ type entry struct {
 	fate *evictions.Fate
 	// seen is set once the cluster state has had the pod: it is gone where it has it no more.
 	seen bool
+	// notBefore is when an answer that failed may be written again.
+	notBefore time.Time
 }
 
 func newTable() table {
@@ -100,6 +103,13 @@ func (t *table) get(key types.NamespacedName, there func(*evictions.Request) boo
 	}
 	kept.seen = kept.seen || there(&kept.Request)
 	return *kept, true
+}
+
+// failed has a request wait whose answer was not written.
+func (t *table) failed(key types.NamespacedName, notBefore time.Time) {
+	if e := t.byName[key]; e != nil {
+		e.notBefore = notBefore
+	}
 }
 
 // in returns the requests for the pods of a namespace.

@@ -73,8 +73,8 @@ type Controller struct {
 	// lost is how often the budgets of groups are still to be touched because pods lost their label, touched when that was last.
 	lost    map[governing.GroupKey]int
 	touched map[governing.GroupKey]time.Time
-	// lower is when the budgets of groups may require less.
-	lower map[governing.GroupKey]time.Time
+	// lower are the budgets of groups that are about to require less.
+	lower map[governing.GroupKey]lowering
 
 	mu    sync.Mutex // guards what follows
 	queue workqueue.TypedRateLimitingInterface[governing.GroupKey]
@@ -89,13 +89,19 @@ type verdict struct {
 	floor.Report
 }
 
+// lowering is the number that a budget is about to require, and when.
+type lowering struct {
+	to int
+	at time.Time
+}
+
 var _ reconcile.TypedReconciler[governing.GroupKey] = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager.
 func New(o Options) *Controller {
 	c := &Controller{
 		Options: o, budgets: newBudgets(), pace: newPace(), inUse: newInUse(), awake: map[string]time.Time{},
-		lost: map[governing.GroupKey]int{}, touched: map[governing.GroupKey]time.Time{}, lower: map[governing.GroupKey]time.Time{},
+		lost: map[governing.GroupKey]int{}, touched: map[governing.GroupKey]time.Time{}, lower: map[governing.GroupKey]lowering{},
 		mixes: map[string]map[string]struct{}{}, verdicts: map[string]map[governing.GroupKey]*verdict{},
 	}
 	c.dryRun.Store(o.DryRun)

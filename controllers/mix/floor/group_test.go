@@ -207,9 +207,17 @@ func TestABudgetRequiresLessOnlyAfterAWhile(t *testing.T) {
 	assert.Equal(t, recountAgain/2, wait)
 	assert.Zero(t, s.writes("patch", "poddisruptionbudgets"))
 	s.clock.Step(recountAgain / 2)
-	_, _, err = s.reconcile()
+	_, wait, err = s.reconcile()
 	require.NoError(t, err)
 	assert.Equal(t, 1, s.writes("patch", "poddisruptionbudgets"))
+	assert.Equal(t, recountAgain, wait, "it is touched once more: the disruption controller may have seen the pod later")
+
+	s = newScene(t, 2, asWritten(5))
+	n := func() time.Duration { return s.lowers(web, asWritten(5), 4) }
+	assert.Equal(t, recountAgain, n())
+	s.clock.Step(recountAgain - time.Millisecond)
+	assert.Equal(t, time.Millisecond, n())
+	assert.Equal(t, recountAgain, s.lowers(web, asWritten(5), 3), "another pod has gone just now")
 
 	s = newScene(t, 2, asWritten(1))
 	_, _, err = s.reconcile()

@@ -66,12 +66,12 @@ func (c *Controller) carryOut(ctx context.Context, key governing.GroupKey, g *cl
 
 // end removes the budget of a group that has no floor any more.
 func (c *Controller) end(ctx context.Context, key governing.GroupKey, have *policyv1.PodDisruptionBudget, own bool) (time.Duration, error) {
-	if !own {
-		return 0, nil
-	}
 	delete(c.lost, key)
 	delete(c.touched, key)
 	delete(c.lower, key)
+	if !own {
+		return 0, nil
+	}
 	return c.remove(ctx, have)
 }
 
@@ -176,19 +176,25 @@ func (c *Controller) keep(ctx context.Context, key governing.GroupKey, g *cluste
 }
 
 // lowers returns how long a budget that has a larger number keeps it. A pod has gone then, and the disruption controller may not have seen
-// that yet: it would allow the eviction of another one.
+// that yet: it would allow the eviction of another one. Each further pod has it wait again, and once it is lower, it is touched.
 func (c *Controller) lowers(key governing.GroupKey, have *policyv1.PodDisruptionBudget, n int) (wait time.Duration) {
 	if have == nil || have.Spec.MinAvailable == nil || have.Spec.MinAvailable.IntValue() <= n {
 		delete(c.lower, key)
 		return 0
 	}
 	now := c.Clock.Now()
-	at, waits := c.lower[key]
-	if !waits {
-		at = now.Add(recountAgain)
-		c.lower[key] = at
+	l, waits := c.lower[key]
+	if !waits || n < l.to {
+		l = lowering{to: n, at: now.Add(recountAgain)}
+		c.lower[key] = l
 	}
-	return max(0, at.Sub(now))
+	if wait = l.at.Sub(now); wait > 0 {
+		return wait
+	}
+	if c.lost[key] == 0 { // the write itself has the pods counted once
+		c.lost[key], c.touched[key] = recounts-1, now
+	}
+	return 0
 }
 
 // budgetOf is the budget of a group. A pod that is not Ready does not count for the floor, so it may go.

@@ -253,7 +253,7 @@ func refusal(a rebalance.Action, err error) (result string, obstacle error) {
 	switch {
 	case err == nil:
 		return done, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case apierrors.IsNotFound(err) && !a.Move.Requested, apierrors.IsConflict(err): // no EvictionRequest is served: that stays so
 		return resultChanged, rebalance.Changed(pod)
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return resultBudget, refused(rebalance.ReasonPDB, "the %s of pod %s was refused: %v")

@@ -97,7 +97,7 @@ func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Rel
 	logger := log.FromContext(ctx).WithValues("namespace", p.Namespace, "pod", p.Name)
 	pod, err := l.read(ctx, p, from, &crew)
 	if err == nil {
-		err = l.unlabel(ctx, pod, from)
+		pod, err = l.unlabel(ctx, pod, from)
 	}
 	if err == nil {
 		err = l.api.evict(ctx, pod, nil)
@@ -120,22 +120,23 @@ func (l *leavers) retire(ctx context.Context, p *clusterstate.Pod, from pods.Rel
 }
 
 // unlabel removes the label by which the budget of a floor selects a replica: its replacement counts, and the budget does not allow it to
-// go, because a drain could evict another one in its place.
-func (l *leavers) unlabel(ctx context.Context, pod *corev1.Pod, from pods.Release) error {
+// go, because a drain could evict another one in its place. It returns the replica as it is then: the eviction has its version.
+func (l *leavers) unlabel(ctx context.Context, pod *corev1.Pod, from pods.Release) (after *corev1.Pod, err error) {
 	if pod.Labels[v1alpha1.FloorLabel] != governing.FloorLabel(governing.GroupKey{Namespace: pod.Namespace, ID: from.Group}) {
-		return nil
+		return pod, nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": map[string]any{v1alpha1.FloorLabel: nil},
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return l.api.write(ctx, func(ctx context.Context) error {
-		_, err := l.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+	err = l.api.write(ctx, func(ctx context.Context) (err error) {
+		after, err = l.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
 			metav1.PatchOptions{FieldManager: FieldOwner})
 		return err
 	})
+	return after, err
 }
 
 // read reads a replica and the pods of its ReplicaSet, as the API server has them: the watch may be behind.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,9 +85,16 @@ func TestAReleasedReplicaLosesTheLabelOfTheFloorBeforeItGoes(t *testing.T) {
 	p.Client.(*fake.Clientset).AddReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		assert.Empty(t, s.evicted, "it is evicted afterwards")
 		patches = append(patches, string(a.(clienttesting.PatchAction).GetPatch()))
-		return true, pod, nil
+		after := pod.DeepCopy()
+		after.ResourceVersion = "after"
+		return true, after, nil
 	})
 	p.sweep(t)
+	for _, a := range p.Client.(*fake.Clientset).Actions() {
+		if e, is := a.(clienttesting.CreateAction); is && a.GetSubresource() == "eviction" {
+			assert.Equal(t, "after", *e.GetObject().(*policyv1.Eviction).DeleteOptions.Preconditions.ResourceVersion)
+		}
+	}
 	assert.Equal(t, []string{`{"metadata":{"labels":{"berth.dev/floor":null},"resourceVersion":"","uid":"web-2"}}`}, patches)
 	assert.Equal(t, []string{"web-2"}, s.evicted)
 

@@ -60,7 +60,9 @@ func (c *Controller) workload(ctx context.Context, key governing.GroupKey) error
 	if g == nil {
 		if e, known := c.Workloads.Get(key); known {
 			w := &evaluation{Evaluation: rebalance.Vanished(e, c.State.Follows(key), c.Clock.Now(), c.limits())}
-			if !w.Gone {
+			if w.Gone {
+				c.asked.abandon(ctx, e.Moves)
+			} else {
 				c.empty[key] = struct{}{}
 			}
 			c.store(w)

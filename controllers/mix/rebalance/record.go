@@ -178,8 +178,11 @@ func (o *reporter) ended(ctx context.Context, e *rebalance.Entry, end rebalance.
 }
 
 func wayOf(m *rebalance.Move) string {
-	if m.Released {
+	switch {
+	case m.Released:
 		return "released"
+	case m.Requested:
+		return "requested to go"
 	}
 	return "evicted"
 }

@@ -35,6 +35,11 @@ func (c *Controller) answer(w *evaluation) {
 	if len(w.Requested) == 0 || !hasAny(&w.Group, w.Requested) {
 		return
 	}
+	for i := range w.Moves {
+		if m := &w.Moves[i]; m.Requested && w.Requested[m.UID] {
+			c.Requests.Decided(w.Group.Key.Namespace, m.UID, answers.Fate{State: answers.Refused, Why: "it moves by a request of Berth itself"})
+		}
+	}
 	in := c.input(w)
 	for uid := range w.Requested {
 		if fate, known := in.FateOf(uid); known {

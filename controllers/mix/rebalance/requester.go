@@ -26,7 +26,7 @@ const (
 	// withdrawAgain is when a withdrawal that failed is tried again, and dropAfter when it is not any more: the responders have gone on.
 	withdrawAgain, dropAfter = 10 * time.Second, time.Hour
 	// maxWithdrawals bounds the withdrawals that are tried again, and maxSwept those of one reconcile.
-	maxWithdrawals, maxSwept = 1000, 5
+	maxWithdrawals, maxSwept = 1000, 1
 )
 
 // requester moves replicas by EvictionRequests. There is one for a pod, which ends with it.
@@ -48,7 +48,17 @@ func (q *requester) request(ctx context.Context, pod *corev1.Pod) error {
 	return q.apply(ctx, pod.Namespace, pod.Name, pod.UID, lifecyclev1alpha1.EvictionRequestIntentEviction)
 }
 
-// withdraw withdraws the requests for moves that are over, and whose pods are not to go any more.
+// abandon withdraws the requests for moves of a workload that has no mix, or no pods, any more.
+func (q *requester) abandon(ctx context.Context, moves []rebalance.Move) {
+	var ended []rebalance.Ending
+	for i := range moves {
+		ended = append(ended, rebalance.Ending{Move: moves[i], Outcome: rebalance.TimedOut})
+	}
+	q.withdraw(ctx, ended)
+}
+
+// withdraw withdraws the requests for moves that are over, and whose pods are not to go any more. It does so in a dry run, too: the
+// requests were made before.
 func (q *requester) withdraw(ctx context.Context, ended []rebalance.Ending) {
 	for i := range ended {
 		e := &ended[i]
@@ -76,8 +86,8 @@ func (q *requester) sweep(ctx context.Context, now time.Time) {
 
 func (q *requester) try(ctx context.Context, uid types.UID, w withdrawal, now time.Time) {
 	err := q.apply(ctx, w.namespace, w.pod, uid, lifecyclev1alpha1.EvictionRequestIntentWithdrawn)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		delete(q.left, uid)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		delete(q.left, uid) // another one has it, and what is refused once is refused again
 		return
 	}
 	w.again = now.Add(withdrawAgain)

@@ -108,25 +108,15 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 // flee releases a replica on a node that departs, or whose eviction is requested, once there is a place for its replacement if that waits.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
 	if a.Proves {
-		if r = c.place(ctx, &a); r.Err != nil {
+		if r.Err = c.confirmed(ctx, &a); r.Err == nil { // a proof costs more
+			r = c.place(ctx, &a)
+		}
+		if r.Err != nil {
 			return r
 		}
 	}
 	admitted := r.Admitted
-	a.Pod, r.Err = c.api.replica(ctx, a.Verdict.Pod)
-	if r.Err == nil && a.Proves {
-		r.Err = c.proof.recreated(ctx, a)
-	}
-	if r.Err == nil && a.Requested {
-		r.Err = c.Requests.Confirm(ctx, a.Pod)
-	}
-	if r.Err == nil {
-		r.Err = c.api.checkMix(ctx, &a.Of, a.Pod)
-	}
-	if r.Err == nil {
-		r.Err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
-	}
-	if r.Err != nil {
+	if r.Err = c.mayGo(ctx, &a); r.Err != nil {
 		return r
 	}
 	r = c.letGo(ctx, a, a.Pod, func(err error) (r rebalance.Result) {
@@ -141,6 +131,29 @@ func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.
 		}
 	}
 	return r
+}
+
+// confirmed reads a replica, and the request for its eviction if there is one.
+func (c *Controller) confirmed(ctx context.Context, a *rebalance.Action) (err error) {
+	if a.Pod, err = c.api.replica(ctx, a.Verdict.Pod); err == nil && a.Requested {
+		err = c.Requests.Confirm(ctx, a.Pod)
+	}
+	return err
+}
+
+// mayGo reads what has to be true of a replica when it is released.
+func (c *Controller) mayGo(ctx context.Context, a *rebalance.Action) error {
+	err := c.confirmed(ctx, a)
+	if err == nil && a.Proves {
+		err = c.proof.recreated(ctx, *a)
+	}
+	if err == nil {
+		err = c.api.checkMix(ctx, &a.Of, a.Pod)
+	}
+	if err == nil {
+		err = c.api.checkPaused(ctx, a.Verdict.Pod.Namespace)
+	}
+	return err
 }
 
 // place proves that the replacement of a replica on a node that departs fits beside the replica. A placeholder that runs where the

@@ -49,7 +49,7 @@ func (p *patient) interruptions(ctx context.Context, r *Report) {
 	case apierrors.IsForbidden(err):
 		r.add(Warn, check, "get the right to get this ConfigMap", "not allowed: get configmaps %s", interruptions.ConfigMap)
 	case err != nil:
-		r.add(Warn, check, "delete ConfigMap "+p.systemNamespace+"/"+interruptions.ConfigMap+": it is created anew", "%v", err)
+		r.add(Warn, check, "delete ConfigMap "+p.systemNamespace+"/"+interruptions.ConfigMap+": it is created again", "%v", err)
 	default:
 		quarantined, _ := table.Quarantined(p.now)
 		r.add(OK, check, "", "domains with interruptions in the last hours: %d, in quarantine: %d", len(table.Domains), len(quarantined))

@@ -25,7 +25,7 @@ import (
 )
 
 func TestDoctorOnInterruptions(t *testing.T) {
-	ownKeys := clitest.OneOfEach().Cluster(t).Settings.Profile.Args.SpreadSpotOver
+	ownKeys := clitest.OneOfEach().Cluster(t).Profile.Args.SpreadSpotOver
 	require.NotEmpty(t, ownKeys)
 	interrupted := func(keys ...string) string {
 		table := interruptions.Table{Keys: keys}

@@ -116,8 +116,12 @@ func TestAnswers(t *testing.T) {
 }
 
 var fates = []evictions.Fate{
-	{}, {State: evictions.Waiting}, {State: evictions.Waiting, Why: "a rollout is in progress"}, {State: evictions.Refused, Why: "a pause"},
-	{State: evictions.Released}, {State: evictions.Gone},
+	{},
+	{State: evictions.Waiting},
+	{State: evictions.Waiting, Why: "a rollout is in progress"},
+	{State: evictions.Refused, Why: "a pause"},
+	{State: evictions.Released},
+	{State: evictions.Gone},
 }
 
 // Whatever becomes of a pod: no other responder goes on while Berth has something to do, the API server has few writes, and a request waits

@@ -30,15 +30,8 @@ type Request struct {
 // part. One that was withdrawn, passed over to another responder, or is over, is none.
 func Of(e *lifecyclev1alpha1.Eviction) (r Request, is bool) {
 	target, status := e.Spec.Target.Pod, &e.Status
-	if target == nil || target.Name == "" || target.UID == "" || e.DeletionTimestamp != nil || status.ObservedGeneration == nil {
+	if target == nil || target.Name == "" || target.UID == "" || over(e) {
 		return r, false
-	}
-	for _, over := range []lifecyclev1alpha1.EvictionConditionType{
-		lifecyclev1alpha1.EvictionConditionTargetEvicted, lifecyclev1alpha1.EvictionConditionFailed,
-	} {
-		if meta.IsStatusConditionTrue(status.Conditions, string(over)) {
-			return r, false
-		}
 	}
 	active := slices.ContainsFunc(status.TargetResponders, func(t lifecyclev1alpha1.TargetResponder) bool {
 		return t.Name == v1alpha1.EvictionResponder && t.State == lifecyclev1alpha1.ResponderStateActive
@@ -61,6 +54,13 @@ func Of(e *lifecyclev1alpha1.Eviction) (r Request, is bool) {
 		r.Message = *s.Message
 	}
 	return r, true
+}
+
+// over reports whether an Eviction is of no concern: none has begun, or it has ended.
+func over(e *lifecyclev1alpha1.Eviction) bool {
+	return e.DeletionTimestamp != nil || e.Status.ObservedGeneration == nil ||
+		meta.IsStatusConditionTrue(e.Status.Conditions, string(lifecyclev1alpha1.EvictionConditionTargetEvicted)) ||
+		meta.IsStatusConditionTrue(e.Status.Conditions, string(lifecyclev1alpha1.EvictionConditionFailed))
 }
 
 // Trimmed is an Eviction with what Of reads, if it is a request for Berth, and with its identity alone otherwise.

@@ -72,7 +72,6 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Mix.Source, out.Mix.Rule = g.Governing.Source, g.Governing.Mix.String()
-	noNodes := e.Cluster.Missing("nodes")
 	standing := StandingOf(&g, e.Cluster.MixOf(e.Pod.Namespace, g.Governing), e.Cluster.Unread())
 	out.Workload = &WorkloadFacts{
 		Name: GroupText(&g), Replicas: g.Replicas, Desired: Desired(&g),
@@ -83,25 +82,30 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	out.Domains = e.domainFacts(&g, &assignment)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
+	if err := e.place(ctx, out, &g, assignment); err != nil {
+		return nil, err
+	}
+	out.Deletion = e.deletion(&g)
+	return out, nil
+}
+
+// place adds what follows from where the pod is.
+func (e *explainer) place(ctx context.Context, out *Explanation, g *clusterstate.Group, assignment clusterstate.Assignment) (err error) {
+	noNodes := e.Cluster.Missing("nodes")
 	switch {
 	case assignment.Place == clusterstate.Pending && e.record.Bound(): // others of its unit have no node
 		out.Why = append(out.Why, out.Group.waits())
 	case assignment.Place == clusterstate.Pending:
-		out.Pending = pendingFacts(e.Pod, slot.waitsFor(assignment))
+		out.Pending = pendingFacts(e.Pod, out.Slot.waitsFor(assignment))
 	case assignment.Place == clusterstate.Settled && !noNodes:
 		if assignment.Borrowed() {
-			out.Borrowed = e.borrowing(&g, assignment)
+			out.Borrowed = e.borrowing(g, assignment)
 		}
-		move, err := e.move(ctx, &g, assignment)
-		if err != nil {
-			return nil, err
-		}
-		out.Move = move
+		out.Move, err = e.move(ctx, g, assignment)
 	case assignment.Place == clusterstate.Departing && !noNodes:
-		out.Move = e.departing(&g)
+		out.Move = e.departing(g)
 	}
-	out.Deletion = e.deletion(&g)
-	return out, nil
+	return err
 }
 
 func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, bool) {

@@ -127,7 +127,7 @@ func (w *Evaluation) Apply(a Action, r Result) {
 	}
 	switch {
 	case r.Err == nil:
-	case a.Proves:
+	case a.Proves && lacksPlace(r.Err):
 		w.strand(&a, r.Err)
 	case a.Flees:
 		w.holdFlight(a.Verdict.Pod.UID, ObstacleOf(r.Err).For)

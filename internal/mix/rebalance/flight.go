@@ -47,7 +47,7 @@ func (in *Input) flee() (a Action, ok bool) {
 		}
 		v := Verdict{Reason: ReasonMove, Pod: s.Pod, Target: in.targetOf(s), Message: departureOf(s)}
 		a = Action{
-			Step: step, Of: in.For.Entry, Verdict: v, Flees: true, Requested: !departs(s), Proves: in.leaves(s) && waits(s),
+			Step: step, Of: in.For.Entry, Verdict: v, Flees: true, Requested: !departs(s), Proves: in.leaves(s) && in.waits(s),
 			turns: in.For.turns,
 		}
 		if h := in.placeholderOf(s.Pod.UID); a.Proves && h != nil {
@@ -91,7 +91,7 @@ func (in *Input) fleeing(s *clusterstate.Assignment) Step {
 
 // leaving is the next step about a replica that is released from a node that departs.
 func (in *Input) leaving(s *clusterstate.Assignment) Step {
-	if waits(s) {
+	if in.waits(s) {
 		v, h := in.without(s), in.placeholderOf(s.Pod.UID)
 		switch {
 		case v.Reason == ReasonInsufficientCapacity && h == nil && in.provisionsFor(s):
@@ -129,13 +129,13 @@ func departs(s *clusterstate.Assignment) bool {
 // waits reports whether a node that departs, or a request for the eviction, waits until the replica may go. A released replica ends at its
 // deadline, so it is not released there before its replacement has a place. A drain evicts, and so do autoscalers. A node that is being
 // deleted may be gone at any moment, unless whoever deletes it drains it first, as Karpenter does: the budget of the floor holds that.
-func waits(s *clusterstate.Assignment) bool {
+func (in *Input) waits(s *clusterstate.Assignment) bool {
 	switch {
 	case !departs(s), s.Cause == capacity.Maintenance, s.Cause == capacity.Autoscaler:
 		return true
 	case s.Cause == capacity.Deletion:
 		_, held := s.Pod.Labels[v1alpha1.FloorLabel]
-		return held
+		return held && in.Group.Governing.ProtectFloor // labels stay when the setting is removed
 	}
 	return false
 }
@@ -150,7 +150,7 @@ func (in *Input) without(s *clusterstate.Assignment) (v Verdict) {
 		v = ReasonStaleView.until(landing, "other replicas were released a moment ago")
 	case left > 0:
 		v = ReasonNotReady.because("%s beside the replacement", display.Clause(left, "released replica", "still runs", "still run"))
-	case in.For.Now.Before(hold.Until):
+	case in.For.Now.Before(hold.Until) && !(h != nil && h.Running && hold.Verdict.Reason == ReasonInsufficientCapacity):
 		v = hold.Verdict
 	case h == nil && !in.MayFit(target, s.Pod):
 		v = ReasonInsufficientCapacity.because("no %s node has free capacity for its replacement", target)
@@ -167,7 +167,7 @@ func (in *Input) stranded(moves Verdict) Verdict {
 	}
 	for i := range in.Group.Assignments {
 		s := &in.Group.Assignments[i]
-		if !departs(s) && !in.requested(s) || !waits(s) || !in.leaves(s) || in.placeholderOf(s.Pod.UID) != nil {
+		if !departs(s) && !in.requested(s) || !in.waits(s) || !in.leaves(s) || in.placeholderOf(s.Pod.UID) != nil {
 			continue
 		}
 		kept, _ := s.Pod.Keeps(in.Cluster.Now)
@@ -211,6 +211,12 @@ func (w *Evaluation) holdFlight(replica types.UID, d time.Duration) {
 		}
 	}
 	w.Flights = flights
+}
+
+// lacksPlace reports whether an error is about the place of a replacement, and so about all that go to the same type.
+func lacksPlace(err error) bool {
+	o := ObstacleOf(err)
+	return o.Unproven || o.Reason == ReasonInsufficientCapacity || o.Reason == ReasonQuota
 }
 
 // strand has the replicas wait whose replacements go to the same type. Nodes that depart wait for capacity: it is looked for more often

@@ -3,6 +3,7 @@
 package rebalance_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -126,14 +127,20 @@ func TestAReplicaThatIsLostSoonNeedsNoPlace(t *testing.T) {
 			a.Pod.Labels[v1alpha1.FloorLabel] = "x"
 		}
 	}
+	protected := func(w *rebalance.Evaluation) {
+		label(w)
+		mix := *w.Group.Governing
+		mix.ProtectFloor, w.Group.Governing = true, &mix
+	}
 	for name, c := range map[string]struct {
 		cause  capacity.Cause
 		change func(*rebalance.Evaluation)
 		proves bool
 	}{
-		"a notice":   {capacity.Interruption, label, false},
+		"a notice":   {capacity.Interruption, protected, false},
 		"a deletion": {capacity.Deletion, func(*rebalance.Evaluation) {}, false},
-		"a deletion that the floor's budget holds": {capacity.Deletion, label, true},
+		"a deletion that the floor's budget holds":            {capacity.Deletion, protected, true},
+		"a deletion with a label of a budget that is removed": {capacity.Deletion, label, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := drained(c.cause, c.change)
@@ -216,5 +223,29 @@ func TestADrainDoesNotHideThatAMoveWaitsForItsTurn(t *testing.T) {
 		plan := rebalance.Plan(w.Input(in.Cluster, 0, func(capacity.Type, *clusterstate.Pod) bool { return false }))
 		assert.Equal(t, rebalance.StepRest, plan[0].Step)
 		assert.Equal(t, want, plan[0].Verdict.Reason)
+	}
+}
+
+// What is against the release of one replica is no reason for others, and no time that is over is due again.
+func TestAReleaseThatFailsHoldsItsReplicaOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		holds bool
+	}{
+		"no place":      {rebalance.ReasonInsufficientCapacity.Obstacle(time.Minute, "full"), true},
+		"a quota":       {rebalance.ReasonQuota.Obstacle(time.Minute, "used up"), true},
+		"another error": {errors.New("a webhook refused the patch"), false},
+	} {
+		w := drained(capacity.Maintenance)
+		p := w.Group.Assignments[0].Pod
+		w.Apply(rebalance.Action{
+			Step: rebalance.StepFlee, Flees: true, Proves: true, Verdict: rebalance.Verdict{Pod: p, Target: capacity.OnDemand},
+		}, rebalance.Result{Err: c.err})
+		assert.Equal(t, c.holds, len(w.Unplaced) == 1, name)
+		assert.Equal(t, !c.holds, len(w.Flights) == 1, name)
+		later := w.Now.Add(time.Hour)
+		if due := w.Due(later, 10*time.Minute); !due.IsZero() {
+			assert.True(t, due.After(later), name)
+		}
 	}
 }

@@ -294,9 +294,9 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) (next time.Time) {
 	}
 	if e.leaves() {
 		for _, until := range e.Flights {
-			next = earlier(next, until)
+			next = earlier(next, later(until, now))
 		}
-		next = earlier(next, e.KeptFromFlight.Until)
+		next = earlier(next, later(e.KeptFromFlight.Until, now))
 		for _, h := range e.Unplaced {
 			next = earlier(next, later(h.Until, now))
 		}
@@ -312,7 +312,7 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) (next time.Time) {
 		if !h.Slow {
 			next = earlier(next, h.Created.Add(SlowAfter))
 		}
-		next = earlier(next, h.Created.Add(timeout))
+		next = earlier(next, later(h.Created.Add(timeout), now)) // one for a replica that flees has no timeout
 	}
 	return next
 }

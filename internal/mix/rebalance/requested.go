@@ -62,7 +62,7 @@ func (in *Input) fateOf(s *clusterstate.Assignment) evictions.Fate {
 	f := evictions.Fate{State: evictions.Waiting}
 	if in.For.Now.Before(in.For.Flights[s.Pod.UID]) {
 		f.Why = "a release failed, and is tried again"
-	} else if v := in.without(s); v.Reason != nil && waits(s) {
+	} else if v := in.without(s); v.Reason != nil && in.waits(s) {
 		f.Why = v.Message
 	}
 	return f

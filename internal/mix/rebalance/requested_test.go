@@ -4,6 +4,7 @@ package rebalance_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,12 +150,7 @@ func TestARequestedReplicaWaitsForCapacity(t *testing.T) {
 }
 
 func contains(steps []rebalance.Step, step rebalance.Step) bool {
-	for _, s := range steps {
-		if s == step {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(steps, step)
 }
 
 // A unit is not released, so that a request for one of its pods is answered at once.
