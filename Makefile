@@ -144,7 +144,7 @@ clean: ## Remove bin/, out/ and the cached test results
 RACE = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*.go' --exclude='*_test.go' \
 	'\bsync\.|\batomic\.|errgroup|\bgo [a-zA-Z.]+\(.*\)|<-|\.Lock\(\)' internal plugins scheduler controllers))))
 # All packages but the suites that start a control plane.
-UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /test/perf -e /hack/cluster -e /hack/demo)
+UNIT = $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/evictions -e /test/upgrade -e /test/kind -e /test/perf -e /hack/cluster -e /hack/demo)
 # The packages with properties.
 PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' pgregory.net/rapid internal plugins controllers services test/robustness))))
 # The suites of make test. Of those that take minutes, -short leaves the tests that testenv.Options.Core names.
