@@ -125,10 +125,17 @@ func (w *Evaluation) Apply(a Action, r Result) {
 	if r.Placeholder != "" {
 		w.Placeholders = Without(w.Placeholders, *a.Placeholder)
 	}
+	if r.Err != nil {
+		w.failed(&a, &r)
+	}
+	w.applyStep(&a, &r)
+}
+
+// failed has what an action was about wait after an error.
+func (w *Evaluation) failed(a *Action, r *Result) {
 	switch {
-	case r.Err == nil:
 	case a.Proves && lacksPlace(r.Err):
-		w.strand(&a, r.Err)
+		w.strand(a, r.Err)
 	case a.Flees:
 		w.holdFlight(a.Verdict.Pod.UID, ObstacleOf(r.Err).For)
 	case a.beside(r.Err) && w.Settings.Strategy == SurgeOrEvict:
@@ -140,7 +147,6 @@ func (w *Evaluation) Apply(a Action, r Result) {
 		}
 		w.HoldBack(hold)
 	}
-	w.applyStep(&a, &r)
 }
 
 // applyStep adds what is particular to the step of an action.

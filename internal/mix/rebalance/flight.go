@@ -150,7 +150,7 @@ func (in *Input) without(s *clusterstate.Assignment) (v Verdict) {
 		v = ReasonStaleView.until(landing, "other replicas were released a moment ago")
 	case left > 0:
 		v = ReasonNotReady.because("%s beside the replacement", display.Clause(left, "released replica", "still runs", "still run"))
-	case in.For.Now.Before(hold.Until) && !(h != nil && h.Running && hold.Verdict.Reason == ReasonInsufficientCapacity):
+	case in.For.Now.Before(hold.Until) && (h == nil || !h.Running || hold.Verdict.Reason != ReasonInsufficientCapacity):
 		v = hold.Verdict
 	case h == nil && !in.MayFit(target, s.Pod):
 		v = ReasonInsufficientCapacity.because("no %s node has free capacity for its replacement", target)
