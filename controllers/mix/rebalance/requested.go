@@ -37,7 +37,8 @@ func (c *Controller) answer(w *evaluation) {
 	}
 	for i := range w.Moves {
 		if m := &w.Moves[i]; m.Requested && w.Requested[m.UID] {
-			c.Requests.Decided(w.Group.Key.Namespace, m.UID, answers.Fate{State: answers.Refused, Why: "it moves by a request of Berth itself"})
+			f := answers.Fate{State: answers.Refused, Why: "it moves by a request of Berth itself"}
+			c.Requests.Decided(w.Group.Key.Namespace, m.UID, f)
 		}
 	}
 	in := c.input(w)
