@@ -3,13 +3,12 @@
 package podwebhook
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/controllerref"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -21,14 +20,10 @@ const maxResponders = 10
 // nothing.
 func respond(pod *corev1.Pod, surges bool) {
 	spec := &pod.Spec
-	ours := func(r corev1.EvictionResponder) bool { return r.Name == v1alpha1.EvictionResponder }
 	switch {
 	case spec.SchedulingGroup != nil:
-		if spec.EvictionResponders = slices.DeleteFunc(spec.EvictionResponders, ours); len(spec.EvictionResponders) == 0 {
-			spec.EvictionResponders = nil
-		}
-	case !surges, spec.NodeName != "", !hashed(pod), len(spec.EvictionResponders) >= maxResponders,
-		slices.ContainsFunc(spec.EvictionResponders, ours):
+		pods.UnnameBerth(pod)
+	case !surges, spec.NodeName != "", !hashed(pod), len(spec.EvictionResponders) >= maxResponders, pods.NamesBerth(pod):
 	default:
 		spec.EvictionResponders = append(spec.EvictionResponders, corev1.EvictionResponder{
 			Name: v1alpha1.EvictionResponder, Priority: new(v1alpha1.EvictionResponderPriority),

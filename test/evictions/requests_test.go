@@ -45,7 +45,7 @@ func operatorActive(w *testenv.World) (list []lifecyclev1alpha1.Eviction) {
 	return list
 }
 
-// A move of a database: its operator is asked, has the pod end in its own way, and Berth evicts nothing itself.
+// A move of a database: its operator has the pod end in its own way, and Berth evicts nothing itself.
 func TestTheOperatorOfADatabaseAnswersAMove(t *testing.T) {
 	w := newWorld(t)
 	w.Create(builders.CapacityMix("db", 100, 0), builders.StatefulSet("db", 1, appsv1.ParallelPodManagement, operated))

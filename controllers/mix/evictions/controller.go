@@ -27,6 +27,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/evictions"
 	"berth.dev/berth/internal/mix/governing"
@@ -140,30 +141,36 @@ func (c *Controller) Decided(namespace string, pod types.UID, f evictions.Fate) 
 // of Evictions decides about no other pods.
 func (c *Controller) Confirm(ctx context.Context, pod *corev1.Pod) error {
 	gone := rebalance.ReasonStaleView.Obstacle(rebalance.HoldMisplaced, "the eviction of pod %s is not requested any more", pod.Name)
-	named := slices.ContainsFunc(pod.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool {
-		return r.Name == v1alpha1.EvictionResponder
-	})
 	c.mu.Lock()
 	key, known := c.table.of(pod.Namespace, pod.UID)
 	c.mu.Unlock()
-	if !known || !named {
+	if !known || !pods.NamesBerth(pod) {
 		return gone
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	e, err := c.Client.LifecycleV1alpha1().Evictions(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		c.remove(key)
-		return gone
-	case err != nil:
-		return fmt.Errorf("read Eviction %s: %w", key.Name, err)
+	r, is, err := c.read(ctx, key)
+	if err != nil {
+		return err
 	}
-	if r, is := evictions.Of(e); !is || r.PodUID != pod.UID || r.Pod != pod.Name {
+	if !is || r.PodUID != pod.UID || r.Pod != pod.Name {
 		c.remove(key) // the watch is behind: it adds one that comes later
 		return gone
 	}
 	return nil
+}
+
+// read returns the request that an Eviction is for Berth as the API server has it, and whether it is one.
+func (c *Controller) read(ctx context.Context, key types.NamespacedName) (r evictions.Request, is bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	e, err := c.Client.LifecycleV1alpha1().Evictions(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, fmt.Errorf("read Eviction %s: %w", key.Name, err)
+	}
+	r, is = evictions.Of(e)
+	return r, is, nil
 }
 
 // set takes over an Eviction as the watch has it.
@@ -221,7 +228,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) er
 		return nil
 	}
 	written, err := c.write(ctx, &r, answer, now)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && !c.waits(ctx, &r) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && !c.waits(ctx, key, r.UID) {
 		c.remove(key) // the watch shows what there is
 		return nil
 	}
@@ -255,15 +262,9 @@ func (c *Controller) answered(key types.NamespacedName, written *lifecyclev1alph
 }
 
 // waits reports whether an Eviction still waits for Berth, also where that is not known. The API server refuses the answers to others.
-func (c *Controller) waits(ctx context.Context, r *evictions.Request) bool {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	e, err := c.Client.LifecycleV1alpha1().Evictions(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
-	if err != nil {
-		return !apierrors.IsNotFound(err)
-	}
-	_, is := evictions.Of(e)
-	return is && e.UID == r.UID
+func (c *Controller) waits(ctx context.Context, key types.NamespacedName, uid types.UID) bool {
+	r, is, err := c.read(ctx, key)
+	return err != nil || is && r.UID == uid
 }
 
 // podOf is the pod of a request, nil where the cluster state does not have it.

@@ -82,7 +82,7 @@ func (o *reporter) fled(ctx context.Context, w *evaluation, a rebalance.Action, 
 	logger := log.FromContext(ctx).WithValues("pod", p.Name, "node", p.Node, "why", a.Verdict.Message)
 	switch {
 	case r.Err != nil && a.Proves: // the verdict about the workload has it
-		logger.V(2).Info("A replica on a node that departs is not released yet", "error", r.Err.Error())
+		logger.V(2).Info("A replica that is about to go is not released yet", "error", r.Err.Error())
 		return
 	case r.Err != nil:
 		logger.Info("A replica that is about to go was not released", "error", r.Err.Error())

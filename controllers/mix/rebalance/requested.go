@@ -35,12 +35,6 @@ func (c *Controller) answer(w *evaluation) {
 	if len(w.Requested) == 0 || !hasAny(&w.Group, w.Requested) {
 		return
 	}
-	for i := range w.Moves {
-		if m := &w.Moves[i]; m.Requested && w.Requested[m.UID] {
-			f := answers.Fate{State: answers.Refused, Why: "it moves by a request of Berth itself"}
-			c.Requests.Decided(w.Group.Key.Namespace, m.UID, f)
-		}
-	}
 	in := c.input(w)
 	for uid := range w.Requested {
 		if fate, known := in.FateOf(uid); known {

@@ -107,13 +107,14 @@ func (c *Controller) surge(ctx context.Context, a rebalance.Action) (r rebalance
 
 // flee releases a replica on a node that departs, or whose eviction is requested, once there is a place for its replacement if that waits.
 func (c *Controller) flee(ctx context.Context, a rebalance.Action) (r rebalance.Result) {
-	if a.Proves {
-		if r.Err = c.confirmed(ctx, &a); r.Err == nil { // a proof costs more
-			r = c.place(ctx, &a)
-		}
-		if r.Err != nil {
-			return r
-		}
+	if a.Requested {
+		r.Err = c.confirmed(ctx, &a) // a proof costs more
+	}
+	if r.Err == nil && a.Proves {
+		r = c.place(ctx, &a)
+	}
+	if r.Err != nil {
+		return r
 	}
 	admitted := r.Admitted
 	if r.Err = c.mayGo(ctx, &a); r.Err != nil {

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,6 +22,9 @@ func (in *Input) requested(s *clusterstate.Assignment) bool {
 func (in *Input) FateOf(uid types.UID) (f evictions.Fate, known bool) {
 	for i := range in.Group.Assignments {
 		if s := &in.Group.Assignments[i]; s.Has(uid) {
+			if slices.ContainsFunc(in.For.Moves, func(m Move) bool { return m.Requested && m.UID == uid }) {
+				return refused("it moves by a request of Berth itself"), true
+			}
 			if s.Place == clusterstate.Pending && s.Pod.Bound() {
 				return f, false
 			}
@@ -30,10 +34,11 @@ func (in *Input) FateOf(uid types.UID) (f evictions.Fate, known bool) {
 	return f, false
 }
 
+func refused(why string) evictions.Fate { return evictions.Fate{State: evictions.Refused, Why: why} }
+
 // fateOf is what becomes of a replica whose eviction is requested: it is released, unless something is in the way. What may end within
 // minutes is waited for.
 func (in *Input) fateOf(s *clusterstate.Assignment) evictions.Fate {
-	refused := func(why string) evictions.Fate { return evictions.Fate{State: evictions.Refused, Why: why} }
 	if in.For.Invalid != nil {
 		return refused(in.For.Invalid.Error())
 	}

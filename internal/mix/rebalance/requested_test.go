@@ -125,6 +125,12 @@ func TestTheFateOfARequestIsWhatThePlanDoes(t *testing.T) {
 	_, w := surging(rebalance.Surge, "")
 	_, known := w.Input(outOfMix().Cluster, 0, outOfMix().MayFit).FateOf("another pod")
 	assert.False(t, known)
+	own := w.Group.Assignments[0].Pod.UID
+	w.Moves = append(w.Moves, rebalance.Move{UID: own, Requested: true})
+	passed, known := w.Input(outOfMix().Cluster, 0, outOfMix().MayFit).FateOf(own)
+	assert.True(t, known)
+	assert.Equal(t, evictions.Refused, passed.State, "the other responders of the pod go on with a move of Berth")
+	w.Moves = nil
 	dry := outOfMix().Cluster
 	dry.DryRun = true
 	fate, _ := w.Input(dry, 0, outOfMix().MayFit).FateOf(w.Group.Assignments[0].Pod.UID)

@@ -121,7 +121,7 @@ func TestARequestIsAnsweredWithASurge(t *testing.T) {
 	recording := w.Record("web")
 	e := newEviction(w, w.Namespace, &list[0])
 	e.set(lifecyclev1alpha1.ResponderStateActive, false)
-	w.Eventually("the pod is released, and Berth says so", func() (bool, string) {
+	w.Eventually("the pod is released, and the Eviction has the answer", func() (bool, string) {
 		a := answerIn(e.get())
 		return a.HeartbeatTime != nil && a.CompletionTime == nil && len(w.Live("web")) == replicas+1, fmt.Sprint(a)
 	})
