@@ -134,7 +134,8 @@ func TestPoliciesRefuseTheWritesOfAStolenToken(t *testing.T) {
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 	interruptions := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "berth-controller-interruptions"}}
 	deployment := func() client.Object { return builders.Deployment("x", 1) }
-	tried := sets.New("berth-environment-secrets", "berth-backup-secrets") // which are for users
+	tried := sets.New("berth-environment-secrets", "berth-backup-secrets", // which are for users
+		"berth-controller-evictions", "berth-controller-eviction-requests") // of an API that is off by default: mix/alpha
 	for _, a := range []struct {
 		account, verb string
 		object        client.Object
