@@ -61,6 +61,15 @@ func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[str
 	return used, refused
 }
 
+// RefusedHere returns, of the rights that a user was refused in the namespace of the test, the last request. Other tests of a
+// package, which run beside it, may write as that user what has to be refused.
+func (w *World) RefusedHere(user string) map[string]Request {
+	w.T.Helper()
+	_, refused, err := rightsUsed(w.Ctx, func(r Request) bool { return r.User == user && r.Namespace == w.Namespace })
+	require.NoError(w.T, err)
+	return refused
+}
+
 // Token returns one of a service account of the test's namespace.
 func (w *World) Token(serviceAccount string) string {
 	w.T.Helper()
