@@ -50,8 +50,9 @@ type Options struct {
 	State  *clusterstate.State
 	Client kubernetes.Interface
 	Clock  clock.WithTicker
-	// Synced reports whether the cluster state has been filled.
+	// Synced reports whether the cluster state has been filled, and Served whether the API server has Evictions.
 	Synced func() (waitingFor string, ok bool)
+	Served func() bool
 	// Changed has a workload reconciled, and its pods released that are named.
 	Changed func(governing.GroupKey)
 	// Namespaces are those whose workloads are reconciled; empty: all.
@@ -85,7 +86,7 @@ func New(o Options) *Controller {
 
 // Start implements manager.Runnable: it watches and answers until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
-	if !workloads.Await(ctx, c.Clock, c.Synced) {
+	if !workloads.Await(ctx, c.Clock, c.ready) {
 		return nil
 	}
 	c.watch(ctx)
@@ -107,6 +108,14 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 }
 
+// ready reports whether requests can be answered.
+func (c *Controller) ready() (waitingFor string, ok bool) {
+	if !c.Served() {
+		return "Evictions", false
+	}
+	return c.Synced()
+}
+
 // SetDryRun sets whether nothing is released from now on.
 func (c *Controller) SetDryRun(is bool) { c.dryRun.Store(is) }
 
@@ -121,7 +130,7 @@ func (c *Controller) PodsChanged(namespace string) {
 }
 
 // Of implements rebalance.Requests.
-func (c *Controller) Of(namespace string) map[types.UID]bool {
+func (c *Controller) Of(namespace string) map[types.UID]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.table.pods[namespace]
@@ -180,7 +189,7 @@ func (c *Controller) set(e *lifecyclev1alpha1.Eviction) {
 	c.mu.Lock()
 	var begun bool
 	if is {
-		begun = c.table.set(key, r)
+		begun = c.table.set(key, r, c.Clock.Now())
 	} else {
 		c.table.remove(key)
 	}
@@ -254,7 +263,7 @@ func (c *Controller) answered(key types.NamespacedName, written *lifecyclev1alph
 	switch {
 	case c.table.byName[key] == nil:
 	case is:
-		c.table.set(key, r)
+		c.table.set(key, r, c.Clock.Now())
 		c.queue.Add(key)
 	default:
 		c.table.remove(key)
