@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
@@ -16,7 +17,8 @@ import (
 
 // addEvictions adds the controller that answers requests to evict pods. As long as the API server has none, nothing is watched.
 func (p *parts) addEvictions() error {
-	p.evictionsServed = &evictions.Served{API: p.kube.Discovery(), Clock: clock.RealClock{}}
+	api := discovery.ToServerResourcesInterfaceWithContext(p.kube.Discovery())
+	p.evictionsServed = &evictions.Served{API: api, Clock: clock.RealClock{}}
 	if err := p.mgr.Add(p.evictionsServed); err != nil {
 		return err
 	}

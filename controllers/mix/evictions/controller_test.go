@@ -330,7 +330,7 @@ type lister struct {
 	err  error
 }
 
-func (l lister) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+func (l lister) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
 	return l.list, l.err
 }
 
@@ -345,7 +345,7 @@ func TestWhereEvictionsAreServed(t *testing.T) {
 		"another kind":             {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictionrequests"}}}, nil}, false, false},
 		"served":                   {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictions"}, {Name: "evictions/status"}}}, nil}, true, false},
 	} {
-		served, err := (&Served{API: c.lister}).look()
+		served, err := (&Served{API: c.lister}).look(t.Context())
 		assert.Equal(t, c.served, served, name)
 		assert.Equal(t, c.fails, err != nil, name)
 	}
@@ -354,7 +354,7 @@ func TestWhereEvictionsAreServed(t *testing.T) {
 // later is the discovery of an API server that has Evictions after some looks, of which the first one fails.
 type later struct{ looks, servedAt int }
 
-func (l *later) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+func (l *later) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
 	l.looks++
 	switch {
 	case l.looks == 1:

@@ -22,7 +22,7 @@ const lookEvery = time.Minute
 
 // resourceLister is the part of discovery that is needed.
 type resourceLister interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
 // Served has whether the API server has Evictions. It is looked for until it has them: an upgrade turns the API on while this process
@@ -49,7 +49,7 @@ func (*Served) NeedLeaderElection() bool { return false }
 func (s *Served) Start(ctx context.Context) error {
 	reported := false
 	for {
-		served, err := s.look()
+		served, err := s.look(ctx)
 		switch {
 		case served:
 			log.FromContext(ctx).Info("The API server has Evictions: requests to evict pods are answered")
@@ -68,8 +68,10 @@ func (s *Served) Start(ctx context.Context) error {
 	}
 }
 
-func (s *Served) look() (bool, error) {
-	list, err := s.API.ServerResourcesForGroupVersion(lifecyclev1alpha1.SchemeGroupVersion.String())
+func (s *Served) look(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := s.API.ServerResourcesForGroupVersionWithContext(ctx, lifecyclev1alpha1.SchemeGroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
