@@ -38,8 +38,8 @@ type LivePrices struct {
 func (p *LivePrices) Flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&p.Metrics, "prices-metrics", "",
-		"A file with the metrics of Karpenter as text, - for the standard input, or the URL at which they are served.")
-	flags.StringVar(&p.Prometheus, "prices-prometheus", "", "The URL of a Prometheus server that has the metrics of Karpenter.")
+		"A file with the metrics of Karpenter or OpenCost as text, - for the standard input, or the URL at which they are served.")
+	flags.StringVar(&p.Prometheus, "prices-prometheus", "", "The URL of a Prometheus server that has the metrics of Karpenter or OpenCost.")
 	flags.StringVar(&p.TokenFile, "prices-token-file", "", "A file with a bearer token for the URL of prices.")
 	flags.StringVar(&p.CAFile, "prices-ca-file", "", "A file with the certificates, as PEM, that verify the URL of prices.")
 }

@@ -26,8 +26,9 @@ COST is what the pods cost where they run, and ON-DEMAND what they would cost on
 what the replicas would save more that have a spot slot and run on on-demand nodes. FLOOR is what the replicas of minOnDemand would save on
 spot nodes: the price of the floor. PRICED counts the pods that have a price. Pods without a price are in no amount.
 
-A pod costs its part of its node, by its requests of CPU and memory. Prices are those of --prices, else Karpenter's own of --prices-metrics or --prices-prometheus, else
-of public lists that are built in, else rates for CPU and memory. The output names the source and its age: prices older than 90 days are estimates.`
+A pod costs its part of its node, by its requests of CPU and memory. Prices are those of --prices, else those of Karpenter and OpenCost by
+--prices-metrics or --prices-prometheus, else of public lists that are built in, else rates for CPU and memory. NodeOverlays of Karpenter set
+and change prices. The output names the source and its age: prices older than 90 days are estimates.`
 
 // maxNote is the length of a note about prices, which can name what others wrote.
 const maxNote = 300

@@ -54,7 +54,7 @@ type metric struct {
 }
 
 // programs are those whose metrics have prices, in the order in which they apply.
-var programs = []kind{karpenterOfferings}
+var programs = []kind{karpenterOfferings, openCostNodes}
 
 // query has one value for each set of the labels: programs with several replicas, and several clusters, have the same series more than
 // once. The highest price makes the lowest saving.

@@ -158,6 +158,7 @@ func FuzzReadMetrics(f *testing.F) {
 	f.Add("# TYPE " + offeringPrice + " gauge\n" + offer("a", "on-demand", "z", "1") + offer("a", "spot", "z", "0.5"))
 	f.Add(offer("a", "on-demand", "z", "1") + offer("a", "spot", "z", "0.7 1800000000000"))
 	f.Add("# TYPE " + offeringPrice)
+	f.Add(costed("a", "aws:///a", "0.1", "0.04", "0") + costed("b", "kwok://b", "0.03", "0.01", "1"))
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := ReadMetrics("metrics.txt", readAt, strings.NewReader(text))
 		if err != nil {
