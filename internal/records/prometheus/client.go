@@ -96,6 +96,20 @@ func (c *Client) Holds(ctx context.Context, query string, at time.Time) (holds b
 	return true, fmt.Sprintf("%d values, the first of which is %v", len(values), float64(values[0])), nil
 }
 
+// Values returns the values of a query at a time. No value is no error.
+func (c *Client) Values(ctx context.Context, query string, at time.Time) (model.Vector, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	value, _, err := c.api.Query(ctx, query, at, promv1.WithTimeout(c.timeout))
+	if err != nil {
+		return nil, c.classify(err)
+	}
+	if v, is := value.(model.Vector); is {
+		return v, nil
+	}
+	return nil, &Error{Reason: v1alpha1.ReasonPrometheusQueryFailed, err: errors.New("the answer is no vector")}
+}
+
 // ask runs one query and sums up its answer.
 func (c *Client) ask(ctx context.Context, query func(context.Context) (model.Value, error)) (nfr.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
