@@ -162,14 +162,14 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 	began, deadline := time.Now(), time.After(bound)
 	for {
 		polled := time.Now()
-		ok, saw := condition()
-		if ok {
+		if ok, _ := condition(); ok {
 			return
 		}
 		select {
 		case <-deadline:
 			// The last poll was a pause ago, which is as long as a short bound where polls are slow.
-			if ok, saw = condition(); ok {
+			ok, saw := condition()
+			if ok {
 				return
 			}
 			require.FailNow(w.T, fmt.Sprintf("not within %s: %s", bound, what), "last seen: %s", saw)
