@@ -79,10 +79,10 @@ func (o offerings) dropSynthetic() (note string, err error) {
 			o[at] = r
 		}
 	}
-	switch {
-	case dropped == 0:
+	switch dropped {
+	case 0:
 		return "", nil
-	case dropped == pairs:
+	case pairs:
 		return "", errors.New("each spot price is 0.7 of the on-demand price: they are those of Karpenter's provider for KWOK, and of no market")
 	}
 	return fmt.Sprintf("%d of %d spot prices are 0.7 of the on-demand price, as those of Karpenter's provider for KWOK are. They are not used.",

@@ -93,10 +93,18 @@ func costedNodes(samples map[string]model.Vector) (map[model.LabelValue]*costedN
 			nodes[s.Metric[nodeLabel]] = &costedNode{at: at, price: price}
 		}
 	}
+	if len(samples[nodePrice]) == 0 {
+		return nil, errors.New("no sample of " + nodePrice)
+	}
+	return nodes, addDetails(nodes, samples)
+}
+
+// addDetails adds what OpenCost has of its nodes beside their prices.
+func addDetails(nodes map[model.LabelValue]*costedNode, samples map[string]model.Vector) error {
 	for _, s := range samples[corePrice] {
 		price, err := priceOf(s)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n := nodes[s.Metric[nodeLabel]]; n != nil {
 			n.core = max(n.core, price)
@@ -104,16 +112,13 @@ func costedNodes(samples map[string]model.Vector) (map[model.LabelValue]*costedN
 	}
 	for _, s := range samples[nodeIsSpot] {
 		if s.Value != 0 && s.Value != 1 {
-			return nil, fmt.Errorf("%s: %v: want 0 or 1", seriesOf(s), s.Value)
+			return fmt.Errorf("%s: %v: want 0 or 1", seriesOf(s), s.Value)
 		}
 		if n := nodes[s.Metric[nodeLabel]]; n != nil {
 			n.spot, n.known = n.spot || s.Value == 1, true
 		}
 	}
-	if len(samples[nodePrice]) == 0 {
-		return nil, errors.New("no sample of " + nodePrice)
-	}
-	return nodes, nil
+	return nil
 }
 
 // byRates reports whether a core costs what OpenCost takes where it has no price of a node.

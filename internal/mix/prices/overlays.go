@@ -144,11 +144,11 @@ func applied(conditions []metav1.Condition, generation int64) error {
 	i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == overlayValidated })
 	switch {
 	case i < 0:
-		return errors.New("Karpenter has not validated it, which requires the feature gate NodeOverlay")
+		return errors.New("it is not validated by Karpenter, which requires the feature gate NodeOverlay")
 	case conditions[i].Status != metav1.ConditionTrue:
-		return fmt.Errorf("Karpenter does not apply it: %s", cmp.Or(conditions[i].Reason, string(conditions[i].Status)))
+		return fmt.Errorf("it is not applied by Karpenter: %s", cmp.Or(conditions[i].Reason, string(conditions[i].Status)))
 	case conditions[i].ObservedGeneration != 0 && conditions[i].ObservedGeneration != generation:
-		return errors.New("Karpenter has not validated its last change")
+		return errors.New("its last change is not validated by Karpenter")
 	}
 	return nil
 }

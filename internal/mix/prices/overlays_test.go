@@ -141,9 +141,9 @@ func TestRequirementsAreThoseOfKarpenter(t *testing.T) {
 func TestAnOverlayThatIsNotUsedIsNamed(t *testing.T) {
 	const good = "{price: '1', requirements: []}"
 	for name, c := range map[string]struct{ spec, status, want string }{
-		"not validated": {good, "{}", "Karpenter has not validated it, which requires the feature gate NodeOverlay"},
-		"refused":       {good, "{conditions: [{type: ValidationSucceeded, status: 'False', reason: Conflict}]}", "Karpenter does not apply it: Conflict"},
-		"changed since": {good, "{conditions: [{type: ValidationSucceeded, status: 'True', observedGeneration: 2}]}", "Karpenter has not validated its last change"},
+		"not validated": {good, "{}", "it is not validated by Karpenter, which requires the feature gate NodeOverlay"},
+		"refused":       {good, "{conditions: [{type: ValidationSucceeded, status: 'False', reason: Conflict}]}", "it is not applied by Karpenter: Conflict"},
+		"changed since": {good, "{conditions: [{type: ValidationSucceeded, status: 'True', observedGeneration: 2}]}", "its last change is not validated by Karpenter"},
 		"a word":        {"{price: free}", validated, `spec.price: "free" is no change of a price that is read`},
 		"too much":      {"{price: '10000'}", validated, "spec.price"},
 		"infinite":      {"{priceAdjustment: '+Inf'}", validated, "spec.priceAdjustment"},
