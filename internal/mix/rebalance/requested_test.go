@@ -166,7 +166,6 @@ func TestARequestIsNotRefusedForWhatWasReadBeforeIt(t *testing.T) {
 	} {
 		_, w := surging(rebalance.Surge, "a Service", request(3))
 		uid := w.Group.Assignments[3].Pod.UID
-		require.Equal(t, noon, w.KeptFromFlight.At, name)
 		w.Requested, w.Now = map[types.UID]time.Time{uid: c.seen}, noon.Add(2*time.Second)
 		fate, known := w.Input(outOfMix().Cluster, 0, outOfMix().MayFit).FateOf(uid)
 		require.True(t, known, name)

@@ -102,10 +102,15 @@ func (in *Input) notReleasable(a *clusterstate.Assignment, flees bool) (why stri
 // Kept is what was read to be against releases.
 type Kept struct {
 	Why string
-	// At is when it was read, Until when it is read again, and Times how often in a row it was so.
-	At, Until time.Time
-	Times     int32
+	// Until is when it is read again, Times how often in a row it was so.
+	Until time.Time
+	Times int32
 }
+
+// at is when it was read.
+func (k *Kept) at() time.Time { return k.Until.Add(-keptFor(k.Times)) }
+
+func keptFor(times int32) time.Duration { return Backoff(HoldReplacement, MaxHoldReplacement, times) }
 
 // keptFrom is what is against the release of a replica for a move, or from a node that departs; nothing once it has to be read again. A
 // request for an eviction is refused once: what was read before it began is no reason for that.
@@ -114,7 +119,7 @@ func (w *Evaluation) keptFrom(replica types.UID, flees bool) Kept {
 	if flees {
 		kept = w.KeptFromFlight
 	}
-	if !w.Now.Before(kept.Until) || flees && w.Requested[replica].After(kept.At) {
+	if !w.Now.Before(kept.Until) || flees && w.Requested[replica].After(kept.at()) {
 		return Kept{}
 	}
 	return kept
@@ -127,7 +132,7 @@ func (w *Evaluation) keep(why string, flees bool) {
 		kept = &w.KeptFromFlight
 	}
 	times := kept.Times + 1
-	*kept = Kept{Why: why, Times: times, At: w.Now, Until: w.Now.Add(Backoff(HoldReplacement, MaxHoldReplacement, times))}
+	*kept = Kept{Why: why, Times: times, Until: w.Now.Add(keptFor(times))}
 }
 
 // surges reports whether a replica is released, as far as is known.
