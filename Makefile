@@ -220,7 +220,7 @@ test-all: ## Run everything that needs no Docker, with a report of what ran (hou
 
 .PHONY: test-faults
 test-faults: ## Run storms, flapping, kills and outages at their full length, and hostile objects within a time bound (an hour; not in `make test`)
-	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/mix/fallback ./test/integration/mix/floor ./test/integration/mix/kinds ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
+	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/mix/fallback ./test/integration/mix/floor ./test/integration/mix/surge ./test/integration/mix/kinds ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
 
 .PHONY: test-scale
 test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments, and the services with 5,000 limits (minutes; not in `make test`); with BERTH_SCALE_PODS=100000, the controller with 100,000 pods
