@@ -11,8 +11,8 @@ import (
 	"berth.dev/berth/test/robustness/history"
 )
 
-// Releases returns what came of a workload whose replicas are released before they are evicted, found by the label app: the fewest Ready and
-// the most live pods at any instant since so many were Ready as it requests, and how many released ones are left at the end.
+// Releases returns what came of a workload whose replicas are released before they are evicted, found by the label app: the fewest Ready
+// and the most live pods at any instant since so many were Ready as it requests, and how many released ones are left at the end.
 func Releases(h *history.History, app string, replicas int) (fewest, most, left int) {
 	there, began := map[string]*corev1.Pod{}, false
 	fewest = math.MaxInt
