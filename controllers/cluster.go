@@ -41,16 +41,15 @@ type cluster struct {
 	informers    *state.Informers
 	// rebalancer, floors and interruptions are nil where mix does not run, limits and templates where limits does not, policies where
 	// policies does not.
-	rebalancer      *rebalance.Controller
-	floors          *floor.Controller
-	interruptions   *interruptions.Controller
-	pauses          *rebalance.Pauses
-	health          *rebalance.HealthGate
-	evictions       *evictions.Controller
-	evictionsServed *evictions.Served
-	limits          *limits.Tracker
-	templates       *limits.Templates
-	policies        *policies.Controller
+	rebalancer    *rebalance.Controller
+	floors        *floor.Controller
+	interruptions *interruptions.Controller
+	pauses        *rebalance.Pauses
+	health        *rebalance.HealthGate
+	evictions     *evictions.Controller
+	limits        *limits.Tracker
+	templates     *limits.Templates
+	policies      *policies.Controller
 	// watched counts the kinds whose handlers have received the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.

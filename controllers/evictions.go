@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
@@ -17,13 +16,12 @@ import (
 
 // addEvictions adds the controller that answers requests to evict pods. As long as the API server has none, nothing is watched.
 func (p *parts) addEvictions() error {
-	api := discovery.ToServerResourcesInterfaceWithContext(p.kube.Discovery())
-	p.evictionsServed = &evictions.Served{API: api, Clock: clock.RealClock{}}
-	if err := p.mgr.Add(p.evictionsServed); err != nil {
+	served := evictions.NewServed(p.kube.Discovery())
+	if err := p.mgr.Add(served); err != nil {
 		return err
 	}
 	p.evictions = evictions.New(evictions.Options{
-		State: p.clusterState, Client: p.kube, Clock: clock.RealClock{}, Synced: p.synced, Served: p.evictionsServed.Is,
+		State: p.clusterState, Client: p.kube, Clock: clock.RealClock{}, Synced: p.synced, Served: served,
 		Changed:    func(key governing.GroupKey) { p.rebalancer.Changed(key) },
 		Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})
@@ -37,7 +35,7 @@ func (p *parts) surges() func(namespace string, m *governing.Mix) bool {
 	if p.evictions == nil {
 		return nil
 	}
-	served := p.evictionsServed
+	served := p.evictions.Served
 	var byDefault atomic.Value
 	byDefault.Store(p.cfg.Mix.Rebalance.Strategy)
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { byDefault.Store(cfg.Mix.Rebalance.Strategy) })

@@ -50,9 +50,9 @@ type Options struct {
 	State  *clusterstate.State
 	Client kubernetes.Interface
 	Clock  clock.WithTicker
-	// Synced reports whether the cluster state has been filled, and Served whether the API server has Evictions.
+	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
-	Served func() bool
+	Served *Served
 	// Changed has a workload reconciled, and its pods released that are named.
 	Changed func(governing.GroupKey)
 	// Namespaces are those whose workloads are reconciled; empty: all.
@@ -86,7 +86,7 @@ func New(o Options) *Controller {
 
 // Start implements manager.Runnable: it watches and answers until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
-	if !workloads.Await(ctx, c.Clock, c.ready) {
+	if !c.Served.await(ctx) || !workloads.Await(ctx, c.Clock, c.Synced) {
 		return nil
 	}
 	c.watch(ctx)
@@ -106,14 +106,6 @@ func (c *Controller) Start(ctx context.Context) error {
 		}
 		c.queue.Done(key)
 	}
-}
-
-// ready reports whether requests can be answered.
-func (c *Controller) ready() (waitingFor string, ok bool) {
-	if !c.Served() {
-		return "Evictions", false
-	}
-	return c.Synced()
 }
 
 // SetDryRun sets whether nothing is released from now on.

@@ -81,7 +81,7 @@ func newStage(t *testing.T) *stage {
 		State: clusterstate.New(clusterstate.Options{
 			Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: mixes,
 		}),
-		Client: s.kube, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", true }, Served: func() bool { return true },
+		Client: s.kube, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", true }, Served: NewServed(nil),
 		Changed: func(key governing.GroupKey) { s.changed = append(s.changed, key) },
 	})
 	s.State.SetPod(podOf("web", "w"))
@@ -345,7 +345,7 @@ func TestWhereEvictionsAreServed(t *testing.T) {
 		"another kind":             {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictionrequests"}}}, nil}, false, false},
 		"served":                   {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictions"}, {Name: "evictions/status"}}}, nil}, true, false},
 	} {
-		served, err := (&Served{API: c.lister}).look(t.Context())
+		served, err := NewServed(c.lister).look(t.Context())
 		assert.Equal(t, c.served, served, name)
 		assert.Equal(t, c.fails, err != nil, name)
 	}
@@ -369,19 +369,19 @@ func (l *later) ServerResourcesForGroupVersionWithContext(context.Context, strin
 func TestEvictionsThatAreServedLaterAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, api := newStage(t), &later{servedAt: 3}
-		served := &Served{API: api, Clock: clock.RealClock{}}
-		assert.False(t, served.NeedLeaderElection(), "the webhooks of all replicas depend on it")
-		s.Served = served.Is
+		s.Served = NewServed(api)
+		assert.False(t, s.Served.NeedLeaderElection(), "the webhooks of all replicas depend on it")
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 2)
-		go func() { ended <- served.Start(ctx) }()
+		ended, begins := make(chan error, 2), make(chan bool, 1)
+		go func() { ended <- s.Served.Start(ctx) }()
+		go func() { begins <- s.Served.await(ctx) }()
 		synctest.Wait()
-		_, ready := s.ready()
-		assert.False(t, ready)
+		assert.False(t, s.Served.Is())
+		assert.Empty(t, begins)
 		time.Sleep(2 * lookEvery)
 		synctest.Wait()
-		_, ready = s.ready()
-		assert.True(t, ready && served.Is())
+		assert.True(t, s.Served.Is())
+		assert.True(t, <-begins)
 		require.NoError(t, <-ended, "it is over")
 		time.Sleep(time.Hour)
 		assert.Equal(t, 3, api.looks)
