@@ -20,9 +20,8 @@ const (
 	zoneLabel     model.LabelName = "zone"
 )
 
-// Karpenter's label of a node, and its values. What is reserved is paid for whether it is used or not.
+// Values of Karpenter's label of capacity types. What is reserved is paid for whether it is used or not.
 const (
-	CapacityType     = "karpenter.sh/capacity-type"
 	Reserved         = "reserved"
 	capacityOnDemand = "on-demand"
 	capacitySpot     = "spot"

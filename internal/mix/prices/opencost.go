@@ -26,8 +26,8 @@ const (
 	providerLabel model.LabelName = "provider_id"
 )
 
-// kwokProviderID begins the provider ID of a node that Karpenter's provider for KWOK made.
-const kwokProviderID = "kwok://"
+// KWOKProvider begins the provider ID of a node that Karpenter's provider for KWOK made.
+const KWOKProvider = "kwok://"
 
 var openCostNodes = kind{
 	program: "OpenCost's nodes", read: readNodes,
@@ -85,7 +85,7 @@ func costedNodes(samples map[string]model.Vector) (map[model.LabelValue]*costedN
 			return nil, err
 		case s.Metric[nodeLabel] == "":
 			return nil, fmt.Errorf("%s: want the label %s", seriesOf(s), nodeLabel)
-		case strings.HasPrefix(string(s.Metric[providerLabel]), kwokProviderID):
+		case strings.HasPrefix(string(s.Metric[providerLabel]), KWOKProvider):
 			continue
 		}
 		at := place{nameInTable(string(s.Metric[typeLabel])), string(s.Metric[regionLabel])}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // NodeOverlay is the kind of Karpenter that sets or changes prices.
@@ -240,7 +242,7 @@ func (o *overlay) matches(n *Node, capacityType string) bool {
 	for i := range o.requirements {
 		r := &o.requirements[i]
 		value, has := n.Labels[r.Key]
-		if r.Key == CapacityType {
+		if r.Key == capacity.KarpenterCapacityType {
 			value, has = capacityType, true
 		}
 		if !r.matches(value, has) {

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // validated is the status of an overlay that Karpenter applies.
@@ -52,7 +54,8 @@ func overlaysOf(t require.TestingT, specs ...string) *Overlays {
 func ofKarpenter() *Node {
 	n := m5("us-east-1a")
 	n.Labels = map[string]string{
-		nodePoolLabel: "web", CapacityType: capacitySpot, "node.kubernetes.io/instance-type": "m5.large", "karpenter.k8s.aws/instance-cpu": "2",
+		nodePoolLabel: "web", capacity.KarpenterCapacityType: capacitySpot,
+		"node.kubernetes.io/instance-type": "m5.large", "karpenter.k8s.aws/instance-cpu": "2",
 	}
 	return n
 }

@@ -12,11 +12,8 @@ import (
 	"berth.dev/berth/internal/mix/prices"
 )
 
-// KWOK's label and annotation of a node without a machine, and the provider of those that Karpenter makes of it.
-const (
-	kwokNode     = "kwok.x-k8s.io/node"
-	kwokProvider = "kwok://"
-)
+// kwokNode is KWOK's label and annotation of a node without a machine.
+const kwokNode = "kwok.x-k8s.io/node"
 
 // node is a node with its prices, once they were looked up.
 type node struct {
@@ -35,7 +32,7 @@ func (b *builder) part(p *Pod) (part float64, n *node, why string) {
 	if n = b.nodes[p.Node]; n == nil {
 		return 0, nil, "the node was not read"
 	}
-	n.reserved = n.object.Labels[prices.CapacityType] == prices.Reserved
+	n.reserved = n.object.Labels[capacity.KarpenterCapacityType] == prices.Reserved
 	all := weight(n.object.Status.Allocatable)
 	requested := prices.Weight(float64(p.MilliCPU)/1000, float64(p.Memory))
 	switch {
@@ -78,7 +75,7 @@ func (b *builder) quote(n *node) (prices.Quote, string) {
 func simulated(n *corev1.Node) bool {
 	_, labelled := n.Labels[kwokNode]
 	_, annotated := n.Annotations[kwokNode]
-	return labelled || annotated || strings.HasPrefix(n.Spec.ProviderID, kwokProvider)
+	return labelled || annotated || strings.HasPrefix(n.Spec.ProviderID, prices.KWOKProvider)
 }
 
 // weight is the price of CPU and memory by rates: how much of a node they are.
