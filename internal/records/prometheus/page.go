@@ -33,10 +33,9 @@ func ReadPage(ctx context.Context, c Config, read func(io.Reader) error) error {
 		return bare(err)
 	}
 	req.Header.Set("Accept", textFormat)
-	failed := &Client{timeout: timeout}
 	resp, err := httpClient.Do(req)
 	if err != nil {
-		return failed.classify(err)
+		return classify(err, timeout)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
