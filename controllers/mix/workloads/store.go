@@ -93,11 +93,10 @@ func (s *Store) Len(namespace string) int {
 func (s *Store) Namespace(namespace string) []rebalance.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := s.namespaces[namespace]
-	if n == nil {
-		return nil
+	if n := s.namespaces[namespace]; n != nil {
+		return copies(maps.Values(n.entries), len(n.entries))
 	}
-	return copies(maps.Values(n.entries), len(n.entries))
+	return nil
 }
 
 // copies returns copies of n entries. They are large: a list that grows would cost four times as much.
@@ -127,11 +126,10 @@ func (s *Store) Unsettled(namespace string) (list []rebalance.Entry) {
 func (s *Store) OfMix(namespace, mix string) []rebalance.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := s.namespaces[namespace]
-	if n == nil || len(n.governed[mix]) == 0 {
-		return nil
+	if n := s.namespaces[namespace]; n != nil {
+		return copies(slices.Values(n.governed[mix]), len(n.governed[mix]))
 	}
-	return copies(slices.Values(n.governed[mix]), len(n.governed[mix]))
+	return nil
 }
 
 // Others returns the names of the other CapacityMixes that govern pods which a mix selects, sorted.
