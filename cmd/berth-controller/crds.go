@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/kinds"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 const (
@@ -52,7 +52,7 @@ func requiredCRDs(c *controller.Configuration) []schema.GroupVersionResource {
 
 // waitForCRDs returns once the API server serves all required CRDs, or the context ends. Until then it answers the
 // kubelet's probes, alive but not ready with the reason: a manager that starts too early ends with a timeout.
-func waitForCRDs(ctx context.Context, api kinds.Lister, needed []schema.GroupVersionResource, health controller.Health) error {
+func waitForCRDs(ctx context.Context, api kubeclient.Discovery, needed []schema.GroupVersionResource, health controller.Health) error {
 	missing := missingCRDs(ctx, api, needed)
 	if missing == nil {
 		return nil
@@ -82,10 +82,10 @@ func waitForCRDs(ctx context.Context, api kinds.Lister, needed []schema.GroupVer
 }
 
 // missingCRDs returns an error that names what is missing, or why that is not known.
-func missingCRDs(ctx context.Context, api kinds.Lister, needed []schema.GroupVersionResource) error {
+func missingCRDs(ctx context.Context, api kubeclient.Discovery, needed []schema.GroupVersionResource) error {
 	var missing []error
 	for _, crd := range needed {
-		switch served, err := kinds.Serves(ctx, api, crd); {
+		switch served, err := kubeclient.Serves(ctx, api, crd); {
 		case err != nil:
 			missing = append(missing, fmt.Errorf("crd: %s: discovery: %w", crd.GroupResource(), err))
 		case !served:

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"berth.dev/berth/internal/kube/kinds"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 // lookEvery is the time between two looks whether the API server has Evictions.
@@ -24,12 +24,12 @@ var resource = lifecyclev1alpha1.SchemeGroupVersion.WithResource("evictions/stat
 // Served has whether the API server has Evictions. It is looked for until it has them: an upgrade turns the API on while this process
 // runs. It is a manager.Runnable on each replica, whose webhook depends on it.
 type Served struct {
-	api kinds.Lister
+	api kubeclient.Discovery
 	is  chan struct{} // is closed once the API server has Evictions
 }
 
 // NewServed returns one that has not looked yet.
-func NewServed(api kinds.Lister) *Served { return &Served{api: api, is: make(chan struct{})} }
+func NewServed(api kubeclient.Discovery) *Served { return &Served{api: api, is: make(chan struct{})} }
 
 var (
 	_ manager.Runnable               = &Served{}
@@ -81,7 +81,7 @@ func (s *Served) Start(ctx context.Context) error {
 func (s *Served) look(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	served, err := kinds.Serves(ctx, s.api, resource)
+	served, err := kubeclient.Serves(ctx, s.api, resource)
 	if err != nil {
 		err = fmt.Errorf("discover %s: %w", resource.GroupVersion(), err)
 	}

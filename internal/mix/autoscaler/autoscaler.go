@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
-	"berth.dev/berth/internal/kube/kinds"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 // What the autoscalers serve or write. The namespace and the name are the defaults of cluster-autoscaler.
@@ -52,7 +52,7 @@ func (f Found) String() string {
 // Find reads whether the API server serves the NodePools of Karpenter, and whether cluster-autoscaler has written its status.
 // These are two small requests. A caller that may not read the status is treated as if there were none.
 func Find(ctx context.Context, kube kubernetes.Interface) (f Found, err error) {
-	if f.Karpenter, err = kinds.Serves(ctx, kube.Discovery(), nodePools); err != nil {
+	if f.Karpenter, err = kubeclient.Serves(ctx, kube.Discovery(), nodePools); err != nil {
 		err = fmt.Errorf("discover %s: %w", nodePools.GroupVersion(), err)
 	}
 	_, statusErr := kube.CoreV1().ConfigMaps(statusNamespace).Get(ctx, statusConfigMap, metav1.GetOptions{})
