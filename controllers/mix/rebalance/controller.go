@@ -151,7 +151,9 @@ func New(o Options) (*Controller, error) {
 		Options: &c.Options, api: c.api, tried: map[types.UID]retirement{}, again: again,
 		grace: func() time.Time { return c.clusterNow().GraceUntil },
 	}
-	c.asked = &requester{Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{}}
+	c.asked = &requester{
+		Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{}, orphans: orphans{Options: &c.Options, api: c.api},
+	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,
 		take: func(ctx context.Context) (snapshot, error) {

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,8 @@ type requester struct {
 	api *calls
 	// left are the withdrawals that failed, by the UIDs of the pods.
 	left map[types.UID]withdrawal
+	// orphans are the requests of earlier leaders.
+	orphans orphans
 }
 
 type withdrawal struct {
@@ -70,8 +73,9 @@ func (q *requester) withdraw(ctx context.Context, ended []rebalance.Ending) {
 	}
 }
 
-// sweep tries withdrawals again.
+// sweep withdraws what an earlier leader requested, and tries withdrawals again.
 func (q *requester) sweep(ctx context.Context, now time.Time) {
+	maps.Copy(q.left, q.orphans.find(ctx, now, q.requestedMoves))
 	tried := 0
 	for uid, w := range q.left {
 		switch {

@@ -35,7 +35,9 @@ func requests() (q *requester, written *[]lifecyclev1alpha1.EvictionRequest, ref
 		return true, &r, *refuse
 	})
 	o := &Options{Client: kube, Clock: clocktesting.NewFakeClock(noon)}
-	return &requester{Options: o, api: &calls{Options: o, outage: func(time.Time) {}}, left: map[types.UID]withdrawal{}}, written, refuse
+	return &requester{
+		Options: o, api: &calls{Options: o, outage: func(time.Time) {}}, left: map[types.UID]withdrawal{}, orphans: orphans{done: true},
+	}, written, refuse
 }
 
 func TestAMoveIsRequestedAndWithdrawn(t *testing.T) {
