@@ -189,13 +189,9 @@ func repairsOf(cfg *controller.Configuration) int {
 func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 	r := &cfg.Mix.Rebalance
 	return rebalance.Tuning{
-		Canary: canaryOf(&r.Canary),
-		DryRun: cfg.DryRun,
-		Defaults: decision.Settings{
-			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
-			MaxPerHour:   int(r.MaxMovesPerHour),
-			Provisioning: decision.Provisioning(r.Provisioning), Strategy: decision.Strategy(r.Strategy),
-		},
+		Canary:               canaryOf(&r.Canary),
+		DryRun:               cfg.DryRun,
+		Defaults:             decision.Defaults(r),
 		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
 		ClusterMaxPerHour:    int(r.ClusterMaxMovesPerHour),
 		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),

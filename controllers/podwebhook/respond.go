@@ -4,10 +4,8 @@ package podwebhook
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -23,16 +21,10 @@ func respond(pod *corev1.Pod, surges bool) {
 	switch {
 	case spec.SchedulingGroup != nil:
 		pods.UnnameBerth(pod)
-	case !surges, spec.NodeName != "", !hashed(pod), len(spec.EvictionResponders) >= maxResponders, pods.NamesBerth(pod):
+	case !surges, spec.NodeName != "", !rebalance.HasRevision(pod), len(spec.EvictionResponders) >= maxResponders, pods.NamesBerth(pod):
 	default:
 		spec.EvictionResponders = append(spec.EvictionResponders, corev1.EvictionResponder{
 			Name: v1alpha1.EvictionResponder, Priority: new(v1alpha1.EvictionResponderPriority),
 		})
 	}
-}
-
-// hashed reports whether a ReplicaSet makes the pod that selects it by a label which no other revision has. Other pods are not released.
-func hashed(pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && controllerref.KindOf(ref) == controllerref.ReplicaSet && len(rebalance.HashOf(pod.Labels)) > 0
 }

@@ -152,7 +152,9 @@ profiles:
 }
 
 func TestRebalanceSettings(t *testing.T) {
-	s, err := overview.RebalanceSettings(nil, nil)
+	defaults, err := live.Defaults()
+	require.NoError(t, err)
+	s, err := defaults.RebalanceSettings(nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Evict, s.Mode)
 
@@ -161,7 +163,7 @@ func TestRebalanceSettings(t *testing.T) {
 		Mode: v1alpha1.RebalanceModeReport, MaxConcurrent: new(int32(3)), StabilizationSeconds: new(int32(5)),
 		Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 3600}},
 	}
-	s, err = overview.RebalanceSettings(nil, m)
+	s, err = defaults.RebalanceSettings(nil, m)
 	require.NoError(t, err)
 	assert.Equal(t, rebalance.Report, s.Mode)
 	assert.Equal(t, 3, s.MaxConcurrent)
@@ -170,6 +172,6 @@ func TestRebalanceSettings(t *testing.T) {
 	assert.True(t, open)
 
 	m.Spec.Rebalance.Windows[0].TimeZone = "Mars"
-	_, err = overview.RebalanceSettings(nil, m)
+	_, err = defaults.RebalanceSettings(nil, m)
 	require.ErrorContains(t, err, "spec.rebalance.windows[0].timeZone")
 }

@@ -6,15 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
-	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -39,7 +34,7 @@ func FromData(data []byte, source string) (*overview.Settings, error) {
 
 // Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
 func Defaults() (*overview.Settings, error) {
-	return overview.NewSettings(simulation.DefaultProfile(), "the defaults")
+	return overview.NewSettings(simulation.DefaultProfile(), overview.ShippedDefaults)
 }
 
 // Installation is one of Berth.
@@ -48,12 +43,27 @@ type Installation struct {
 	SystemNamespace, SchedulerConfig string
 }
 
-// Settings returns the configuration of the scheduler.
-func (i Installation) Settings(ctx context.Context, c client.Reader) (*overview.Settings, error) {
+// Settings returns the configurations of the scheduler and of the controller. What does not depend on the one of the controller can be
+// shown where that is of another version.
+func (i Installation) Settings(ctx context.Context, c client.Reader) (s *overview.Settings, err error) {
 	if i.SchedulerConfig != "" {
-		return FromFile(i.SchedulerConfig)
+		s, err = FromFile(i.SchedulerConfig)
+	} else {
+		s, err = FromInstalled(ctx, c, i.SystemNamespace)
 	}
-	return FromInstalled(ctx, c, i.SystemNamespace)
+	if err != nil {
+		return nil, err
+	}
+	cfg, source, err := ControllerConfiguration(ctx, c, i.SystemNamespace)
+	switch {
+	case err == nil:
+		s.Controller, s.ControllerSource = cfg, source
+	case source != "":
+		s.ControllerErr = err
+	default:
+		return nil, err
+	}
+	return s, nil
 }
 
 // Load reads a namespace, or all with "". The configuration of the scheduler is read each time: it may change.
@@ -65,71 +75,34 @@ func (i Installation) Load(ctx context.Context, c client.Client, namespace strin
 	return Load(ctx, c, settings, namespace)
 }
 
-// schedulerDeployment is what every way of installing Berth calls its scheduler's Deployment.
-const schedulerDeployment = "berth-scheduler"
-
-// schedulerConfigMap and schedulerConfigKey name the configuration of a scheduler that runs as a process, without a Deployment, as
-// in a local cluster (hack/cluster). They are what manifests/scheduler calls its own.
-const (
-	schedulerConfigMap = "berth-scheduler-config"
-	schedulerConfigKey = "second-scheduler.yaml"
-)
-
-// FromInstalled reads the configuration that the scheduler runs with in the namespace where Berth is installed: the
-// ConfigMap that its Deployment mounts, without a Deployment schedulerConfigMap. Where there is none, or neither may be read, it
-// returns Defaults.
+// FromInstalled reads the configuration that the scheduler runs with in the namespace where Berth is installed. Where there is none, or it
+// may not be read, it returns Defaults.
 func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*overview.Settings, error) {
-	name, key := schedulerConfigMap, schedulerConfigKey
-	var d appsv1.Deployment
-	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: schedulerDeployment}, &d); {
-	case apierrors.IsNotFound(err):
+	data, source, err := theScheduler.config(ctx, c, namespace)
+	switch {
 	case err != nil:
-		return orDefaults(err, "get Deployment %s/%s", namespace, schedulerDeployment)
-	default:
-		if name, key = mountedConfig(&d.Spec.Template.Spec); name == "" {
-			return Defaults()
-		}
-	}
-	var cm corev1.ConfigMap
-	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &cm); err != nil {
-		return orDefaults(err, "get ConfigMap %s/%s", namespace, name)
-	}
-	return FromData([]byte(cm.Data[key]), fmt.Sprintf("ConfigMap %s/%s, key %s", namespace, name, key))
-}
-
-func orDefaults(err error, format string, args ...any) (*overview.Settings, error) {
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, err
+	case data == nil:
 		return Defaults()
 	}
-	return nil, fmt.Errorf(format+": %w", append(args, err)...)
+	return FromData(data, source)
 }
 
-// mountedConfig returns the ConfigMap, and the key in it, that the file of a pod's --config comes from, "" if from none.
-func mountedConfig(pod *corev1.PodSpec) (name, key string) {
-	for _, c := range pod.Containers {
-		dir, file := path.Split(configFlag(c.Args))
-		for _, mount := range c.VolumeMounts {
-			if file == "" || path.Clean(mount.MountPath) != path.Clean(dir) {
-				continue
-			}
-			for _, v := range pod.Volumes {
-				if v.Name == mount.Name && v.ConfigMap != nil {
-					return v.ConfigMap.Name, file
-				}
-			}
-		}
+// ControllerConfiguration reads the configuration that the controller runs with in the namespace where Berth is installed. Where there is
+// none, or it may not be read, it is the shipped one. Source describes where it comes from, for users, also if it cannot be used. Flags
+// of the controller are not in it.
+func ControllerConfiguration(ctx context.Context, c client.Reader, namespace string) (
+	cfg *controller.Configuration, source string, err error,
+) {
+	data, source, err := theController.config(ctx, c, namespace)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case data == nil:
+		return controller.Default(), overview.ShippedDefaults, nil
 	}
-	return "", ""
-}
-
-func configFlag(args []string) string {
-	for i, a := range args {
-		if value, ok := strings.CutPrefix(a, "--config="); ok {
-			return value
-		}
-		if a == "--config" && i+1 < len(args) {
-			return args[i+1]
-		}
+	if cfg, err = controller.Parse(data); err != nil {
+		return nil, source, fmt.Errorf("controller configuration in %s: %w", source, err)
 	}
-	return ""
+	return cfg, source, nil
 }

@@ -26,7 +26,7 @@ const aboutDoctor = `Checks that Berth is installed, runs, and has the rights th
 unknown type, pods that another scheduler schedules or that wait for their slot, workloads that an autoscaler cannot evaluate, deletion
 costs that were overwritten, mixes that conflict or govern single replicas that never run on spot, disruption budgets that overlap, pods that wait because of their ResourceLimit,
 SchedulingPolicies that are not accepted, Reservations that hold too little, moves that have been paused for more than a day,
-interruptions that scheduler and controller do not share.
+interruptions that scheduler and controller do not share, pods that a request evicts although their mix releases them.
 
 The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
 
@@ -146,6 +146,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	}
 	served := p.crds(ctx, r)
 	p.profile(r)
+	p.controller(r)
 	p.ownRights(ctx, r)
 	p.accountRights(ctx, r)
 	p.leases(ctx, r)
@@ -175,6 +176,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	}
 	p.pauses(ctx, r)
 	p.interruptions(ctx, r)
+	p.evictionRequests(ctx, r)
 	return r, nil
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/live"
-	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -73,7 +72,7 @@ func (p *patient) allPauses(ctx context.Context) (all []rebalance.Pause, unread 
 		}
 	}
 	for _, m := range p.cluster.Mixes {
-		if s, err := overview.RebalanceSettings(nil, m); err == nil && s.Paused != nil {
+		if s, err := (rebalance.Settings{}).For(nil, m); err == nil && s.Paused != nil {
 			s.Paused.Name = m.Namespace + "/" + m.Name
 			add(s.Paused)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 // The API servers that Berth is tested with.
@@ -143,11 +144,25 @@ func (p *patient) profile(r *Report) {
 	case p.settingsErr != nil:
 		r.add(Fail, check, "correct the configuration: a profile must enable the plugin CapacityMix (manifests/scheduler)", "%v",
 			p.settingsErr)
-	case s.Source == "the defaults":
+	case s.Source == overview.ShippedDefaults:
 		r.add(Warn, check, "set the namespace of Berth with --system-namespace, or the configuration file of the scheduler with --scheduler-config",
 			"no configuration can be read: the checks use the default node rules and names")
 	default:
 		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
+	}
+}
+
+// controller tells which configuration of the controller the checks, plans and drains use.
+func (p *patient) controller(r *Report) {
+	const check = "controller configuration"
+	switch s := p.settings; {
+	case s == nil:
+	case s.ControllerErr != nil:
+		r.add(Warn, check, "use the kubectl berth of the version that is installed, or correct the configuration", "%v", s.ControllerErr)
+	case s.ControllerSource == overview.ShippedDefaults:
+		r.add(OK, check, "", "none can be read: what a mix does not specify about moves is taken to be as shipped")
+	default:
+		r.add(OK, check, "", "what a mix does not specify about moves is as in %s", s.ControllerSource)
 	}
 }
 

@@ -57,7 +57,7 @@ func (p *patient) mixes(r *Report) {
 		key := client.ObjectKeyFromObject(m)
 		err := p.cluster.Invalid[key]
 		if err == nil {
-			_, err = overview.RebalanceSettings(nil, m)
+			_, err = rebalance.Settings{}.For(nil, m)
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", key, err))

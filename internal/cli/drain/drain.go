@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/overview"
 )
 
 const about = `Cordons nodes and marks them, so that berth-controller releases the replicas of mixes with rebalance.strategy Surge or SurgeOrEvict:
@@ -40,16 +41,19 @@ const (
 // drainer empties nodes.
 type drainer struct {
 	*command.Options
-	client  client.Client
-	dryRun  string
-	timeout time.Duration
-	undo    bool
-	poll    time.Duration
+	client client.Client
+	// settings are those of the installation: they decide what governs a pod, and whether it is released.
+	settings *overview.Settings
+	owners   owners
+	dryRun   string
+	timeout  time.Duration
+	undo     bool
+	poll     time.Duration
 }
 
 // New returns the command drain.
 func New(o *command.Options) *cobra.Command {
-	d := &drainer{Options: o, poll: poll}
+	d := &drainer{Options: o, poll: poll, owners: owners{}}
 	cmd := &cobra.Command{
 		Use:               "drain NODE...",
 		Short:             "Have the replicas of mixes leave nodes without a loss of available replicas",
@@ -60,6 +64,12 @@ func New(o *command.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if _, d.client, err = o.Cluster(); err != nil {
 				return err
+			}
+			if d.settings, err = access.Installation(o).Settings(cmd.Context(), d.client); err != nil {
+				return err
+			}
+			if d.settings.ControllerErr != nil {
+				return d.settings.ControllerErr
 			}
 			return d.run(cmd.Context(), args)
 		},
@@ -158,39 +168,6 @@ func (d *drainer) interrupted(ctx context.Context, p *progress) error {
 	}
 	return fmt.Errorf("%s after %s; the nodes stay cordoned and marked (the condition Rebalancing of the mix has the reason: "+
 		"kubectl berth status)", p.unfinished(), d.timeout)
-}
-
-// releasers returns a function that has the mix which releases a pod, by the CapacityMixes of the namespaces of pods.
-func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev1.Pod) (string, bool), error) {
-	mixes := governing.NewRegistry()
-	releases := map[client.ObjectKey]bool{}
-	read := map[string]bool{}
-	for i := range pods {
-		namespace := pods[i].Namespace
-		if read[namespace] {
-			continue
-		}
-		read[namespace] = true
-		list := &v1alpha1.CapacityMixList{}
-		if err := d.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("list the CapacityMixes of namespace %s: %w", namespace, err)
-		}
-		for j := range list.Items {
-			cm := &list.Items[j]
-			_ = mixes.Set(cm) // one that is not valid selects nothing
-			r := cm.Spec.Rebalance
-			releases[client.ObjectKeyFromObject(cm)] = r != nil &&
-				(r.Strategy == v1alpha1.RebalanceStrategySurge || r.Strategy == v1alpha1.RebalanceStrategySurgeOrEvict)
-		}
-	}
-	return func(pod *corev1.Pod) (string, bool) {
-		for _, name := range mixes.Selecting(nil, pod.Namespace, pod.Labels) {
-			if releases[client.ObjectKey{Namespace: pod.Namespace, Name: name}] {
-				return name, true
-			}
-		}
-		return "", false
-	}, nil
 }
 
 func (d *drainer) podsOn(ctx context.Context, nodes []string) (all []corev1.Pod, err error) {

@@ -42,8 +42,8 @@ func (p *progress) observe(all []corev1.Pod, releases func(*corev1.Pod) (mix str
 		case pods.Leaves(pod):
 			there[pod.UID] = name
 		case pod.DeletionTimestamp != nil:
-		case due && ofRevision(pod):
-			p.due = append(p.due, name+" of mix "+mix)
+		case due && rebalance.HasRevision(pod):
+			p.due = append(p.due, name+" of "+mix)
 		default:
 			p.left = append(p.left, name)
 		}
@@ -63,12 +63,6 @@ func (p *progress) observe(all []corev1.Pod, releases func(*corev1.Pod) (mix str
 	slices.Sort(p.left)
 	slices.Sort(p.due)
 	return lines
-}
-
-// ofRevision reports whether a pod can be released: a ReplicaSet of a Deployment or an Argo Rollout controls it.
-func ofRevision(pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && ref.Kind == "ReplicaSet" && len(rebalance.HashOf(pod.Labels)) > 0
 }
 
 // done reports whether nothing more is expected: no replica is left that is released, or is to be.

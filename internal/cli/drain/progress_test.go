@@ -30,12 +30,12 @@ func released(p *corev1.Pod) {
 
 func ownedBy(kind string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "o", UID: "o", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "o", UID: "o", Controller: new(true)}}
 	}
 }
 
 // ofWeb has the pods of a mix that releases them.
-func ofWeb(p *corev1.Pod) (string, bool) { return "web", p.Labels["app"] == "web" }
+func ofWeb(p *corev1.Pod) (string, bool) { return "mix web", p.Labels["app"] == "web" }
 
 func web(p *corev1.Pod) {
 	ownedBy("ReplicaSet")(p)

@@ -61,7 +61,7 @@ func outcomes(ctx context.Context, c *Cluster, mixes []*v1alpha1.CapacityMix, sh
 			if !concerned[namespace+"/"+g.Governing.Source] && !concerned[namespace+"/"+workloadName(g.Workload)] {
 				continue
 			}
-			settings, err := RebalanceSettings(g.Governing, c.MixOf(namespace, g.Governing))
+			settings, err := c.RebalanceSettings(g.Governing, c.MixOf(namespace, g.Governing))
 			if err != nil {
 				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
 			}

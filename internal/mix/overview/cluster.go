@@ -183,6 +183,12 @@ func (c *Cluster) Mix(namespace, name string) *v1alpha1.CapacityMix {
 	return nil
 }
 
+// Releases reports whether the replicas of a mix are released before they go.
+func (c *Cluster) Releases(namespace string, m *governing.Mix) bool {
+	s, err := c.RebalanceSettings(m, c.MixOf(namespace, m))
+	return err == nil && s.Strategy.Releases()
+}
+
 // MixOf returns the CapacityMix that a mix comes from, nil for other sources.
 func (c *Cluster) MixOf(namespace string, p *governing.Mix) *v1alpha1.CapacityMix {
 	if name, ok := strings.CutPrefix(p.Source, governing.SourceCapacityMix); ok {

@@ -261,7 +261,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 // move calls the rebalancer, with what the controller reported of the workload.
 func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
 	m := e.Cluster.MixOf(e.Pod.Namespace, g.Governing)
-	settings, err := RebalanceSettings(g.Governing, m)
+	settings, err := e.Cluster.RebalanceSettings(g.Governing, m)
 	if err != nil {
 		return nil, err
 	}

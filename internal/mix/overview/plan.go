@@ -255,7 +255,7 @@ func outcomeNotes(c *Cluster, o *Outcome) []string {
 			nameOf(&o.Before), o.Before.Workload.Kind))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Governing)
-	if settings, err := RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
+	if settings, err := c.RebalanceSettings(nil, m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", nameOf(&o.Before)))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {

@@ -4,7 +4,6 @@ package overview
 
 import (
 	"fmt"
-	"time"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -15,8 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Settings are the scheduler's configuration, as far as it decides
-// what a node is and which mix a pod has.
+// Settings are the scheduler's configuration, as far as it decides what a node is and which mix a pod has, and that of the controller.
 type Settings struct {
 	// Source describes where they come from, for users.
 	Source  string
@@ -26,9 +24,17 @@ type Settings struct {
 	Classifier *capacity.Classifier
 	// Defaults are the default mixes by scheduler name.
 	Defaults map[string]*governing.Mix
+	// Controller is the configuration of the controller without its flags, ControllerSource where it comes from, for users.
+	Controller       *controller.Configuration
+	ControllerSource string
+	// ControllerErr is why the configuration of the controller cannot be used. Nothing is known about moves then.
+	ControllerErr error
 }
 
-// NewSettings are those of a profile that source names.
+// ShippedDefaults is the source of settings that no configuration was read for.
+const ShippedDefaults = "the defaults"
+
+// NewSettings are those of a profile that source names, and the shipped configuration of the controller.
 func NewSettings(p *simulation.Profile, source string) (*Settings, error) {
 	classifier, err := arguments.Classifier(p.Args)
 	if err != nil {
@@ -36,6 +42,7 @@ func NewSettings(p *simulation.Profile, source string) (*Settings, error) {
 	}
 	return &Settings{
 		Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Classifier: classifier, Defaults: arguments.DefaultMixes(p.ArgsOf),
+		Controller: controller.Default(), ControllerSource: ShippedDefaults,
 	}, nil
 }
 
@@ -49,15 +56,11 @@ func (s *Settings) Rule(name string) (capacity.Rule, bool) {
 	return capacity.Rule{}, false
 }
 
-// RebalanceSettings are what a mix requests of the rebalancer, with the shipped defaults of the controller for what it does
-// not specify. cm is its CapacityMix, nil for one that is set in annotations.
-func RebalanceSettings(p *governing.Mix, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
-	d := controller.Default().Mix.Rebalance
-	defaults := rebalance.Settings{
-		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
-		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
-		Provisioning:  rebalance.Provisioning(d.Provisioning),
-		Strategy:      rebalance.Strategy(d.Strategy),
+// RebalanceSettings are what a mix requests of the rebalancer, with the settings of the controller for what it does not specify. cm is its
+// CapacityMix, nil for one that is set in annotations.
+func (s *Settings) RebalanceSettings(p *governing.Mix, cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
+	if s.ControllerErr != nil {
+		return rebalance.Settings{}, s.ControllerErr
 	}
-	return defaults.For(p, cm)
+	return rebalance.Defaults(&s.Controller.Mix.Rebalance).For(p, cm)
 }

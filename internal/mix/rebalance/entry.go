@@ -168,7 +168,7 @@ func (e *Entry) Settled() bool {
 
 // leaves reports whether replicas run on a node that departs, and may leave it before it is gone.
 func (e *Entry) leaves() bool {
-	return (e.Settings.Strategy.releases() || e.Settings.Provisioning == WithPlaceholder) &&
+	return (e.Settings.Strategy.Releases() || e.Settings.Provisioning == WithPlaceholder) &&
 		slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return departs(&s) })
 }
 

@@ -24,7 +24,7 @@ const maxFlights = 10
 
 // mayFlee reports whether replicas may leave nodes that depart, by releases or with placeholders.
 func (in *Input) mayFlee() bool {
-	return (in.Settings.Strategy.releases() || in.Provisions()) && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove &&
+	return (in.Settings.Strategy.Releases() || in.Provisions()) && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove &&
 		in.stays().Reason == nil
 }
 
@@ -109,7 +109,7 @@ func (in *Input) leaving(s *clusterstate.Assignment) Step {
 // leaves reports whether a replica on a node that departs is released, as far as is known.
 func (in *Input) leaves(s *clusterstate.Assignment) bool {
 	why, _ := in.notReleasable(s, true)
-	return in.Settings.Strategy.releases() && why == ""
+	return in.Settings.Strategy.Releases() && why == ""
 }
 
 // placeholderOf is the placeholder of a replica, nil if it has none.

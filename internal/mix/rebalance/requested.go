@@ -42,7 +42,7 @@ func (in *Input) fateOf(s *clusterstate.Assignment) evictions.Fate {
 	if in.For.Invalid != nil {
 		return refused(in.For.Invalid.Error())
 	}
-	if !in.Settings.Strategy.releases() {
+	if !in.Settings.Strategy.Releases() {
 		return refused(fmt.Sprintf("rebalance.strategy is %s", in.Settings.Strategy))
 	}
 	if v := in.Effect(Verdict{Reason: ReasonMove}); v.Reason != ReasonMove {

@@ -6,9 +6,19 @@ import (
 	"fmt"
 	"time"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/governing"
 )
+
+// Defaults are the settings for mixes that do not specify them, of the configuration of the controller.
+func Defaults(r *controller.Rebalance) Settings {
+	return Settings{
+		Mode: Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), MaxPerHour: int(r.MaxMovesPerHour),
+		Stabilization: time.Duration(r.StabilizationSeconds) * time.Second,
+		Provisioning:  Provisioning(r.Provisioning), Strategy: Strategy(r.Strategy),
+	}
+}
 
 // For returns what a mix requests, and the receiver's values for what it does not specify. cm is its CapacityMix, nil for
 // one that is set in annotations. The error names a window that is invalid: nothing may be decided then.

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -28,8 +31,8 @@ const (
 	SurgeOrEvict Strategy = "SurgeOrEvict"
 )
 
-// releases reports whether replicas are released that can be.
-func (s Strategy) releases() bool { return s == Surge || s == SurgeOrEvict }
+// Releases reports whether replicas are released that can be.
+func (s Strategy) Releases() bool { return s == Surge || s == SurgeOrEvict }
 
 const (
 	// argoGroup is that of Argo Rollouts, whose ReplicaSets select their pods by a label of its own.
@@ -72,6 +75,12 @@ func HashOf(podLabels map[string]string) map[string]string {
 		}
 	}
 	return only
+}
+
+// HasRevision reports whether a ReplicaSet makes a pod, and selects it by a label that no other revision has. Other pods are not released.
+func HasRevision(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && controllerref.KindOf(ref) == controllerref.ReplicaSet && len(HashOf(pod.Labels)) > 0
 }
 
 // groupOf is the group of an API version.
@@ -138,7 +147,7 @@ func (w *Evaluation) keep(why string, flees bool) {
 // surges reports whether a replica is released, as far as is known.
 func (in *Input) surges(a *clusterstate.Assignment) bool {
 	why, _ := in.notReleasable(a, false)
-	return in.Settings.Strategy.releases() && why == ""
+	return in.Settings.Strategy.Releases() && why == ""
 }
 
 // surgesPod is surges for the replica that a pod belongs to.
