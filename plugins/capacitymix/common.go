@@ -36,6 +36,8 @@ type preFilterState struct {
 	nominated bool
 	// limited is nil where no domain is limited.
 	limited *limited
+	// avoids is nil where the pod avoids no interruption domain.
+	avoids *avoidance
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
 	wrongType atomic.Pointer[string]
 	// spread is that of the group over the sample, or set by PreScore.

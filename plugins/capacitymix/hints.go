@@ -32,6 +32,10 @@ func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWith
 			QueueingHintFn: pl.nodeChanged,
 		},
 		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete},
+			QueueingHintFn: pl.nodeDeleted,
+		},
+		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
 			QueueingHintFn: pl.podDeleted,
 		},
@@ -57,7 +61,8 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 		return fwk.QueueSkip, nil
 	}
 	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
-		if before := pl.Ledger.Describe(old); before.Type == now.Type && !before.Departing && !pl.changesDomain(pod, before, now) {
+		before := pl.Ledger.Describe(old)
+		if before.Type == now.Type && !before.Departing && !pl.changesDomain(pod, before, now) && !pl.changesSpared(pod, old, node) {
 			logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
 			return fwk.QueueSkip, nil
 		}
@@ -77,6 +82,39 @@ func (pl *CapacityMix) changesDomain(pod *corev1.Pod, before, now ledger.Node) b
 		return before.Labels()[l.Key] != now.Labels()[l.Key]
 	})
 }
+
+// nodeDeleted queues a pod that avoids domains in quarantine: the node may be the last one outside of these.
+func (pl *CapacityMix) nodeDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	node, ok := oldObj.(*corev1.Node)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("want a node, got %T", oldObj)
+	}
+	if !pl.changesSpared(pod, node, nil) {
+		logger.V(5).Info("The pod did not need the node to be there", "pod", klog.KObj(pod), "node", klog.KObj(node))
+		return fwk.QueueSkip, nil
+	}
+	logger.V(5).Info("Domains in quarantine may be all that is left to the pod", "pod", klog.KObj(pod), "node", klog.KObj(node))
+	return fwk.Queue, nil
+}
+
+// changesSpared reports whether a pod avoids domains in quarantine, and a change of a spot node, or its deletion, may leave the pod less or
+// more nodes outside of these. It is called as changesDomain is.
+func (pl *CapacityMix) changesSpared(pod *corev1.Pod, before, now *corev1.Node) bool {
+	if pl.Ledger.InQuarantine() == nil || !pl.Mixes.Avoids() {
+		return false
+	}
+	if t, _ := pl.Classifier.Classify(before); t != capacity.Spot {
+		return false
+	}
+	if now != nil && maps.Equal(before.Labels, now.Labels) && slices.EqualFunc(before.Spec.Taints, now.Spec.Taints, sameTaint) &&
+		before.Spec.Unschedulable == now.Spec.Unschedulable {
+		return false
+	}
+	p, _ := pl.resolver.Resolve(pod)
+	return p != nil && p.AvoidInterrupted
+}
+
+func sameTaint(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
 
 // podDeleted queues a pod when a sibling is deleted: its slot may be a lower one, and
 // its capacity may be of the pod's own type.

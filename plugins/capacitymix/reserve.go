@@ -20,6 +20,7 @@ const (
 	ErrReasonSlotLost   = "the pod's slot was taken while it was being scheduled"
 	ErrReasonDomainFull = "the domain of the node was filled while the pod was being scheduled"
 	ErrReasonUnitGone   = "the pods of its unit ended while the pod was being scheduled"
+	ErrReasonOutrun     = "the interruption domain of the node came into quarantine while the pod was being scheduled"
 )
 
 // Reserve confirms, before the pod is bound, that its slot is still its own and
@@ -44,11 +45,8 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 		return nil
 	}
 	s.changes = pl.Changes()
-	if !pl.governs(pod, s) {
-		return pl.retry(ctx, pod, ErrReasonMixChanged)
-	}
-	if s.fixed && s.member == nil && pl.Ledger.TypeFor(pod.UID) != s.slotType {
-		return pl.retry(ctx, pod, ErrReasonUnitGone)
+	if reason := pl.outdated(pod, s, nodeName); reason != "" {
+		return pl.retry(ctx, pod, reason)
 	}
 	var err error
 	if s.member != nil {
@@ -63,6 +61,19 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 		return pl.retry(ctx, pod, ErrReasonSlotLost)
 	}
 	return nil
+}
+
+// outdated returns why the pod may not have a node that it was tried on, "" if it may.
+func (pl *CapacityMix) outdated(pod *corev1.Pod, s *preFilterState, node string) string {
+	switch {
+	case !pl.governs(pod, s):
+		return ErrReasonMixChanged
+	case s.fixed && s.member == nil && pl.Ledger.TypeFor(pod.UID) != s.slotType:
+		return ErrReasonUnitGone
+	case pl.outrun(s, node):
+		return ErrReasonOutrun
+	}
+	return ""
 }
 
 // governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by, in the group that it has the

@@ -5,6 +5,7 @@ package ledger_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestTheNodesOfDomainsInQuarantineAreAvoided(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
 		nodes := map[string]*corev1.Node{}
-		quarantine := map[string]struct{}{}
+		quarantine := map[string]time.Time{}
 		in := func(n *corev1.Node) bool {
 			_, is := quarantine[capacity.Domain(n.Labels, spreadKeys)]
 			return is && n.Labels[typeLabel] == "spot"
@@ -40,11 +41,14 @@ func TestTheNodesOfDomainsInQuarantineAreAvoided(t *testing.T) {
 				l.DeleteNode(name)
 			},
 			"quarantine": func(rt *rapid.T) {
-				quarantine = map[string]struct{}{}
+				quarantine = map[string]time.Time{}
 				for _, zone := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(rt, "zones") {
-					quarantine[capacity.Domain(node("any", "spot", zone).Labels, spreadKeys)] = struct{}{}
+					quarantine[capacity.Domain(node("any", "spot", zone).Labels, spreadKeys)] = time.Unix(1, 0)
 				}
-				l.Quarantine(quarantine)
+				before := l.InQuarantine()
+				changed := l.Quarantine(quarantine)
+				require.Equal(rt, changed, before != l.InQuarantine())
+				require.Equal(rt, len(quarantine) == 0, l.InQuarantine() == nil)
 			},
 			"": func(rt *rapid.T) {
 				var avoided, others []string
@@ -72,7 +76,7 @@ func TestAQuarantineIsOfSpotNodesOnly(t *testing.T) {
 	l := newLedger(t)
 	n := node("o", "on-demand", "a")
 	l.SetNode(n)
-	l.Quarantine(map[string]struct{}{capacity.Domain(n.Labels, spreadKeys): {}})
+	l.Quarantine(map[string]time.Time{capacity.Domain(n.Labels, spreadKeys): time.Unix(1, 0)})
 	got, _ := l.Node("o")
 	assert.False(t, got.Quarantined)
 	assert.Equal(t, []string{"o"}, l.Sample(capacity.OnDemand, 9))

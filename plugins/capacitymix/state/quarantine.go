@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +26,9 @@ import (
 
 // Quarantine has the ledger avoid the interruption domains that are in quarantine, and no longer than they are.
 type Quarantine struct {
+	// Wake has the pods of a namespace tried again that wait. It is called without a lock. Set before use; nil for none.
+	Wake func(namespace string)
+
 	ledger *ledger.Ledger
 	keys   []string
 	clock  clock.WithDelayedExecution
@@ -37,11 +41,40 @@ type Quarantine struct {
 	timer clock.Timer
 	// failed is the last error, so that it is logged once.
 	failed string
+	// refused are the namespaces of pods that domains in quarantine refused, and woken those that are woken as the lock is released.
+	refused, woken sets.Set[string]
 }
 
 // NewQuarantine returns one without a domain. The keys are those of the ledger.
 func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution, logger klog.Logger) *Quarantine {
-	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger}
+	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger, refused: sets.Set[string]{}, woken: sets.Set[string]{}}
+}
+
+// Refused notes that a domain in quarantine refused a pod of a namespace. The scheduling queue has no event for the end of a quarantine,
+// so the pods of the namespace are tried again at each change. If what refused the pod has changed already, they are at once.
+func (q *Quarantine) Refused(namespace string, by *interruptions.Quarantine) {
+	q.mu.Lock()
+	defer q.unlock()
+	if q.ledger.InQuarantine() != by {
+		q.woken.Insert(namespace)
+		return
+	}
+	q.refused.Insert(namespace)
+}
+
+// unlock releases the lock, and wakes pods after it: the scheduling queue has locks of its own.
+func (q *Quarantine) unlock() {
+	woken := q.woken
+	if len(woken) > 0 {
+		q.woken = sets.Set[string]{}
+	}
+	q.mu.Unlock()
+	if q.Wake == nil {
+		return
+	}
+	for namespace := range woken {
+		q.Wake(namespace)
+	}
 }
 
 // Watch follows the ConfigMap. Nothing waits for its first list: without it, pods are placed as without interruptions.
@@ -104,7 +137,7 @@ func (q *Quarantine) Synced() bool {
 // Set replaces what is known of interruptions by the text of a table.
 func (q *Quarantine) Set(text string) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	q.set(text)
 }
 
@@ -131,7 +164,7 @@ func (q *Quarantine) report(err error) {
 // none notes that there is no object, unless one was read.
 func (q *Quarantine) none() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	if !q.read {
 		q.set("")
 	}
@@ -144,9 +177,11 @@ func (q *Quarantine) apply() {
 		q.timer = nil
 	}
 	now := q.clock.Now()
-	names, next := q.table.Quarantined(now)
-	q.ledger.Quarantine(names)
-	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(names)))
+	until, next := q.table.Quarantined(now)
+	if q.ledger.Quarantine(until) {
+		q.woken, q.refused = q.woken.Union(q.refused), sets.Set[string]{}
+	}
+	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(until)))
 	if !next.IsZero() {
 		q.timer = q.clock.AfterFunc(next.Sub(now), q.expire)
 	}
@@ -154,6 +189,6 @@ func (q *Quarantine) apply() {
 
 func (q *Quarantine) expire() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	q.apply()
 }

@@ -85,6 +85,37 @@ func TestTheLedgerAvoidsADomainUntilTheEndOfItsQuarantine(t *testing.T) {
 	})
 }
 
+// The scheduling queue has no event for the beginning and the end of a quarantine.
+func TestPodsThatAQuarantineRefusedAreWokenAtItsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quarantineOf(t, "a", "b", "c")
+		var woken []string
+		q.Wake = func(namespace string) { woken = append(woken, namespace) }
+		expect := func(namespaces ...string) {
+			t.Helper()
+			synctest.Wait()
+			assert.ElementsMatch(t, namespaces, woken)
+			woken = nil
+		}
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		q.Refused("shop", q.ledger.InQuarantine())
+		q.Refused("shop", q.ledger.InQuarantine())
+		q.Refused("bank", q.ledger.InQuarantine())
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		expect()
+		before := q.ledger.InQuarantine()
+		q.Set(interrupted(t, map[string]int{"a": 10, "b": 20}))
+		expect("bank", "shop")
+		q.Refused("late", before)
+		expect("late")
+		q.Refused("shop", q.ledger.InQuarantine())
+		time.Sleep(10*time.Minute + time.Second)
+		expect("shop")
+		time.Sleep(10 * time.Minute)
+		expect()
+	})
+}
+
 func TestATextThatCannotBeReadEndsAllQuarantines(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "no JSON": "{", "too long": fmt.Sprintf("%300000d", 1)} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interruptions
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+// Quarantine is the interruption domains that are in quarantine at one moment. Immutable; nil has none.
+type Quarantine struct {
+	// Keys are the node labels whose values identify a domain.
+	Keys []string
+	// Until has the ends of the quarantines, by domain.
+	Until map[string]time.Time
+}
+
+// Refusal is why a spot node takes no pod with a spot slot whose mix avoids interrupted domains.
+type Refusal struct {
+	Domain string
+	Until  time.Time
+}
+
+// Reason is the reason for which a scheduler refuses nodes. Equal ones are counted together.
+func (r Refusal) Reason() string {
+	return fmt.Sprintf("node(s) are in interruption domain %s, which is in quarantine until %s", r.Domain, r.Until.UTC().Format(time.RFC3339))
+}
+
+// Refuse returns why a spot node with these labels takes no such pod, if it is in a domain in quarantine.
+func (q *Quarantine) Refuse(labels map[string]string) (r Refusal, refused bool) {
+	if q == nil || len(q.Until) == 0 {
+		return Refusal{}, false
+	}
+	var buffer [64]byte
+	name := capacity.AppendDomain(buffer[:0], labels, q.Keys)
+	until, in := q.Until[string(name)]
+	if !in {
+		return Refusal{}, false
+	}
+	return Refusal{Domain: string(name), Until: until}, true
+}
+
+// Sparing returns the quarantine as it applies to a pod: not at all if no node is left to the pod otherwise. Nodes are the labels of the
+// spot nodes that the pod could use.
+func (q *Quarantine) Sparing(nodes iter.Seq[map[string]string]) *Quarantine {
+	if q == nil || len(q.Until) == 0 {
+		return nil
+	}
+	for labels := range nodes {
+		if _, refused := q.Refuse(labels); !refused {
+			return q
+		}
+	}
+	return nil
+}
+
+// Usable returns a function that reports whether a node takes pods, is one that a pod selects, and has no taint that the pod does not
+// tolerate. It does not regard free capacity, volumes or other pods. comparison is set where tolerations with the operators Gt and Lt
+// count.
+func Usable(pod *corev1.Pod, comparison bool) func(*corev1.Node) bool {
+	selects := nodeaffinity.GetRequiredNodeAffinity(pod)
+	return func(node *corev1.Node) bool {
+		if !capacity.Accepting(node) {
+			return false
+		}
+		if match, err := selects.Match(node); err != nil || !match {
+			return false
+		}
+		_, repelled := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, pod.Spec.Tolerations,
+			func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, comparison)
+		return !repelled
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interruptions
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+// Whatever is in quarantine, a pod that has nodes keeps some, and loses none outside of quarantine.
+func TestAQuarantineLeavesAPodADomain(t *testing.T) {
+	keys := []string{"zone", "type", "rack"}
+	rapid.Check(t, func(t *rapid.T) {
+		own := keys[:rapid.IntRange(1, 3).Draw(t, "keys")]
+		labels := rapid.Custom(func(t *rapid.T) map[string]string {
+			all := map[string]string{}
+			for _, key := range keys {
+				if value := rapid.SampledFrom([]string{"", "a", "b/c", "?", "%"}).Draw(t, key); value != "" {
+					all[key] = value
+				}
+			}
+			return all
+		})
+		nodes := rapid.SliceOfN(labels, 0, 6).Draw(t, "nodes")
+		q := &Quarantine{Keys: own, Until: map[string]time.Time{}}
+		for _, domain := range rapid.SliceOfN(labels, 0, 6).Draw(t, "quarantine") {
+			q.Until[capacity.Domain(domain, own)] = noon
+		}
+		applies := q.Sparing(slices.Values(nodes))
+		left := 0
+		for _, node := range nodes {
+			r, refused := applies.Refuse(node)
+			_, in := q.Until[capacity.Domain(node, own)]
+			if refused {
+				require.True(t, in, "%v", node)
+				require.Equal(t, Refusal{Domain: capacity.Domain(node, own), Until: noon}, r)
+			} else {
+				left++
+			}
+			if applies != nil {
+				require.Equal(t, in, refused, "%v", node)
+			}
+		}
+		require.True(t, left > 0 || len(nodes) == 0, "no domain is left")
+	})
+}
+
+func TestTheReasonNamesTheDomainAndTheEnd(t *testing.T) {
+	q := &Quarantine{Keys: []string{"zone", "type"}, Until: map[string]time.Time{"a/m5": noon}}
+	r, refused := q.Refuse(map[string]string{"zone": "a", "type": "m5"})
+	require.True(t, refused)
+	assert.Equal(t, "node(s) are in interruption domain a/m5, which is in quarantine until "+noon.UTC().Format(time.RFC3339), r.Reason())
+	other := map[string]string{"zone": "b", "type": "m5"}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { q.Refuse(other) }))
+}
+
+func TestOnlyNodesThatAPodCanUseAreLeftToIt(t *testing.T) {
+	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect, Value: "5"})
+		}
+	}
+	for name, tc := range map[string]struct {
+		node       func(*corev1.Node)
+		comparison bool
+		want       bool
+	}{
+		"any":                          {func(*corev1.Node) {}, false, true},
+		"cordoned":                     {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false, false},
+		"departing":                    {taint("aws-node-termination-handler/spot-itn", corev1.TaintEffectNoSchedule), false, false},
+		"not selected":                 {func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, false, false},
+		"a taint":                      {taint("gpu", corev1.TaintEffectNoSchedule), false, false},
+		"a taint that evicts":          {taint("gpu", corev1.TaintEffectNoExecute), false, false},
+		"a preference":                 {taint("gpu", corev1.TaintEffectPreferNoSchedule), false, true},
+		"a taint that is tolerated":    {taint("spot", corev1.TaintEffectNoSchedule), false, true},
+		"a comparison":                 {taint("sla", corev1.TaintEffectNoSchedule), true, true},
+		"a comparison without support": {taint("sla", corev1.TaintEffectNoSchedule), false, false},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{
+			{Key: "spot", Operator: corev1.TolerationOpExists}, {Key: "sla", Operator: corev1.TolerationOpLt, Value: "9"},
+		}}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"disk": "ssd"}}}
+		tc.node(node)
+		assert.Equal(t, tc.want, Usable(pod, tc.comparison)(node), name)
+	}
+}
+
+func TestNoQuarantineRefusesNothing(t *testing.T) {
+	var none *Quarantine
+	for _, q := range []*Quarantine{none, {}, {Keys: zones}} {
+		_, refused := q.Refuse(map[string]string{"zone": "a"})
+		assert.False(t, refused)
+		assert.Nil(t, q.Sparing(func(func(map[string]string) bool) { assert.Fail(t, fmt.Sprint(q, " needs no nodes")) }))
+	}
+}
