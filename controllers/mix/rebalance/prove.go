@@ -91,10 +91,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	if a.Placeholder != nil {
 		gone = append(gone, a.Placeholder.UID)
 	}
-	answer, err := p.snapshot.Fits(ctx, simulation.Question{
-		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.State.Classifier.Staying(v.Target), Wants: v.Target,
-		Tolerations: a.Of.Group.Governing.Tolerations[v.Target], Confined: simulation.ConfinedBy(&a.Of.Group),
-	})
+	answer, err := p.snapshot.Fits(ctx, p.question(ctx, &a, pod, proof.Admitted, gone))
 	if unanswered(err) {
 		p.api.noteOutage(ctx, err)
 	}
@@ -315,11 +312,7 @@ func (p *prover) domains(
 	if !a.Surge {
 		gone = append(gone, own.Replica)
 	}
-	t := a.Verdict.Target
-	return p.snapshot.Domains(simulation.Question{
-		Pod: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t,
-		Tolerations: a.Of.Group.Governing.Tolerations[t], Confined: simulation.ConfinedBy(&a.Of.Group),
-	}, own, others), nil
+	return p.snapshot.Domains(p.question(ctx, &a, next, nil, gone), own, others), nil
 }
 
 // misplaced reports whether a placeholder runs where the pods that are there do not allow the replacement by now: pods came or

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -55,18 +56,25 @@ func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*
 		} else {
 			others = append(others, rebalance.Placed{Of: m.UID, Created: next.Created, Admitted: next.Admitted})
 		}
-		questions = append(questions, p.question(a, pod, next.Admitted, gone))
+		questions = append(questions, p.question(ctx, a, pod, next.Admitted, gone))
 	}
 	proof.Others = others
 	return proof, p.fitAll(ctx, a, &proof, members, questions)
 }
 
-func (p *prover) question(a *rebalance.Action, pod, next *corev1.Pod, gone []types.UID) simulation.Question {
-	t := a.Verdict.Target
-	return simulation.Question{
-		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: a.Of.Group.Governing.Tolerations[t],
+// question is whether the replacement of a pod fits. next is the replacement, nil for one like the pod.
+func (p *prover) question(
+	ctx context.Context, a *rebalance.Action, pod, next *corev1.Pod, gone []types.UID,
+) simulation.Question {
+	t, mix := a.Verdict.Target, a.Of.Group.Governing
+	q := simulation.Question{
+		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: mix.Tolerations[t],
 		Confined: simulation.ConfinedBy(&a.Of.Group),
 	}
+	if mix.AvoidInterrupted && t == capacity.Spot && p.Quarantine != nil {
+		q.Quarantine = p.Quarantine(ctx)
+	}
+	return q
 }
 
 // fitAll adds the nodes to a proof, or returns an obstacle.

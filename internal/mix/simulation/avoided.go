@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/interruptions"
+)
+
+// avoided returns the interruption domains that a replacement avoids, nil for none. The plugin CapacityMix enforces it, which this package
+// must not import; both use internal/mix/interruptions. The candidates are nodes of the type of the slot. A replacement whose gate is
+// removed has its place by its node affinity alone.
+func avoided(q *Question, pod *corev1.Pod, full []filled, candidates []fwk.NodeInfo) *interruptions.Quarantine {
+	if q.Quarantine == nil || q.Wants != capacity.Spot || gate.Made(q.next()) {
+		return nil
+	}
+	usable := interruptions.Usable(pod, utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators))
+	return q.Quarantine.Sparing(func(yield func(map[string]string) bool) {
+		for _, info := range candidates {
+			node := info.Node()
+			if refuses(full, node) == "" && usable(node) && !yield(node.Labels) {
+				return
+			}
+		}
+	})
+}
