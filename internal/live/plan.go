@@ -179,14 +179,7 @@ func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t cap
 				p.Name, len(members))}, nil
 		}
 		gone = append(gone, original.UID)
-		q := simulation.Question{
-			Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
-			Confined: simulation.ConfinedBy(r.cluster.LimitedGroup(p)),
-		}
-		if t == capacity.Spot && r.cluster.AvoidsInterrupted(p) {
-			q.Quarantine = r.quarantine()
-		}
-		questions = append(questions, q)
+		questions = append(questions, r.question(p, original, t))
 	}
 	for i := range questions {
 		questions[i].Gone = gone
@@ -210,6 +203,18 @@ func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t cap
 	}
 	proof.Fits, r.gone = true, gone
 	return proof, nil
+}
+
+// question is whether the replacement of a pod fits on nodes of a type.
+func (r *replayed) question(p *clusterstate.Pod, original *corev1.Pod, t capacity.Type) simulation.Question {
+	q := simulation.Question{
+		Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
+		Confined: simulation.ConfinedBy(r.cluster.LimitedGroup(p)),
+	}
+	if t == capacity.Spot && r.cluster.AvoidsInterrupted(p) {
+		q.Quarantine = r.quarantine()
+	}
+	return q
 }
 
 // answers are about one replacement, or about those of a unit at the same time, and end with the first that does not fit.

@@ -114,7 +114,7 @@ func TestAPodOfAnOnDemandSlotBorrowsNodesInQuarantine(t *testing.T) {
 	assert.Nil(t, got["o"])
 }
 
-func TestAPodOfASpotSlotBorrowsOnDemandRatherThanANodeInQuarantine(t *testing.T) {
+func TestAPodOfASpotSlotBorrowsNoNodeInQuarantine(t *testing.T) {
 	pod := plugintest.Pod("web", 0)
 	f, nodes := avoiding(t, 2, asItIs, pod)
 	f.quarantine(nodes[0])
