@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/interruptions"
@@ -31,4 +32,9 @@ func TestAProofHasTheQuarantineThatItsMixAvoids(t *testing.T) {
 	assert.True(t, question(avoids, capacity.Spot, pod))
 	assert.False(t, question(avoids, capacity.OnDemand, pod), "a quarantine is of spot nodes")
 	assert.False(t, question(governing.Mix{}, capacity.Spot, pod), "it is a preference")
+
+	gated := &corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}}}
+	assert.False(t, question(avoids, capacity.Spot, gated), "it may not fall back")
+	avoids.BorrowOnDemand = true
+	assert.True(t, question(avoids, capacity.Spot, gated))
 }

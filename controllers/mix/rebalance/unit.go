@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -71,7 +72,7 @@ func (p *prover) question(
 		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: mix.Tolerations[t],
 		Confined: simulation.ConfinedBy(&a.Of.Group),
 	}
-	if mix.AvoidInterrupted && t == capacity.Spot && p.Quarantine != nil {
+	if mix.AvoidInterrupted && t == capacity.Spot && p.Quarantine != nil && (mix.BorrowOnDemand || !gate.Made(q.Pod)) {
 		q.Quarantine = p.Quarantine(ctx)
 	}
 	return q

@@ -234,10 +234,11 @@ func (c *Cluster) LimitedGroup(p *clusterstate.Pod) *clusterstate.Group {
 	return nil
 }
 
-// AvoidsInterrupted reports whether the mix of a pod keeps it off the spot nodes of interruption domains in quarantine.
+// AvoidsInterrupted reports whether the mix of a pod keeps it off the spot nodes of interruption domains in quarantine. One with the
+// scheduling gate keeps off them if it may fall back.
 func (c *Cluster) AvoidsInterrupted(p *clusterstate.Pod) bool {
 	found, _ := c.State.Resolve(p)
-	return found != nil && found.AvoidInterrupted
+	return found != nil && found.AvoidInterrupted && (found.BorrowOnDemand || !p.UsesGate)
 }
 
 // Missing reports whether a list could not be read.

@@ -14,10 +14,10 @@ import (
 )
 
 // avoided returns the interruption domains that a replacement avoids, nil for none. The plugin CapacityMix enforces it, which this package
-// must not import; both use internal/mix/interruptions. The candidates are nodes of the type of the slot. A replacement whose gate is
-// removed has its place by its node affinity alone.
-func avoided(q *Question, pod *corev1.Pod, full []filled, candidates []fwk.NodeInfo) *interruptions.Quarantine {
-	if q.Quarantine == nil || q.Wants != capacity.Spot || gate.Made(q.next()) {
+// must not import; both use internal/mix/interruptions. The candidates are nodes of the type of the slot. A replacement with the gate has
+// its place by its node affinity alone, which excludes them where it can.
+func (p *Profile) avoided(q *Question, pod *corev1.Pod, full []filled, candidates []fwk.NodeInfo) *interruptions.Quarantine {
+	if q.Quarantine == nil || q.Wants != capacity.Spot || gate.Made(q.next()) && !p.excludes(q.next(), q.Quarantine) {
 		return nil
 	}
 	usable := interruptions.Usable(pod, utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators))
@@ -29,4 +29,14 @@ func avoided(q *Question, pod *corev1.Pod, full []filled, candidates []fwk.NodeI
 			}
 		}
 	})
+}
+
+// excludes reports whether the node affinity of the successor of a pod can exclude the domains in quarantine, once its gate is removed.
+func (p *Profile) excludes(pod *corev1.Pod, q *interruptions.Quarantine) bool {
+	own := pod.Spec.DeepCopy()
+	if _, ungated := gate.LimitedTo(pod); ungated {
+		gate.Unrequire(own, pod)
+		p.Label.Unlimit(own)
+	}
+	return gate.Avoids(own, q)
 }

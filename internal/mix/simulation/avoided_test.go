@@ -54,7 +54,15 @@ func TestAMoveAvoidsDomainsInQuarantine(t *testing.T) {
 	gated := replica.DeepCopy()
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "berth.dev/capacity-mix"}}
 	q.Next = gated
-	assert.Equal(t, "spot-a", ask(t, s, q).Node, "Filter does not refuse it either")
+	assert.Equal(t, "spot-b", ask(t, s, q).Node, "its node affinity will exclude the domain")
+	gated = gated.DeepCopy()
+	gated.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpExists}},
+		}}},
+	}}
+	q.Next = gated
+	assert.Equal(t, "spot-a", ask(t, s, q).Node, "it has one, to which no terms are added")
 
 	limited := question(inQuarantine("a"))
 	limited.Confined = ConfinedBy(limitedGroup(1, nil, replica, pod("web1", "spot-b")))

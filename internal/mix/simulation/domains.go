@@ -84,7 +84,7 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 	}
 	full := s.filled(q.Confined, own.Replica, gone, held)
 	v.confine(full)
-	quarantine := avoided(&q, v.next, full, s.view.candidates(q.Nodes))
+	quarantine := s.profile.avoided(&q, v.next, full, s.view.candidates(q.Nodes))
 	if quarantine != nil { // a domain is the values of several labels, which requirements cannot exclude together
 		v.unable("the replacement avoids %s in quarantine, and a placeholder cannot", display.Count(len(quarantine.Until), "interruption domain"))
 	}

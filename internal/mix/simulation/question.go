@@ -44,7 +44,7 @@ type Question struct {
 	// Confined is the group of the replica, nil unless its mix limits how many replicas are in one domain.
 	Confined *Confined
 	// Quarantine is the interruption domains whose spot nodes a replacement with a spot slot avoids, nil unless the mix of the replica
-	// requires that. Wants has the type of its slot.
+	// requires that, and where it has the scheduling gate, allows it to fall back. It applies to spot slots.
 	Quarantine *interruptions.Quarantine
 }
 
@@ -118,7 +118,7 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
 	own := rules{size: s.size(pod), held: s.heldForOthers(pod), domains: s.filled(q.Confined, q.Pod.UID, gone, nil)}
 	candidates := s.view.candidates(q.Nodes)
-	own.quarantine = avoided(&q, pod, own.domains, candidates)
+	own.quarantine = s.profile.avoided(&q, pod, own.domains, candidates)
 	if err := a.find(quiet(ctx), f, pod, own, candidates); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -134,7 +135,7 @@ func TestPodsAvoidDomainsThatLoseNodesForAWhile(t *testing.T) {
 }
 
 // 14 replicas that run on 14 nodes need two nodes of the domains in quarantine, which have four that take pods.
-func TestAMixThatAvoidsInterruptedDomainsWaitsForTheEndOfTheQuarantine(t *testing.T) {
+func TestAMixThatAvoidsDomainsWaitsForTheEndOfTheQuarantine(t *testing.T) {
 	f := newField(t)
 	f.taint(notice, "spot-0", "spot-1")
 	lost := map[string]bool{f.domains["spot-0"]: true, f.domains["spot-1"]: true}
@@ -146,6 +147,8 @@ func TestAMixThatAvoidsInterruptedDomainsWaitsForTheEndOfTheQuarantine(t *testin
 		builders.CapacityMix("pinned", 100, 0, builders.AvoidInterrupted, waits),
 		builders.Deployment("pinned", 1, builders.OnNodesWith(corev1.LabelTopologyZone, f.spot[0].Zone),
 			builders.OnNodesWith(corev1.LabelInstanceTypeStable, f.spot[0].InstanceType)),
+		builders.CapacityMix("gated", 100, 0, builders.AvoidInterrupted),
+		builders.Deployment("gated", 6, builders.Gated),
 	)
 	f.Eventually("12 pods run, and the others have the reason for both domains", func() (bool, string) {
 		bound, told := 0, 0
@@ -172,6 +175,17 @@ func TestAMixThatAvoidsInterruptedDomainsWaitsForTheEndOfTheQuarantine(t *testin
 		return count
 	}
 	assert.Equal(t, 1, inLost("pinned", 1), "no other domain has nodes that it can use")
+	assert.Zero(t, inLost("gated", 6))
+	for _, p := range f.Live("gated") {
+		assert.NotEmpty(t, p.Annotations[v1alpha1.QuarantineTermsAnnotation])
+		selects := nodeaffinity.GetRequiredNodeAffinity(&p)
+		for _, n := range testenv.List(f.World, &corev1.NodeList{}).Items {
+			matches, err := selects.Match(&n)
+			require.NoError(t, err)
+			domain, isSpot := f.domains[n.Name]
+			assert.Equal(t, isSpot && !lost[domain], matches, "%s in its node affinity", n.Name)
+		}
+	}
 	for _, p := range testenv.Where(f.Live("web"), testenv.Bound) {
 		assert.False(t, lost[f.domains[p.Spec.NodeName]], "%s on %s", p.Name, p.Spec.NodeName)
 	}
