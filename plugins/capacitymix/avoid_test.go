@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -66,6 +67,9 @@ func TestNoPodIsLeftWithoutADomain(t *testing.T) {
 		}, used: true},
 		"that is not selected": {pod: func(p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "s-0"}
+		}, used: true},
+		"without room for it": {pod: func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
 		}, used: true},
 		"with a taint": {node: func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -62,13 +63,14 @@ func (q *Quarantine) Sparing(nodes iter.Seq[map[string]string]) *Quarantine {
 	return nil
 }
 
-// Usable returns a function that reports whether a node takes pods, is one that a pod selects, and has no taint that the pod does not
-// tolerate. It does not regard free capacity, volumes or other pods. comparison is set where tolerations with the operators Gt and Lt
-// count.
+// Usable returns a function that reports whether a node takes pods, would have room for a pod without any other pods, is one that the pod
+// selects, and has no taint that the pod does not tolerate. It does not regard free capacity, volumes or other pods. comparison is set
+// where tolerations with the operators Gt and Lt count.
 func Usable(pod *corev1.Pod, comparison bool) func(*corev1.Node) bool {
 	selects := nodeaffinity.GetRequiredNodeAffinity(pod)
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	return func(node *corev1.Node) bool {
-		if !capacity.Accepting(node) {
+		if !capacity.Accepting(node) || !holds(node.Status.Allocatable, requests) {
 			return false
 		}
 		if match, err := selects.Match(node); err != nil || !match {
@@ -78,4 +80,17 @@ func Usable(pod *corev1.Pod, comparison bool) func(*corev1.Node) bool {
 			func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, comparison)
 		return !repelled
 	}
+}
+
+// holds reports whether a node without pods has room for one with these requests, as the filter NodeResourcesFit counts.
+func holds(allocatable, requests corev1.ResourceList) bool {
+	if allocatable.Pods().Value() < 1 {
+		return false
+	}
+	for name, requested := range requests {
+		if has := allocatable[name]; !requested.IsZero() && has.Cmp(requested) < 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -64,6 +65,38 @@ func TestTheReasonNamesTheDomainAndTheEnd(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { q.Refuse(other) }))
 }
 
+// A pod would wait for a node that can never hold it, and be kept off all others meanwhile.
+func TestANodeWithoutRoomForAPodIsNotLeftToIt(t *testing.T) {
+	list := func(pairs ...string) corev1.ResourceList {
+		l := corev1.ResourceList{}
+		for i := 0; i < len(pairs); i += 2 {
+			l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		}
+		return l
+	}
+	for name, tc := range map[string]struct {
+		allocatable corev1.ResourceList
+		want        bool
+	}{
+		"room":             {list("cpu", "3", "memory", "2Gi", "example.com/gpu", "1", "pods", "1"), true},
+		"too few CPUs":     {list("cpu", "2900m", "memory", "2Gi", "example.com/gpu", "1", "pods", "1"), false},
+		"too little":       {list("cpu", "3", "memory", "2047Mi", "example.com/gpu", "1", "pods", "1"), false},
+		"no GPU":           {list("cpu", "3", "memory", "2Gi", "pods", "1"), false},
+		"no pods":          {list("cpu", "3", "memory", "2Gi", "example.com/gpu", "1", "pods", "0"), false},
+		"nothing is known": {nil, false},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{
+				{Resources: corev1.ResourceRequirements{Requests: list("cpu", "1", "memory", "1Gi", "example.com/gpu", "1")}},
+				{Resources: corev1.ResourceRequirements{Requests: list("cpu", "1", "memory", "1Gi", "example.com/fpga", "0")}},
+			},
+			InitContainers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list("cpu", "2500m")}}},
+			Overhead:       list("cpu", "500m"),
+		}}
+		assert.Equal(t, tc.want, Usable(pod, false)(&corev1.Node{Status: corev1.NodeStatus{Allocatable: tc.allocatable}}), name)
+	}
+}
+
 func TestOnlyNodesThatAPodCanUseAreLeftToIt(t *testing.T) {
 	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 		return func(n *corev1.Node) {
@@ -90,6 +123,7 @@ func TestOnlyNodesThatAPodCanUseAreLeftToIt(t *testing.T) {
 			{Key: "spot", Operator: corev1.TolerationOpExists}, {Key: "sla", Operator: corev1.TolerationOpLt, Value: "9"},
 		}}}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"disk": "ssd"}}}
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
 		tc.node(node)
 		assert.Equal(t, tc.want, Usable(pod, tc.comparison)(node), name)
 	}

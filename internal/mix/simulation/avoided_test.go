@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -40,6 +41,12 @@ func TestAMoveAvoidsDomainsInQuarantine(t *testing.T) {
 	assert.Equal(t, "spot-b", answer.Node)
 	assert.Equal(t, 1, answer.Reasons["node(s) are in interruption domain a, which is in quarantine until 2100-01-02T03:04:05Z"])
 	assert.Equal(t, "spot-a", ask(t, s, question(inQuarantine("a", "b"))).Node, "no other node takes pods")
+	large := replica.DeepCopy()
+	large.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	nodes[1].Status.Allocatable["example.com/gpu"] = resource.MustParse("1")
+	withGPU := question(inQuarantine("a"))
+	withGPU.Next = large
+	assert.Equal(t, "spot-a", ask(t, snapshot(t, DefaultProfile(), nodes, []*corev1.Pod{replica}), withGPU).Node, "the other one has no GPU")
 
 	onDemand := question(inQuarantine("a"))
 	onDemand.Wants, onDemand.Nodes = capacity.OnDemand, onDemandNodes

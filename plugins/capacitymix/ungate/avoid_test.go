@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -51,6 +52,11 @@ func TestAGatedPodExcludesDomainsInQuarantine(t *testing.T) {
 		}},
 		"the other domain is not tolerated": {nodes: func(_, b *corev1.Node) {
 			b.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+		}},
+		"the other domain has no room for it": {nodes: func(_, b *corev1.Node) {
+			b.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("1Mi")
+		}, pod: func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Mi")}
 		}},
 		"the mix tolerates it": {nodes: func(_, b *corev1.Node) {
 			b.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
