@@ -31,7 +31,7 @@ type InterruptedDomain struct {
 
 // interrupted is nil for a pod that avoids no domain.
 func (e *explainer) interrupted(g *clusterstate.Group, slot SlotFacts) *InterruptedFacts {
-	if !g.Governing.AvoidInterrupted || slot.Type != capacity.Spot.String() || gate.Made(e.Pod) || e.Quarantine == nil {
+	if !g.Governing.AvoidInterrupted || slot.Type != capacity.Spot.String() || gate.ByAffinity(e.Pod) || e.Quarantine == nil {
 		return nil
 	}
 	q, err := e.Quarantine()

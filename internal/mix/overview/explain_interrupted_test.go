@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/interruptions"
 )
@@ -42,5 +44,10 @@ func TestAnExplanationHasTheDomainsThatAPodAvoids(t *testing.T) {
 	assert.Empty(t, e.interrupted(g, SlotFacts{Type: "on-demand"}).text())
 	assert.Nil(t, e.interrupted(&clusterstate.Group{Governing: &governing.Mix{}}, spot), "a preference")
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
-	assert.Nil(t, e.interrupted(g, spot), "Filter does not refuse it")
+	assert.Nil(t, e.interrupted(g, spot), "its node affinity excludes them")
+	pod.Spec.SchedulingGates, pod.UID, failure = nil, "uid", nil
+	gate.Release(pod)
+	assert.NotNil(t, e.interrupted(g, spot), "without a leader, its gate was removed without a slot, and Filter refuses it nodes")
+	pod.Annotations = map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, capacity.Spot)}
+	assert.Nil(t, e.interrupted(g, spot), "it is limited to spot, and Filter refuses it no node")
 }
