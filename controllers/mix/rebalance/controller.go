@@ -55,7 +55,8 @@ type Options struct {
 	Health *HealthGate
 	// Requests are the requests of others to evict pods, nil where the API server has none.
 	Requests Requests
-	// Quarantine returns the interruption domains that are in quarantine, nil for none. It is nil where nothing counts interruptions.
+	// Quarantine returns the interruption domains that are in quarantine, nil for none. It is called for each snapshot. It is nil where
+	// nothing counts interruptions.
 	Quarantine func(context.Context) *interruptions.Quarantine
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
