@@ -3,7 +3,9 @@
 package capacitymix
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,9 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
 )
@@ -130,6 +134,35 @@ func TestAPodOfASpotSlotBorrowsNoNodeInQuarantine(t *testing.T) {
 	assert.Nil(t, got["o"])
 }
 
+// Whoever borrowed spot first, the others of its unit have no other nodes.
+func TestAUnitThatBorrowedSpotUsesNodesInQuarantine(t *testing.T) {
+	pods := []*corev1.Pod{inUnit(plugintest.Pod("web", 0), "a"), inUnit(plugintest.Pod("web", 1), "a")}
+	f, nodes := avoiding(t, 2, func(cm *v1alpha1.CapacityMix) {
+		byUnitLabel(cm)
+		cm.Spec.SpotPercent, cm.Spec.WhenOnDemandUnavailable = 0, v1alpha1.WhenOnDemandUnavailableSpot
+	}, pods...)
+	f.bound(t, pods[0], "s-1", 0)
+	f.quarantine(nodes[0])
+	state, got := f.filter(t, pods[1])
+	require.Equal(t, capacity.Spot, readState(state).slotType)
+	assert.Nil(t, got["s-0"])
+	assert.Nil(t, f.plugin.Reserve(f.ctx, state, pods[1], "s-0"))
+}
+
+// Other pods were preempted for it there, and would be elsewhere, too.
+func TestAPodIsNotRefusedTheNodeThatPreemptionFreesForIt(t *testing.T) {
+	pod := plugintest.Pod("web", 0)
+	f, nodes := avoiding(t, 3, asItIs, pod)
+	f.filter(t, pod)
+	f.plugin.Ledger.SetAttempt(pod.UID, 0, ledger.Attempt{PreemptedAt: time.Now()})
+	pod.Status.NominatedNodeName = "s-0"
+	f.quarantine(nodes[:2]...)
+	state, got := f.filter(t, pod)
+	assert.Nil(t, got["s-0"])
+	assert.NotNil(t, got["s-1"])
+	assert.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s-0"))
+}
+
 // An autoscaler follows the affinity of such a pod, and would launch nodes that Filter refuses.
 func TestAPodWhoseGateWasRemovedIsNotRefused(t *testing.T) {
 	gated := plugintest.GatedPod("web", 0)
@@ -142,17 +175,20 @@ func TestAPodWhoseGateWasRemovedIsNotRefused(t *testing.T) {
 }
 
 func TestTheReasonsNameFewDomainsInQuarantine(t *testing.T) {
-	const spot = maxNamedDomains + 3
+	const named = 8
+	const spot = named + 3
 	pod := plugintest.Pod("web", 0)
 	f, nodes := avoiding(t, spot+1, asItIs, pod)
 	f.quarantine(nodes[:spot]...)
+	slices.Reverse(f.infos)
 	_, got := f.filter(t, pod)
 	reasons := map[string]int{}
 	for _, status := range got {
 		reasons[status.Message()]++
 	}
-	assert.Equal(t, 3, reasons[ErrReasonDomainsInterrupted])
-	assert.Len(t, reasons, maxNamedDomains+3, "and on-demand, and none")
+	assert.Equal(t, 3, reasons[interruptions.ReasonOthers])
+	assert.Len(t, reasons, named+3, "and on-demand, and none")
+	assert.NotEqual(t, interruptions.ReasonOthers, got["s-0"].Message(), "the first ones by name are named, in whatever order nodes are tried")
 }
 
 func TestReserveRefusesADomainThatCameIntoQuarantineMeanwhile(t *testing.T) {
@@ -165,6 +201,7 @@ func TestReserveRefusesADomainThatCameIntoQuarantineMeanwhile(t *testing.T) {
 		"not that of the node":     {nil, []int{1}, false},
 		"nothing was left before":  {[]int{0, 1, 2}, []int{0, 1, 2}, false},
 		"the quarantine has ended": {[]int{0, 1, 2}, nil, false},
+		"others are left by now":   {[]int{1}, []int{0}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := plugintest.Pod("web", 0)
@@ -191,19 +228,85 @@ func TestReserveRefusesADomainThatCameIntoQuarantineMeanwhile(t *testing.T) {
 	}
 }
 
+// A node may be in the snapshot before the ledger has it.
+func TestANodeThatTheLedgerDoesNotHaveIsRefused(t *testing.T) {
+	pod := plugintest.Pod("web", 0)
+	f, nodes := avoiding(t, 2, asItIs, pod)
+	f.quarantine(nodes[0])
+	f.plugin.Ledger.DeleteNode("s-0")
+	_, got := f.filter(t, pod)
+	assert.NotNil(t, got["s-0"])
+	f.quarantine()
+	state, got := f.filter(t, pod)
+	require.Nil(t, got["s-0"])
+	f.quarantine(nodes[0])
+	require.NoError(t, f.cluster.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(nodes[0]))
+	assert.Equal(t, ErrReasonOutrun, f.plugin.Reserve(f.ctx, state, pod, "s-0").Message())
+}
+
+// The snapshot has a node that is deleted when the scheduling queue tries the pods that wait for it.
+func TestANodeThatIsDeletedIsNotLeftToAPod(t *testing.T) {
+	pod := plugintest.Pod("web", 0)
+	f, nodes := avoiding(t, 2, asItIs, pod)
+	f.quarantine(nodes[0])
+	_, got := f.filter(t, pod)
+	require.NotNil(t, got["s-0"])
+	f.plugin.NodeHandler().OnDelete(nodes[1])
+	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"], "the ledger wakes it")
+	_, got = f.filter(t, pod)
+	assert.Nil(t, got["s-0"])
+
+	require.NoError(t, f.cluster.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(nodes[1]))
+	_, got = f.filter(t, pod)
+	assert.NotNil(t, got["s-0"], "the node is new, and the ledger has it soon")
+}
+
+// The last other node departs: the ledger has that before the snapshot, or after it.
+func TestANodeThatBeginsToDepartIsNotLeftToAPod(t *testing.T) {
+	pod := plugintest.Pod("web", 0)
+	f, nodes := avoiding(t, 2, asItIs, pod)
+	f.quarantine(nodes[0])
+	departs := nodes[1].DeepCopy()
+	departs.Spec.Taints = []corev1.Taint{{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule}}
+	f.plugin.NodeHandler().OnUpdate(nodes[1], departs)
+	_, got := f.filter(t, pod)
+	assert.Nil(t, got["s-0"])
+}
+
+// A pod may wait for its group or a volume between Reserve and Bind.
+func TestBindRefusesADomainThatCameIntoQuarantineMeanwhile(t *testing.T) {
+	pod := plugintest.Pod("web", 0)
+	f, nodes := avoiding(t, 2, asItIs, pod)
+	state, _ := f.filter(t, pod)
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s-0"))
+	require.NoError(t, cyclestate.Confirm(state, pod))
+	f.quarantine(nodes[1])
+	require.NoError(t, cyclestate.Confirm(state, pod), "it is that of another node")
+	f.quarantine(nodes[0])
+	require.EqualError(t, cyclestate.Confirm(state, pod), ErrReasonOutrun)
+	assert.Equal(t, ErrReasonOutrun, f.plugin.Bind(f.ctx, state, pod, "s-0").Message())
+	cyclestate.Commit(state)
+	assert.Nil(t, f.plugin.Bind(f.ctx, state, pod, "s-0"), "its group is committed")
+}
+
 // The scheduling queue has no event for the end of a quarantine.
 func TestAPodThatAQuarantineRefusedIsTriedAtItsEnd(t *testing.T) {
 	pod := plugintest.Pod("web", 0)
 	f, nodes := avoiding(t, 2, asItIs, pod)
+	var woken []string
+	throttled := f.plugin.Quarantine.Wake
+	f.plugin.Quarantine.Wake = func(namespace string) {
+		woken = append(woken, namespace)
+		throttled(namespace)
+	}
 	f.quarantine(nodes[0])
 	f.filter(t, pod)
 	f.plugin.Quarantine.Set("") // no ConfigMap any more
 	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"])
-	f.cluster.Activated.Take()
 	f.filter(t, pod)
 	f.quarantine(nodes[0])
 	f.plugin.Quarantine.Set("")
-	assert.Empty(t, f.cluster.Activated.Pods(), "nothing was refused since")
+	assert.Equal(t, []string{"shop"}, woken, "nothing was refused since")
 }
 
 func TestAQuarantineThatEndsDuringACycleWakesThePod(t *testing.T) {
@@ -218,37 +321,53 @@ func TestAQuarantineThatEndsDuringACycleWakesThePod(t *testing.T) {
 	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"])
 }
 
-func TestANodeOutsideOfQuarantineThatIsLostWakesAPod(t *testing.T) {
+func TestANodeOutsideOfQuarantineThatChangesWakesAPod(t *testing.T) {
 	pod, other := plugintest.Pod("web", 0), plugintest.Pod("other", 0)
 	f, nodes := avoiding(t, 2, asItIs, pod, other)
 	f.mix(t, plugintest.CapacityMix("other", 100, 0))
-	cordoned, beats := nodes[1].DeepCopy(), nodes[1].DeepCopy()
-	cordoned.Spec.Unschedulable = true
-	beats.Status.Conditions = []corev1.NodeCondition{{Type: "Any"}}
-	timed := nodes[1].DeepCopy()
-	timed.Spec.Taints = []corev1.Taint{{Key: "a", TimeAdded: &metav1.Time{}}}
-	again := timed.DeepCopy()
-	hint := func(of *corev1.Pod, before, now *corev1.Node) fwk.QueueingHint {
-		if now == nil {
-			h, err := f.plugin.nodeDeleted(klog.Background(), of, before, nil)
-			require.NoError(t, err)
-			return h
+	with := func(n *corev1.Node, change func(*corev1.Node)) *corev1.Node {
+		n = n.DeepCopy()
+		change(n)
+		return n
+	}
+	taint := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
 		}
+	}
+	hint := func(of *corev1.Pod, before, now *corev1.Node) fwk.QueueingHint {
 		h, err := f.plugin.nodeChanged(klog.Background(), of, before, now)
 		require.NoError(t, err)
 		return h
 	}
-	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], nil), "nothing is in quarantine")
+	tainted := with(nodes[1], taint("gpu"))
+	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], tainted), "nothing is in quarantine")
 	f.quarantine(nodes[0])
-	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], nil))
-	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], cordoned))
-	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], beats))
-	assert.Equal(t, fwk.QueueSkip, hint(pod, timed, again))
-	assert.Equal(t, fwk.QueueSkip, hint(pod, plugintest.Node("o", "on-demand"), nil))
-	assert.Equal(t, fwk.QueueSkip, hint(other, nodes[1], nil), "its mix avoids nothing")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], tainted))
+	cordoned := with(nodes[1], func(n *corev1.Node) { n.Spec.Unschedulable = true }) // which is no event of the queue, but its taint is
+	assert.Equal(t, fwk.QueueSkip, hint(pod, cordoned, with(cordoned, taint(corev1.TaintNodeUnschedulable))), "the ledger woke it at the cordon")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], with(nodes[1], taint(corev1.TaintNodeUnschedulable))), "both came at once")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], with(nodes[1], taint("aws-node-termination-handler/spot-itn"))), "it departs")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], with(nodes[1], func(n *corev1.Node) {
+		delete(n.Labels, "karpenter.sh/capacity-type")
+	})), "its type is not known any more")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[1], with(nodes[1], func(n *corev1.Node) {
+		n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("1Gi")
+	})), "the pod may have no room there any more")
+	assert.Equal(t, fwk.Queue, hint(pod, nodes[0], with(nodes[0], func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "c" })))
+
+	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[0], with(nodes[0], taint("gpu"))), "it is in quarantine")
+	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], with(nodes[1], func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: "Any"}}
+	})))
+	timed := with(tainted, func(n *corev1.Node) { n.Spec.Taints[0].TimeAdded = &metav1.Time{} })
+	assert.Equal(t, fwk.QueueSkip, hint(pod, tainted, timed))
+	o := plugintest.Node("o", "on-demand")
+	assert.Equal(t, fwk.QueueSkip, hint(pod, o, with(o, taint("gpu"))))
+	assert.Equal(t, fwk.QueueSkip, hint(other, nodes[1], tainted), "its mix avoids nothing")
 	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	f.plugin.resolver = nil // no pod is resolved while no mix avoids domains
-	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], nil))
+	assert.Equal(t, fwk.QueueSkip, hint(pod, nodes[1], tainted))
 }
 
 // Of nodes and quarantines of any kind, Filter leaves a pod one of the spot nodes that it could use.

@@ -53,6 +53,8 @@ type preFilterState struct {
 	// plugin is the one that placed the pod. changes are those of mixes that it had seen when Reserve confirmed the slot.
 	plugin  *CapacityMix
 	changes uint64
+	// node is the one for which Reserve confirmed it.
+	node string
 }
 
 // Clone implements fwk.StateData. The state itself is returned: preemption, which clones, changes nothing in it.

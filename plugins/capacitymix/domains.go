@@ -7,13 +7,14 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/internal/mix/domains"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
 )
 
-// maxNamedDomains is how many domains the reasons of a pod name: of those that are full, and of those in quarantine. The condition of a
-// pod has all reasons, and a label such as that of the host name has a domain for each node.
-const maxNamedDomains = 8
+// maxFullDomains is how many domains the reasons of a pod name. The condition of a pod has all reasons, and a label such as that of the
+// host name has a domain for each node.
+const maxFullDomains = 8
 
 // ErrReasonDomainsFull is the reason for nodes of further domains.
 const ErrReasonDomainsFull = "node(s) are in other full domains"
@@ -21,7 +22,7 @@ const ErrReasonDomainsFull = "node(s) are in other full domains"
 // limited is how full the domains of the group are, with the reasons that Filter gives for full ones.
 type limited struct {
 	nodesample.Group
-	full namedDomains
+	full fullDomains
 }
 
 // limit has the pod kept to limits, nil for none.
@@ -39,13 +40,13 @@ func (s *preFilterState) around() *nodesample.Group {
 	return &s.limited.Group
 }
 
-// namedDomains are the reasons for nodes in domains. Filter is called for many nodes at once.
-type namedDomains struct {
+// fullDomains are the reasons for nodes in full domains. Filter is called for many nodes at once.
+type fullDomains struct {
 	mu    sync.Mutex
 	known map[domain]string
 }
 
-// domain is the value of a label or, without a key, of those that identify an interruption domain.
+// domain is the value of a label.
 type domain struct{ key, value string }
 
 // full reports whether a domain of a node admits no pod of the group any more.
@@ -66,25 +67,24 @@ func (s *preFilterState) refuse(n ledger.Node) *fwk.Status {
 	if !refused {
 		return nil
 	}
-	reason, _ := s.limited.full.reason(domain{r.Key, r.Value}, r.Reason, ErrReasonDomainsFull)
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.limited.full.reason(r))
 }
 
-// reason returns the reason for a domain, the one for others where there are too many domains to be named, and whether it is the first.
-func (d *namedDomains) reason(of domain, text func() string, others string) (reason string, first bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if known := d.known[of]; known != "" {
-		return known, false
+func (f *fullDomains) reason(r domains.Refusal) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of := domain{r.Key, r.Value}
+	if known := f.known[of]; known != "" {
+		return known
 	}
-	if len(d.known) >= maxNamedDomains {
-		return others, false
+	if len(f.known) >= maxFullDomains {
+		return ErrReasonDomainsFull
 	}
-	if first = d.known == nil; first {
-		d.known = map[domain]string{}
+	if f.known == nil {
+		f.known = map[domain]string{}
 	}
-	d.known[of] = text()
-	return d.known[of], first
+	f.known[of] = r.Reason()
+	return f.known[of]
 }
 
 // found reports whether a node was refused.

@@ -69,7 +69,7 @@ func TestFilterRefusesNodesOfNoDomain(t *testing.T) {
 
 // The condition of a pod has all reasons of all nodes.
 func TestTheReasonsNameFewDomains(t *testing.T) {
-	const zones = maxNamedDomains + 3
+	const zones = maxFullDomains + 3
 	pods := webs(zones + 1)
 	f := zonesFixture(t, zones, builders.MaxPerZone(1), pods...)
 	for i := range zones {
@@ -80,7 +80,7 @@ func TestTheReasonsNameFewDomains(t *testing.T) {
 	for _, status := range got {
 		reasons[status.Message()]++
 	}
-	assert.Len(t, reasons, maxNamedDomains+1)
+	assert.Len(t, reasons, maxFullDomains+1)
 	assert.Equal(t, 3, reasons[ErrReasonDomainsFull])
 }
 

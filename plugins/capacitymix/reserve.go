@@ -44,7 +44,7 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 		}
 		return nil
 	}
-	s.changes = pl.Changes()
+	s.changes, s.node = pl.Changes(), nodeName
 	if reason := pl.outdated(pod, s, nodeName); reason != "" {
 		return pl.retry(ctx, pod, reason)
 	}
@@ -88,7 +88,7 @@ func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
 }
 
 // Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a
-// volume, while its mix changes.
+// volume, while its mix changes or the domain of the node comes into quarantine.
 func (s *preFilterState) Confirm(pod *corev1.Pod) error { return s.confirm(pod, false) }
 
 // confirm is Confirm. The mix of a pod whose group is committed may have changed since.
@@ -102,6 +102,8 @@ func (s *preFilterState) confirm(pod *corev1.Pod, committed bool) error {
 		return errors.New(ErrReasonGone)
 	case !committed && !s.plugin.governs(current, s):
 		return errors.New(ErrReasonMixChanged)
+	case !committed && s.plugin.outrun(s, s.node):
+		return errors.New(ErrReasonOutrun)
 	case !s.plugin.Ledger.Holds(pod.UID, s.slot):
 		return errors.New(ErrReasonSlotLost)
 	}

@@ -5,6 +5,8 @@ package interruptions
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,12 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 )
+
+// maxNamed is how many domains the reasons for a pod name. The condition of a pod has all reasons.
+const maxNamed = 8
+
+// ReasonOthers is the reason for spot nodes of further domains in quarantine.
+const ReasonOthers = "node(s) are in other interruption domains in quarantine"
 
 // Quarantine is the interruption domains that are in quarantine at one moment. Immutable; nil has none.
 type Quarantine struct {
@@ -30,9 +38,30 @@ type Refusal struct {
 	Until  time.Time
 }
 
-// Reason is the reason for which a scheduler refuses nodes. Equal ones are counted together.
-func (r Refusal) Reason() string {
-	return fmt.Sprintf("node(s) are in interruption domain %s, which is in quarantine until %s", r.Domain, r.Until.UTC().Format(time.RFC3339))
+// Reasons are the reasons for which a scheduler refuses nodes, by domain. Equal ones are counted together.
+type Reasons map[string]string
+
+// Reasons returns the reasons for the first domains by name. Which domains have one does not depend on the order of nodes, so that the
+// condition of a pod changes with the quarantine only.
+func (q *Quarantine) Reasons() Reasons {
+	if q == nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(q.Until))
+	reasons := Reasons{}
+	for _, name := range names[:min(len(names), maxNamed)] {
+		reasons[name] = fmt.Sprintf("node(s) are in interruption domain %s, which is in quarantine until %s",
+			name, q.Until[name].UTC().Format(time.RFC3339))
+	}
+	return reasons
+}
+
+// Of returns the reason for a node.
+func (r Reasons) Of(refusal Refusal) string {
+	if reason, named := r[refusal.Domain]; named {
+		return reason
+	}
+	return ReasonOthers
 }
 
 // Refuse returns why a spot node with these labels takes no such pod, if it is in a domain in quarantine.
@@ -49,14 +78,20 @@ func (q *Quarantine) Refuse(labels map[string]string) (r Refusal, refused bool) 
 	return Refusal{Domain: string(name), Until: until}, true
 }
 
+// Outside reports whether a spot node with these labels is in no domain in quarantine.
+func (q *Quarantine) Outside(labels map[string]string) bool {
+	_, refused := q.Refuse(labels)
+	return !refused
+}
+
 // Sparing returns the quarantine as it applies to a pod: not at all if no node is left to the pod otherwise. Nodes are the labels of the
-// spot nodes that the pod could use.
+// spot nodes that the pod could use. Those in quarantine may be missing.
 func (q *Quarantine) Sparing(nodes iter.Seq[map[string]string]) *Quarantine {
 	if q == nil || len(q.Until) == 0 {
 		return nil
 	}
 	for labels := range nodes {
-		if _, refused := q.Refuse(labels); !refused {
+		if q.Outside(labels) {
 			return q
 		}
 	}

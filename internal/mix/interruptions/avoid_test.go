@@ -60,9 +60,30 @@ func TestTheReasonNamesTheDomainAndTheEnd(t *testing.T) {
 	q := &Quarantine{Keys: []string{"zone", "type"}, Until: map[string]time.Time{"a/m5": noon}}
 	r, refused := q.Refuse(map[string]string{"zone": "a", "type": "m5"})
 	require.True(t, refused)
-	assert.Equal(t, "node(s) are in interruption domain a/m5, which is in quarantine until "+noon.UTC().Format(time.RFC3339), r.Reason())
+	assert.Equal(t, "node(s) are in interruption domain a/m5, which is in quarantine until "+noon.UTC().Format(time.RFC3339),
+		q.Reasons().Of(r))
 	other := map[string]string{"zone": "b", "type": "m5"}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { q.Refuse(other) }))
+}
+
+// The condition of a pod would change with each attempt if the order of nodes decided which domains it names.
+func TestTheReasonsNameTheFirstDomains(t *testing.T) {
+	q := &Quarantine{Keys: zones, Until: map[string]time.Time{}}
+	for i := range maxNamed + 3 {
+		q.Until[fmt.Sprintf("zone-%02d", i)] = noon
+	}
+	reasons := q.Reasons()
+	assert.Len(t, reasons, maxNamed)
+	for name := range q.Until {
+		r, _ := q.Refuse(map[string]string{zones[0]: name})
+		if name < fmt.Sprintf("zone-%02d", maxNamed) {
+			assert.Contains(t, reasons.Of(r), name)
+		} else {
+			assert.Equal(t, ReasonOthers, reasons.Of(r), name)
+		}
+	}
+	var none *Quarantine
+	assert.Nil(t, none.Reasons())
 }
 
 // A pod would wait for a node that can never hold it, and be kept off all others meanwhile.

@@ -24,7 +24,7 @@ func (p *Profile) avoided(q *Question, pod *corev1.Pod, full []filled, candidate
 	return q.Quarantine.Sparing(func(yield func(map[string]string) bool) {
 		for _, info := range candidates {
 			node := info.Node()
-			if refuses(full, node) == "" && usable(node) && !yield(node.Labels) {
+			if q.Quarantine.Outside(node.Labels) && refuses(full, node) == "" && usable(node) && !yield(node.Labels) {
 				return
 			}
 		}

@@ -119,6 +119,7 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 	own := rules{size: s.size(pod), held: s.heldForOthers(pod), domains: s.filled(q.Confined, q.Pod.UID, gone, nil)}
 	candidates := s.view.candidates(q.Nodes)
 	own.quarantine = s.profile.avoided(&q, pod, own.domains, candidates)
+	own.reasons = own.quarantine.Reasons()
 	if err := a.find(quiet(ctx), f, pod, own, candidates); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
@@ -131,6 +132,7 @@ type rules struct {
 	held       *reservations.Attempt
 	domains    []filled
 	quarantine *interruptions.Quarantine
+	reasons    interruptions.Reasons
 }
 
 // find filters nodes until one is feasible.
@@ -182,7 +184,7 @@ func (a *Answer) try(
 		return false, nil
 	}
 	if r, refused := own.quarantine.Refuse(node.Node().Labels); refused {
-		a.Reasons[r.Reason()]++
+		a.Reasons[own.reasons.Of(r)]++
 		return false, nil
 	}
 	if reason := refuses(own.domains, node.Node()); reason != "" {

@@ -62,6 +62,8 @@ type Ledger struct {
 	avoided side
 	// quarantine is the domains in quarantine, nil for none. It is written under mu.
 	quarantine atomic.Pointer[interruptions.Quarantine]
+	// quarantineChanges is what QuarantineChanges returns. It is written under mu, after what it counts.
+	quarantineChanges atomic.Uint64
 	// woken are pods for which a limit grew, until the lock is released.
 	woken []*corev1.Pod
 }

@@ -69,15 +69,22 @@ func indexByNamespace(pods cache.SharedIndexInformer) error {
 // NodeHandler updates the nodes of the ledger.
 func (s *State) NodeHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*corev1.Node]{
-		Add: func(node *corev1.Node) { s.Ledger.SetNode(node) },
+		Add: func(node *corev1.Node) {
+			s.Ledger.SetNode(node)
+			s.Quarantine.NodesChanged()
+		},
 		Update: func(_, node *corev1.Node) {
 			// The scheduling queue gets the change by a handler of its own
 			// and may try a pod before the ledger is updated.
 			if s.Ledger.SetNode(node) {
 				s.Activate(s.logger, perscheduler.Pods(s.Ledger.Pending("")...))
 			}
+			s.Quarantine.NodesChanged()
 		},
-		Delete: func(node *corev1.Node) { s.Ledger.DeleteNode(node.Name) },
+		Delete: func(node *corev1.Node) {
+			s.Ledger.DeleteNode(node.Name)
+			s.Quarantine.NodesChanged()
+		},
 	}
 }
 

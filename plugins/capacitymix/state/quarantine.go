@@ -43,6 +43,8 @@ type Quarantine struct {
 	failed string
 	// refused are the namespaces of pods that domains in quarantine refused, and woken those that are woken as the lock is released.
 	refused, woken sets.Set[string]
+	// changes are those of the ledger at which pods were woken last.
+	changes uint64
 }
 
 // NewQuarantine returns one without a domain. The keys are those of the ledger.
@@ -50,16 +52,34 @@ func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution
 	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger, refused: sets.Set[string]{}, woken: sets.Set[string]{}}
 }
 
-// Refused notes that a domain in quarantine refused a pod of a namespace. The scheduling queue has no event for the end of a quarantine,
-// so the pods of the namespace are tried again at each change. If what refused the pod has changed already, they are at once.
-func (q *Quarantine) Refused(namespace string, by *interruptions.Quarantine) {
+// Refused notes that a domain in quarantine refused a pod of a namespace, which was tried after some changes of the ledger. The scheduling
+// queue has no event for the end of a quarantine, and that of a deleted node comes before the node is gone. So the pods of the namespace
+// are tried again at the next change. If there was one since, they are at once.
+func (q *Quarantine) Refused(namespace string, changes uint64) {
 	q.mu.Lock()
 	defer q.unlock()
-	if q.ledger.InQuarantine() != by {
+	if q.ledger.QuarantineChanges() != changes {
 		q.woken.Insert(namespace)
 		return
 	}
 	q.refused.Insert(namespace)
+}
+
+// NodesChanged has the pods tried again that domains in quarantine refused, if a node outside of these was lost.
+func (q *Quarantine) NodesChanged() {
+	if q.ledger.InQuarantine() == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.unlock()
+	q.wakeRefused()
+}
+
+// wakeRefused has the pods woken that were refused before the last change of the ledger. Under mu.
+func (q *Quarantine) wakeRefused() {
+	if changes := q.ledger.QuarantineChanges(); changes != q.changes {
+		q.changes, q.woken, q.refused = changes, q.woken.Union(q.refused), sets.Set[string]{}
+	}
 }
 
 // unlock releases the lock, and wakes pods after it: the scheduling queue has locks of its own.
@@ -178,9 +198,8 @@ func (q *Quarantine) apply() {
 	}
 	now := q.clock.Now()
 	until, next := q.table.Quarantined(now)
-	if q.ledger.Quarantine(until) {
-		q.woken, q.refused = q.woken.Union(q.refused), sets.Set[string]{}
-	}
+	q.ledger.Quarantine(until)
+	q.wakeRefused()
 	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(until)))
 	if !next.IsZero() {
 		q.timer = q.clock.AfterFunc(next.Sub(now), q.expire)

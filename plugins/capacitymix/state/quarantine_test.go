@@ -98,22 +98,48 @@ func TestPodsThatAQuarantineRefusedAreWokenAtItsChanges(t *testing.T) {
 			woken = nil
 		}
 		q.Set(interrupted(t, map[string]int{"a": 10}))
-		q.Refused("shop", q.ledger.InQuarantine())
-		q.Refused("shop", q.ledger.InQuarantine())
-		q.Refused("bank", q.ledger.InQuarantine())
+		q.Refused("shop", q.ledger.QuarantineChanges())
+		q.Refused("shop", q.ledger.QuarantineChanges())
+		q.Refused("bank", q.ledger.QuarantineChanges())
 		q.Set(interrupted(t, map[string]int{"a": 10}))
 		expect()
-		before := q.ledger.InQuarantine()
+		time.Sleep(time.Minute)
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		expect() // it ends later, and refuses the same nodes
+		before := q.ledger.QuarantineChanges()
 		q.Set(interrupted(t, map[string]int{"a": 10, "b": 20}))
 		expect("bank", "shop")
 		q.Refused("late", before)
 		expect("late")
-		q.Refused("shop", q.ledger.InQuarantine())
+		q.Refused("shop", q.ledger.QuarantineChanges())
 		time.Sleep(10*time.Minute + time.Second)
 		expect("shop")
 		time.Sleep(10 * time.Minute)
 		expect()
 	})
+}
+
+// The last node that a pod could use may be lost, and the domains in quarantine are what is left to it then.
+func TestPodsThatAQuarantineRefusedAreWokenAtTheLossOfANode(t *testing.T) {
+	q := quarantineOf(t, "a", "b", "c")
+	var woken []string
+	q.Wake = func(namespace string) { woken = append(woken, namespace) }
+	s := &State{Ledger: q.ledger, Quarantine: q}
+	q.Set(interrupted(t, map[string]int{"a": 10}))
+	before := q.ledger.QuarantineChanges()
+	q.Refused("shop", before)
+	s.NodeHandler().OnDelete(plugintest.Node("a", "spot"))
+	s.NodeHandler().OnAdd(plugintest.Node("d", "spot"), false)
+	assert.Empty(t, woken, "a node in quarantine, and a new one")
+	s.NodeHandler().OnDelete(plugintest.Node("b", "spot"))
+	assert.Equal(t, []string{"shop"}, woken)
+	cordoned := plugintest.Node("c", "spot")
+	cordoned.Spec.Unschedulable = true
+	q.Refused("bank", q.ledger.QuarantineChanges())
+	s.NodeHandler().OnUpdate(plugintest.Node("c", "spot"), cordoned)
+	assert.Equal(t, []string{"shop", "bank"}, woken)
+	q.Refused("late", before)
+	assert.Equal(t, []string{"shop", "bank", "late"}, woken, "it was tried before")
 }
 
 func TestATextThatCannotBeReadEndsAllQuarantines(t *testing.T) {

@@ -52,7 +52,7 @@ func (u *Ungater) avoids(pod *corev1.Pod, p *governing.Mix, t capacity.Type, wit
 	usable := interruptions.Usable(u.onSpot(pod, p, within), taints.Compared())
 	return q.Sparing(func(yield func(map[string]string) bool) {
 		for n := range u.Ledger.Nodes() {
-			if !n.Takes(capacity.Spot) {
+			if !n.OutsideQuarantine() {
 				continue
 			}
 			if node, err := u.Nodes.Get(n.Name()); err == nil && usable(node) && !yield(node.Labels) {
