@@ -64,7 +64,9 @@ test: ## Run what a contributor needs: generated files, unit and property tests,
 .PHONY: test-more
 test-more: lint ## Run all the other tests: the rest of the suites on a control plane, the race detector, the linter (an hour)
 	@# One after the other: the suites take both processors, and what ran beside them waited for ten minutes.
-	@BERTH_TEST_AFTER_CORE=1 $(MAKE) --no-print-directory -k test-integration test-modules test-race
+	@status=0; for target in test-integration test-modules test-race; do \
+		began=$$SECONDS; BERTH_TEST_AFTER_CORE=1 $(MAKE) --no-print-directory $$target || status=1; \
+		echo "$$target took $$((SECONDS - began)) s"; done; exit $$status
 
 ##@ Local cluster
 
@@ -155,7 +157,8 @@ NICE ?=
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are
 # processors, as long as these have free capacity (hack/cluster/admission.go). The vet of go test is left to the linter, which runs all of it.
 SUITES := $(addprefix ./test/integration/,mix/kinds mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
-	mix/rebalance platform/install platform/lifecycle) ./hack/cluster/... ./hack/demo/... ./test/integration/...
+	robustness mix/rebalance platform/install platform/lifecycle mix/floor limits/defaulting platform/profiles mix/scaling) \
+	./hack/cluster/... ./hack/demo/... ./test/integration/...
 SUITES_AT_A_TIME ?= 3
 # Lends control planes to the suites of a command, each to one suite at a time.
 POOL := go run ./hack/cluster/cmd/berth-cluster pool
@@ -217,7 +220,7 @@ test-all: ## Run everything that needs no Docker, with a report of what ran (hou
 
 .PHONY: test-faults
 test-faults: ## Run storms, flapping, kills and outages at their full length, and hostile objects within a time bound (an hour; not in `make test`)
-	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/mix/fallback ./test/integration/mix/kinds ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
+	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/mix/fallback ./test/integration/mix/floor ./test/integration/mix/surge ./test/integration/mix/kinds ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
 
 .PHONY: test-scale
 test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments, and the services with 5,000 limits (minutes; not in `make test`); with BERTH_SCALE_PODS=100000, the controller with 100,000 pods

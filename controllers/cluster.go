@@ -46,11 +46,10 @@ type cluster struct {
 	interruptions *interruptions.Controller
 	pauses        *rebalance.Pauses
 	health        *rebalance.HealthGate
-	// evictions is nil where the API server has no Evictions, too.
-	evictions *evictions.Controller
-	limits    *limits.Tracker
-	templates *limits.Templates
-	policies  *policies.Controller
+	evictions     *evictions.Controller
+	limits        *limits.Tracker
+	templates     *limits.Templates
+	policies      *policies.Controller
 	// watched counts the kinds whose handlers have received the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.

@@ -120,7 +120,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		Pauses: p.pauses, Health: p.health, Requests: p.requests(), Quarantine: p.quarantine,
+		Pauses: p.pauses, Health: p.health, Requests: p.evictions, Quarantine: p.quarantine,
 		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,

@@ -8,19 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 const (
@@ -52,15 +50,10 @@ func requiredCRDs(c *controller.Configuration) []schema.GroupVersionResource {
 	return required
 }
 
-// resourceLister is the part of discovery that is needed.
-type resourceLister interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
 // waitForCRDs returns once the API server serves all required CRDs, or the context ends. Until then it answers the
 // kubelet's probes, alive but not ready with the reason: a manager that starts too early ends with a timeout.
-func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupVersionResource, health controller.Health) error {
-	missing := missingCRDs(api, needed)
+func waitForCRDs(ctx context.Context, api kubeclient.Discovery, needed []schema.GroupVersionResource, health controller.Health) error {
+	missing := missingCRDs(ctx, api, needed)
 	if missing == nil {
 		return nil
 	}
@@ -72,8 +65,8 @@ func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupV
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(context.Context) (bool, error) {
-		missing := missingCRDs(api, needed)
+	err = wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(ctx context.Context) (bool, error) {
+		missing := missingCRDs(ctx, api, needed)
 		if missing == nil {
 			return true, nil
 		}
@@ -89,23 +82,17 @@ func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupV
 }
 
 // missingCRDs returns an error that names what is missing, or why that is not known.
-func missingCRDs(api resourceLister, needed []schema.GroupVersionResource) error {
+func missingCRDs(ctx context.Context, api kubeclient.Discovery, needed []schema.GroupVersionResource) error {
 	var missing []error
 	for _, crd := range needed {
-		list, err := api.ServerResourcesForGroupVersion(crd.GroupVersion().String())
-		switch {
-		case err == nil && serves(list, crd.Resource):
-		case err == nil, apierrors.IsNotFound(err):
-			missing = append(missing, fmt.Errorf("crd: %s is not installed", crd.GroupResource()))
-		default:
+		switch served, err := kubeclient.Serves(ctx, api, crd); {
+		case err != nil:
 			missing = append(missing, fmt.Errorf("crd: %s: discovery: %w", crd.GroupResource(), err))
+		case !served:
+			missing = append(missing, fmt.Errorf("crd: %s is not installed", crd.GroupResource()))
 		}
 	}
 	return errors.Join(missing...)
-}
-
-func serves(list *metav1.APIResourceList, resource string) bool {
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 // serveNotReady answers /healthz with OK and /readyz with the reason. The manager's server, which takes its place, keeps

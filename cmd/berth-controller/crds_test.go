@@ -41,7 +41,7 @@ func (a *api) answer(list *metav1.APIResourceList, err error) {
 	a.list, a.err = list, err
 }
 
-func (a *api) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+func (a *api) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.list, a.err
@@ -60,7 +60,7 @@ func TestMissingCRDs(t *testing.T) {
 		"the API server cannot be queried": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route\ncrd: schedulingpolicies.berth.dev: discovery: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := missingCRDs(&api{list: tc.list, err: tc.err}, requiredCRDs(controller.Default()))
+			err := missingCRDs(t.Context(), &api{list: tc.list, err: tc.err}, requiredCRDs(controller.Default()))
 			if tc.want == "" {
 				require.NoError(t, err)
 				return

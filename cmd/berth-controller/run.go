@@ -54,7 +54,7 @@ func run(ctx context.Context, c *controller.Configuration, src program.Source) e
 		return err
 	}
 	impatient := rest.CopyConfig(config)
-	impatient.Timeout = probeTimeout // discovery takes no context, and would outlast a pod's grace period
+	impatient.Timeout = probeTimeout // what is missing is read again, and a call that hangs is not
 	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)

@@ -41,7 +41,7 @@ func slowBindings(t *testing.T, pods []*corev1.Pod) (f *fixture, asked *atomic.I
 	f.mix(t, plugintest.CapacityMix("web", 100, 0))
 	asked, answer = &atomic.Int32{}, make(chan struct{})
 	f.plugin.Bindings = state.NewBindings(maxBindings, time.Hour)
-	f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	f.cluster.React("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		asked.Add(1)
 		<-answer
 		return true, nil, nil
@@ -110,12 +110,12 @@ func TestBehindAShutFenceNothingIsBound(t *testing.T) {
 		return n
 	}
 	ctx, end := context.WithCancel(f.ctx)
-	f.fenced = true
+	f.fenced.Store(true)
 	time.AfterFunc(time.Millisecond, end) // as the process ends a moment later
 	f.plugin.Bind(ctx, cycle, pod, "o")
 	require.ErrorIs(t, ctx.Err(), context.Canceled, "it waits for the end")
 	assert.Zero(t, bindings())
-	f.fenced = false
+	f.fenced.Store(false)
 	f.plugin.Bind(f.ctx, cycle, pod, "o")
 	assert.Equal(t, 1, bindings())
 }
@@ -175,7 +175,7 @@ func TestAPodWithoutAnAnswerToItsBindingKeepsItsSlot(t *testing.T) {
 			require.Equal(t, 1, readState(cycle).slot)
 			require.Nil(t, f.plugin.Reserve(f.ctx, cycle, second, "o"))
 			f.deletePod(first)
-			f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			f.cluster.React("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
 			require.False(t, f.plugin.Bind(f.ctx, cycle, second, "o").IsSuccess())
 			f.plugin.Unreserve(f.ctx, cycle, second, "o")
 			cycle, _ = f.filter(t, second)

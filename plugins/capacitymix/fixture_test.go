@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ type fixture struct {
 	ungater   *ungate.Ungater
 	framework framework.Framework
 	infos     []fwk.NodeInfo
-	fenced    bool
+	fenced    atomic.Bool
 	// mixes are the CapacityMixes that the plugin has, by name.
 	mixes map[string]*v1alpha1.CapacityMix
 }
@@ -40,7 +41,7 @@ func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Nod
 	c := plugintest.NewCluster(tb, nodes, objects...)
 	f := &fixture{ctx: c.Ctx, cluster: c, mixes: map[string]*v1alpha1.CapacityMix{}}
 	f.framework = c.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		factory := &factory{fenced: func() bool { return f.fenced }}
+		factory := &factory{fenced: func() bool { return f.fenced.Load() }}
 		pl, err := factory.build(ctx, args, h)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ import (
 // bindings has the API receive the Bindings, with a response.
 func (f *fixture) bindings(response error) (received *[]*corev1.Binding) {
 	received = &[]*corev1.Binding{}
-	f.Client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	f.React("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		b, ok := a.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
 		if ok {
 			*received = append(*received, b)

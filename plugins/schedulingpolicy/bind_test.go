@@ -125,7 +125,7 @@ func TestAPodThatDoesNotFitAnyMoreIsNotBound(t *testing.T) {
 	f := newFixture(t, noArgs(), fleetOf(1)...)
 	f.created(t)
 	f.set(policy(pessimistic))
-	f.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	f.React("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.PodList{Items: []corev1.Pod{*pod("other", "n00", requests("4", "1Gi"))}}, nil
 	})
 	_, on, status := f.bind(t, pod("x", ""))
@@ -138,7 +138,7 @@ func TestANodeThatCannotBeLockedOrReadIsNotUsed(t *testing.T) {
 	t.Parallel()
 	refuse := func(verb, resource string) func(*fixture) {
 		return func(f *fixture) {
-			f.Client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			f.React(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
 			})
 		}

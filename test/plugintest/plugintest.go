@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -103,6 +104,14 @@ func (c *Cluster) options() []frameworkruntime.Option {
 func (c *Cluster) Start() {
 	c.Informers.Start(c.Ctx.Done())
 	c.Informers.WaitForCacheSync(c.Ctx.Done())
+}
+
+// React has the API server answer requests with a function before all others, which it calls one request at a time. Informers run
+// already, and send requests at any time: PrependReactor alone would race with them.
+func (c *Cluster) React(verb, resource string, react clienttesting.ReactionFunc) {
+	c.Client.Lock()
+	defer c.Client.Unlock()
+	c.Client.PrependReactor(verb, resource, react)
 }
 
 // SetPods adds or replaces pods in the cache.

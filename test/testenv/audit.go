@@ -31,6 +31,9 @@ type Request struct {
 	At time.Time
 }
 
+// auditTime is now, as a time of the audit log, which has microseconds.
+func auditTime() time.Time { return time.Now().Truncate(time.Microsecond) }
+
 // WritesOf returns what a replica of a program, which has its name as a group, requested to write since a moment, but for
 // leases. A request whose client ended before the answer is left out: a fence that shuts cancels the requests under way
 // (docs/decisions/0014).

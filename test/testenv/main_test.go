@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -79,4 +80,15 @@ func TestAWaitPollsLessWhereAPollTakesLong(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, pause(time.Minute, time.Millisecond))
 	assert.Equal(t, 4*time.Second, pause(0, time.Second))
 	assert.Equal(t, 5*time.Second, pause(0, time.Minute), "a wait that ends is noticed soon")
+}
+
+func TestAWaitPollsOnceMoreAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		(&World{T: t}).Within(2*time.Second, "a second passes", func() (bool, string) {
+			is := time.Since(began) > time.Second
+			time.Sleep(500 * time.Millisecond) // of which the pause is four times as long
+			return is, ""
+		})
+	})
 }

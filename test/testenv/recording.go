@@ -166,6 +166,27 @@ func (r *Recording) WaitBound(app string, n int, within time.Duration) map[strin
 	return bound
 }
 
+// WaitPod waits until the watch has shown a pod of an app in a state, and returns it as it was then. Polls of the API server are rare on a
+// busy machine: they miss what is so for seconds, as a replica that runs beside its replacement.
+func (r *Recording) WaitPod(what, app string, in func(*corev1.Pod) bool) *corev1.Pod {
+	r.w.T.Helper()
+	var found []*corev1.Pod
+	r.w.Eventually(what, func() (bool, string) {
+		for _, e := range r.first(app, in) {
+			found = append(found, e.Pod)
+		}
+		return len(found) > 0, fmt.Sprintf("%d events", len(r.seen()))
+	})
+	return found[0]
+}
+
+// MostAtOnce returns the highest number of pods that ran at any instant, of those that were neither terminating nor finished.
+func (r *Recording) MostAtOnce() (most int) {
+	r.w.T.Helper()
+	r.Replay(func(running map[types.UID]*corev1.Pod) { most = max(most, len(running)) })
+	return most
+}
+
 // RequireOnTheirTypes demands that at every instant every bound pod had a slot
 // and ran on the type that the mix gives to that slot.
 func (r *Recording) RequireOnTheirTypes(m split.Mix) {

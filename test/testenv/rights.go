@@ -52,20 +52,23 @@ func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 	return granted
 }
 
-// RightsUsedBy returns the rights that a user has used in the whole run, and of
-// those that it was refused the last request.
-func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[string]Request) {
+// RightsUsedBy returns the rights that a user has used in the whole run. What it was refused is a question about one test: RefusedHere.
+func (w *World) RightsUsedBy(user string) (used map[string]bool) {
 	w.T.Helper()
-	used, refused, err := rightsUsed(w.Ctx, func(r Request) bool { return r.User == user })
+	used, _, err := rightsUsed(w.Ctx, func(r Request) bool { return r.User == user })
 	require.NoError(w.T, err)
-	return used, refused
+	return used
 }
 
-// RefusedHere returns, of the rights that a user was refused in the namespace of the test, the last request. Other tests of a
-// package, which run beside it, may write as that user what has to be refused.
-func (w *World) RefusedHere(user string) map[string]Request {
+// RefusedHere returns, of the rights that a user was refused since the test began, the last request: in the namespace of the test, in
+// berth-system and in others that it names, and for what is in no namespace. Other tests of the package write as that user what has to
+// be refused.
+func (w *World) RefusedHere(user string, others ...string) map[string]Request {
 	w.T.Helper()
-	_, refused, err := rightsUsed(w.Ctx, func(r Request) bool { return r.User == user && r.Namespace == w.Namespace })
+	namespaces := append([]string{w.Namespace, "berth-system", ""}, others...)
+	_, refused, err := rightsUsed(w.Ctx, func(r Request) bool {
+		return r.User == user && !r.At.Before(w.began) && slices.Contains(namespaces, r.Namespace)
+	})
 	require.NoError(w.T, err)
 	return refused
 }

@@ -52,6 +52,7 @@ type Options struct {
 	Clock  clock.WithTicker
 	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
+	Served *Served
 	// Changed has a workload reconciled, and its pods released that are named.
 	Changed func(governing.GroupKey)
 	// Namespaces are those whose workloads are reconciled; empty: all.
@@ -85,7 +86,7 @@ func New(o Options) *Controller {
 
 // Start implements manager.Runnable: it watches and answers until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
-	if !workloads.Await(ctx, c.Clock, c.Synced) {
+	if !c.Served.await(ctx) || !workloads.Await(ctx, c.Clock, c.Synced) {
 		return nil
 	}
 	c.watch(ctx)
@@ -121,7 +122,7 @@ func (c *Controller) PodsChanged(namespace string) {
 }
 
 // Of implements rebalance.Requests.
-func (c *Controller) Of(namespace string) map[types.UID]bool {
+func (c *Controller) Of(namespace string) map[types.UID]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.table.pods[namespace]
@@ -180,7 +181,7 @@ func (c *Controller) set(e *lifecyclev1alpha1.Eviction) {
 	c.mu.Lock()
 	var begun bool
 	if is {
-		begun = c.table.set(key, r)
+		begun = c.table.set(key, r, c.Clock.Now())
 	} else {
 		c.table.remove(key)
 	}
@@ -254,7 +255,7 @@ func (c *Controller) answered(key types.NamespacedName, written *lifecyclev1alph
 	switch {
 	case c.table.byName[key] == nil:
 	case is:
-		c.table.set(key, r)
+		c.table.set(key, r, c.Clock.Now())
 		c.queue.Add(key)
 	default:
 		c.table.remove(key)

@@ -81,7 +81,7 @@ func newStage(t *testing.T) *stage {
 		State: clusterstate.New(clusterstate.Options{
 			Classifier: classifier, Conventions: governing.Conventions{Prefixes: []string{governing.PrefixBerth}}, Mixes: mixes,
 		}),
-		Client: s.kube, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", true },
+		Client: s.kube, Clock: clock.RealClock{}, Synced: func() (string, bool) { return "", true }, Served: NewServed(nil),
 		Changed: func(key governing.GroupKey) { s.changed = append(s.changed, key) },
 	})
 	s.State.SetPod(podOf("web", "w"))
@@ -136,7 +136,7 @@ func TestARequestIsAnsweredUntilThePodIsGone(t *testing.T) {
 		defer s.queue.ShutDown()
 		s.set(s.there)
 		assert.Equal(t, []governing.GroupKey{{Namespace: "shop", ID: "rs"}}, s.changed, "its workload is reconciled")
-		assert.Equal(t, map[types.UID]bool{"w": true}, s.Of("shop"))
+		assert.Equal(t, map[types.UID]time.Time{"w": time.Now()}, s.Of("shop"))
 		assert.Nil(t, s.Of("other"))
 		s.handle(t.Context(), 0)
 		require.Len(t, s.answers, 1)
@@ -330,7 +330,7 @@ type lister struct {
 	err  error
 }
 
-func (l lister) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+func (l lister) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
 	return l.list, l.err
 }
 
@@ -345,8 +345,47 @@ func TestWhereEvictionsAreServed(t *testing.T) {
 		"another kind":             {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictionrequests"}}}, nil}, false, false},
 		"served":                   {lister{&metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictions"}, {Name: "evictions/status"}}}, nil}, true, false},
 	} {
-		served, err := Served(c.lister)
+		served, err := NewServed(c.lister).look(t.Context())
 		assert.Equal(t, c.served, served, name)
 		assert.Equal(t, c.fails, err != nil, name)
 	}
+}
+
+// later is the discovery of an API server that has Evictions after some looks, of which the first one fails.
+type later struct{ looks, servedAt int }
+
+func (l *later) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	l.looks++
+	switch {
+	case l.looks == 1:
+		return nil, errors.New("no answer")
+	case l.looks < l.servedAt:
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, "lifecycle.k8s.io/v1alpha1")
+	}
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "evictions/status"}}}, nil
+}
+
+// The API may be turned on while the controller runs: no restart is needed, and nothing is watched before.
+func TestEvictionsThatAreServedLaterAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, api := newStage(t), &later{servedAt: 3}
+		s.Served = NewServed(api)
+		assert.False(t, s.Served.NeedLeaderElection(), "the webhooks of all replicas depend on it")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, begins := make(chan error, 2), make(chan bool, 1)
+		go func() { ended <- s.Served.Start(ctx) }()
+		go func() { begins <- s.Served.await(ctx) }()
+		synctest.Wait()
+		assert.False(t, s.Served.Is())
+		assert.Empty(t, begins)
+		time.Sleep(2 * lookEvery)
+		synctest.Wait()
+		assert.True(t, s.Served.Is())
+		assert.True(t, <-begins)
+		require.NoError(t, <-ended, "it is over")
+		time.Sleep(time.Hour)
+		assert.Equal(t, 3, api.looks)
+		cancel()
+		s.queue.ShutDown()
+	})
 }

@@ -19,8 +19,8 @@ type table struct {
 	byName map[types.NamespacedName]*entry
 	// byPod has the request for each pod: evictionrequest-controller lets one Eviction of a pod go on.
 	byPod map[podKey]types.NamespacedName
-	// pods are those that the requests of a namespace name. A map is replaced rather than changed.
-	pods map[string]map[types.UID]bool
+	// pods are those that the requests of a namespace name, with when each was first seen. A map is replaced rather than changed.
+	pods map[string]map[types.UID]time.Time
 	// count is how many requests a namespace has.
 	count map[string]int
 }
@@ -42,13 +42,13 @@ type entry struct {
 
 func newTable() table {
 	return table{
-		byName: map[types.NamespacedName]*entry{}, byPod: map[podKey]types.NamespacedName{}, pods: map[string]map[types.UID]bool{},
+		byName: map[types.NamespacedName]*entry{}, byPod: map[podKey]types.NamespacedName{}, pods: map[string]map[types.UID]time.Time{},
 		count: map[string]int{},
 	}
 }
 
 // set takes over a request, and reports whether it is new.
-func (t *table) set(key types.NamespacedName, r evictions.Request) (begun bool) {
+func (t *table) set(key types.NamespacedName, r evictions.Request, now time.Time) (begun bool) {
 	old := t.byName[key]
 	if old != nil && old.UID == r.UID && old.PodUID == r.PodUID {
 		if r.Heartbeat.Before(old.Heartbeat) { // the watch is behind an answer
@@ -65,9 +65,9 @@ func (t *table) set(key types.NamespacedName, r evictions.Request) (begun bool) 
 	t.count[r.Namespace]++
 	pods := maps.Clone(t.pods[r.Namespace])
 	if pods == nil {
-		pods = map[types.UID]bool{}
+		pods = map[types.UID]time.Time{}
 	}
-	pods[r.PodUID] = true
+	pods[r.PodUID] = now
 	t.pods[r.Namespace] = pods
 	return true
 }

@@ -5,10 +5,8 @@ package evictions
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -17,23 +15,6 @@ import (
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/evictions"
 )
-
-// resourceLister is the part of discovery that is needed.
-type resourceLister interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
-// Served reports whether an API server has Evictions.
-func Served(api resourceLister) (bool, error) {
-	list, err := api.ServerResourcesForGroupVersion(lifecyclev1alpha1.SchemeGroupVersion.String())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("discover %s: %w", lifecyclev1alpha1.SchemeGroupVersion, err)
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "evictions/status" }), nil
-}
 
 // ours selects the Evictions for which Berth is a responder: evictionrequest-controller labels them with the names of the responders.
 var ours = fmt.Sprintf("%s in (%s,%s)", v1alpha1.EvictionResponder,

@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +15,8 @@ import (
 
 // Requests are the requests of others to evict pods, for which Berth is the active responder.
 type Requests interface {
-	// Of are the pods of a namespace that are named, nil for none. It must not be changed.
-	Of(namespace string) map[types.UID]bool
+	// Of are the pods of a namespace that are named, with when each request was first seen, nil for none. It must not be changed.
+	Of(namespace string) map[types.UID]time.Time
 	// Confirm returns an error unless the API server has a request for a pod at this moment.
 	Confirm(ctx context.Context, pod *corev1.Pod) error
 	// Decided reports what becomes of a pod that is named.
@@ -23,7 +24,7 @@ type Requests interface {
 }
 
 // requested are the pods of a namespace whose eviction waits for Berth.
-func (c *Controller) requested(namespace string) map[types.UID]bool {
+func (c *Controller) requested(namespace string) map[types.UID]time.Time {
 	if c.Requests == nil {
 		return nil
 	}
@@ -44,13 +45,13 @@ func (c *Controller) answer(w *evaluation) {
 }
 
 // hasAny reports whether a group has one of some pods.
-func hasAny(g *clusterstate.Group, pods map[types.UID]bool) bool {
+func hasAny(g *clusterstate.Group, pods map[types.UID]time.Time) bool {
 	if len(pods) == 0 {
 		return false
 	}
 	for i := range g.Assignments {
 		for _, p := range g.Assignments[i].Members() {
-			if pods[p.UID] {
+			if !pods[p.UID].IsZero() {
 				return true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,12 +20,12 @@ import (
 
 // others request evictions.
 type others struct {
-	pods      map[types.UID]bool
+	pods      map[types.UID]time.Time
 	withdrawn error
 	fates     map[types.UID]answers.Fate
 }
 
-func (o *others) Of(namespace string) map[types.UID]bool {
+func (o *others) Of(namespace string) map[types.UID]time.Time {
 	if namespace != "shop" {
 		return nil
 	}
@@ -72,7 +73,7 @@ func TestTheFateOfARequestIsReported(t *testing.T) {
 	p.reconcile(t, "shop")
 	g := p.State.Group(strayKey)
 	uid := g.Assignments[0].Pod.UID
-	o := &others{pods: map[types.UID]bool{uid: true, "another": true}}
+	o := &others{pods: map[types.UID]time.Time{uid: time.Unix(1, 0), "another": time.Unix(1, 0)}}
 	p.Requests = o
 	p.reconcile(t, "shop")
 	require.Contains(t, o.fates, uid)

@@ -3,6 +3,7 @@
 package rebalance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -202,6 +203,7 @@ func (s *side) client() *fake.Clientset {
 				list.Items = append(list.Items, *p)
 			}
 		}
+		slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) // as an API server does
 		return true, list, nil
 	})
 	keepJournal(c)

@@ -3,6 +3,7 @@
 package workloads
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -90,20 +91,30 @@ func (s *Store) Len(namespace string) int {
 
 // Namespace returns the entries of a namespace, in no order.
 func (s *Store) Namespace(namespace string) []rebalance.Entry {
-	return s.pick(namespace, func(*rebalance.Entry) bool { return true })
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		return copies(maps.Values(n.entries), len(n.entries))
+	}
+	return nil
+}
+
+// copies returns copies of n entries. They are large: a list that grows would cost four times as much.
+func copies(entries iter.Seq[*rebalance.Entry], n int) []rebalance.Entry {
+	list := make([]rebalance.Entry, 0, n)
+	for e := range entries {
+		list = append(list, *e)
+	}
+	return list
 }
 
 // Unsettled returns the entries of a namespace that are not settled, in no order.
-func (s *Store) Unsettled(namespace string) []rebalance.Entry {
-	return s.pick(namespace, func(e *rebalance.Entry) bool { return !e.Settled() })
-}
-
-func (s *Store) pick(namespace string, which func(*rebalance.Entry) bool) (list []rebalance.Entry) {
+func (s *Store) Unsettled(namespace string) (list []rebalance.Entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
 		for _, e := range n.entries {
-			if which(e) {
+			if !e.Settled() {
 				list = append(list, *e)
 			}
 		}
@@ -112,15 +123,13 @@ func (s *Store) pick(namespace string, which func(*rebalance.Entry) bool) (list 
 }
 
 // OfMix returns the entries that a CapacityMix governs, in no order.
-func (s *Store) OfMix(namespace, mix string) (list []rebalance.Entry) {
+func (s *Store) OfMix(namespace, mix string) []rebalance.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
-		for _, e := range n.governed[mix] {
-			list = append(list, *e)
-		}
+		return copies(slices.Values(n.governed[mix]), len(n.governed[mix]))
 	}
-	return list
+	return nil
 }
 
 // Others returns the names of the other CapacityMixes that govern pods which a mix selects, sorted.

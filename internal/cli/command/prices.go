@@ -4,6 +4,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -36,15 +37,36 @@ func (p *Prices) Check() error {
 
 // Book reads the prices of the file, if there is one, and those that are built in.
 func (p *Prices) Book() (*prices.Book, error) {
-	options := prices.Options{Discount: p.Discount}
-	if p.File != "" {
-		data, err := os.ReadFile(p.File)
-		if err != nil {
-			return nil, err
-		}
-		if options.File, err = prices.ReadFile(p.File, data); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.File, err)
-		}
+	options, err := p.Options()
+	if err != nil {
+		return nil, err
 	}
 	return prices.New(options)
+}
+
+// maxPricesFile is the size of a file of prices.
+const maxPricesFile = 4 << 20
+
+// Options reads the prices of the file, if there is one.
+func (p *Prices) Options() (options prices.Options, err error) {
+	options.Discount = p.Discount
+	if p.File == "" {
+		return options, nil
+	}
+	f, err := os.Open(p.File)
+	if err != nil {
+		return options, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPricesFile+1))
+	if err != nil {
+		return options, err
+	}
+	if len(data) > maxPricesFile {
+		return options, fmt.Errorf("%s: longer than %d bytes", p.File, maxPricesFile)
+	}
+	if options.File, err = prices.ReadFile(p.File, data); err != nil {
+		return options, fmt.Errorf("%s: %w", p.File, err)
+	}
+	return options, nil
 }

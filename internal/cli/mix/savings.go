@@ -26,39 +26,48 @@ COST is what the pods cost where they run, and ON-DEMAND what they would cost on
 what the replicas would save more that have a spot slot and run on on-demand nodes. FLOOR is what the replicas of minOnDemand would save on
 spot nodes: the price of the floor. PRICED counts the pods that have a price. Pods without a price are in no amount.
 
-A pod costs its part of its node, by its requests of CPU and memory. Prices are those of --prices, else of public lists that are built in,
-else rates for CPU and memory. The output names the source and its age: prices older than 90 days are estimates.`
+A pod costs its part of its node, by its requests of CPU and memory. Prices are those of --prices, else those of Karpenter and OpenCost by
+--prices-metrics or --prices-prometheus, else of public lists that are built in, else rates for CPU and memory. NodeOverlays of Karpenter set
+and change prices. The output names the source and its age: prices older than 90 days are estimates.`
+
+// maxNote is the length of a note about prices, which can name what others wrote.
+const maxNote = 300
 
 // savingsCSV is the format of spreadsheets.
 const savingsCSV = "csv"
 
 // NewSavings returns the command savings.
 func NewSavings(o *command.Options) *cobra.Command {
-	by, own := string(savings.ByWorkload), command.Prices{}
+	by, own, live := string(savings.ByWorkload), command.Prices{}, command.LivePrices{}
 	cmd := &cobra.Command{
 		Use:   "savings",
 		Short: "Show what mixes save, what they could save, and what their floor costs",
 		Long:  aboutSavings,
 		Example: "  kubectl berth savings -n shop\n  kubectl berth savings -A --by namespace\n" +
-			"  kubectl berth savings -A --prices prices.yaml --discount 20 -o csv > savings.csv",
+			"  kubectl berth savings -A --prices prices.yaml --discount 20 -o csv > savings.csv\n" +
+			"  kubectl berth savings -A --prices-prometheus http://localhost:9090",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			book, err := own.Book()
+			options, err := own.Options()
 			if err != nil {
 				return err
 			}
-			return runSavings(cmd.Context(), o, book, savings.By(by))
+			if options.Metrics, err = live.Read(cmd.Context(), o.In, o.Now()); err != nil {
+				return err
+			}
+			return runSavings(cmd.Context(), o, options, savings.By(by))
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&by, "by", by, "What a row is of, one of: "+strings.Join(byNames(), ", ")+".")
 	own.Flags(cmd)
+	live.Flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(byNames(), cobra.ShellCompDirectiveNoFileComp))
 	command.Check(cmd, func() error {
 		if !slices.Contains(byNames(), by) {
 			return fmt.Errorf("--by is %q: it must be one of %s", by, strings.Join(byNames(), ", "))
 		}
-		return own.Check()
+		return errors.Join(own.Check(), live.Check())
 	})
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd, "for the pods of workloads")
@@ -73,7 +82,7 @@ func byNames() (names []string) {
 	return names
 }
 
-func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by savings.By) error {
+func runSavings(ctx context.Context, o *command.Options, options prices.Options, by savings.By) error {
 	namespace, u, err := access.User(o)
 	if err != nil {
 		return err
@@ -86,6 +95,16 @@ func runSavings(ctx context.Context, o *command.Options, book *prices.Book, by s
 		if cluster.Missing(resource) {
 			return errors.New("cannot list " + resource + ": what replicas cost depends on them")
 		}
+	}
+	if options.Overlays, err = u.Overlays(ctx); err != nil {
+		return err
+	}
+	book, err := prices.New(options)
+	if err != nil {
+		return err
+	}
+	for _, note := range book.Notes() {
+		o.Warn("%s", overview.Inert(note, maxNote))
 	}
 	return showSavings(o, cluster.Overview(o.Selector()).Savings(cluster.Nodes, book, by, o.Now()), by, namespace)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client makes clients for Berth's own API group, and the scheme of clients for all kinds.
+// Package client makes clients for Berth's own API group and the scheme of clients for all kinds, and reads which resources are served.
 package client
 
 import (

@@ -14,16 +14,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+
+	kubeclient "berth.dev/berth/internal/kube/client"
 )
 
 // What the autoscalers serve or write. The namespace and the name are the defaults of cluster-autoscaler.
 const (
-	karpenterVersion  = "karpenter.sh/v1"
-	karpenterResource = "nodepools"
-	statusNamespace   = "kube-system"
-	statusConfigMap   = "cluster-autoscaler-status"
+	statusNamespace = "kube-system"
+	statusConfigMap = "cluster-autoscaler-status"
 )
+
+var nodePools = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}
 
 // CostGate is the feature gate with which Karpenter writes the deletion costs of pods.
 const CostGate = "PodDeletionCostManagement"
@@ -49,11 +52,8 @@ func (f Found) String() string {
 // Find reads whether the API server serves the NodePools of Karpenter, and whether cluster-autoscaler has written its status.
 // These are two small requests. A caller that may not read the status is treated as if there were none.
 func Find(ctx context.Context, kube kubernetes.Interface) (f Found, err error) {
-	list, karpenterErr := kube.Discovery().ServerResourcesForGroupVersionWithContext(ctx, karpenterVersion)
-	if karpenterErr == nil {
-		f.Karpenter = slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == karpenterResource })
-	} else if !apierrors.IsNotFound(karpenterErr) {
-		err = fmt.Errorf("discover %s: %w", karpenterVersion, karpenterErr)
+	if f.Karpenter, err = kubeclient.Serves(ctx, kube.Discovery(), nodePools); err != nil {
+		err = fmt.Errorf("discover %s: %w", nodePools.GroupVersion(), err)
 	}
 	_, statusErr := kube.CoreV1().ConfigMaps(statusNamespace).Get(ctx, statusConfigMap, metav1.GetOptions{})
 	f.ClusterAutoscaler = statusErr == nil

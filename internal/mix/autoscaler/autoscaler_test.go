@@ -21,7 +21,7 @@ import (
 
 func TestFindReadsWhatAutoscalersServeAndWrite(t *testing.T) {
 	serves := func(resources ...string) *metav1.APIResourceList {
-		list := &metav1.APIResourceList{GroupVersion: karpenterVersion}
+		list := &metav1.APIResourceList{GroupVersion: nodePools.GroupVersion().String()}
 		for _, name := range resources {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
 		}

@@ -30,6 +30,8 @@ type Node struct {
 	Labels       labels.Set
 	InstanceType string
 	Region, Zone string
+	// Simulated is set where there is no machine: a price that a program of the cluster has of it is that of no market.
+	Simulated bool
 	// CPU is in cores, Memory in bytes.
 	CPU, Memory float64
 }
@@ -56,6 +58,8 @@ type Book struct {
 	entries []entry
 	// discount is the part of the on-demand prices of lists that the user does not pay.
 	discount float64
+	overlays *Overlays
+	notes    []string
 }
 
 type entry struct {
@@ -63,58 +67,101 @@ type entry struct {
 	of *Source
 	// listed is set where on-demand prices are those of a public list, to which a discount applies.
 	listed bool
+	// live is set where the prices are metrics of the cluster, and own where they are those of the user.
+	live, own bool
 }
 
 // Options are what a Book is made of.
 type Options struct {
 	// File has the prices of the user, nil for none.
 	File *File
+	// Metrics are prices that programs of the cluster have, nil for none.
+	Metrics *Metrics
+	// Overlays are those of Karpenter, nil for none.
+	Overlays *Overlays
 	// Discount is the percentage by which the user pays less for on-demand nodes than public lists have it. That of the file applies where
 	// it is 0.
 	Discount float64
 }
 
-// New returns a book of the user's prices, the tables of this package and, last, rates for CPU and memory.
+// New returns a book of the user's prices, those of the cluster, the tables of this package and, last, rates for CPU and memory.
 func New(o Options) (*Book, error) {
 	tables, err := embedded()
 	if err != nil {
 		return nil, err
 	}
-	b := &Book{discount: o.Discount / 100}
+	b := &Book{discount: o.Discount / 100, overlays: o.Overlays}
+	if o.Overlays != nil {
+		b.notes = append(b.notes, o.Overlays.Notes...)
+	}
 	if f := o.File; f != nil {
-		b.entries = append(b.entries, entry{f, &f.Source, false})
+		b.entries = append(b.entries, entry{source: f, of: &f.Source, own: true})
 		if o.Discount == 0 {
 			b.discount = f.DiscountPercent / 100
 		}
 	}
+	if o.Metrics != nil {
+		b.notes = append(b.notes, o.Metrics.Notes...)
+		for _, l := range o.Metrics.sources {
+			b.entries = append(b.entries, entry{source: l.source, of: l.of, listed: true, live: true})
+		}
+	}
 	for _, t := range tables {
-		b.entries = append(b.entries, entry{t, &t.Source, true})
+		b.entries = append(b.entries, entry{source: t, of: &t.Source, listed: true})
 	}
 	r := defaultRates
 	if o.File != nil && o.File.Rates != nil {
 		r = *o.File.Rates
 		r.of = Source{Name: o.File.Name, Date: o.File.Source.Date, Rates: true}
 	}
-	b.entries = append(b.entries, entry{&r, &r.of, o.File == nil || o.File.Rates == nil})
+	b.entries = append(b.entries, entry{source: &r, of: &r.of, listed: o.File == nil || o.File.Rates == nil})
 	return b, nil
 }
 
+// Notes are what of the sources is not used, a sentence each.
+func (b *Book) Notes() []string { return b.notes }
+
 // Of returns the prices of a node. Rates make both prices or none: the difference of a listed price and a rate would be no saving.
 func (b *Book) Of(n *Node) (q Quote) {
+	onDemand, spot := b.overlays.of(n, capacityOnDemand), b.overlays.of(n, capacitySpot)
 	for _, e := range b.entries {
 		if e.of.Rates && (q.OnDemand.Known() || q.Spot.Known()) {
 			break
 		}
-		onDemand, spot := e.amounts(n)
-		if onDemand > 0 && !q.OnDemand.Known() {
-			if e.listed {
-				onDemand *= 1 - b.discount
-			}
-			q.OnDemand = Amount{onDemand, e.of}
+		if e.live && n.Simulated {
+			continue
 		}
-		if spot > 0 && !q.Spot.Known() {
-			q.Spot = Amount{spot, e.of}
+		if !e.own {
+			q.OnDemand, q.Spot = q.OnDemand.or(onDemand.price()), q.Spot.or(spot.price())
 		}
+		dollars, spotDollars := e.amounts(n)
+		if e.listed && !e.changedBy(onDemand) {
+			dollars *= 1 - b.discount
+		}
+		q.OnDemand, q.Spot = q.OnDemand.or(e.amount(dollars, onDemand)), q.Spot.or(e.amount(spotDollars, spot))
 	}
 	return q
+}
+
+// changedBy reports whether an overlay changes the prices of the source: none of the user, and no rates.
+func (e *entry) changedBy(o *overlay) bool { return o.adjusts() && !e.own && !e.of.Rates }
+
+// amount is a price of the source as an overlay changes it, unknown for 0.
+func (e *entry) amount(dollars float64, o *overlay) Amount {
+	if dollars <= 0 {
+		return Amount{}
+	}
+	a := Amount{dollars, e.of}
+	if e.changedBy(o) {
+		return o.adjust(a)
+	}
+	return a
+}
+
+// or returns another amount where this one is not known.
+func (a Amount) or(other Amount) Amount {
+	if a.Known() {
+		return a
+	}
+	return other
 }

@@ -26,8 +26,8 @@ type Evaluation struct {
 	Invalid error
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []DisruptionBudget
-	// Requested are the pods of the namespace whose eviction waits for Berth. It is not changed.
-	Requested map[types.UID]bool
+	// Requested are the pods of the namespace whose eviction waits for Berth, with when each request was first seen. It is not changed.
+	Requested map[types.UID]time.Time
 	// Ended are the moves that are over, and not recorded yet.
 	Ended []Ending
 	// Next is when time alone will have changed something, zero for never.

@@ -222,8 +222,11 @@ func lacksPlace(err error) bool {
 // strand has the replicas wait whose replacements go to the same type. Nodes that depart wait for capacity: it is looked for more often
 // than for a move.
 func (w *Evaluation) strand(a *Action, err error) {
-	hold := w.hold(a.Verdict, err)
-	if latest := w.Now.Add(HoldMisplaced); !ObstacleOf(err).Unproven && hold.Until.After(latest) {
+	hold, longest := w.hold(a.Verdict, err), HoldMisplaced
+	if ObstacleOf(err).Unproven {
+		longest = HoldReplacement
+	}
+	if latest := w.Now.Add(longest); hold.Until.After(latest) {
 		hold.Until, hold.Verdict.RetryAt = latest, latest
 	}
 	unplaced := maps.Clone(w.Unplaced)

@@ -292,16 +292,13 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) (next time.Time) {
 	for _, h := range e.Held {
 		next = earlier(next, h.Until)
 	}
-	if e.leaves() {
-		for _, until := range e.Flights {
-			next = earlier(next, later(until, now))
-		}
-		next = earlier(next, later(e.KeptFromFlight.Until, now))
-		for _, h := range e.Unplaced {
-			next = earlier(next, later(h.Until, now))
-		}
-		next = earlier(next, later(e.Landing, now))
+	for _, until := range e.Flights {
+		next = earlier(next, later(until, now))
 	}
+	for _, h := range e.Unplaced {
+		next = earlier(next, later(h.Until, now))
+	}
+	next = earlier(next, earlier(later(e.KeptFromFlight.Until, now), later(e.Landing, now)))
 	if !e.WrongSince.IsZero() || e.Had > 0 {
 		next = earlier(next, e.Group.NextAvailable(now))
 	}

@@ -14,7 +14,7 @@ import (
 
 // requested reports whether someone requests the eviction of a replica, and waits for Berth to release it.
 func (in *Input) requested(s *clusterstate.Assignment) bool {
-	return s.Place != clusterstate.Pending && in.For.Requested[s.Pod.UID]
+	return s.Place != clusterstate.Pending && !in.For.Requested[s.Pod.UID].IsZero()
 }
 
 // FateOf is what becomes of a pod whose eviction is requested. It is not known of a pod that is no replica of the workload, and of one

@@ -22,11 +22,11 @@ import (
 // request has the evictions of some replicas requested.
 func request(slots ...int) func(*rebalance.Evaluation) {
 	return func(w *rebalance.Evaluation) {
-		w.Requested = map[types.UID]bool{}
+		w.Requested = map[types.UID]time.Time{}
 		for i := range w.Group.Assignments {
 			for _, slot := range slots {
 				if a := &w.Group.Assignments[i]; a.Slot == slot {
-					w.Requested[a.Pod.UID] = true
+					w.Requested[a.Pod.UID] = noon
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func TestTheFateOfARequestIsWhatThePlanDoes(t *testing.T) {
 			var uid types.UID
 			remember := func(w *rebalance.Evaluation) {
 				uid = w.Group.Assignments[3].Pod.UID
-				w.Requested = map[types.UID]bool{uid: true}
+				w.Requested = map[types.UID]time.Time{uid: noon}
 				if c.against != "" {
 					return
 				}
@@ -141,7 +141,7 @@ func TestTheFateOfARequestIsWhatThePlanDoes(t *testing.T) {
 func TestARequestedReplicaWaitsForCapacity(t *testing.T) {
 	_, w := surging(rebalance.EvictFirst, "")
 	uid := w.Group.Assignments[3].Pod.UID
-	w.Settings.Strategy, w.Requested = rebalance.Surge, map[types.UID]bool{uid: true}
+	w.Settings.Strategy, w.Requested = rebalance.Surge, map[types.UID]time.Time{uid: noon}
 	in := w.Input(outOfMix().Cluster, 0, nowhere)
 	fate, known := in.FateOf(uid)
 	require.True(t, known)
@@ -152,6 +152,47 @@ func TestARequestedReplicaWaitsForCapacity(t *testing.T) {
 	}
 	for _, a := range rebalance.Plan(w.Input(outOfMix().Cluster, 0, outOfMix().MayFit)) {
 		assert.True(t, a.Flees && a.Requested && a.Proves, "%+v", a)
+	}
+}
+
+// Without a request, the store keeps for up to eight minutes what was read to be against a release. A request is refused once.
+func TestARequestIsNotRefusedForWhatWasReadBeforeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen time.Time
+		want evictions.State
+	}{
+		"read after the request": {noon, evictions.Refused},
+		"read before it":         {noon.Add(time.Second), evictions.Waiting},
+	} {
+		_, w := surging(rebalance.Surge, "a Service", request(3))
+		uid := w.Group.Assignments[3].Pod.UID
+		w.Requested, w.Now = map[types.UID]time.Time{uid: c.seen}, noon.Add(2*time.Second)
+		fate, known := w.Input(outOfMix().Cluster, 0, outOfMix().MayFit).FateOf(uid)
+		require.True(t, known, name)
+		assert.Equal(t, c.want, fate.State, name)
+	}
+}
+
+// A requested replica waits for a place no longer than one on a node that is drained, and is looked at again in time.
+func TestARequestedReplicaWithoutAPlaceIsLookedAtAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		longest time.Duration
+	}{
+		"no place":       {rebalance.ReasonInsufficientCapacity.Obstacle(time.Minute, "full"), rebalance.HoldMisplaced},
+		"it is refused":  {rebalance.ReasonReplacementRefused.Unproven("a policy"), rebalance.HoldReplacement},
+		"another reason": {errors.New("a webhook refused the patch"), rebalance.HoldMisplaced},
+	} {
+		_, w := surging(rebalance.EvictFirst, "", request(3))
+		w.Settings.Strategy, w.Verdict, w.Before.Unproven = rebalance.Surge, rebalance.Verdict{}, 9
+		w.Held = nil
+		w.Apply(rebalance.Action{
+			Step: rebalance.StepFlee, Flees: true, Requested: true, Proves: true,
+			Verdict: rebalance.Verdict{Pod: w.Group.Assignments[3].Pod, Target: capacity.Spot},
+		}, rebalance.Result{Err: c.err})
+		due := w.Due(w.Now, 10*time.Minute)
+		require.False(t, due.IsZero(), name)
+		assert.LessOrEqual(t, due.Sub(w.Now), c.longest, name)
 	}
 }
 

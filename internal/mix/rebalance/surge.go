@@ -93,7 +93,7 @@ func (in *Input) notReleasable(a *clusterstate.Assignment, flees bool) (why stri
 	case in.Group.Recreate:
 		why = fmt.Sprintf("Deployment %s has the strategy Recreate, which lets no two pods of it run together", in.Group.Workload.Name)
 	case in.For != nil:
-		kept := in.For.keptFrom(flees)
+		kept := in.For.keptFrom(p.UID, flees)
 		why, until = kept.Why, kept.Until
 	}
 	return why, until
@@ -107,13 +107,19 @@ type Kept struct {
 	Times int32
 }
 
-// keptFrom is what is against a release for a move, or from a node that departs; nothing once it has to be read again.
-func (w *Evaluation) keptFrom(flees bool) Kept {
+// at is when it was read.
+func (k *Kept) at() time.Time { return k.Until.Add(-keptFor(k.Times)) }
+
+func keptFor(times int32) time.Duration { return Backoff(HoldReplacement, MaxHoldReplacement, times) }
+
+// keptFrom is what is against the release of a replica for a move, or from a node that departs; nothing once it has to be read again. A
+// request for an eviction is refused once: what was read before it began is no reason for that.
+func (w *Evaluation) keptFrom(replica types.UID, flees bool) Kept {
 	kept := w.KeptFromMoves
 	if flees {
 		kept = w.KeptFromFlight
 	}
-	if !w.Now.Before(kept.Until) {
+	if !w.Now.Before(kept.Until) || flees && w.Requested[replica].After(kept.at()) {
 		return Kept{}
 	}
 	return kept
@@ -126,7 +132,7 @@ func (w *Evaluation) keep(why string, flees bool) {
 		kept = &w.KeptFromFlight
 	}
 	times := kept.Times + 1
-	*kept = Kept{Why: why, Times: times, Until: w.Now.Add(Backoff(HoldReplacement, MaxHoldReplacement, times))}
+	*kept = Kept{Why: why, Times: times, Until: w.Now.Add(keptFor(times))}
 }
 
 // surges reports whether a replica is released, as far as is known.

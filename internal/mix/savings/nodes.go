@@ -4,6 +4,7 @@ package savings
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,11 +12,8 @@ import (
 	"berth.dev/berth/internal/mix/prices"
 )
 
-// Capacity that is paid for whether it is used or not, by Karpenter's label.
-const (
-	capacityTypeLabel = "karpenter.sh/capacity-type"
-	reservedCapacity  = "reserved"
-)
+// kwokNode is KWOK's label and annotation of a node without a machine.
+const kwokNode = "kwok.x-k8s.io/node"
 
 // node is a node with its prices, once they were looked up.
 type node struct {
@@ -34,7 +32,7 @@ func (b *builder) part(p *Pod) (part float64, n *node, why string) {
 	if n = b.nodes[p.Node]; n == nil {
 		return 0, nil, "the node was not read"
 	}
-	n.reserved = n.object.Labels[capacityTypeLabel] == reservedCapacity
+	n.reserved = n.object.Labels[capacity.KarpenterCapacityType] == prices.Reserved
 	all := weight(n.object.Status.Allocatable)
 	requested := prices.Weight(float64(p.MilliCPU)/1000, float64(p.Memory))
 	switch {
@@ -58,6 +56,7 @@ func (b *builder) quote(n *node) (prices.Quote, string) {
 		Labels: labels, InstanceType: labels[corev1.LabelInstanceTypeStable], Region: labels[corev1.LabelTopologyRegion],
 		Zone: labels[corev1.LabelTopologyZone],
 		CPU:  n.object.Status.Capacity.Cpu().AsApproximateFloat64(), Memory: n.object.Status.Capacity.Memory().AsApproximateFloat64(),
+		Simulated: simulated(n.object),
 	}
 	n.quoted, n.quote = true, b.book.Of(&of)
 	switch {
@@ -70,6 +69,13 @@ func (b *builder) quote(n *node) (prices.Quote, string) {
 		n.why = fmt.Sprintf("no on-demand price of %s in %s", of.InstanceType, of.Region)
 	}
 	return n.quote, n.why
+}
+
+// simulated reports whether a node has no machine: KWOK simulates it.
+func simulated(n *corev1.Node) bool {
+	_, labelled := n.Labels[kwokNode]
+	_, annotated := n.Annotations[kwokNode]
+	return labelled || annotated || strings.HasPrefix(n.Spec.ProviderID, prices.KWOKProvider)
 }
 
 // weight is the price of CPU and memory by rates: how much of a node they are.

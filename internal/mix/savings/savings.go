@@ -114,7 +114,7 @@ var All = []By{ByWorkload, ByMix, ByNamespace, ByUnit}
 type builder struct {
 	book     *prices.Book
 	nodes    map[string]*node
-	sources  map[*prices.Source]int
+	sources  map[prices.Source]int
 	unpriced map[string]int
 }
 
@@ -137,7 +137,7 @@ type Replica struct {
 // Of returns what replicas save on nodes.
 func Of(replicas iter.Seq[Replica], nodes []*corev1.Node, book *prices.Book, now time.Time) *Report {
 	b := &builder{
-		book: book, nodes: make(map[string]*node, len(nodes)), sources: map[*prices.Source]int{}, unpriced: map[string]int{},
+		book: book, nodes: make(map[string]*node, len(nodes)), sources: map[prices.Source]int{}, unpriced: map[string]int{},
 	}
 	for _, n := range nodes {
 		b.nodes[n.Name] = &node{object: n}
@@ -193,9 +193,9 @@ func (b *builder) pod(f *Figures, p *Pod, r *Replica) {
 		return
 	}
 	f.Priced++
-	b.sources[q.OnDemand.Source]++
-	if q.Spot.Source != q.OnDemand.Source {
-		b.sources[q.Spot.Source]++
+	b.sources[*q.OnDemand.Source]++
+	if *q.Spot.Source != *q.OnDemand.Source {
+		b.sources[*q.Spot.Source]++
 	}
 	onDemand, spot := part*q.OnDemand.Dollars, part*q.Spot.Dollars
 	f.AllOnDemand += onDemand
@@ -217,7 +217,7 @@ func (b *builder) pod(f *Figures, p *Pod, r *Replica) {
 // report adds the sources and what has no price.
 func (b *builder) report(r *Report, now time.Time) {
 	for s, n := range b.sources {
-		r.Sources = append(r.Sources, Used{*s, s.Estimate(now), n})
+		r.Sources = append(r.Sources, Used{s, s.Estimate(now), n})
 	}
 	slices.SortFunc(r.Sources, func(a, b Used) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Name, b.Name)) })
 	for why, n := range b.unpriced {

@@ -5,6 +5,7 @@ package savings_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/mix/overview"
@@ -174,6 +176,63 @@ func TestRatesMakeAnEstimate(t *testing.T) {
 	assert.Equal(t, 1, r.Total.Priced)
 	assert.True(t, r.Estimate())
 	assert.InDelta(t, 0.031611+0.004237, r.Total.AllOnDemand, 1e-9, "a core and a GiB")
+}
+
+// A program of the cluster has no price of a node that KWOK simulates: those of Karpenter's provider for KWOK are of no market.
+func TestASimulatedNodeHasNoPriceOfTheCluster(t *testing.T) {
+	m, err := prices.ReadMetrics("metrics.txt", now, strings.NewReader(
+		"karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type=\"m5.large\",capacity_type=\"spot\",zone=\"z\"} 0.01\n"))
+	require.NoError(t, err)
+	b, err := prices.New(prices.Options{Metrics: m})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   string
+	}{
+		"a machine":        {func(*corev1.Node) {}, "Karpenter's offerings from metrics.txt"},
+		"its provider":     {func(n *corev1.Node) { n.Spec.ProviderID = "kwok://x" }, "AWS prices of ec2instances.info"},
+		"its label":        {func(n *corev1.Node) { n.Labels["kwok.x-k8s.io/node"] = "fake" }, "AWS prices of ec2instances.info"},
+		"its annotation":   {func(n *corev1.Node) { n.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"} }, "AWS prices of ec2instances.info"},
+		"another provider": {func(n *corev1.Node) { n.Spec.ProviderID = "aws:///z/kwok" }, "Karpenter's offerings from metrics.txt"},
+	} {
+		s := &scene{}
+		s.node("s", "m5.large", func(n *corev1.Node) {
+			n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone] = "us-east-1", "z"
+		}, c.change)
+		w := web("shop", "web")
+		s.pod(&w, "s", spot, spot, false)
+		s.overview.Workloads = []overview.Workload{w}
+		var names []string
+		for _, u := range s.overview.Savings(s.nodes, b, savings.ByWorkload, now).Sources {
+			names = append(names, u.Name)
+		}
+		assert.Contains(t, names, c.want, name)
+	}
+}
+
+// Two nodes whose prices one overlay changes have one source.
+func TestPricesThatAnOverlayChangesAreOneSource(t *testing.T) {
+	overlays := prices.ReadOverlays([]*unstructured.Unstructured{{Object: map[string]any{
+		"metadata": map[string]any{"name": "cheap"}, "spec": map[string]any{"priceAdjustment": "-10%"},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "ValidationSucceeded", "status": "True"}}},
+	}}})
+	b, err := prices.New(prices.Options{Overlays: overlays})
+	require.NoError(t, err)
+	s, w := &scene{}, web("shop", "web")
+	for _, name := range []string{"a", "b"} {
+		s.node(name, "m5.large", func(n *corev1.Node) {
+			n.Labels[corev1.LabelTopologyRegion], n.Labels["karpenter.sh/nodepool"] = "us-east-1", "web"
+		})
+		s.pod(&w, name, spot, spot, false)
+	}
+	s.overview.Workloads = []overview.Workload{w}
+	r := s.overview.Savings(s.nodes, b, savings.ByWorkload, now)
+	require.Len(t, r.Sources, 2)
+	for _, u := range r.Sources {
+		assert.Contains(t, u.Name, ", changed by NodeOverlay cheap")
+		assert.Equal(t, 2, u.Pods)
+		assert.True(t, u.Estimated, "the price that is changed is old")
+	}
 }
 
 // Sums over workloads are those over mixes and namespaces; all on-demand is what is paid and what is saved; without spot nothing is saved.

@@ -68,11 +68,9 @@ func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.F
 // Holds reports whether a query is true at a time: its answer is a scalar or a vector of at least one value, and none is 0 or no number.
 // The detail has the value that decides. An error means that it is not known.
 func (c *Client) Holds(ctx context.Context, query string, at time.Time) (holds bool, detail string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	value, _, err := c.api.Query(ctx, query, at, promv1.WithTimeout(c.timeout))
+	value, err := c.query(ctx, query, at)
 	if err != nil {
-		return false, "", c.classify(err)
+		return false, "", err
 	}
 	var values []model.SampleValue
 	switch v := value.(type) {
@@ -96,13 +94,36 @@ func (c *Client) Holds(ctx context.Context, query string, at time.Time) (holds b
 	return true, fmt.Sprintf("%d values, the first of which is %v", len(values), float64(values[0])), nil
 }
 
+// Values returns the values of a query at a time. No value is no error.
+func (c *Client) Values(ctx context.Context, query string, at time.Time) (model.Vector, error) {
+	value, err := c.query(ctx, query, at)
+	if err != nil {
+		return nil, err
+	}
+	if v, is := value.(model.Vector); is {
+		return v, nil
+	}
+	return nil, &Error{Reason: v1alpha1.ReasonPrometheusQueryFailed, err: errors.New("the answer is no vector")}
+}
+
+// query returns the answer of a query at a time.
+func (c *Client) query(ctx context.Context, query string, at time.Time) (model.Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	value, _, err := c.api.Query(ctx, query, at, promv1.WithTimeout(c.timeout))
+	if err != nil {
+		return nil, classify(err, c.timeout)
+	}
+	return value, nil
+}
+
 // ask runs one query and sums up its answer.
 func (c *Client) ask(ctx context.Context, query func(context.Context) (model.Value, error)) (nfr.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	value, err := query(ctx)
 	if err != nil {
-		return nfr.Figure{}, c.classify(err)
+		return nfr.Figure{}, classify(err, c.timeout)
 	}
 	return mean(value)
 }

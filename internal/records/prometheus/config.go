@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus queries a Prometheus server for the figures of internal/records/nfr.
+// Package prometheus queries a Prometheus server for the figures of internal/records/nfr and for values of metrics, and reads the metrics
+// that a program serves.
 package prometheus
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,6 +30,8 @@ type Config struct {
 	CAFile string
 	// Timeout bounds each query; 0 means nfr.QueryTimeout.
 	Timeout time.Duration
+	// MaxResponse is the most bytes that are read of an answer; 0 means 1 MiB.
+	MaxResponse int64
 }
 
 // httpClient follows no redirect: the token is for this server only.
@@ -47,7 +51,7 @@ func (c *Config) httpClient() (*http.Client, error) {
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second,
 	}
 	return &http.Client{
-		Transport:     &roundTripper{next: transport, tokenFile: c.BearerTokenFile},
+		Transport:     &roundTripper{next: transport, tokenFile: c.BearerTokenFile, most: cmp.Or(c.MaxResponse, maxResponse)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -75,6 +79,7 @@ var errToken = errors.New("read bearerTokenFile")
 type roundTripper struct {
 	next      http.RoundTripper
 	tokenFile string
+	most      int64
 }
 
 func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -91,7 +96,7 @@ func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := r.next.RoundTrip(req)
 	if err == nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponse)
+		resp.Body = http.MaxBytesReader(nil, resp.Body, r.most)
 	}
 	return resp, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
@@ -34,7 +35,7 @@ func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
 // classify turns the error of a query into an *Error.
-func (c *Client) classify(err error) error {
+func classify(err error, timeout time.Duration) error {
 	if answer, ok := errors.AsType[*promv1.Error](err); ok {
 		return &Error{v1alpha1.ReasonPrometheusQueryFailed, errors.New(answerText(answer))}
 	}
@@ -50,7 +51,7 @@ func (c *Client) classify(err error) error {
 	case isLarge:
 		return &Error{v1alpha1.ReasonPrometheusQueryFailed, fmt.Errorf("the answer is longer than %d bytes", large.Limit)}
 	case errors.Is(err, context.DeadlineExceeded), isNetwork && network.Timeout():
-		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("no answer within %s", c.timeout)}
+		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("no answer within %s", timeout)}
 	case isOp:
 		// Without the addresses: that of this end is another one each time.
 		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("%s: %w", op.Op, op.Err)}

@@ -49,7 +49,7 @@ func newFallbackFixture(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *f
 	}}, changes...)...))
 	fb := f.fallback()
 	fb.clock, fb.places.clock, fb.leadsSince = f.clock, f.clock, plugintest.Noon
-	f.cluster.Client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	f.cluster.React("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		f.deleted = append(f.deleted, a.(clienttesting.DeleteActionImpl).DeleteOptions)
 		return true, nil, f.answer
 	})

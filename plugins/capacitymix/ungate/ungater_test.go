@@ -5,6 +5,7 @@ package ungate
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ type fixture struct {
 	ctx     context.Context
 	cluster *plugintest.Cluster
 	ungater *Ungater
-	fenced  bool
+	fenced  atomic.Bool
 }
 
 func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
@@ -39,7 +40,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	args := plugintest.Args()
 	classifier, err := arguments.Classifier(args)
 	require.NoError(tb, err)
-	s, err := state.New(c.Ctx, handle, args, classifier, func() bool { return f.fenced })
+	s, err := state.New(c.Ctx, handle, args, classifier, func() bool { return f.fenced.Load() })
 	require.NoError(tb, err)
 	label, _, err := arguments.CapacityTypeLabel(args, classifier)
 	require.NoError(tb, err)
@@ -197,7 +198,7 @@ func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
 	}
 	for _, write := range writes {
 		ctx, end := context.WithCancel(f.ctx)
-		f.fenced = true
+		f.fenced.Store(true)
 		time.AfterFunc(time.Millisecond, end) // as the process ends a moment later
 		write(ctx)
 		assert.ErrorIs(t, ctx.Err(), context.Canceled, "it waits for the end")
@@ -205,7 +206,7 @@ func TestBehindAShutFenceNothingIsWritten(t *testing.T) {
 		assert.Empty(t, written())
 	}
 
-	f.fenced = false
+	f.fenced.Store(false)
 	for _, write := range writes {
 		write(f.ctx)
 	}

@@ -86,6 +86,8 @@ func (r *gated) add(c *gates.Cell) {
 	mix := builders.CapacityMix(w.Name, w.Mix.SpotPercent, w.Mix.MinOnDemand)
 	template := []func(*corev1.PodTemplateSpec){builders.CPU("1")}
 	switch c.Scenario {
+	case gates.Released:
+		builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurge)(mix)
 	case gates.NoSpot:
 		mix.Spec.SpotWaitSeconds = new(int32(1))
 		template = append(template, builders.OnNodesWith(noSpot, "true"), builders.Gated)
@@ -114,7 +116,7 @@ func (r *gated) begin(c *gates.Cell) {
 	switch c.Scenario {
 	case gates.Led:
 		testenv.End(r.controllers[r.leader()], true)
-	case gates.Moved:
+	case gates.Moved, gates.Released:
 		r.remix(&plan.Step{Workload: c.Name, Mix: afterGate})
 	case gates.Repaired:
 		p := r.Live(c.Name)[0]
@@ -128,6 +130,7 @@ func (r *gated) begin(c *gates.Cell) {
 func (r *gated) pass(c *gates.Cell) {
 	r.T.Helper()
 	step := history.Step{Text: fmt.Sprintf("%s: %s %s", c.Program, c.Action, c.Gate.Name), Fault: true, Began: time.Now()}
+	step.Down = c.Scenario == gates.Released && c.Action == faultgate.Stop
 	before := len(r.visits())
 	require.NoError(r.T, r.dir.Arm(c.Gate.Name, c.Action))
 	if c.First != "" {
@@ -142,10 +145,10 @@ func (r *gated) pass(c *gates.Cell) {
 		c.Count(now)
 	}
 	if assert.NotZero(r.T, c.Acted, "%s: no program was at its gate", step.Text) && c.Action == faultgate.Stop {
-		r.wait(stopped)
+		r.halt(c)
 		r.resume(c, now)
 	}
-	if c.Scenario != gates.Moved {
+	if !c.OfMoves() {
 		if c.Program == history.Scheduler {
 			r.bound(c)
 		}
@@ -154,6 +157,22 @@ func (r *gated) pass(c *gates.Cell) {
 	step.Ended = time.Now()
 	r.T.Logf("%s: %s", step.Text, step.Ended.Sub(step.Began).Round(time.Second/10))
 	r.steps = append(r.steps, step)
+}
+
+// halt lasts as long as a program is stopped. During a release, kube-controller-manager and the API server are killed meanwhile: at such a
+// time the replacement may not have been created yet.
+func (r *gated) halt(c *gates.Cell) {
+	r.T.Helper()
+	if c.Scenario != gates.Released {
+		r.wait(stopped)
+		return
+	}
+	for _, name := range []string{cluster.ControllerManager, cluster.APIServer} {
+		require.NoError(r.T, r.Cluster.StopComponent(name))
+		r.wait(stopped / 3)
+		require.NoError(r.T, r.Cluster.StartComponent(r.Ctx, name))
+	}
+	r.wait(stopped / 3)
 }
 
 // visits are those until now.
@@ -225,7 +244,22 @@ func (r *gated) verdicts(cells []gates.Cell) (h *history.History, all []*judge.V
 // loses its answer, breaks no promise, and the mix is exact once it runs again. Every gate is visited with each of its actions.
 func TestFaultsBetweenAnyTwoSteps(t *testing.T) {
 	slow(t)
-	cells := gates.Cells()
+	faultsAt(t, slices.DeleteFunc(gates.Cells(), ofReleases))
+}
+
+func ofReleases(c gates.Cell) bool { return c.Scenario == gates.Released }
+
+// The same of a replica that is released before it is evicted: no replica is missing at any instant, one pod more than the workload
+// requests runs at most, and none that was released is left. kube-controller-manager and the API server are killed as well.
+func TestFaultsBetweenAnyTwoStepsOfARelease(t *testing.T) {
+	slow(t)
+	cells := slices.DeleteFunc(gates.Cells(), func(c gates.Cell) bool { return !ofReleases(c) })
+	faultsAt(t, cells)
+}
+
+// faultsAt has programs fail at the gates of some cells, and judges what came of it.
+func faultsAt(t *testing.T, cells []gates.Cell) {
+	t.Helper()
 	defer func() { t.Log("\n" + gates.Table(cells)) }()
 	r := newGated(t, nil)
 	r.start(cells)
@@ -238,7 +272,14 @@ func TestFaultsBetweenAnyTwoSteps(t *testing.T) {
 		assert.Empty(t, v.Violations, v.Promise)
 	}
 	for i := range cells {
-		assert.Empty(t, cells[i].Verdict(), "%s: %s", cells[i].Action, cells[i].Gate.Name)
+		c := &cells[i]
+		assert.Empty(t, c.Verdict(), "%s: %s", c.Action, c.Gate.Name)
+		if ofReleases(*c) {
+			fewest, most, left := judge.Releases(h, c.Name, gatedReplicas)
+			assert.Equal(t, gatedReplicas, fewest, "%s: %s: fewest Ready replicas at any instant", c.Action, c.Gate.Name)
+			assert.LessOrEqual(t, most, gatedReplicas+1, "%s: %s: most pods at any instant", c.Action, c.Gate.Name)
+			assert.Zero(t, left, "%s: %s: released pods that are left", c.Action, c.Gate.Name)
+		}
 	}
 	if t.Failed() {
 		t.Log("the history is in " + r.keep(h))

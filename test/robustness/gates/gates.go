@@ -23,6 +23,7 @@ const (
 	Gated    Scenario = "pods with the scheduling gate are placed"
 	NoSpot   Scenario = "gated pods find no spot node, and are deleted for on-demand ones"
 	Moved    Scenario = "the mix changes, and replicas move"
+	Released Scenario = "the mix changes, and replicas are released before they are evicted"
 	Repaired Scenario = "a user overwrites an annotation of a placed pod"
 	Led      Scenario = "the leader is killed, and another controller leads"
 )
@@ -40,6 +41,9 @@ type Gate struct {
 	// First is another gate that must fail before this one is reached.
 	First string
 }
+
+// OfMoves reports whether a change of the mix has the program reach the gate.
+func (g *Gate) OfMoves() bool { return g.Scenario == Moved || g.Scenario == Released }
 
 // lost is the statement of a gate after a request, whose error is in err.
 const lost = "err = faultgate.Answer(GATE, err)"

@@ -19,6 +19,8 @@ const (
 	status    = "controllers/mix/status/controller.go"
 	patch     = "internal/kube/applyset/status.go"
 	repair    = "controllers/mix/status/repair.go"
+	surge     = "controllers/mix/rebalance/surge.go"
+	leavers   = "controllers/mix/rebalance/leavers.go"
 )
 
 const (
@@ -157,6 +159,36 @@ var All = []Gate{
 		File:     patch,
 		Answered: `if err := faultgate.Answer(GATE, nil); err != nil { return "", err }`,
 		Next:     "\treturn patch.GetResourceVersion(), nil\n",
+	},
+	{
+		Program: history.Controller, Name: "before a release", Scenario: Released,
+		File: surge, Fails: returned,
+		Next: "\t\t\t_, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,\n",
+	},
+	{
+		Program: history.Controller, Name: "after a release", Scenario: Released,
+		File: surge, Answered: lost,
+		Next: "\tif apierrors.IsForbidden(err) {\n\t\treturn rebalance.Result{Eviction: resultError, Unreleasable:",
+	},
+	{
+		Program: history.Controller, Name: "before a released replica is read", Scenario: Released,
+		File: leavers, Fails: "return false, true, retireMore",
+		Next: "\tpod, err := l.read(ctx, p, from, &crew)\n",
+	},
+	{
+		Program: history.Controller, Name: "before a released replica is evicted", Scenario: Released,
+		File: leavers,
+		Next: "\t\terr = l.api.evict(ctx, pod, nil)\n",
+	},
+	{
+		Program: history.Controller, Name: "after a released replica is evicted", Scenario: Released,
+		File: leavers, Answered: lost,
+		Next: "\t\tresult, _ := refusal(rebalance.Action{Verdict: rebalance.Verdict{Pod: p}}, err)\n",
+	},
+	{
+		Program: history.Controller, Name: "after the eviction of a released replica is noted", Scenario: Released,
+		File: leavers,
+		Next: "\t\tlogger.Info(\"Evicted a released replica: its replacement is available\"",
 	},
 	{
 		Program: history.Controller, Name: "before annotations are repaired", Scenario: Repaired,

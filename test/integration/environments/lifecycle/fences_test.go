@@ -203,7 +203,6 @@ func TestAForcedStopEndsPodsWherePlaceholdersAreAllowed(t *testing.T) {
 	}
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
 	s.comes("shop", v1alpha1.EnvironmentStopped)
-	used, refused := s.RightsUsedBy(cluster.BerthEnvironmentsUser)
-	assert.True(t, used["delete /pods"])
-	assert.NotContains(t, refused, "delete /pods")
+	assert.True(t, s.RightsUsedBy(cluster.BerthEnvironmentsUser)["delete /pods"])
+	assert.NotContains(t, s.RefusedHere(cluster.BerthEnvironmentsUser, e.Status.Namespace), "delete /pods")
 }

@@ -3,7 +3,10 @@
 package alpha_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,9 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	lifecycleapply "k8s.io/client-go/applyconfigurations/lifecycle/v1alpha1"
 	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -88,6 +95,36 @@ func answerIn(e *lifecyclev1alpha1.Eviction) *lifecyclev1alpha1.ResponderStatus 
 	return &lifecyclev1alpha1.ResponderStatus{}
 }
 
+// record returns what Berth has answered since then, without the gaps of polling.
+func (s standIn) record() (answers func() []lifecyclev1alpha1.ResponderStatus) {
+	s.T.Helper()
+	all := s.Kube.LifecycleV1alpha1().Evictions(s.namespace)
+	events, err := toolswatch.NewRetryWatcherWithContext(s.Ctx, s.get().ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
+			return all.Watch(ctx, o)
+		},
+	})
+	require.NoError(s.T, err)
+	s.T.Cleanup(events.Stop)
+	var mu sync.Mutex
+	var seen []lifecyclev1alpha1.ResponderStatus
+	go func() {
+		for e := range events.ResultChan() {
+			if now, is := e.Object.(*lifecyclev1alpha1.Eviction); is {
+				mu.Lock()
+				seen = append(seen, *answerIn(now))
+				mu.Unlock()
+			}
+		}
+	}()
+	return func() []lifecyclev1alpha1.ResponderStatus {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
 // waitCompleted waits until Berth has completed its part.
 func (s standIn) waitCompleted(words string) {
 	s.T.Helper()
@@ -120,12 +157,17 @@ func TestARequestIsAnsweredWithASurge(t *testing.T) {
 	assert.Empty(t, plain[0].Spec.EvictionResponders, "its strategy is Evict")
 	recording := w.Record("web")
 	e := newEviction(w, w.Namespace, &list[0])
+	answers := e.record()
 	e.set(lifecyclev1alpha1.ResponderStateActive, false)
-	w.Eventually("the pod is released, and the Eviction has the answer", func() (bool, string) {
-		a := answerIn(e.get())
-		return a.HeartbeatTime != nil && a.CompletionTime == nil && len(w.Live("web")) == replicas+1, fmt.Sprint(a)
+	recording.WaitPod("the pod is released", "web", func(p *corev1.Pod) bool { _, is := pods.ReleasedFrom(p); return is && p.UID == list[0].UID })
+	w.Eventually("the Eviction has the answer before Berth has completed its part", func() (bool, string) {
+		all := answers()
+		return slices.ContainsFunc(all, func(a lifecyclev1alpha1.ResponderStatus) bool {
+			return a.HeartbeatTime != nil && a.CompletionTime == nil
+		}), fmt.Sprint(all)
 	})
 	e.waitCompleted("The pod terminates")
+	assert.Equal(t, replicas+1, recording.MostAtOnce(), "replicas at once: the pod runs beside its replacement")
 	w.WaitExact("web", split.New(50, 0), replicas, testenv.SettleTimeout)
 	_, all := recording.FewestReady(capacity.OnDemand, replicas)
 	assert.Equal(t, replicas, all, "fewest Ready replicas at any instant")
@@ -134,7 +176,7 @@ func TestARequestIsAnsweredWithASurge(t *testing.T) {
 	other := newEviction(w, w.Namespace, &plain[0])
 	other.set(lifecyclev1alpha1.ResponderStateActive, false)
 	other.waitCompleted("rebalance.strategy is Evict")
-	used, _ := w.RightsUsedBy(cluster.BerthControllerUser)
+	used := w.RightsUsedBy(cluster.BerthControllerUser)
 	for _, right := range []string{"get", "list", "watch"} {
 		assert.True(t, used[right+" lifecycle.k8s.io/evictions"], right)
 	}

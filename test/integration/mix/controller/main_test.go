@@ -90,7 +90,7 @@ func TestEveryRemainingRightIsUsed(t *testing.T) {
 	young := w.Slots(w.Live("web"))[replicas-1]
 	testenv.Patch(w, young, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = "0" })
 	w.Eventually("the finalizer and the annotation are written", func() (bool, string) {
-		used, _ := w.RightsUsedBy(cluster.BerthControllerUser)
+		used := w.RightsUsedBy(cluster.BerthControllerUser)
 		return used["patch berth.dev/resourcelimits"] && used["patch berth.dev/resourcelimits/status"] &&
 			used["patch berth.dev/schedulingpolicies/status"] && used["patch /pods"], ""
 	})

@@ -112,7 +112,7 @@ func drainer(w *testenv.World, nodes []cluster.NodeSpec, timeout time.Duration) 
 // modules cannot be had. Karpenter is in test/karpenter.
 func TestKubectlDrainOfAllNodesLeavesTheFloor(t *testing.T) {
 	const replicas, floor = 10, 3
-	long := testenv.Length(40*time.Second, 10*time.Minute)
+	long := testenv.Length(16*time.Second, 10*time.Minute) // kubectl tries again every 5 s
 	nodes := cluster.Nodes(onDemand, 3)
 	w := testenv.New(t, append(cluster.Nodes(spot, 3), nodes...)...)
 	w.Controller(testenv.Impatient)
@@ -124,7 +124,7 @@ func TestKubectlDrainOfAllNodesLeavesTheFloor(t *testing.T) {
 	w.WaitReady("web", replicas)
 	recording := w.Record("web")
 
-	wait := drainer(w, nodes, long+time.Minute)
+	wait := drainer(w, nodes, long+testenv.SettleTimeout)
 	w.ChangeNode(nodes[0].Name, func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule})
 	})

@@ -138,7 +138,7 @@ func TestPreemptionStaysOnTheSlotsTypeAndComesAfterBorrowing(t *testing.T) {
 }
 
 // victimsTerminateFor is how long a nominated pod has to wait.
-const victimsTerminateFor = 6 * time.Second
+const victimsTerminateFor = 10 * time.Second
 
 func TestASiblingBurstDoesNotTakeTheSlotOfANominatedPod(t *testing.T) {
 	w := testenv.New(t, cluster.NodeSpec{Name: "on-demand-0", CapacityType: onDemand, CPU: "1"}, cluster.NodeSpec{Name: "spot-0", CapacityType: spot})

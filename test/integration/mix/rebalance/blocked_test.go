@@ -304,7 +304,7 @@ func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 			released = append(released, s.name())
 		}
 	}
-	w.WaitExact("reported", split.New(50, 1), 4, 20*time.Second) // what was only reported does not block moves
+	w.WaitExact("reported", split.New(50, 1), 4, 45*time.Second) // what was only reported does not rest for a minute
 	for _, name := range released {
 		w.WaitRepaired(name, split.New(50, 1), 4, letGo)
 		assert.Len(t, w.EvictionsOf(name), 2, "%s: half of four, and no more", name)

@@ -18,7 +18,13 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Core: []string{
+		"TestScaleDownRemovesTheHighestSlotsWithoutBerthTouchingAPod",
+		"TestScaleUpAndDownAtSixtyPercentIsExactAfterEachStep",
+		"TestTheUsersOwnPodDeletionCostStaysOnEveryPod",
+	}}))
+}
 
 func TestScaleDownRemovesTheHighestSlotsWithoutBerthTouchingAPod(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)

@@ -38,20 +38,10 @@ const (
 
 var surge = builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurge)
 
-// released are the pods of an app that run beside their replacements.
-func released(w *testenv.World, app string) []corev1.Pod {
-	return testenv.Where(w.Live(app), func(p *corev1.Pod) bool { _, is := pods.ReleasedFrom(p); return is })
-}
-
 // waitReleased waits until a replica of an app is released.
-func waitReleased(w *testenv.World, app string) corev1.Pod {
+func waitReleased(w *testenv.World, app string) *corev1.Pod {
 	w.T.Helper()
-	var found []corev1.Pod
-	w.Eventually("a replica of "+app+" is released", func() (bool, string) {
-		found = released(w, app)
-		return len(found) > 0, fmt.Sprint(len(w.Live(app)))
-	})
-	return found[0]
+	return w.Record(app).WaitPod("a replica of "+app+" is released", app, func(p *corev1.Pod) bool { _, is := pods.ReleasedFrom(p); return is })
 }
 
 func TestAMoveCostsNoReplica(t *testing.T) {

@@ -36,9 +36,15 @@ var seventy = split.New(70, 2)
 // astray makes a world with a workload of ten that is on on-demand as a whole, and capacity on spot for what belongs there.
 func astray(t *testing.T, change ...func(*v1alpha1.CapacityMix)) *testenv.World {
 	t.Helper()
+	return manyAstray(t, replicas, change...)
+}
+
+// manyAstray is astray for n replicas.
+func manyAstray(t *testing.T, n int, change ...func(*v1alpha1.CapacityMix)) *testenv.World {
+	t.Helper()
 	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
-	w.Create(builders.CapacityMix("web", 70, 2, change...), builders.Deployment("web", replicas, builders.ReadyAfter(500*time.Millisecond)))
-	w.WaitReady("web", replicas)
+	w.Create(builders.CapacityMix("web", 70, 2, change...), builders.Deployment("web", int32(n), builders.ReadyAfter(500*time.Millisecond)))
+	w.WaitReady("web", n)
 	w.AddNodes(cluster.Nodes(spot, 4)...)
 	return w
 }
@@ -81,7 +87,8 @@ func holds(w *testenv.World, most int) int {
 }
 
 func TestAPauseOfEachScopeStopsMovesAndSurvivesARestart(t *testing.T) {
-	w := astray(t)
+	const replicas = 24 // there is something left to move at each pause, however many move until it is written on a busy machine
+	w := manyAstray(t, replicas)
 	pauser := member(w, "pia", "berth-pauser")
 	editor := member(w, "eve", "berth-edit")
 	c := w.Controller(testenv.Impatient)

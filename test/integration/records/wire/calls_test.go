@@ -131,6 +131,20 @@ func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Co
 	return codes.Code(code), took
 }
 
+// within is how much longer than its deadline a call may take.
+const within = 100 * time.Millisecond
+
+// inTime repeats a call that ends too long after its deadline, twice at most: a busy machine is late now and then, a server that does not
+// keep deadlines is each time.
+func inTime(deadline time.Duration, call func() time.Duration) (took time.Duration) {
+	for range 3 {
+		if took = call(); took < deadline+within {
+			break
+		}
+	}
+	return took
+}
+
 func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
 	require.NoError(t, s.deploy(headUnit("known")))
@@ -138,7 +152,6 @@ func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 	api := s.Cluster.Component(cluster.APIServer)
 	api.Pause()
 	defer api.Resume()
-	const within = 100 * time.Millisecond
 	for _, token := range []string{s.Editor, s.Nobody} { // the second is not known yet
 		for rpc, req := range map[string]proto.Message{
 			"Deploy":              &oaashead.DeployRequest{DeploymentUnit: headUnit("known")},
@@ -147,7 +160,11 @@ func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 			"ListClassRuntimes":   &oaashead.ListClassRuntimesRequest{},
 		} {
 			for text, deadline := range map[string]time.Duration{"300m": 300 * time.Millisecond, "1S": time.Second} {
-				code, took := s.rawCall(token, rpc, text, req)
+				var code codes.Code
+				took := inTime(deadline, func() (took time.Duration) {
+					code, took = s.rawCall(token, rpc, text, req)
+					return took
+				})
 				assert.Less(t, took, deadline+within, rpc)
 				if code == codes.Unavailable && token == s.Nobody {
 					continue // calls share the review of a token, which is given up after 5 seconds
@@ -158,12 +175,15 @@ func TestNoCallOutlastsItsDeadlineAtAStalledAPIServer(t *testing.T) {
 		}
 	}
 	// And as a client sees it.
-	ctx, cancel := context.WithTimeout(s.As(s.Editor), 300*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
-	servicetest.Refused(t, err, codes.DeadlineExceeded, "")
-	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
+	const deadline = 300 * time.Millisecond
+	assert.Less(t, inTime(deadline, func() time.Duration {
+		ctx, cancel := context.WithTimeout(s.As(s.Editor), deadline)
+		defer cancel()
+		began := time.Now()
+		_, err := s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
+		servicetest.Refused(t, err, codes.DeadlineExceeded, "")
+		return time.Since(began)
+	}), deadline+within)
 }
 
 func TestAnAPIServerThatIsDownIsUnavailable(t *testing.T) {
