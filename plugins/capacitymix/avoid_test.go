@@ -309,6 +309,21 @@ func TestAPodThatAQuarantineRefusedIsTriedAtItsEnd(t *testing.T) {
 	assert.Equal(t, []string{"shop"}, woken, "nothing was refused since")
 }
 
+// Its members hold no slot while they wait, and one of them is enough to have the group tried again.
+func TestAGroupThatAQuarantineRefusedIsTriedAtItsEnd(t *testing.T) {
+	pods := podGroup(2)
+	f, nodes := avoiding(t, 2, asItIs, pods...)
+	f.quarantine(nodes[0])
+	c := f.groupCycle(t)
+	for _, pod := range pods {
+		_, fits := c.try(pod, "s-0")
+		require.False(t, fits)
+	}
+	c.end()
+	f.plugin.Quarantine.Set("")
+	assert.Len(t, f.cluster.Activated.Pods(), 1)
+}
+
 func TestAQuarantineThatEndsDuringACycleWakesThePod(t *testing.T) {
 	pod := plugintest.Pod("web", 0)
 	f, nodes := avoiding(t, 2, asItIs, pod)

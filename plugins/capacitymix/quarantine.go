@@ -94,7 +94,7 @@ func (s *preFilterState) interrupted(pod *corev1.Pod, n ledger.Node) *fwk.Status
 	}
 	s.avoids.refused.Do(func() {
 		s.avoids.reasons = s.avoids.applies.Reasons()
-		s.plugin.Quarantine.Refused(pod.Namespace, s.avoids.changes)
+		s.plugin.Quarantine.Refused(pod.Namespace, s.avoids.changes, s.member != nil)
 	})
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.avoids.reasons.Of(r))
 }

@@ -43,21 +43,29 @@ type Quarantine struct {
 	failed string
 	// refused are the namespaces of pods that domains in quarantine refused, and woken those that are woken as the lock is released.
 	refused, woken sets.Set[string]
+	// grouped are the namespaces of members of pod groups that were refused, which hold no slot in the ledger while they wait.
+	grouped sets.Set[string]
 	// changes are those of the ledger at which pods were woken last.
 	changes uint64
 }
 
 // NewQuarantine returns one without a domain. The keys are those of the ledger.
 func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution, logger klog.Logger) *Quarantine {
-	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger, refused: sets.Set[string]{}, woken: sets.Set[string]{}}
+	return &Quarantine{
+		ledger: l, keys: keys, clock: c, logger: logger,
+		refused: sets.Set[string]{}, woken: sets.Set[string]{}, grouped: sets.Set[string]{},
+	}
 }
 
 // Refused notes that a domain in quarantine refused a pod of a namespace, which was tried after some changes of the ledger. The scheduling
 // queue has no event for the end of a quarantine, and that of a deleted node comes before the node is gone. So the pods of the namespace
-// are tried again at the next change. If there was one since, they are at once.
-func (q *Quarantine) Refused(namespace string, changes uint64) {
+// are tried again at the next change. If there was one since, they are at once. grouped is set for a member of a pod group.
+func (q *Quarantine) Refused(namespace string, changes uint64, grouped bool) {
 	q.mu.Lock()
 	defer q.unlock()
+	if grouped {
+		q.grouped.Insert(namespace)
+	}
 	if q.ledger.QuarantineChanges() != changes {
 		q.woken.Insert(namespace)
 		return
@@ -73,6 +81,15 @@ func (q *Quarantine) NodesChanged() {
 	q.mu.Lock()
 	defer q.unlock()
 	q.wakeRefused()
+}
+
+// takeGrouped reports whether members of pod groups of a namespace were refused since it was called last.
+func (q *Quarantine) takeGrouped(namespace string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	grouped := q.grouped.Has(namespace)
+	q.grouped.Delete(namespace)
+	return grouped
 }
 
 // wakeRefused has the pods woken that were refused before the last change of the ledger. Under mu.

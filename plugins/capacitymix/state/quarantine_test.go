@@ -98,9 +98,9 @@ func TestPodsThatAQuarantineRefusedAreWokenAtItsChanges(t *testing.T) {
 			woken = nil
 		}
 		q.Set(interrupted(t, map[string]int{"a": 10}))
-		q.Refused("shop", q.ledger.QuarantineChanges())
-		q.Refused("shop", q.ledger.QuarantineChanges())
-		q.Refused("bank", q.ledger.QuarantineChanges())
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
+		q.Refused("bank", q.ledger.QuarantineChanges(), false)
 		q.Set(interrupted(t, map[string]int{"a": 10}))
 		expect()
 		time.Sleep(time.Minute)
@@ -109,9 +109,9 @@ func TestPodsThatAQuarantineRefusedAreWokenAtItsChanges(t *testing.T) {
 		before := q.ledger.QuarantineChanges()
 		q.Set(interrupted(t, map[string]int{"a": 10, "b": 20}))
 		expect("bank", "shop")
-		q.Refused("late", before)
+		q.Refused("late", before, false)
 		expect("late")
-		q.Refused("shop", q.ledger.QuarantineChanges())
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
 		time.Sleep(10*time.Minute + time.Second)
 		expect("shop")
 		time.Sleep(10 * time.Minute)
@@ -127,7 +127,7 @@ func TestPodsThatAQuarantineRefusedAreWokenAtTheLossOfANode(t *testing.T) {
 	s := &State{Ledger: q.ledger, Quarantine: q}
 	q.Set(interrupted(t, map[string]int{"a": 10}))
 	before := q.ledger.QuarantineChanges()
-	q.Refused("shop", before)
+	q.Refused("shop", before, false)
 	s.NodeHandler().OnDelete(plugintest.Node("a", "spot"))
 	s.NodeHandler().OnAdd(plugintest.Node("d", "spot"), false)
 	assert.Empty(t, woken, "a node in quarantine, and a new one")
@@ -135,10 +135,10 @@ func TestPodsThatAQuarantineRefusedAreWokenAtTheLossOfANode(t *testing.T) {
 	assert.Equal(t, []string{"shop"}, woken)
 	cordoned := plugintest.Node("c", "spot")
 	cordoned.Spec.Unschedulable = true
-	q.Refused("bank", q.ledger.QuarantineChanges())
+	q.Refused("bank", q.ledger.QuarantineChanges(), false)
 	s.NodeHandler().OnUpdate(plugintest.Node("c", "spot"), cordoned)
 	assert.Equal(t, []string{"shop", "bank"}, woken)
-	q.Refused("late", before)
+	q.Refused("late", before, false)
 	assert.Equal(t, []string{"shop", "bank", "late"}, woken, "it was tried before")
 }
 
