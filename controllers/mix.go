@@ -102,6 +102,11 @@ func (p *parts) addInterruptions() error {
 	return p.mgr.Add(p.interruptions)
 }
 
+// quarantine returns the interruption domains in quarantine. The controller that counts interruptions is added after the rebalancer.
+func (p *parts) quarantine(ctx context.Context) *counting.Quarantine {
+	return p.interruptions.Quarantine(ctx)
+}
+
 func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*rebalance.Controller, error) {
 	r := p.cfg.Mix.Rebalance
 	recorder, err := p.moveRecorder()
@@ -115,7 +120,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		Pauses: p.pauses, Health: p.health, Requests: p.evictions,
+		Pauses: p.pauses, Health: p.health, Requests: p.evictions, Quarantine: p.quarantine,
 		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,

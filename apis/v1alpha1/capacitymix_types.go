@@ -145,6 +145,16 @@ type CapacityMixSpec struct {
 	// +optional
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
+	// whenDomainInterrupted specifies what happens to a pod of a spot slot while an interruption domain is in quarantine,
+	// because its provider has reclaimed spot nodes there: ScheduleAnyway prefers spot nodes of other domains,
+	// DoNotSchedule does not place the pod on a spot node of the domain. The domains are those of the scheduler's
+	// configuration. If no other domain has a spot node that the pod could use, the domain is used as with
+	// ScheduleAnyway. Defaults to ScheduleAnyway.
+	//
+	// +default="ScheduleAnyway"
+	// +optional
+	WhenDomainInterrupted WhenDomainInterrupted `json:"whenDomainInterrupted,omitempty"`
+
 	// maxPerDomain is a list of at most 4 limits, each with another topologyKey: of the replicas of a group, at most a
 	// number or a share may run on the nodes with one value of a label, such as one zone. All limits apply. A unit of
 	// pods counts as one replica. Pods that terminate do not count.
@@ -185,58 +195,6 @@ type CapacityMixSpec struct {
 	//
 	// +optional
 	Rebalance *RebalanceSpec `json:"rebalance,omitempty"`
-}
-
-// WhenDomainFull specifies what happens to a pod when the domains in which it could run have as many replicas as a limit
-// allows.
-//
-// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
-type WhenDomainFull string
-
-const (
-	// WhenDomainFullDoNotSchedule keeps the pod pending until a domain has fewer replicas than the limit allows.
-	WhenDomainFullDoNotSchedule WhenDomainFull = "DoNotSchedule"
-
-	// WhenDomainFullScheduleAnyway prefers nodes of other domains.
-	WhenDomainFullScheduleAnyway WhenDomainFull = "ScheduleAnyway"
-)
-
-// DomainLimit limits how many replicas of a group run in one domain.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.maxPercent) != has(self.maxCount)",message="maxPerDomain must have exactly one of maxPercent and maxCount"
-type DomainLimit struct {
-	// topologyKey is the key of the node label that names the domain of a node. Nodes with equal values are in one
-	// domain. With whenUnsatisfiable DoNotSchedule, the pods run on no node without the label.
-	//
-	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253`,message=`topologyKey must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"topologyKey must be a label key, not '" + self + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
-	// +required
-	TopologyKey string `json:"topologyKey"`
-
-	// maxPercent is the percentage of the replicas of a group that may run in one domain, from 1 to 100, rounded down to
-	// whole replicas but at least 1. It is of the replicas that the workload requests; of those that exist, waiting ones
-	// included, where Berth cannot determine that number, as for units.
-	//
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	// +kubebuilder:validation:XValidation:rule=`self >= 1 && self <= 100`,message=`maxPercent must be between 1 and 100`
-	// +optional
-	MaxPercent *int32 `json:"maxPercent,omitempty"`
-
-	// maxCount is the number of replicas of a group that may run in one domain, from 1 to 1000000.
-	//
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
-	// +kubebuilder:validation:XValidation:rule=`self >= 1 && self <= 1000000`,message=`maxCount must be between 1 and 1000000`
-	// +optional
-	MaxCount *int32 `json:"maxCount,omitempty"`
-
-	// whenUnsatisfiable specifies what happens to a pod when the domains in which it could run are full: DoNotSchedule
-	// keeps it pending, ScheduleAnyway prefers nodes of other domains. Defaults to DoNotSchedule.
-	//
-	// +default="DoNotSchedule"
-	// +optional
-	WhenUnsatisfiable WhenDomainFull `json:"whenUnsatisfiable,omitempty"`
 }
 
 // TolerationsByType defines the tolerations that are added to the pods of each capacity type.

@@ -57,6 +57,10 @@ const (
 	// DomainRequirementsAnnotation is on a pod whose mix has maxPerDomain: how many requirements of its node affinity, the last ones of
 	// each term, the scheduler added for that. They are not those of its successor.
 	DomainRequirementsAnnotation = AnnotationPrefix + "/domain-requirements"
+
+	// QuarantineTermsAnnotation is on a pod whose mix has whenDomainInterrupted DoNotSchedule: how many terms its required node affinity
+	// has, all of which the scheduler added to exclude interruption domains in quarantine. They are not those of its successor.
+	QuarantineTermsAnnotation = AnnotationPrefix + "/quarantine-terms"
 )
 
 // Reasons for the removal of a gate without a slot, the values of UngateReasonAnnotation.

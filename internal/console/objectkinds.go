@@ -51,6 +51,9 @@ var editedKinds = map[string]*editedKind{
 				string(v1alpha1.WhenOnDemandUnavailableWait), string(v1alpha1.WhenOnDemandUnavailableSpot),
 			}},
 			{path: "spec.spreadSpotOver", label: "Node labels of an interruption domain", hint: "Separated by commas", kind: listField},
+			{path: "spec.whenDomainInterrupted", label: "While an interruption domain is in quarantine", choices: []string{
+				string(v1alpha1.WhenDomainInterruptedScheduleAnyway), string(v1alpha1.WhenDomainInterruptedDoNotSchedule),
+			}},
 			{
 				path: "spec.maxPerDomain", label: "Maximum number of replicas in one domain", kind: limitsField,
 				hint: "One label of nodes in a line, with a number or a percentage, such as topology.kubernetes.io/zone=40%",

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/decision"
 )
@@ -53,7 +54,8 @@ func (u *User) Explain(ctx context.Context, key client.ObjectKey, decisions Deci
 	}
 	e, err := overview.Explain(ctx, overview.PodQuestion{
 		Cluster: cluster, Pod: pod, Borrowed: borrowed, Now: u.Now(),
-		Room: func() (overview.Room, func(), error) { return u.room(ctx, cluster) },
+		Room:       func() (overview.Room, func(), error) { return u.room(ctx, cluster) },
+		Quarantine: func() (*interruptions.Quarantine, error) { return u.quarantine(ctx, cluster) },
 	})
 	if err == nil && decisions != nil {
 		e.Decisions, err = decisions(ctx, client.ObjectKey(cluster.Profile.Lease), pod, cluster.Berths(pod.Spec.SchedulerName))

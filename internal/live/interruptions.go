@@ -27,6 +27,17 @@ func (i Installation) Interruptions(
 	return &table, err
 }
 
+// quarantine returns the domains in quarantine. It warns if they may not be read.
+func (u *User) quarantine(ctx context.Context, cluster *overview.Cluster) (*interruptions.Quarantine, error) {
+	table, err := u.Interruptions(ctx, u.Client, cluster.Settings, u.Now())
+	if err != nil {
+		u.Warn("%s", Unread("ConfigMap "+interruptions.ConfigMap, err))
+		return nil, err
+	}
+	until, _ := table.Quarantined(u.Now())
+	return &interruptions.Quarantine{Keys: table.Keys, Until: until}, nil
+}
+
 // AddInterruptions adds to domains what was counted. With an error it is unknown.
 func (i Installation) AddInterruptions(
 	ctx context.Context, c client.Reader, d *overview.Domains, s *overview.Settings, now time.Time,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -138,7 +140,11 @@ func (u *User) room(ctx context.Context, cluster *overview.Cluster) (overview.Ro
 	for _, skipped := range cluster.Profile.Skipped {
 		u.Warn("free capacity is evaluated without %s, which only the scheduler can query", skipped)
 	}
-	return &replayed{snapshot: snapshot, cluster: cluster}, snapshot.Close, nil
+	quarantine := sync.OnceValue(func() *interruptions.Quarantine {
+		q, _ := u.quarantine(ctx, cluster) // which warns
+		return q
+	})
+	return &replayed{snapshot: snapshot, cluster: cluster, quarantine: quarantine}, snapshot.Close, nil
 }
 
 // filters answer where pods fit; a snapshot of internal/mix/simulation has the scheduler's own.
@@ -153,6 +159,8 @@ type filters interface {
 type replayed struct {
 	snapshot filters
 	cluster  *overview.Cluster
+	// quarantine returns the interruption domains in quarantine, as far as they may be read.
+	quarantine func() *interruptions.Quarantine
 	// gone are those that have made way.
 	gone []types.UID
 }
@@ -171,10 +179,7 @@ func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t cap
 				p.Name, len(members))}, nil
 		}
 		gone = append(gone, original.UID)
-		questions = append(questions, simulation.Question{
-			Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
-			Confined: simulation.ConfinedBy(r.cluster.LimitedGroup(p)),
-		})
+		questions = append(questions, r.question(p, original, t))
 	}
 	for i := range questions {
 		questions[i].Gone = gone
@@ -198,6 +203,18 @@ func (r *replayed) Prove(ctx context.Context, members []*clusterstate.Pod, t cap
 	}
 	proof.Fits, r.gone = true, gone
 	return proof, nil
+}
+
+// question is whether the replacement of a pod fits on nodes of a type.
+func (r *replayed) question(p *clusterstate.Pod, original *corev1.Pod, t capacity.Type) simulation.Question {
+	q := simulation.Question{
+		Pod: original, Nodes: r.cluster.Classifier.Staying(t), Wants: t, Tolerations: r.cluster.Tolerations(p, t),
+		Confined: simulation.ConfinedBy(r.cluster.LimitedGroup(p)),
+	}
+	if t == capacity.Spot && r.cluster.AvoidsInterrupted(p) {
+		q.Quarantine = r.quarantine()
+	}
+	return q
 }
 
 // answers are about one replacement, or about those of a unit at the same time, and end with the first that does not fit.

@@ -5,6 +5,7 @@ package capacitymix
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,11 +84,11 @@ func BenchmarkPreFilter(b *testing.B) {
 			f.plugin.Ledger.SetNode(n)
 			left[capacity.Domain(n.Labels, f.plugin.Args.SpreadSpotOver)] = struct{}{}
 		}
-		domains := map[string]struct{}{}
+		domains := map[string]time.Time{}
 		for n := range f.plugin.Ledger.Nodes() {
 			domain := capacity.Domain(n.Labels(), f.plugin.Args.SpreadSpotOver)
 			if _, is := left[domain]; !is {
-				domains[domain] = struct{}{}
+				domains[domain] = time.Unix(1, 0)
 			}
 		}
 		f.plugin.Ledger.Quarantine(domains)

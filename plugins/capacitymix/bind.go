@@ -29,7 +29,7 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 		}
 		return skip
 	}
-	if !s.ungated && s.changes != pl.Changes() {
+	if !s.ungated && (s.changes != pl.Changes() || s.avoids != nil) {
 		// The queue tries a pod again, after its back-off, that is refused here.
 		if err := s.confirm(pod, cyclestate.Committed(cycleState)); err != nil {
 			return fwk.NewStatus(fwk.Unschedulable, err.Error())

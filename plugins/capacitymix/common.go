@@ -36,6 +36,8 @@ type preFilterState struct {
 	nominated bool
 	// limited is nil where no domain is limited.
 	limited *limited
+	// avoids is nil where the pod avoids no interruption domain.
+	avoids *avoidance
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
 	wrongType atomic.Pointer[string]
 	// spread is that of the group over the sample, or set by PreScore.
@@ -51,6 +53,8 @@ type preFilterState struct {
 	// plugin is the one that placed the pod. changes are those of mixes that it had seen when Reserve confirmed the slot.
 	plugin  *CapacityMix
 	changes uint64
+	// node is the one for which Reserve confirmed it.
+	node string
 }
 
 // Clone implements fwk.StateData. The state itself is returned: preemption, which clones, changes nothing in it.

@@ -49,6 +49,15 @@ type fullDomains struct {
 // domain is the value of a label.
 type domain struct{ key, value string }
 
+// full reports whether a domain of a node admits no pod of the group any more.
+func (s *preFilterState) full(n ledger.Node) bool {
+	if s.limited == nil {
+		return false
+	}
+	_, refused := s.limited.Limits.Refuse(s.limited.Unit, s.limited.Open, n.Labels())
+	return refused
+}
+
 // refuse returns why a domain of a node admits no pod of the group any more, nil if all admit one.
 func (s *preFilterState) refuse(n ledger.Node) *fwk.Status {
 	if s.limited == nil {

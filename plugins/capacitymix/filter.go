@@ -21,7 +21,7 @@ const (
 
 // Filter lets the pod run on nodes of its slot's type and, when it borrows, of
 // the other type. Nothing that preemption could do helps on any other node.
-func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	s := readState(cycleState)
 	if s == nil {
 		return nil
@@ -31,6 +31,9 @@ func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, _ *c
 	case n.Departing:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonDeparting)
 	case n.Type == s.slotType && !s.elsewhere:
+		if status := s.interrupted(pod, n); status != nil {
+			return status
+		}
 		return s.refuse(n)
 	case n.Type == capacity.Unknown:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonUnknownType)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,8 +27,9 @@ func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWith
 	return []fwk.ClusterEventWithHint{
 		{
 			Event: fwk.ClusterEvent{
-				Resource:   fwk.Node,
-				ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition,
+				Resource: fwk.Node,
+				ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition |
+					fwk.UpdateNodeAllocatable,
 			},
 			QueueingHintFn: pl.nodeChanged,
 		},
@@ -44,23 +46,31 @@ func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWith
 
 // nodeChanged queues a pod when a node can take it that could not before: its type
 // is known, and it is not departing. Which of the two types helps is decided by the
-// pod's slot in its next cycle; a pod that may borrow can use either.
+// pod's slot in its next cycle; a pod that may borrow can use either. It also queues a pod that avoids
+// domains in quarantine when a node changes outside of these, which may have been the last one that the pod could use.
 func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	node, ok := newObj.(*corev1.Node)
 	if !ok {
 		return fwk.Queue, fmt.Errorf("want a node, got %T", newObj)
 	}
 	now := pl.Ledger.Describe(node)
+	var before ledger.Node
+	old, _ := oldObj.(*corev1.Node)
+	if old != nil {
+		before = pl.Ledger.Describe(old)
+		if (before.OutsideQuarantine() || now.OutsideQuarantine()) && pl.changesSpared(pod, old, node) {
+			logger.V(5).Info("The pod may have other nodes outside of quarantine now", "pod", klog.KObj(pod), "node", klog.KObj(node))
+			return fwk.Queue, nil
+		}
+	}
 	if now.Type == capacity.Unknown || now.Departing {
 		logger.V(5).Info("The node can take no pod with a slot",
 			"pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type, "departing", now.Departing)
 		return fwk.QueueSkip, nil
 	}
-	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
-		if before := pl.Ledger.Describe(old); before.Type == now.Type && !before.Departing && !pl.changesDomain(pod, before, now) {
-			logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
-			return fwk.QueueSkip, nil
-		}
+	if old != nil && before.Type == now.Type && !before.Departing && !pl.changesDomain(pod, before, now) {
+		logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
+		return fwk.QueueSkip, nil
 	}
 	logger.V(5).Info("The node may take the pod now", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
 	return fwk.Queue, nil
@@ -77,6 +87,24 @@ func (pl *CapacityMix) changesDomain(pod *corev1.Pod, before, now ledger.Node) b
 		return before.Labels()[l.Key] != now.Labels()[l.Key]
 	})
 }
+
+// changesSpared reports whether a pod avoids domains in quarantine, and a node that is outside of these, or was, changed in what the pod
+// may need of it. It is called as changesDomain is. For a node that is deleted, the ledger wakes the pods: the scheduling queue has that event
+// before the snapshot has the deletion.
+func (pl *CapacityMix) changesSpared(pod *corev1.Pod, before, now *corev1.Node) bool {
+	if pl.Ledger.InQuarantine() == nil || !pl.Mixes.Avoids() {
+		return false
+	}
+	if maps.Equal(before.Labels, now.Labels) && slices.EqualFunc(before.Spec.Taints, now.Spec.Taints, sameTaint) &&
+		before.Spec.Unschedulable == now.Spec.Unschedulable &&
+		maps.EqualFunc(before.Status.Allocatable, now.Status.Allocatable, resource.Quantity.Equal) {
+		return false
+	}
+	p, _ := pl.resolver.Resolve(pod)
+	return p != nil && p.AvoidInterrupted
+}
+
+func sameTaint(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
 
 // podDeleted queues a pod when a sibling is deleted: its slot may be a lower one, and
 // its capacity may be of the pod's own type.

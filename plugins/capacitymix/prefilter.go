@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/nodesample"
 	"berth.dev/berth/plugins/internal/cyclestate"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -32,7 +33,7 @@ var errBehind = errors.New("the ledger of plugin CapacityMix is behind the sched
 // PreFilter finds the pod's mix and claims its slot. It reads caches only, and waits for the ledger where the scheduling
 // queue is ahead of it: the pod may replace one that the ledger still has.
 func (pl *CapacityMix) PreFilter(
-	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
+	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.Startup.NotSynced(); status != nil {
 		return nil, status
@@ -67,6 +68,7 @@ func (pl *CapacityMix) PreFilter(
 		return nil, pl.withoutSlot(ctx, pod, err)
 	}
 	s.plugin = pl
+	pl.avoid(s, pod, nodes)
 	result := pl.sample(cycleState, pod, s)
 	cycleState.Write(preFilterStateKey, s)
 	return result, nil
@@ -162,7 +164,9 @@ func (pl *CapacityMix) sample(cycleState fwk.CycleState, pod *corev1.Pod, s *pre
 	if p := cyclestate.ReadPolicy(cycleState); p != nil && p.Packs() {
 		s.sampler = pl.packing
 	}
-	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.around(), s.slotType)
+	sample, ok := s.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, nodesample.Request{
+		Group: s.group, Limited: s.around(), Type: s.slotType, Avoid: s.avoidsNodes(),
+	})
 	if !ok {
 		s.attempt.Stage = ledger.StageType
 		return nil

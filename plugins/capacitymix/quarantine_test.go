@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,14 +15,18 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/plugintest"
 )
 
+// quarantineEnd is when the quarantines of tests end.
+var quarantineEnd = time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)
+
 // quarantine has the domains of nodes in quarantine.
 func (f *fixture) quarantine(nodes ...*corev1.Node) {
-	domains := map[string]struct{}{}
+	domains := map[string]time.Time{}
 	for _, n := range nodes {
-		domains[capacity.Domain(n.Labels, f.plugin.Args.SpreadSpotOver)] = struct{}{}
+		domains[capacity.Domain(n.Labels, f.plugin.Args.SpreadSpotOver)] = quarantineEnd
 	}
 	f.plugin.Ledger.Quarantine(domains)
 }
@@ -106,6 +111,12 @@ func TestSamplesHaveTheFewNodesOutsideQuarantine(t *testing.T) {
 		assert.True(t, names.HasAll(others...), "%v", names)
 		assert.Len(t, names, 3+16/4, "and some that are better where these are crowded")
 	}
+}
+
+func TestAPodThatAvoidsDomainsIsTriedOnTheOtherNodesFirst(t *testing.T) {
+	f, pod, others := fewOthers(t)
+	f.mix(t, plugintest.CapacityMix("web", 100, 0, builders.AvoidInterrupted))
+	assert.ElementsMatch(t, others, f.sampleFor(t, pod).UnsortedList())
 }
 
 func TestNodesInQuarantineAreSampledWhereTheOthersAreFull(t *testing.T) {

@@ -20,6 +20,7 @@ const (
 	ErrReasonSlotLost   = "the pod's slot was taken while it was being scheduled"
 	ErrReasonDomainFull = "the domain of the node was filled while the pod was being scheduled"
 	ErrReasonUnitGone   = "the pods of its unit ended while the pod was being scheduled"
+	ErrReasonOutrun     = "the interruption domain of the node came into quarantine while the pod was being scheduled"
 )
 
 // Reserve confirms, before the pod is bound, that its slot is still its own and
@@ -43,12 +44,9 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 		}
 		return nil
 	}
-	s.changes = pl.Changes()
-	if !pl.governs(pod, s) {
-		return pl.retry(ctx, pod, ErrReasonMixChanged)
-	}
-	if s.fixed && s.member == nil && pl.Ledger.TypeFor(pod.UID) != s.slotType {
-		return pl.retry(ctx, pod, ErrReasonUnitGone)
+	s.changes, s.node = pl.Changes(), nodeName
+	if reason := pl.outdated(pod, s, nodeName); reason != "" {
+		return pl.retry(ctx, pod, reason)
 	}
 	var err error
 	if s.member != nil {
@@ -65,6 +63,19 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	return nil
 }
 
+// outdated returns why the pod may not have a node that it was tried on, "" if it may.
+func (pl *CapacityMix) outdated(pod *corev1.Pod, s *preFilterState, node string) string {
+	switch {
+	case !pl.governs(pod, s):
+		return ErrReasonMixChanged
+	case s.fixed && s.member == nil && pl.Ledger.TypeFor(pod.UID) != s.slotType:
+		return ErrReasonUnitGone
+	case pl.outrun(s, node):
+		return ErrReasonOutrun
+	}
+	return ""
+}
+
 // governs reports whether the mix of a pod still has the pod's slot on the type that the pod was placed by, in the group that it has the
 // slot in. Where other pods of its unit determined the type, the ledger refuses another one.
 func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
@@ -77,7 +88,7 @@ func (pl *CapacityMix) governs(pod *corev1.Pod, s *preFilterState) bool {
 }
 
 // Confirm implements mixstate.Slot. Between Reserve and Bind a pod may wait for its group, for the lock of its node or for a
-// volume, while its mix changes.
+// volume, while its mix changes or the domain of the node comes into quarantine.
 func (s *preFilterState) Confirm(pod *corev1.Pod) error { return s.confirm(pod, false) }
 
 // confirm is Confirm. The mix of a pod whose group is committed may have changed since.
@@ -91,6 +102,8 @@ func (s *preFilterState) confirm(pod *corev1.Pod, committed bool) error {
 		return errors.New(ErrReasonGone)
 	case !committed && !s.plugin.governs(current, s):
 		return errors.New(ErrReasonMixChanged)
+	case !committed && s.plugin.outrun(s, s.node):
+		return errors.New(ErrReasonOutrun)
 	case !s.plugin.Ledger.Holds(pod.UID, s.slot):
 		return errors.New(ErrReasonSlotLost)
 	}

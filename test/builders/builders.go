@@ -278,6 +278,11 @@ func MaxPerZone(count int32) func(*v1alpha1.CapacityMix) {
 // RespectCosts has a mix leave the deletion costs of its pods to other clients.
 func RespectCosts(m *v1alpha1.CapacityMix) { m.Spec.DeletionCost = v1alpha1.DeletionCostsRespect }
 
+// AvoidInterrupted keeps spot pods off the spot nodes of interruption domains in quarantine.
+func AvoidInterrupted(m *v1alpha1.CapacityMix) {
+	m.Spec.WhenDomainInterrupted = v1alpha1.WhenDomainInterruptedDoNotSchedule
+}
+
 // ProtectFloor keeps evictions from going below the floor of a mix.
 func ProtectFloor(m *v1alpha1.CapacityMix) { m.Spec.ProtectFloor = true }
 

@@ -201,6 +201,45 @@ func TestANoticeOfTheProviderIsCounted(t *testing.T) {
 	})
 }
 
+func TestTheQuarantineIsThatOfTheConfigMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newServer())
+		assert.Nil(t, f.Quarantine(t.Context()), "nothing was read")
+		defer f.lead(t)()
+		reads := func() (n int) {
+			for _, a := range f.server.Actions() {
+				if a.GetVerb() == "get" {
+					n++
+				}
+			}
+			return n
+		}
+		before := reads()
+		assert.Nil(t, f.Quarantine(t.Context()))
+		assert.Equal(t, before, reads(), "nothing is read for no quarantine")
+		f.State.SetNode(spot("a", 0, tainted(notice)))
+		f.State.SetNode(spot("a", 1, tainted(notice)))
+		synctest.Wait()
+		q := f.Quarantine(t.Context())
+		require.NotNil(t, q)
+		_, refused := q.Refuse(spot("a", 2).Labels)
+		assert.True(t, refused)
+		_, refused = q.Refuse(spot("b", 2).Labels)
+		assert.False(t, refused)
+
+		whole := f.server.object
+		f.server.object = nil
+		assert.Nil(t, f.Quarantine(t.Context()), "who deletes it ends all quarantines")
+		f.server.object = whole
+		f.server.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("away")
+		})
+		assert.NotNil(t, f.Quarantine(t.Context()), "what was counted applies")
+		time.Sleep(time.Hour)
+		assert.Nil(t, f.Quarantine(t.Context()), "it is over")
+	})
+}
+
 func TestWhatOthersTakeAwayIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newServer())

@@ -31,6 +31,6 @@ func (c *Controller) Collect(ch chan<- prometheus.Metric) {
 	if table == nil {
 		return
 	}
-	names, _ := table.Quarantined(c.Clock.Now())
-	ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, float64(len(names)))
+	until, _ := table.Quarantined(c.Clock.Now())
+	ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, float64(len(until)))
 }

@@ -32,11 +32,12 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// Options configure the controller. Every field is required, but for the Journal and Requests.
+// Options configure the controller. Every field is required, but for the Journal, Requests and Quarantine.
 type Options struct {
 	State     *clusterstate.State
 	Workloads *workloads.Store
@@ -54,6 +55,9 @@ type Options struct {
 	Health *HealthGate
 	// Requests are the requests of others to evict pods, nil where the API server has none.
 	Requests Requests
+	// Quarantine returns the interruption domains that are in quarantine, nil for none. It is called for each snapshot. It is nil where
+	// nothing counts interruptions.
+	Quarantine func(context.Context) *interruptions.Quarantine
 	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/replacement"
@@ -38,6 +39,8 @@ type prover struct {
 	take     func(context.Context) (snapshot, error)
 	snapshot snapshot
 	taken    time.Time
+	// quarantine is the interruption domains that were in quarantine as the snapshot was taken, nil for none.
+	quarantine *interruptions.Quarantine
 	// released is the map of holders: a snapshot may still show these placeholders.
 	released map[types.UID]time.Time
 	// admitted is the replacement that was admitted last for the workload that is evaluated.
@@ -91,10 +94,7 @@ func (p *prover) prove(ctx context.Context, a rebalance.Action) (proof rebalance
 	if a.Placeholder != nil {
 		gone = append(gone, a.Placeholder.UID)
 	}
-	answer, err := p.snapshot.Fits(ctx, simulation.Question{
-		Pod: pod, Next: proof.Admitted, Gone: gone, Nodes: p.State.Classifier.Staying(v.Target), Wants: v.Target,
-		Tolerations: a.Of.Group.Governing.Tolerations[v.Target], Confined: simulation.ConfinedBy(&a.Of.Group),
-	})
+	answer, err := p.snapshot.Fits(ctx, p.question(&a, pod, proof.Admitted, gone))
 	if unanswered(err) {
 		p.api.noteOutage(ctx, err)
 	}
@@ -134,7 +134,10 @@ func (p *prover) takeSnapshot(ctx context.Context) error {
 		p.api.noteOutage(ctx, err)
 		return fmt.Errorf("prove that there is capacity: %w", err)
 	}
-	p.snapshot = snapshot
+	p.snapshot, p.quarantine = snapshot, nil
+	if p.Quarantine != nil {
+		p.quarantine = p.Quarantine(ctx)
+	}
 	p.promised = slices.DeleteFunc(p.promised, func(m promise) bool { return !p.taken.Before(m.until) })
 	for _, m := range p.promised {
 		snapshot.Assume(m.pod, m.node)
@@ -315,11 +318,7 @@ func (p *prover) domains(
 	if !a.Surge {
 		gone = append(gone, own.Replica)
 	}
-	t := a.Verdict.Target
-	return p.snapshot.Domains(simulation.Question{
-		Pod: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t,
-		Tolerations: a.Of.Group.Governing.Tolerations[t], Confined: simulation.ConfinedBy(&a.Of.Group),
-	}, own, others), nil
+	return p.snapshot.Domains(p.question(&a, next, nil, gone), own, others), nil
 }
 
 // misplaced reports whether a placeholder runs where the pods that are there do not allow the replacement by now: pods came or

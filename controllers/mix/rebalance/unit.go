@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -31,7 +33,8 @@ func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*
 		return proof, err
 	}
 	var others []rebalance.Placed
-	var questions []simulation.Question
+	pods := make([]*corev1.Pod, 0, len(members))
+	admitted := make([]*corev1.Pod, 0, len(members))
 	for i, m := range members {
 		if p.Clock.Since(began) > unitTimeout { // a webhook of a tenant may hold each of its pods, and other workloads wait
 			return proof, rebalance.ReasonCapacityUnproven.Obstacle(rebalance.HoldRefused,
@@ -55,27 +58,36 @@ func (p *prover) proveUnit(ctx context.Context, a *rebalance.Action, members []*
 		} else {
 			others = append(others, rebalance.Placed{Of: m.UID, Created: next.Created, Admitted: next.Admitted})
 		}
-		questions = append(questions, p.question(a, pod, next.Admitted, gone))
+		pods, admitted = append(pods, pod), append(admitted, next.Admitted)
 	}
 	proof.Others = others
+	if err := p.takeSnapshot(ctx); err != nil {
+		return proof, err
+	}
+	questions := make([]simulation.Question, len(pods))
+	for i, pod := range pods {
+		questions[i] = p.question(a, pod, admitted[i], gone)
+	}
 	return proof, p.fitAll(ctx, a, &proof, members, questions)
 }
 
+// question is whether the replacement of a pod fits, once there is a snapshot. next is the replacement, nil for one like the pod.
 func (p *prover) question(a *rebalance.Action, pod, next *corev1.Pod, gone []types.UID) simulation.Question {
-	t := a.Verdict.Target
-	return simulation.Question{
-		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: a.Of.Group.Governing.Tolerations[t],
+	t, mix := a.Verdict.Target, a.Of.Group.Governing
+	q := simulation.Question{
+		Pod: pod, Next: next, Gone: gone, Nodes: p.State.Classifier.Staying(t), Wants: t, Tolerations: mix.Tolerations[t],
 		Confined: simulation.ConfinedBy(&a.Of.Group),
 	}
+	if mix.AvoidInterrupted && t == capacity.Spot && (mix.BorrowOnDemand || !gate.Made(q.Pod)) {
+		q.Quarantine = p.quarantine
+	}
+	return q
 }
 
 // fitAll adds the nodes to a proof, or returns an obstacle.
 func (p *prover) fitAll(
 	ctx context.Context, a *rebalance.Action, proof *rebalance.Proof, members []*clusterstate.Pod, questions []simulation.Question,
 ) error {
-	if err := p.takeSnapshot(ctx); err != nil {
-		return err
-	}
 	answers, err := p.snapshot.FitAll(ctx, questions)
 	if unanswered(err) {
 		p.api.noteOutage(ctx, err)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -50,9 +51,11 @@ func (s together) FitAll(_ context.Context, all []simulation.Question) (answers 
 }
 
 // lwsController has a LeaderWorkerSet with one group of two pods on on-demand, which belongs on spot.
-func lwsController(t *testing.T, capacity int) (*fixture, *server, *[]simulation.Question) {
+func lwsController(
+	t *testing.T, capacity int, change ...func(*v1alpha1.CapacityMix),
+) (*fixture, *server, *[]simulation.Question) {
 	t.Helper()
-	p, s := strayController(t, 0)
+	p, s := strayController(t, 0, change...)
 	asked := &[]simulation.Question{}
 	p.proof.take = func(context.Context) (snapshot, error) { return together{roomy{}, capacity, asked}, nil }
 	for i, owner := range []string{"vllm", "vllm-0"} {

@@ -100,6 +100,9 @@ const (
 	domainSeparator = '/'
 	domainMissing   = '?'
 	domainSpecial   = "%/?"
+
+	// DomainSeparator is between the values in the name of a domain, and DomainMissing in the place of the value of a missing label.
+	DomainSeparator, DomainMissing = string(domainSeparator), string(domainMissing)
 )
 
 // Domain identifies the interruption domain of a node: two nodes share it exactly if they agree on every key, where a

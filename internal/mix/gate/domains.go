@@ -41,11 +41,15 @@ func Required(pod *corev1.Pod) []corev1.NodeSelectorRequirement {
 	return nil
 }
 
-// Unrequire reverts Require in a copy of the spec of a pod, which then has only the constraints of its successor. Call it before
+// Unrequire reverts Avoid and Require in a copy of the spec of a pod, which then has only the constraints of its successor. Call it before
 // Label.Unlimit.
 func Unrequire(spec *corev1.PodSpec, of *corev1.Pod) {
 	n, nodes := added(of), requiredNodes(spec)
-	if n == 0 || nodes == nil {
+	switch {
+	case nodes != nil && avoided(nodes, of): // it had none
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+		return
+	case n == 0 || nodes == nil:
 		return
 	}
 	for i := range nodes.NodeSelectorTerms {

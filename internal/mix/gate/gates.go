@@ -39,6 +39,13 @@ func Made(pod *corev1.Pod) bool {
 	return ungated || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.UngateReasonNoLeader
 }
 
+// ByAffinity reports whether the node affinity of a pod decides about its nodes: it was limited to a type as its gate was removed, or will
+// be. It is false for a pod whose gate was removed without a slot: that is placed as one that never had the gate.
+func ByAffinity(pod *corev1.Pod) bool {
+	_, limited := LimitedTo(pod)
+	return limited || Has(pod)
+}
+
 // Inherit adds the gate to the replacement of a pod that was created with it, as the webhook of Berth does at least.
 func Inherit(next, old *corev1.Pod) {
 	if Made(old) && !Has(next) {

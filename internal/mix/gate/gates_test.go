@@ -350,3 +350,15 @@ func TestTolerateOnlyAddsAndOnce(t *testing.T) {
 		require.Equal(t, once, spec.Tolerations)
 	})
 }
+
+func TestTheAffinityDecidesForPodsThatAreLimitedOrWillBe(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	assert.False(t, gate.ByAffinity(pod), "it never had the gate")
+	gate.Inherit(pod, &corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}}})
+	assert.True(t, gate.ByAffinity(pod), "it has the gate")
+	pod.Spec.SchedulingGates = nil
+	pod.Annotations = map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, capacity.Spot)}
+	assert.True(t, gate.ByAffinity(pod), "it is limited to spot")
+	gate.Release(pod)
+	assert.False(t, gate.ByAffinity(pod), "its gate was removed without a slot")
+}

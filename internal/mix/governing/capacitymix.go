@@ -63,6 +63,8 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Mix, labels.Selector, error) {
 		MaxPerDomain:   limits,
 		RespectCosts:   cm.Spec.DeletionCost == v1alpha1.DeletionCostsRespect,
 		ProtectFloor:   cm.Spec.ProtectFloor,
+
+		AvoidInterrupted: cm.Spec.WhenDomainInterrupted == v1alpha1.WhenDomainInterruptedDoNotSchedule,
 	}
 	if r := cm.Spec.Rebalance; r != nil {
 		governs.Strategy = r.Strategy
@@ -86,7 +88,7 @@ func grouping(s v1alpha1.CapacityMixSpec) v1alpha1.CapacityMixSpec {
 	s.SpotPercent, s.MinOnDemand, s.MaxSpot = 0, 0, nil
 	s.WhenSpotUnavailable, s.SpotWaitSeconds, s.WhenOnDemandUnavailable = "", nil, ""
 	s.SpreadSpotOver, s.MaxPerDomain, s.ProtectFloor, s.Tolerations, s.Rebalance = nil, nil, false, nil, nil
-	s.DeletionCost = ""
+	s.DeletionCost, s.WhenDomainInterrupted = "", ""
 	return s
 }
 

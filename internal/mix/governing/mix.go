@@ -43,6 +43,8 @@ type Mix struct {
 	// SpreadSpotOver are the node labels whose values identify an interruption domain. Nil means those of the
 	// scheduler's configuration.
 	SpreadSpotOver []string
+	// AvoidInterrupted keeps pods with spot slots off the spot nodes of interruption domains in quarantine, where others are left.
+	AvoidInterrupted bool
 	// MaxPerDomain limits how many replicas of a group are in one domain. It is shared and must not be changed.
 	MaxPerDomain []domains.Limit
 	// RespectCosts is set where other clients decide the deletion costs of the pods, and Berth writes none.

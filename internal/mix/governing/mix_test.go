@@ -348,6 +348,13 @@ func TestFromCapacityMix(t *testing.T) {
 	cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait
 	p, _, _ = governing.FromCapacityMix(cm)
 	assert.False(t, p.BorrowOnDemand)
+	assert.False(t, p.AvoidInterrupted)
+	cm.Spec.WhenDomainInterrupted = v1alpha1.WhenDomainInterruptedDoNotSchedule
+	p, _, _ = governing.FromCapacityMix(cm)
+	assert.True(t, p.AvoidInterrupted)
+	cm.Spec.WhenDomainInterrupted = v1alpha1.WhenDomainInterruptedScheduleAnyway
+	p, _, _ = governing.FromCapacityMix(cm)
+	assert.False(t, p.AvoidInterrupted)
 	cm.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
 	p, _, _ = governing.FromCapacityMix(cm)
 	assert.True(t, p.RespectCosts)

@@ -22,15 +22,36 @@ type Registry struct {
 
 	mixes *budget.Selectors[*Mix]
 
-	// limited are the mixes with limits of replicas in domains, and limits is how many there are.
-	mu      sync.Mutex
-	limited map[[2]string]struct{}
-	limits  atomic.Int64
+	// limited are the mixes with limits of replicas in domains, avoiding those with AvoidInterrupted.
+	limited, avoiding counted
+}
+
+// counted are mixes, of which the number is read without a lock.
+type counted struct {
+	n atomic.Int64
+
+	mu    sync.Mutex // guards what follows
+	mixes map[[2]string]struct{}
+}
+
+// set notes whether a mix is one of them.
+func (c *counted) set(namespace, name string, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !is:
+		delete(c.mixes, [2]string{namespace, name})
+	case c.mixes == nil:
+		c.mixes = map[[2]string]struct{}{{namespace, name}: {}}
+	default:
+		c.mixes[[2]string{namespace, name}] = struct{}{}
+	}
+	c.n.Store(int64(len(c.mixes)))
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{mixes: budget.NewSelectors[*Mix](MaxPerNamespace), limited: map[[2]string]struct{}{}}
+	return &Registry{mixes: budget.NewSelectors[*Mix](MaxPerNamespace)}
 }
 
 // Empty returns an empty registry that converts mixes as this one does.
@@ -54,36 +75,34 @@ func (r *Registry) Set(cm *v1alpha1.CapacityMix) error {
 		}
 	}
 	if len(m.MaxPerDomain) > 0 { // before a pod can have it
-		r.limit(cm.Namespace, cm.Name, true)
+		r.limited.set(cm.Namespace, cm.Name, true)
+	}
+	if m.AvoidInterrupted {
+		r.avoiding.set(cm.Namespace, cm.Name, true)
 	}
 	r.mixes.Set(cm.Namespace, &budget.Entry[*Mix]{
 		Name: cm.Name, Created: cm.CreationTimestamp.Time, Selector: budget.CompileSelector(selector), Object: &m,
 	})
 	if len(m.MaxPerDomain) == 0 {
-		r.limit(cm.Namespace, cm.Name, false)
+		r.limited.set(cm.Namespace, cm.Name, false)
+	}
+	if !m.AvoidInterrupted {
+		r.avoiding.set(cm.Namespace, cm.Name, false)
 	}
 	return nil
 }
 
-// limit notes whether a mix limits how many replicas are in one domain.
-func (r *Registry) limit(namespace, name string, limits bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if limits {
-		r.limited[[2]string{namespace, name}] = struct{}{}
-	} else {
-		delete(r.limited, [2]string{namespace, name})
-	}
-	r.limits.Store(int64(len(r.limited)))
-}
-
 // Limits reports whether a mix limits how many replicas are in one domain. It costs next to nothing.
-func (r *Registry) Limits() bool { return r.limits.Load() > 0 }
+func (r *Registry) Limits() bool { return r.limited.n.Load() > 0 }
+
+// Avoids reports whether a mix has AvoidInterrupted. It costs next to nothing.
+func (r *Registry) Avoids() bool { return r.avoiding.n.Load() > 0 }
 
 // Delete removes a CapacityMix.
 func (r *Registry) Delete(namespace, name string) {
 	r.mixes.Delete(namespace, name)
-	r.limit(namespace, name, false)
+	r.limited.set(namespace, name, false)
+	r.avoiding.set(namespace, name, false)
 }
 
 // Version changes with the mixes of a namespace. It is 0 if there are none.

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/test/builders"
 )
 
 func drawSelector(t *rapid.T) (s v1alpha1.PodSelector) {
@@ -129,6 +130,22 @@ func TestTolerationsThatCompareNeedTheFeatureGate(t *testing.T) {
 		}
 	}
 	require.Empty(t, governing.NewRegistry().Ignored(&v1alpha1.CapacityMix{}))
+}
+
+func TestARegistryReportsWhetherAMixAvoidsInterruptedDomains(t *testing.T) {
+	r := governing.NewRegistry()
+	for _, avoids := range []bool{false, true, true, false, true} {
+		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		if avoids {
+			builders.AvoidInterrupted(cm)
+		}
+		require.NoError(t, r.Set(cm))
+		require.Equal(t, avoids, r.Avoids())
+	}
+	invalid := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	invalid.Spec.SpotPercent = 101
+	require.Error(t, r.Set(invalid))
+	require.False(t, r.Avoids())
 }
 
 func TestARegistryReportsWhetherAMixLimitsDomains(t *testing.T) {

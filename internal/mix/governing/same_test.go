@@ -56,6 +56,7 @@ func TestAnotherPercentageLeavesTheGroupsAsTheyAre(t *testing.T) {
 	builders.MaxPerZone(2)(after)
 	builders.ProtectFloor(after)
 	assert.True(t, governing.SameGroups(before, after))
+	builders.AvoidInterrupted(after)
 	after.Spec.DeletionCost = v1alpha1.DeletionCostsRespect
 	assert.True(t, governing.SameGroups(before, after))
 	after.UID = "another one"

@@ -183,20 +183,21 @@ func (t *Table) sort(now time.Time) {
 	})
 }
 
-// Quarantined returns the domains that are in quarantine, and when that changes without another interruption, zero for never.
-func (t *Table) Quarantined(now time.Time) (names map[string]struct{}, next time.Time) {
+// Quarantined returns the domains that are in quarantine, with the ends of their quarantines, and when that changes without another
+// interruption, zero for never.
+func (t *Table) Quarantined(now time.Time) (until map[string]time.Time, next time.Time) {
 	for i := range t.Domains {
 		d := &t.Domains[i]
 		if !d.Quarantined(now) {
 			continue
 		}
-		if names == nil {
-			names = map[string]struct{}{}
+		if until == nil {
+			until = map[string]time.Time{}
 		}
-		names[d.Name] = struct{}{}
+		until[d.Name] = d.Until
 		if next.IsZero() || d.Until.Before(next) {
 			next = d.Until
 		}
 	}
-	return names, next
+	return until, next
 }

@@ -240,6 +240,13 @@ func (c *Cluster) LimitedGroup(p *clusterstate.Pod) *clusterstate.Group {
 	return nil
 }
 
+// AvoidsInterrupted reports whether the mix of a pod keeps it off the spot nodes of interruption domains in quarantine. One with the
+// scheduling gate keeps off them if it may fall back.
+func (c *Cluster) AvoidsInterrupted(p *clusterstate.Pod) bool {
+	found, _ := c.State.Resolve(p)
+	return found != nil && found.AvoidInterrupted && (found.BorrowOnDemand || !p.UsesGate)
+}
+
 // Missing reports whether a list could not be read.
 func (c *Cluster) Missing(resource string) bool {
 	return slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Resource == resource })

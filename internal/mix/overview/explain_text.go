@@ -45,6 +45,7 @@ func (e *Explanation) Describe(now time.Time) *display.Description {
 	for _, f := range e.Domains {
 		d.Add("Max per domain", f.String())
 	}
+	d.Add("Interrupted domains", e.Interrupted.text())
 	d.Add("Scheduling gate", e.Gate.text())
 	e.Node.describe(d)
 	e.Pending.describe(d)

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/effect"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -35,6 +36,8 @@ type PodQuestion struct {
 	Now      time.Time
 	// Room is called only where it matters. The second result ends it.
 	Room func() (Room, func(), error)
+	// Quarantine returns the interruption domains in quarantine. It is called only where it matters.
+	Quarantine func() (*interruptions.Quarantine, error)
 }
 
 // explainer gathers the facts about one pod.
@@ -82,6 +85,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	out.Domains = e.domainFacts(&g, &assignment)
 	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
+	out.Interrupted = e.interrupted(&g, slot)
 	if err := e.place(ctx, out, &g, assignment); err != nil {
 		return nil, err
 	}

@@ -24,11 +24,13 @@ type Explanation struct {
 	Gate *GateFacts `json:"gate,omitempty"`
 	Slot *SlotFacts `json:"slot,omitempty"`
 	// Domains are the limits of replicas in one domain, as they are for the pod.
-	Domains  []DomainFacts `json:"domains,omitempty"`
-	Node     *NodeFacts    `json:"node,omitempty"`
-	Borrowed *BorrowFacts  `json:"borrowed,omitempty"`
-	Pending  *PendingFacts `json:"pending,omitempty"`
-	Move     *MoveFacts    `json:"move,omitempty"`
+	Domains []DomainFacts `json:"domains,omitempty"`
+	// Interrupted is which interruption domains the pod avoids, nil for a pod whose mix does not require that.
+	Interrupted *InterruptedFacts `json:"interrupted,omitempty"`
+	Node        *NodeFacts        `json:"node,omitempty"`
+	Borrowed    *BorrowFacts      `json:"borrowed,omitempty"`
+	Pending     *PendingFacts     `json:"pending,omitempty"`
+	Move        *MoveFacts        `json:"move,omitempty"`
 	// Limit is the pod's ResourceLimit, nil if it has none.
 	Limit *LimitFacts `json:"limit,omitempty"`
 	// Deletion describes when a scale-down removes the pod.

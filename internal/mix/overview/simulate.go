@@ -265,5 +265,5 @@ func (Ample) Prove(context.Context, []*clusterstate.Pod, capacity.Type) (Proof, 
 var placed = map[string]bool{
 	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
 	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
-	v1alpha1.UngatedAtAnnotation: true, v1alpha1.DomainRequirementsAnnotation: true,
+	v1alpha1.UngatedAtAnnotation: true, v1alpha1.DomainRequirementsAnnotation: true, v1alpha1.QuarantineTermsAnnotation: true,
 }

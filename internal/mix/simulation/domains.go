@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/kube/display"
 )
 
 // maxValues bounds the values of one requirement.
@@ -80,7 +82,12 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 			held[o.Replica] = p.node
 		}
 	}
-	v.confine(s.filled(q.Confined, own.Replica, gone, held))
+	full := s.filled(q.Confined, own.Replica, gone, held)
+	v.confine(full)
+	quarantine := s.profile.avoided(&q, v.next, full, s.view.candidates(q.Nodes))
+	if quarantine != nil { // a domain is the values of several labels, which requirements cannot exclude together
+		v.unable("the replacement avoids %s in quarantine, and a placeholder cannot", display.Count(len(quarantine.Until), "interruption domain"))
+	}
 	if constraints := hard(v.next); len(constraints) > 0 {
 		v.spread(constraints, s.base.without(gone))
 	}
@@ -94,7 +101,8 @@ func (s *Snapshot) Domains(q Question, own Holder, others []Holder) Domains {
 	}
 	if p, known := s.base.find(own.UID); known {
 		node := s.base.nodes[p.node].Node()
-		v.Outside = slices.ContainsFunc(append(v.rules, v.kept...), func(r rule) bool { return !r.admits(node) })
+		_, interrupted := quarantine.Refuse(node.Labels)
+		v.Outside = interrupted || slices.ContainsFunc(append(v.rules, v.kept...), func(r rule) bool { return !r.admits(node) })
 	}
 	return v.Domains
 }

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/policies/reservations"
 )
 
@@ -42,6 +43,9 @@ type Question struct {
 	Tolerations []corev1.Toleration
 	// Confined is the group of the replica, nil unless its mix limits how many replicas are in one domain.
 	Confined *Confined
+	// Quarantine is the interruption domains whose spot nodes a replacement with a spot slot avoids, nil unless the mix of the replica
+	// requires that, and where it has the scheduling gate, allows it to fall back. It applies to spot slots.
+	Quarantine *interruptions.Quarantine
 }
 
 // next is the pod that is simulated.
@@ -112,8 +116,11 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 	s.view.state = s.base.without(gone)
 	defer func() { s.view.state = s.base }()
 	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
-	own := rules{s.size(pod), s.heldForOthers(pod), s.filled(q.Confined, q.Pod.UID, gone, nil)}
-	if err := a.find(quiet(ctx), f, pod, own, s.view.candidates(q.Nodes)); err != nil {
+	own := rules{size: s.size(pod), held: s.heldForOthers(pod), domains: s.filled(q.Confined, q.Pod.UID, gone, nil)}
+	candidates := s.view.candidates(q.Nodes)
+	own.quarantine = s.profile.avoided(&q, pod, own.domains, candidates)
+	own.reasons = own.quarantine.Reasons()
+	if err := a.find(quiet(ctx), f, pod, own, candidates); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
 	return a, nil
@@ -121,9 +128,11 @@ func (s *Snapshot) fits(ctx context.Context, q Question) (Answer, error) {
 
 // rules are those of Berth's own plugins for a pod.
 type rules struct {
-	size    sized
-	held    *reservations.Attempt
-	domains []filled
+	size       sized
+	held       *reservations.Attempt
+	domains    []filled
+	quarantine *interruptions.Quarantine
+	reasons    interruptions.Reasons
 }
 
 // find filters nodes until one is feasible.
@@ -172,6 +181,10 @@ func (a *Answer) try(
 	}
 	if reason := heldForOthersOn(node, own.held); reason != "" {
 		a.Reasons[reason]++
+		return false, nil
+	}
+	if r, refused := own.quarantine.Refuse(node.Node().Labels); refused {
+		a.Reasons[own.reasons.Of(r)]++
 		return false, nil
 	}
 	if reason := refuses(own.domains, node.Node()); reason != "" {

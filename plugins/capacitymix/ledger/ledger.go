@@ -15,12 +15,14 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -57,8 +59,11 @@ type Ledger struct {
 	zones   keyset // the zone label alone
 	sides   [numTypes]side
 	// avoided is the spot nodes of the domains in quarantine, which are in no side.
-	avoided    side
-	quarantine map[string]struct{}
+	avoided side
+	// quarantine is the domains in quarantine, nil for none. It is written under mu.
+	quarantine atomic.Pointer[interruptions.Quarantine]
+	// quarantineChanges is what QuarantineChanges returns. It is written under mu, after what it counts.
+	quarantineChanges atomic.Uint64
 	// woken are pods for which a limit grew, until the lock is released.
 	woken []*corev1.Pod
 }

@@ -51,11 +51,15 @@ func (n Node) Labels() map[string]string {
 // Takes reports whether the node is of a type and takes pods.
 func (n Node) Takes(t capacity.Type) bool { return n.Type == t && n.accepting }
 
+// OutsideQuarantine reports whether the node is a spot node that takes pods, of no interruption domain in quarantine.
+func (n Node) OutsideQuarantine() bool { return n.Takes(capacity.Spot) && !n.Quarantined }
+
 // Describe works out what the ledger keeps of a node, without keeping it.
 func (l *Ledger) Describe(node *corev1.Node) Node {
 	t, _ := l.classifier.Classify(node)
 	_, departing := capacity.Departing(node)
-	return Node{Type: t, Departing: departing, details: &details{
+	quarantined := t == capacity.Spot && !l.InQuarantine().Outside(node.Labels)
+	return Node{Type: t, Departing: departing, Quarantined: quarantined, details: &details{
 		name:      node.Name,
 		accepting: !departing && capacity.Accepting(node),
 		zone:      node.Labels[corev1.LabelTopologyZone],
@@ -79,7 +83,7 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 		l.side(old).remove(old)
 	}
 	n.domain, n.zoneNumber = l.domains.enter(n.labels), l.zones.enter(n.labels)
-	n.Quarantined = l.inQuarantine(n)
+	n.Quarantined = l.among(l.until(), n)
 	if n.accepting {
 		l.side(n).add(n)
 	}
@@ -87,6 +91,7 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 	l.recount(n.name)
 	if known {
 		l.leave(old)
+		l.lost(old, n)
 	}
 	return turned
 }
@@ -103,6 +108,7 @@ func (l *Ledger) DeleteNode(name string) {
 	l.nodes.remove(name)
 	l.recount(name)
 	l.leave(old)
+	l.lost(old, Node{details: &details{}})
 }
 
 // leave gives up the numbers of a node's domain and zone. No pod is counted

@@ -5,6 +5,7 @@ package ledger_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestTheNodesOfDomainsInQuarantineAreAvoided(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
 		nodes := map[string]*corev1.Node{}
-		quarantine := map[string]struct{}{}
+		quarantine := map[string]time.Time{}
 		in := func(n *corev1.Node) bool {
 			_, is := quarantine[capacity.Domain(n.Labels, spreadKeys)]
 			return is && n.Labels[typeLabel] == "spot"
@@ -40,11 +41,12 @@ func TestTheNodesOfDomainsInQuarantineAreAvoided(t *testing.T) {
 				l.DeleteNode(name)
 			},
 			"quarantine": func(rt *rapid.T) {
-				quarantine = map[string]struct{}{}
+				quarantine = map[string]time.Time{}
 				for _, zone := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(rt, "zones") {
-					quarantine[capacity.Domain(node("any", "spot", zone).Labels, spreadKeys)] = struct{}{}
+					quarantine[capacity.Domain(node("any", "spot", zone).Labels, spreadKeys)] = time.Unix(1, 0)
 				}
 				l.Quarantine(quarantine)
+				require.Equal(rt, len(quarantine) == 0, l.InQuarantine() == nil)
 			},
 			"": func(rt *rapid.T) {
 				var avoided, others []string
@@ -72,8 +74,69 @@ func TestAQuarantineIsOfSpotNodesOnly(t *testing.T) {
 	l := newLedger(t)
 	n := node("o", "on-demand", "a")
 	l.SetNode(n)
-	l.Quarantine(map[string]struct{}{capacity.Domain(n.Labels, spreadKeys): {}})
+	l.Quarantine(map[string]time.Time{capacity.Domain(n.Labels, spreadKeys): time.Unix(1, 0)})
 	got, _ := l.Node("o")
 	assert.False(t, got.Quarantined)
 	assert.Equal(t, []string{"o"}, l.Sample(capacity.OnDemand, 9))
+}
+
+// What is counted has the pods tried again that a quarantine refused: in a storm, most changes are of nodes in quarantine.
+func TestWhatMayLeaveAPodAnotherAnswerIsCounted(t *testing.T) {
+	l := newLedger(t)
+	domain := func(zone string) string { return capacity.Domain(node("any", "spot", zone).Labels, spreadKeys) }
+	count := func(change func()) uint64 {
+		before := l.QuarantineChanges()
+		change()
+		return l.QuarantineChanges() - before
+	}
+	set := func(name, capacityType, zone string, changes ...func(*corev1.Node)) func() {
+		return func() {
+			n := node(name, capacityType, zone)
+			for _, change := range changes {
+				change(n)
+			}
+			l.SetNode(n)
+		}
+	}
+	cordon := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	until := func(at time.Time, zones ...string) func() {
+		return func() {
+			m := map[string]time.Time{}
+			for _, zone := range zones {
+				m[domain(zone)] = at
+			}
+			l.Quarantine(m)
+		}
+	}
+	set("a", "spot", "a")()
+	set("b", "spot", "b")()
+	set("o", "on-demand", "b")()
+	assert.Zero(t, count(func() { l.DeleteNode("b") }), "nothing is in quarantine")
+	set("b", "spot", "b")()
+	assert.EqualValues(t, 1, count(until(time.Unix(1, 0), "a")))
+	assert.Zero(t, count(until(time.Unix(1, 0), "a")))
+	assert.Zero(t, count(until(time.Unix(9, 0), "a")), "it ends later")
+	assert.Equal(t, time.Unix(9, 0), l.InQuarantine().Until[domain("a")])
+
+	assert.EqualValues(t, 1, count(set("b", "spot", "b", cordon)))
+	assert.Zero(t, count(set("b", "spot", "b")), "a node more")
+	assert.EqualValues(t, 1, count(set("b", "spot", "c")), "another domain may be full")
+	assert.EqualValues(t, 1, count(set("b", "spot", "a")), "into quarantine")
+	assert.Zero(t, count(set("b", "spot", "a", cordon)))
+	assert.Zero(t, count(set("b", "spot", "b")))
+	assert.EqualValues(t, 1, count(func() { l.DeleteNode("b") }))
+	for _, in := range []string{"a", "o", "b"} {
+		assert.Zero(t, count(func() { l.DeleteNode(in) }), in)
+	}
+	assert.EqualValues(t, 1, count(until(time.Time{})))
+}
+
+func TestANodeThatTheLedgerDoesNotHaveIsInQuarantine(t *testing.T) {
+	l := newLedger(t)
+	spot, onDemand := node("s", "spot", "a"), node("o", "on-demand", "a")
+	assert.False(t, l.Describe(spot).Quarantined)
+	l.Quarantine(map[string]time.Time{capacity.Domain(spot.Labels, spreadKeys): time.Unix(1, 0)})
+	assert.True(t, l.Describe(spot).Quarantined)
+	assert.False(t, l.Describe(onDemand).Quarantined)
+	assert.True(t, l.Describe(node("s", "spot", "b")).OutsideQuarantine())
 }

@@ -26,6 +26,7 @@ type search struct {
 	pod         *corev1.Pod
 	limited     *Group
 	t           capacity.Type
+	avoid       bool
 	cpu, memory int64
 	cached      *cache
 	found       []candidate
@@ -39,7 +40,7 @@ func (s *Sampler) candidates(r *search) []candidate {
 	stay := s.again(r, false)
 	s.fill(r, s.size, func(n int) []string { return s.ledger.Sample(r.t, n) })
 	best := len(r.found)
-	if r.t == capacity.Spot {
+	if r.t == capacity.Spot && !r.avoid {
 		most := best + s.size/avoidedPart
 		if best == 0 {
 			most = s.size

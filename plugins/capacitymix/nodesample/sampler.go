@@ -63,20 +63,29 @@ type Sample struct {
 	Spread Spread
 }
 
-// Sample returns a sample of the nodes of a type that seem to have free capacity for a pod
-// of a group. limited is nil where no domain is limited. ok is false if the pod is to be tried on all nodes of the type.
-func (s *Sampler) Sample(
-	nodes fwk.NodeInfoLister, pod *corev1.Pod, group governing.GroupKey, limited *Group, t capacity.Type,
-) (sample Sample, ok bool) {
-	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
+// Request is what nodes are sampled for.
+type Request struct {
+	// Group is that of the pod. Limited is nil where no domain is limited.
+	Group   governing.GroupKey
+	Limited *Group
+	// Type is that of the nodes.
+	Type capacity.Type
+	// Avoid is set for a pod that may not use the spot nodes in quarantine.
+	Avoid bool
+}
+
+// Sample returns a sample of the nodes of a type that seem to have free capacity for a pod. ok is false if the pod is to be tried on all
+// nodes of the type.
+func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, r Request) (sample Sample, ok bool) {
+	if s.size == 0 || s.ledger.Side(r.Type) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
 		return Sample{}, false
 	}
-	all := s.candidates(&search{nodes: nodes, pod: pod, limited: limited, t: t})
+	all := s.candidates(&search{nodes: nodes, pod: pod, limited: r.Limited, t: r.Type, avoid: r.Avoid})
 	if len(all) == 0 {
 		return Sample{}, false
 	}
-	sample.Spread.limited = limited
-	sample.Spread.pods = s.ledger.SpreadOf(group, func(yield func(string) bool) {
+	sample.Spread.limited = r.Limited
+	sample.Spread.pods = s.ledger.SpreadOf(r.Group, func(yield func(string) bool) {
 		for i := range all {
 			if !yield(all[i].name) {
 				return

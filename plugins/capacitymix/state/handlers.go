@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/lookup"
+	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -69,15 +70,22 @@ func indexByNamespace(pods cache.SharedIndexInformer) error {
 // NodeHandler updates the nodes of the ledger.
 func (s *State) NodeHandler() cache.ResourceEventHandler {
 	return handler.Funcs[*corev1.Node]{
-		Add: func(node *corev1.Node) { s.Ledger.SetNode(node) },
+		Add: func(node *corev1.Node) {
+			s.Ledger.SetNode(node)
+			s.Quarantine.NodesChanged()
+		},
 		Update: func(_, node *corev1.Node) {
 			// The scheduling queue gets the change by a handler of its own
 			// and may try a pod before the ledger is updated.
 			if s.Ledger.SetNode(node) {
 				s.Activate(s.logger, perscheduler.Pods(s.Ledger.Pending("")...))
 			}
+			s.Quarantine.NodesChanged()
 		},
-		Delete: func(node *corev1.Node) { s.Ledger.DeleteNode(node.Name) },
+		Delete: func(node *corev1.Node) {
+			s.Ledger.DeleteNode(node.Name)
+			s.Quarantine.NodesChanged()
+		},
 	}
 }
 
@@ -378,11 +386,25 @@ func (s *State) regrouped() bool {
 	return s.first.ended.Load()
 }
 
+// waitingGroups returns a pod without a node of each pod group of a namespace that has one. It is enough to activate the group.
+func (s *State) waitingGroups(namespace string) []*corev1.Pod {
+	groups := map[string]*corev1.Pod{}
+	s.eachPod(namespace, func(pod *corev1.Pod) {
+		if pod.Spec.SchedulingGroup != nil && pod.Spec.NodeName == "" && ledger.Active(pod) && !gate.Has(pod) {
+			groups[stages.GroupOf(pod).Name] = pod
+		}
+	})
+	return slices.Collect(maps.Values(groups))
+}
+
 // activateChanged activates the pending pods that changes in a namespace concern.
 func (s *State) activateChanged(namespace string, c budget.Changes[types.UID]) int {
 	var pods []*corev1.Pod
 	if c.All {
 		pods, c.Keys = s.Ledger.Pending(namespace), nil
+		if s.Quarantine.takeGrouped(namespace) {
+			pods = append(pods, s.waitingGroups(namespace)...)
+		}
 	}
 	for owner := range c.Keys {
 		pods = append(pods, s.Ledger.PendingOf(governing.GroupKey{Namespace: namespace, ID: string(owner)})...)

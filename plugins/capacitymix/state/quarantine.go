@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +26,9 @@ import (
 
 // Quarantine has the ledger avoid the interruption domains that are in quarantine, and no longer than they are.
 type Quarantine struct {
+	// Wake has the pods of a namespace tried again that wait. It is called without a lock. Set before use; nil for none.
+	Wake func(namespace string)
+
 	ledger *ledger.Ledger
 	keys   []string
 	clock  clock.WithDelayedExecution
@@ -37,11 +41,77 @@ type Quarantine struct {
 	timer clock.Timer
 	// failed is the last error, so that it is logged once.
 	failed string
+	// refused are the namespaces of pods that domains in quarantine refused, and woken those that are woken as the lock is released.
+	refused, woken sets.Set[string]
+	// grouped are the namespaces of members of pod groups that were refused, which hold no slot in the ledger while they wait.
+	grouped sets.Set[string]
+	// changes are those of the ledger at which pods were woken last.
+	changes uint64
 }
 
 // NewQuarantine returns one without a domain. The keys are those of the ledger.
 func NewQuarantine(l *ledger.Ledger, keys []string, c clock.WithDelayedExecution, logger klog.Logger) *Quarantine {
-	return &Quarantine{ledger: l, keys: keys, clock: c, logger: logger}
+	return &Quarantine{
+		ledger: l, keys: keys, clock: c, logger: logger,
+		refused: sets.Set[string]{}, woken: sets.Set[string]{}, grouped: sets.Set[string]{},
+	}
+}
+
+// Refused notes that a domain in quarantine refused a pod of a namespace, which was tried after some changes of the ledger. The scheduling
+// queue has no event for the end of a quarantine, and that of a deleted node comes before the node is gone. So the pods of the namespace
+// are tried again at the next change. If there was one since, they are at once. grouped is set for a member of a pod group.
+func (q *Quarantine) Refused(namespace string, changes uint64, grouped bool) {
+	q.mu.Lock()
+	defer q.unlock()
+	if grouped {
+		q.grouped.Insert(namespace)
+	}
+	if q.ledger.QuarantineChanges() != changes {
+		q.woken.Insert(namespace)
+		return
+	}
+	q.refused.Insert(namespace)
+}
+
+// NodesChanged has the pods tried again that domains in quarantine refused, if a node outside of these was lost.
+func (q *Quarantine) NodesChanged() {
+	if q.ledger.InQuarantine() == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.unlock()
+	q.wakeRefused()
+}
+
+// takeGrouped reports whether members of pod groups of a namespace were refused since it was called last.
+func (q *Quarantine) takeGrouped(namespace string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	grouped := q.grouped.Has(namespace)
+	q.grouped.Delete(namespace)
+	return grouped
+}
+
+// wakeRefused has the pods woken that were refused before the last change of the ledger. Under mu.
+func (q *Quarantine) wakeRefused() {
+	if changes := q.ledger.QuarantineChanges(); changes != q.changes {
+		q.changes, q.woken, q.refused = changes, q.woken.Union(q.refused), sets.Set[string]{}
+	}
+}
+
+// unlock releases the lock, and wakes pods after it: the scheduling queue has locks of its own.
+func (q *Quarantine) unlock() {
+	woken := q.woken
+	if len(woken) > 0 {
+		q.woken = sets.Set[string]{}
+	}
+	q.mu.Unlock()
+	if q.Wake == nil {
+		return
+	}
+	for namespace := range woken {
+		q.Wake(namespace)
+	}
 }
 
 // Watch follows the ConfigMap. Nothing waits for its first list: without it, pods are placed as without interruptions.
@@ -104,7 +174,7 @@ func (q *Quarantine) Synced() bool {
 // Set replaces what is known of interruptions by the text of a table.
 func (q *Quarantine) Set(text string) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	q.set(text)
 }
 
@@ -131,7 +201,7 @@ func (q *Quarantine) report(err error) {
 // none notes that there is no object, unless one was read.
 func (q *Quarantine) none() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	if !q.read {
 		q.set("")
 	}
@@ -144,9 +214,10 @@ func (q *Quarantine) apply() {
 		q.timer = nil
 	}
 	now := q.clock.Now()
-	names, next := q.table.Quarantined(now)
-	q.ledger.Quarantine(names)
-	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(names)))
+	until, next := q.table.Quarantined(now)
+	q.ledger.Quarantine(until)
+	q.wakeRefused()
+	metrics.QuarantinedDomains.WithLabelValues().Set(float64(len(until)))
 	if !next.IsZero() {
 		q.timer = q.clock.AfterFunc(next.Sub(now), q.expire)
 	}
@@ -154,6 +225,6 @@ func (q *Quarantine) apply() {
 
 func (q *Quarantine) expire() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.unlock()
 	q.apply()
 }

@@ -85,6 +85,63 @@ func TestTheLedgerAvoidsADomainUntilTheEndOfItsQuarantine(t *testing.T) {
 	})
 }
 
+// The scheduling queue has no event for the beginning and the end of a quarantine.
+func TestPodsThatAQuarantineRefusedAreWokenAtItsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quarantineOf(t, "a", "b", "c")
+		var woken []string
+		q.Wake = func(namespace string) { woken = append(woken, namespace) }
+		expect := func(namespaces ...string) {
+			t.Helper()
+			synctest.Wait()
+			assert.ElementsMatch(t, namespaces, woken)
+			woken = nil
+		}
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
+		q.Refused("bank", q.ledger.QuarantineChanges(), false)
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		expect()
+		time.Sleep(time.Minute)
+		q.Set(interrupted(t, map[string]int{"a": 10}))
+		expect() // it ends later, and refuses the same nodes
+		before := q.ledger.QuarantineChanges()
+		q.Set(interrupted(t, map[string]int{"a": 10, "b": 20}))
+		expect("bank", "shop")
+		q.Refused("late", before, false)
+		expect("late")
+		q.Refused("shop", q.ledger.QuarantineChanges(), false)
+		time.Sleep(10*time.Minute + time.Second)
+		expect("shop")
+		time.Sleep(10 * time.Minute)
+		expect()
+	})
+}
+
+// The last node that a pod could use may be lost, and the domains in quarantine are what is left to it then.
+func TestPodsThatAQuarantineRefusedAreWokenAtTheLossOfANode(t *testing.T) {
+	q := quarantineOf(t, "a", "b", "c")
+	var woken []string
+	q.Wake = func(namespace string) { woken = append(woken, namespace) }
+	s := &State{Ledger: q.ledger, Quarantine: q}
+	q.Set(interrupted(t, map[string]int{"a": 10}))
+	before := q.ledger.QuarantineChanges()
+	q.Refused("shop", before, false)
+	s.NodeHandler().OnDelete(plugintest.Node("a", "spot"))
+	s.NodeHandler().OnAdd(plugintest.Node("d", "spot"), false)
+	assert.Empty(t, woken, "a node in quarantine, and a new one")
+	s.NodeHandler().OnDelete(plugintest.Node("b", "spot"))
+	assert.Equal(t, []string{"shop"}, woken)
+	cordoned := plugintest.Node("c", "spot")
+	cordoned.Spec.Unschedulable = true
+	q.Refused("bank", q.ledger.QuarantineChanges(), false)
+	s.NodeHandler().OnUpdate(plugintest.Node("c", "spot"), cordoned)
+	assert.Equal(t, []string{"shop", "bank"}, woken)
+	q.Refused("late", before, false)
+	assert.Equal(t, []string{"shop", "bank", "late"}, woken, "it was tried before")
+}
+
 func TestATextThatCannotBeReadEndsAllQuarantines(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "no JSON": "{", "too long": fmt.Sprintf("%300000d", 1)} {
 		t.Run(name, func(t *testing.T) {

@@ -131,6 +131,7 @@ func New(
 	s.profiles = map[string]*governing.Resolver{}
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
+	s.Quarantine.Wake = s.throttle.NamespaceChanged
 	s.regroups = budget.NewHeldThrottle(s.regroup)
 	options := lookup.Options{
 		Owners:     s.Owners,

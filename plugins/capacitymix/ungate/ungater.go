@@ -270,15 +270,12 @@ func (u *Ungater) choose(
 		choice = p.WithoutBorrowing()
 	}
 	within, err = u.within(pod, hold.Type) // before the type is chosen: that counts the pod as one that waits for a node
+	within.avoids = u.avoids(pod, choice, hold.Type, within)
 	verdict = u.spotFallback.chooseType(pod, member.Group, hold.Type, choice, func() *corev1.Pod {
 		if err != nil {
 			return nil
 		}
-		onSpot := pod.DeepCopy()
-		u.label.Limit(&onSpot.Spec, capacity.Spot)
-		gate.Require(onSpot, within.requires)
-		gate.Tolerate(&onSpot.Spec, p.Tolerations[capacity.Spot])
-		return onSpot
+		return u.onSpot(pod, p, within)
 	})
 	if verdict.Type != hold.Type {
 		within, err = u.within(pod, verdict.Type)
@@ -302,6 +299,7 @@ func (u *Ungater) limited(
 ) func(*corev1.Pod) {
 	t, slotType, ungatedAt := verdict.Type, p.Mix.TypeOf(hold.Slot), u.spotFallback.clock.Now()
 	return func(after *corev1.Pod) {
+		gate.Avoid(after, within.avoids)
 		u.label.Limit(&after.Spec, t)
 		gate.Require(after, within.requires)
 		gate.Tolerate(&after.Spec, p.Tolerations[t])

@@ -45,12 +45,12 @@ var All = []Gate{
 	{
 		Program: history.Scheduler, Name: "before Reserve", Scenario: Placed,
 		File: reserve, Fails: errStatus,
-		Next: "\tif !pl.governs(pod, s) {\n\t\treturn pl.retry",
+		Next: "\tif reason := pl.outdated(",
 	},
 	{
 		Program: history.Scheduler, Name: "after Reserve", Scenario: Placed,
 		File: reserve, Fails: errStatus,
-		Next: "\treturn nil\n}\n\n// governs reports",
+		Next: "\treturn nil\n}\n\n// outdated returns",
 	},
 	{
 		Program: history.Scheduler, Name: "before the Binding", Scenario: Placed,

@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/interruptions"
 	"berth.dev/berth/test/builders"
@@ -130,6 +132,65 @@ func TestPodsAvoidDomainsThatLoseNodesForAWhile(t *testing.T) {
 	}
 	f.taint(notice, "spot-2") // the next leader counts, too
 	f.waitQuarantined(1, 0)
+}
+
+// 14 replicas that run on 14 nodes need two nodes of the domains in quarantine, which have four that take pods.
+func TestAMixThatAvoidsDomainsWaitsForTheEndOfTheQuarantine(t *testing.T) {
+	f := newField(t)
+	f.taint(notice, "spot-0", "spot-1")
+	lost := map[string]bool{f.domains["spot-0"]: true, f.domains["spot-1"]: true}
+	f.waitQuarantined(2, 0)
+	waits := builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableWait, 0)
+	f.Create(
+		builders.CapacityMix("web", 100, 0, builders.AvoidInterrupted, waits),
+		builders.Deployment("web", 14, builders.AwayFrom("web")),
+		builders.CapacityMix("pinned", 100, 0, builders.AvoidInterrupted, waits),
+		builders.Deployment("pinned", 1, builders.OnNodesWith(corev1.LabelTopologyZone, f.spot[0].Zone),
+			builders.OnNodesWith(corev1.LabelInstanceTypeStable, f.spot[0].InstanceType)),
+		builders.CapacityMix("gated", 100, 0, builders.AvoidInterrupted),
+		builders.Deployment("gated", 6, builders.Gated),
+	)
+	f.Eventually("12 pods run, and the others have the reason for both domains", func() (bool, string) {
+		bound, told := 0, 0
+		for _, p := range f.Live("web") {
+			why := testenv.Unschedulable(&p)
+			has := func(domain string) bool {
+				return strings.Contains(why, "2 node(s) are in interruption domain "+domain+", which is in quarantine until ")
+			}
+			switch {
+			case p.Spec.NodeName != "":
+				bound++
+			case has(f.domains["spot-0"]) && has(f.domains["spot-1"]):
+				told++
+			}
+		}
+		return bound == 12 && told == 2, fmt.Sprintf("%d bound, %d told", bound, told)
+	})
+	inLost := func(app string, n int) (count int) {
+		for domain, pods := range f.perDomain(app, n) {
+			if lost[domain] {
+				count += pods
+			}
+		}
+		return count
+	}
+	assert.Equal(t, 1, inLost("pinned", 1), "no other domain has nodes that it can use")
+	assert.Zero(t, inLost("gated", 6))
+	for _, p := range f.Live("gated") {
+		assert.NotEmpty(t, p.Annotations[v1alpha1.QuarantineTermsAnnotation])
+		selects := nodeaffinity.GetRequiredNodeAffinity(&p)
+		for _, n := range testenv.List(f.World, &corev1.NodeList{}).Items {
+			matches, err := selects.Match(&n)
+			require.NoError(t, err)
+			domain, isSpot := f.domains[n.Name]
+			assert.Equal(t, isSpot && !lost[domain], matches, "%s in its node affinity", n.Name)
+		}
+	}
+	for _, p := range testenv.Where(f.Live("web"), testenv.Bound) {
+		assert.False(t, lost[f.domains[p.Spec.NodeName]], "%s on %s", p.Name, p.Spec.NodeName)
+	}
+	f.Delete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: configMap}})
+	assert.Equal(t, 2, inLost("web", 14), "the end of the quarantine wakes them")
 }
 
 // served are the metrics of the controller.

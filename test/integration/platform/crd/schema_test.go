@@ -48,6 +48,7 @@ func TestSchema(t *testing.T) {
 		"a floor as text is refused":             {"{selector: {}, spotPercent: 50, protectFloor: 'yes'}", `spec.protectFloor: Invalid value: "string": spec.protectFloor in body must be of type boolean: "string"`},
 		"an unknown action is refused":           {"{selector: {}, spotPercent: 50, maxPerDomain: [{topologyKey: a, maxCount: 2, whenUnsatisfiable: Wait}]}", `spec.maxPerDomain[0].whenUnsatisfiable: Unsupported value: "Wait": supported values: "DoNotSchedule", "ScheduleAnyway"`},
 		"an unknown owner of costs is refused":   {"{selector: {}, spotPercent: 50, deletionCost: Ignore}", `spec.deletionCost: Unsupported value: "Ignore": supported values: "Enforce", "Respect"`},
+		"an unknown quarantine is refused":       {"{selector: {}, spotPercent: 50, whenDomainInterrupted: Wait}", `spec.whenDomainInterrupted: Unsupported value: "Wait": supported values: "ScheduleAnyway", "DoNotSchedule"`},
 		"costs of others are accepted":           {"{selector: {}, spotPercent: 50, deletionCost: Respect}", ""},
 		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
 	}
@@ -104,6 +105,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, map[string]any{
 		"selector": map[string]any{}, "spotPercent": int64(0), "minOnDemand": int64(0),
 		"whenSpotUnavailable": "OnDemand", "whenOnDemandUnavailable": "Wait", "deletionCost": "Enforce",
+		"whenDomainInterrupted": "ScheduleAnyway",
 	}, got.Object["spec"], "spotWaitSeconds stays absent: what that means depends on the pod")
 }
 
@@ -137,7 +139,8 @@ func TestGoTypesKeepEveryField(t *testing.T) {
 			{TopologyKey: "topology.kubernetes.io/zone", MaxPercent: new(int32(34)), WhenUnsatisfiable: v1alpha1.WhenDomainFullDoNotSchedule},
 			{TopologyKey: "rack", MaxCount: new(int32(2)), WhenUnsatisfiable: v1alpha1.WhenDomainFullScheduleAnyway},
 		},
-		DeletionCost: v1alpha1.DeletionCostsRespect,
+		WhenDomainInterrupted: v1alpha1.WhenDomainInterruptedDoNotSchedule,
+		DeletionCost:          v1alpha1.DeletionCostsRespect,
 		Tolerations: &v1alpha1.TolerationsByType{
 			Spot:     []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 			OnDemand: []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(0))}},

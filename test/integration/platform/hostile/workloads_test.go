@@ -144,6 +144,7 @@ func mixTexts() row {
 		{"spec.tolerations.spot", terms, "tolerations.spot"},
 		{"spec.whenSpotUnavailable", long, "whenSpotUnavailable"},
 		{"spec.deletionCost", long, "deletionCost"},
+		{"spec.whenDomainInterrupted", long, "whenDomainInterrupted"},
 		{"spec.rebalance.windows[0].schedule", []any{map[string]any{"schedule": long, "durationSeconds": int64(60)}}, "rebalance.windows"},
 	} {
 		r.refuse(field.refused, mixWith(fmt.Sprint("text-", i), field.value, strings.Split(field.path, ".")...))
