@@ -152,7 +152,7 @@ func (p *patient) profile(r *Report) {
 	}
 }
 
-// controller tells which configuration of the controller the checks, plans and drains use.
+// controller reports which configuration of the controller the checks, plans and drains use.
 func (p *patient) controller(r *Report) {
 	const check = "controller configuration"
 	switch s := p.settings; {

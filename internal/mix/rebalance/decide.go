@@ -111,6 +111,9 @@ type Input struct {
 	For *Evaluation
 	// placeless: capacity is not looked for, because a placeholder requests it.
 	placeless bool
+	// slots are those of replacements, slotsOf for which assignments: there may be as many questions as replicas.
+	slots   *clusterstate.Replacements
+	slotsOf []clusterstate.Assignment
 }
 
 // Verdict is a decision.
@@ -222,19 +225,10 @@ func (in *Input) Effect(v Verdict) Verdict {
 func SlotOfReplacement(g *clusterstate.Group, victim types.UID) int {
 	for i := range g.Assignments {
 		if s := &g.Assignments[i]; s.Has(victim) {
-			return replacementSlot(g, s)
+			return g.Replacements().Slot(s)
 		}
 	}
 	return g.Joiner(nil).Join(g.AnyOrder)
-}
-
-// replacementSlot is the slot that the replacement of a replica will claim: the one that the scheduler gives to one more pod once the
-// replica has gone, unless a slot comes with the pod's identity.
-func replacementSlot(g *clusterstate.Group, victim *clusterstate.Assignment) int {
-	if g.Identity {
-		return victim.Slot
-	}
-	return g.Joiner(func(s *clusterstate.Assignment) bool { return s.ID == victim.ID }).Join(g.AnyOrder)
 }
 
 // lowestFree is the lowest slot of a group that no pod holds.

@@ -167,7 +167,10 @@ func (in *Input) unsurveyed(uid types.UID) bool {
 
 // targetOf is the type of the slot that the replacement of a replica claims.
 func (in *Input) targetOf(s *clusterstate.Assignment) capacity.Type {
-	return in.Group.Governing.Mix.TypeOf(replacementSlot(&in.Group, s))
+	if list := in.Group.Assignments; in.slots == nil || len(list) != len(in.slotsOf) || len(list) > 0 && &list[0] != &in.slotsOf[0] {
+		in.slots, in.slotsOf = in.Group.Replacements(), list
+	}
+	return in.Group.Governing.Mix.TypeOf(in.slots.Slot(s))
 }
 
 // notReleased keeps a replica that cannot be released where no other way is allowed.

@@ -60,8 +60,30 @@ func (j *Joiner) Join(anyOrder bool) int {
 			slot = free
 		}
 	}
+	j.take(slot)
+	return slot
+}
+
+// Replacement is the slot of a pod that joins once the only pod of a slot has gone, NoSlot for no pod. Nothing is taken.
+func (j *Joiner) Replacement(gone int, anyOrder bool) int {
+	tried := j.tried
+	j.tried = cursors{} // a slot below them is free for once
+	j.release(gone)
+	slot := j.Join(anyOrder)
+	j.release(slot)
+	j.take(gone)
+	j.tried = tried
+	return slot
+}
+
+func (j *Joiner) take(slot int) {
 	if j.taken.Take(slot) && j.mix.TypeOf(slot) == capacity.Spot {
 		j.spot++
 	}
-	return slot
+}
+
+func (j *Joiner) release(slot int) {
+	if j.taken.Release(slot) && j.mix.TypeOf(slot) == capacity.Spot {
+		j.spot--
+	}
 }

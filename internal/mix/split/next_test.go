@@ -84,3 +84,25 @@ func TestWithoutAGapTheNextSlotIsTheLowest(t *testing.T) {
 		}
 	})
 }
+
+// What was given before, and what was asked before, changes no answer.
+func TestAReplacementTakesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMix(t)
+		var taken, without Slots
+		for _, slot := range rapid.SliceOfNDistinct(rapid.IntRange(0, 30), 1, 20, rapid.ID[int]).Draw(t, "slots") {
+			taken.Take(slot)
+		}
+		j := NewJoiner(m, &taken)
+		for range rapid.IntRange(0, 5).Draw(t, "joined") {
+			j.Join(rapid.Bool().Draw(t, "before"))
+		}
+		for range 5 {
+			gone, anyOrder := rapid.IntRange(NoSlot, 35).Filter(func(s int) bool { return s == NoSlot || taken.Has(s) }).Draw(t, "gone"),
+				rapid.Bool().Draw(t, "any order")
+			without.CopyFrom(&taken)
+			without.Release(gone)
+			require.Equal(t, NewJoiner(m, &without).Join(anyOrder), j.Replacement(gone, anyOrder))
+		}
+	})
+}
