@@ -89,8 +89,8 @@ func (pl *CapacityMix) changesDomain(pod *corev1.Pod, before, now ledger.Node) b
 }
 
 // changesSpared reports whether a pod avoids domains in quarantine, and a node that is outside of these, or was, changed in what the pod
-// may need of it. It is called as changesDomain is. For a node that is deleted, the ledger wakes the pods: the scheduling queue has that event
-// before the snapshot has the deletion.
+// may need of it. It is called as changesDomain is. For a node that is deleted, the ledger wakes the pods: the scheduling queue has that
+// event before the snapshot has the deletion.
 func (pl *CapacityMix) changesSpared(pod *corev1.Pod, before, now *corev1.Node) bool {
 	if pl.Ledger.InQuarantine() == nil || !pl.Mixes.Avoids() {
 		return false

@@ -85,7 +85,7 @@ func TestWithoutAGapTheNextSlotIsTheLowest(t *testing.T) {
 	})
 }
 
-// What was given before, and what was asked before, changes no answer.
+// Neither what was given before nor an earlier answer changes one.
 func TestAReplacementTakesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMix(t)
