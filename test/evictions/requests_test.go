@@ -73,19 +73,42 @@ func TestTheOperatorOfADatabaseAnswersAMove(t *testing.T) {
 	assert.Empty(t, w.EvictionsOf("db"), "not by Berth")
 }
 
+// waitIntent waits until the request of Berth for a pod has an intent.
+func waitIntent(w *testenv.World, p *corev1.Pod, want lifecyclev1alpha1.EvictionRequestIntent) {
+	w.T.Helper()
+	w.Eventually("the intent of the request is "+string(want), func() (bool, string) {
+		r, err := w.Kube.LifecycleV1alpha1().EvictionRequests(w.Namespace).Get(w.Ctx, "berth-"+string(p.UID), metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return r.Spec.Intent == want, string(r.Spec.Intent)
+	})
+}
+
 func TestAMoveThatTakesTooLongIsWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	w.Create(builders.CapacityMix("db", 100, 0), builders.StatefulSet("db", 1, appsv1.ParallelPodManagement, operated))
 	before := w.WaitReady("db", 1)[0]
 	w.Controller(testenv.Impatient, byRequest, func(c *controller.Configuration) { c.Mix.Rebalance.MoveTimeoutSeconds = 10 })
 	w.ChangeMix("db", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
-	w.Eventually("the request is withdrawn", func() (bool, string) {
-		r, err := w.Kube.LifecycleV1alpha1().EvictionRequests(w.Namespace).Get(w.Ctx, "berth-"+string(before.UID), metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		return r.Spec.Intent == lifecyclev1alpha1.EvictionRequestIntentWithdrawn, string(r.Spec.Intent)
-	})
+	waitIntent(w, &before, lifecyclev1alpha1.EvictionRequestIntentWithdrawn)
+	assert.Equal(t, before.UID, w.Live("db")[0].UID, "the pod runs")
+	assert.Empty(t, w.EvictionsOf("db"))
+}
+
+// A leader that ends before it withdraws a request leaves nothing of it in the journal.
+func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
+	w := newWorld(t)
+	w.Create(builders.CapacityMix("db", 100, 0), builders.StatefulSet("db", 1, appsv1.ParallelPodManagement, operated))
+	before := w.WaitReady("db", 1)[0]
+	c := w.Controller(testenv.Impatient, byRequest)
+	w.ChangeMix("db", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
+	waitIntent(w, &before, lifecyclev1alpha1.EvictionRequestIntentEviction)
+	testenv.End(c, true)
+	w.ChangeMix("db", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 100 })
+	w.Delete(testenv.ReadIn(w, "berth-system", "berth-controller-moves", &corev1.ConfigMap{}))
+	w.Controller(testenv.Impatient, byRequest)
+	waitIntent(w, &before, lifecyclev1alpha1.EvictionRequestIntentWithdrawn)
 	assert.Equal(t, before.UID, w.Live("db")[0].UID, "the pod runs")
 	assert.Empty(t, w.EvictionsOf("db"))
 }

@@ -127,12 +127,12 @@ func requireNoSlotTwice(w *testenv.World, record *testenv.Recording) {
 }
 
 // rollouts makes the ReplicaSets of an Argo Rollout with two revisions.
-func rollouts(w *testenv.World, app string, stable, canary int32) {
+func rollouts(w *testenv.World, app string, stable, canary int32, changes ...func(*corev1.PodTemplateSpec)) {
 	w.T.Helper()
 	r := custom(w, rollout, app, nil)
 	for hash, replicas := range map[string]int32{"6f8d": stable, "77bc": canary} {
 		const key = "rollouts-pod-template-hash"
-		rs := builders.ReplicaSet(app, replicas, labeled(key, hash))
+		rs := builders.ReplicaSet(app, replicas, append(changes, labeled(key, hash))...)
 		rs.Name, rs.OwnerReferences = app+"-"+hash, []metav1.OwnerReference{*controllerRef(w, r)}
 		rs.Spec.Selector.MatchLabels = map[string]string{"app": app, key: hash}
 		w.Create(rs)

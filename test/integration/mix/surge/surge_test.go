@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,6 +113,28 @@ func autoscaler(app string) *autoscalingv2.HorizontalPodAutoscaler {
 	return h
 }
 
+// onOneVolume has pods share a volume that one node may use at a time. The scheduler does not hold them to that.
+func onOneVolume(w *testenv.World) func(*corev1.PodTemplateSpec) {
+	w.T.Helper()
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace + "-data"}, Spec: corev1.PersistentVolumeSpec{
+		AccessModes: modes, Capacity: size, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
+		ClaimRef:               &corev1.ObjectReference{Namespace: w.Namespace, Name: "data"},
+	}}
+	w.CreateAsIs(volume)
+	w.T.Cleanup(func() { w.Delete(volume, client.GracePeriodSeconds(0)) })
+	w.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: new(""), VolumeName: volume.Name, AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size},
+	}})
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		}}}
+	}
+}
+
 func TestAReplicaThatCannotBeReleasedStays(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
 	byHash := func(c *corev1.PodTemplateSpec) {
@@ -127,6 +150,7 @@ func TestAReplicaThatCannotBeReleasedStays(t *testing.T) {
 		"set":    {[]client.Object{builders.StatefulSet("set", 2, appsv1.ParallelPodManagement)}, "not of a ReplicaSet"},
 		"hpa":    {[]client.Object{builders.Deployment("hpa", 2), autoscaler("hpa")}, `HorizontalPodAutoscaler "hpa"`},
 		"spread": {[]client.Object{builders.Deployment("spread", 2, byHash)}, "topology spread"},
+		"claim":  {[]client.Object{builders.Deployment("claim", 2, onOneVolume(w))}, "claim data"},
 	}
 	w.Create(builders.CapacityMix("either", 100, 0, builders.RebalanceStrategy(v1alpha1.RebalanceStrategySurgeOrEvict)), builders.Deployment("either", 2), autoscaler("either"))
 	for app, c := range cases {
