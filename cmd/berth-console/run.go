@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/cli/reports"
@@ -19,7 +20,7 @@ import (
 	kubeclient "berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
-	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/services/console"
 )
 
@@ -27,13 +28,13 @@ import (
 const shutdownTimeout = 3 * time.Second
 
 // run returns what serves the console with prices of nodes until the context ends.
-func run(book *prices.Book) program.Run {
+func run(feed *pricefeed.Feed) program.Run {
 	return func(ctx context.Context, c *controller.Configuration, src program.Source) error {
-		return serve(ctx, c, src, book)
+		return serve(ctx, c, src, feed)
 	}
 }
 
-func serve(ctx context.Context, c *controller.Configuration, src program.Source, book *prices.Book) error {
+func serve(ctx context.Context, c *controller.Configuration, src program.Source, feed *pricefeed.Feed) error {
 	log := ctrl.Log.WithName("berth-console")
 	log.Info("Starting", "version", buildinfo.Version())
 	settings, err := settingsOf(c)
@@ -64,7 +65,7 @@ func serve(ctx context.Context, c *controller.Configuration, src program.Source,
 	}
 	s, err := console.New(console.Options{
 		Config: c.Console, Namespace: namespace, API: config, Scheme: scheme, Mapper: mgr.GetRESTMapper(), Settings: settings,
-		Prices: book, Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
+		Prices: feed.Now, Log: log, Reports: func(configOf func(context.Context) (*rest.Config, error)) console.Reports {
 			return reports.Reports{Connect: func(ctx context.Context) (*rest.Config, live.Installation, error) {
 				user, err := configOf(ctx)
 				return user, live.Installation{SystemNamespace: namespace, SchedulerConfig: c.SchedulerConfig}, err
@@ -74,7 +75,7 @@ func serve(ctx context.Context, c *controller.Configuration, src program.Source,
 	if err != nil {
 		return err
 	}
-	err = errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.Ready), mgr.AddHealthzCheck("ping", healthz.Ping))
+	err = errors.Join(mgr.Add(s), mgr.Add(manager.RunnableFunc(feed.Start)), mgr.AddReadyzCheck("console", s.Ready), mgr.AddHealthzCheck("ping", healthz.Ping))
 	if err == nil && src.File != "" {
 		err = mgr.Add(&program.Reloader{
 			Source: src, Running: c, Log: log, Apply: func(c *controller.Configuration) { s.Retune(&c.Console) },
