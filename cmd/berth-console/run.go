@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -21,6 +23,7 @@ import (
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/pricefeed"
+	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/services/console"
 )
 
@@ -49,16 +52,15 @@ func serve(ctx context.Context, c *controller.Configuration, src program.Source,
 	if err != nil {
 		return err
 	}
-	metrics, err := program.MetricsOptions(c.Metrics)
+	mgr, err := newManager(c, config, scheme)
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.Health.BindAddress, GracefulShutdownTimeout: new(shutdownTimeout),
-	})
+	own, err := client.New(config, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return fmt.Errorf("create the manager: %w", err)
+		return err
 	}
+	feed.AddOverlays(func(ctx context.Context) (*prices.Overlays, error) { return live.Overlays(ctx, own) })
 	namespace := c.LeaderElection.Namespace
 	if err := program.OwnNamespace(&namespace); err != nil {
 		return err
@@ -75,7 +77,8 @@ func serve(ctx context.Context, c *controller.Configuration, src program.Source,
 	if err != nil {
 		return err
 	}
-	err = errors.Join(mgr.Add(s), mgr.Add(manager.RunnableFunc(feed.Start)), mgr.AddReadyzCheck("console", s.Ready), mgr.AddHealthzCheck("ping", healthz.Ping))
+	err = errors.Join(mgr.Add(s), mgr.Add(manager.RunnableFunc(feed.Start)),
+		mgr.AddReadyzCheck("console", s.Ready), mgr.AddHealthzCheck("ping", healthz.Ping))
 	if err == nil && src.File != "" {
 		err = mgr.Add(&program.Reloader{
 			Source: src, Running: c, Log: log, Apply: func(c *controller.Configuration) { s.Retune(&c.Console) },
@@ -88,6 +91,20 @@ func serve(ctx context.Context, c *controller.Configuration, src program.Source,
 		return fmt.Errorf("serve the console: %w", err)
 	}
 	return nil
+}
+
+func newManager(c *controller.Configuration, config *rest.Config, scheme *runtime.Scheme) (ctrl.Manager, error) {
+	metrics, err := program.MetricsOptions(c.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.Health.BindAddress, GracefulShutdownTimeout: new(shutdownTimeout),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the manager: %w", err)
+	}
+	return mgr, nil
 }
 
 // settingsOf are the settings of the scheduler, as berth-controller has them.

@@ -4,13 +4,11 @@ package live
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/kube/kinds"
+	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -37,14 +35,8 @@ func Overlays(ctx context.Context, c client.Client) (*prices.Overlays, error) {
 }
 
 func overlays(ctx context.Context, c client.Client) (o *prices.Overlays, forbidden bool, err error) {
-	all, err := kinds.List[*unstructured.Unstructured](ctx, c, kinds.ListOf(prices.NodeOverlay))
-	switch {
-	case kinds.NotServed(err):
-		return nil, false, nil
-	case apierrors.IsForbidden(err):
+	if o, err = pricefeed.Overlays(ctx, c); apierrors.IsForbidden(err) {
 		return nil, true, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("list nodeoverlays.karpenter.sh: %w", err)
 	}
-	return prices.ReadOverlays(all), false, nil
+	return o, false, err
 }

@@ -5,7 +5,7 @@ package controller
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // Savings configures the metrics of what mixes save, and where the prices of nodes are from. Of each price, the first source that has it
-// applies: pricesFile, the metrics of Karpenter and OpenCost, public lists that are built in, and rates for CPU and memory.
+// applies: pricesFile, NodeOverlays, the metrics of Karpenter and OpenCost, public lists that are built in, and rates for CPU and memory.
 type Savings struct {
 	// intervalSeconds is the time between two readings of prices, in seconds from 30 to 86400. 0 disables the metrics of
 	// savings. Defaults to 300.
@@ -46,6 +46,12 @@ type Savings struct {
 	//
 	// +optional
 	CAFile string `json:"caFile"`
+
+	// nodeOverlays has the controller read the prices that Karpenter's NodeOverlays set and change. It requires the right to
+	// list nodeoverlays.karpenter.sh. Defaults to false.
+	//
+	// +optional
+	NodeOverlays bool `json:"nodeOverlays"`
 
 	// timeoutSeconds is the maximum time of an answer, in seconds from 1 to 60. Defaults to 30.
 	//

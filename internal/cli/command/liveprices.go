@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/records/prometheus"
 )
 
 // LivePrices are the prices of programs in the cluster, as flags.
@@ -50,7 +51,9 @@ func (p *LivePrices) Check() error {
 // Live is what the flags name.
 func (p *LivePrices) Live() pricefeed.Live {
 	return pricefeed.Live{
-		Metrics: p.Metrics, Prometheus: p.Prometheus, TokenFile: p.TokenFile, CAFile: p.CAFile,
+		Metrics: p.Metrics, Prometheus: p.Prometheus, From: prometheus.Endpoint{
+			BearerTokenFile: p.TokenFile, CAFile: p.CAFile, Timeout: pricefeed.Timeout, MaxResponse: pricefeed.MaxMetrics,
+		},
 		MetricsField: "--prices-metrics", PrometheusField: "--prices-prometheus",
 	}
 }

@@ -15,6 +15,8 @@ import (
 const (
 	// keepFor is how long a reading is used without a newer one: after that, prices are unknown.
 	keepFor = 24 * time.Hour
+	// readWithin bounds a reading of all sources.
+	readWithin = 2 * time.Minute
 	// reportEvery is how often a failure is reported that stays the same.
 	reportEvery = time.Hour
 )
@@ -46,6 +48,11 @@ type Feed struct {
 // New returns a feed. It reads nothing before it is started.
 func New(o Options) *Feed { return &Feed{Options: o} }
 
+// AddOverlays adds a source before the feed is started. What was read without it is forgotten.
+func (f *Feed) AddOverlays(overlays func(context.Context) (*prices.Overlays, error)) {
+	f.Overlays, f.last = overlays, prices.Reading{}
+}
+
 // Start reads until the context ends.
 func (f *Feed) Start(ctx context.Context) error {
 	ticker := f.Clock.NewTicker(f.Interval)
@@ -71,7 +78,9 @@ func (f *Feed) constant() bool {
 
 // Read reads once.
 func (f *Feed) Read(ctx context.Context) {
-	book, err := f.book(ctx)
+	within, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	book, err := f.book(within)
 	if ctx.Err() != nil {
 		return
 	}

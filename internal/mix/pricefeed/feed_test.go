@@ -6,15 +6,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
@@ -27,20 +26,22 @@ const offerings = `karpenter_cloudprovider_instance_type_offering_price_estimate
 
 var now = time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
 
-// page serves offerings, or an error while away is set.
-func page(t *testing.T) (url string, away *atomic.Bool) {
-	t.Helper()
-	away = &atomic.Bool{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if away.Load() {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		_, _ = io.WriteString(w, offerings)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, away
+// endpoint serves offerings at every address, or an error while it is away.
+type endpoint struct{ away bool }
+
+func (e *endpoint) Page(_ context.Context, _ string, read func(io.Reader) error) error {
+	if e.away {
+		return errors.New("no answer")
+	}
+	return read(strings.NewReader(offerings))
 }
+
+func (*endpoint) Values(context.Context, string, []string, time.Time) ([]model.Vector, error) {
+	return nil, errors.New("no server")
+}
+
+// at has a feed read from an endpoint.
+func at(e *endpoint) Options { return Options{Live: Live{Metrics: "http://metrics", From: e}} }
 
 func originOf(b *prices.Book) prices.Origin {
 	return b.Of(&prices.Node{InstanceType: "m5.large", Zone: "a", Region: "us-east-1"}).Spot.Origin
@@ -61,19 +62,19 @@ func feed(t *testing.T, o Options) (*Feed, *clocktesting.FakeClock, *[]string) {
 }
 
 func TestTheLastReadingIsUsedForADay(t *testing.T) {
-	url, away := page(t)
-	f, c, reported := feed(t, Options{Live: Live{Metrics: url}})
+	e := &endpoint{}
+	f, c, reported := feed(t, at(e))
 	assert.Equal(t, prices.Reading{}, f.Now(), "nothing was read yet")
-	away.Store(true)
+	e.away = true
 	f.Read(t.Context())
-	const failure = "the page: the answer is 502 Bad Gateway"
+	const failure = "the page: no answer"
 	assert.Equal(t, prices.Reading{Began: true, Problem: failure}, f.Now(), "prices that are built in are not in the place of others")
-	away.Store(false)
+	e.away = false
 	f.Read(t.Context())
 	r := f.Now()
 	assert.Equal(t, prices.OriginKarpenter, originOf(r.Book))
 	assert.Equal(t, prices.Reading{Began: true, Book: r.Book, At: now}, r)
-	away.Store(true)
+	e.away = true
 	c.Step(time.Minute)
 	f.Read(t.Context())
 	assert.Equal(t, prices.Reading{Began: true, Book: r.Book, At: now, Problem: failure}, f.Now())
@@ -85,9 +86,7 @@ func TestTheLastReadingIsUsedForADay(t *testing.T) {
 }
 
 func TestAFailureIsReportedOnceAnHour(t *testing.T) {
-	url, away := page(t)
-	away.Store(true)
-	f, c, reported := feed(t, Options{Live: Live{Metrics: url}})
+	f, c, reported := feed(t, at(&endpoint{away: true}))
 	for range 121 {
 		f.Read(t.Context())
 		c.Step(time.Minute)
@@ -104,8 +103,11 @@ func TestEverySourceIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.yaml")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	var refused error
-	f, _, _ := feed(t, Options{Own: Own{File: file}, Overlays: func(context.Context) (*prices.Overlays, error) { return nil, refused }})
+	f, _, _ := feed(t, Options{Own: Own{File: file}})
 	write("date: 2026-11-01\n")
+	f.Read(t.Context())
+	f.AddOverlays(func(context.Context) (*prices.Overlays, error) { return nil, refused })
+	assert.Equal(t, prices.Reading{}, f.Now(), "it was read without overlays")
 	f.Read(t.Context())
 	assert.Equal(t, prices.OriginList, originOf(f.Now().Book))
 	write("date: 2026-11-01\nnodes: [{instanceType: m5.large, spot: 0.01}]\n")

@@ -15,16 +15,24 @@ import (
 	"github.com/prometheus/common/model"
 
 	"berth.dev/berth/internal/mix/prices"
-	"berth.dev/berth/internal/records/prometheus"
 )
 
-// Bounds of what is read. The second one is above that of prices.ReadMetrics, whose error names the line.
+// maxFile bounds a file of a user's own prices.
+const maxFile = 4 << 20
+
+// Bounds of what an Endpoint reads. MaxMetrics is above that of prices.ReadMetrics, whose error names the line.
 const (
-	maxFile    = 4 << 20
-	maxMetrics = 40 << 20
-	// timeout is that of an answer, unless it is set.
-	timeout = 30 * time.Second
+	MaxMetrics = 40 << 20
+	Timeout    = 30 * time.Second
 )
+
+// Endpoint reads from URLs: internal/records/prometheus has it.
+type Endpoint interface {
+	// Page has a function read the metrics that a program serves.
+	Page(ctx context.Context, address string, read func(io.Reader) error) error
+	// Values returns the answers of a Prometheus server to queries, in their order.
+	Values(ctx context.Context, address string, queries []string, at time.Time) ([]model.Vector, error)
+}
 
 // Own are the prices of a user.
 type Own struct {
@@ -64,10 +72,8 @@ type Live struct {
 	Metrics string
 	// Prometheus is the URL of a server that has these metrics.
 	Prometheus string
-	// TokenFile and CAFile are for both URLs.
-	TokenFile, CAFile string
-	// Timeout bounds each answer; 0 means 30 seconds.
-	Timeout time.Duration
+	// From reads from both URLs.
+	From Endpoint
 	// MetricsField and PrometheusField name the two in errors: a URL may have a password in it.
 	MetricsField, PrometheusField string
 }
@@ -89,7 +95,7 @@ func (l *Live) Read(ctx context.Context, in io.Reader, now time.Time) (m *prices
 	case name == "-":
 		m, err = prices.ReadMetrics("the standard input", now, in)
 	case l.IsURL():
-		err = prometheus.ReadPage(ctx, l.server(name), func(page io.Reader) error {
+		err = l.From.Page(ctx, name, func(page io.Reader) error {
 			m, err = prices.ReadMetrics("its metrics", now, page)
 			return err
 		})
@@ -103,26 +109,19 @@ func (l *Live) Read(ctx context.Context, in io.Reader, now time.Time) (m *prices
 	return m, nil
 }
 
-func (l *Live) server(address string) prometheus.Config {
-	c := prometheus.Config{
-		Address: address, BearerTokenFile: l.TokenFile, CAFile: l.CAFile, Timeout: l.Timeout, MaxResponse: maxMetrics,
-	}
-	if c.Timeout == 0 {
-		c.Timeout = timeout
-	}
-	return c
-}
-
 func (l *Live) query(ctx context.Context, now time.Time) (*prices.Metrics, error) {
-	server, err := prometheus.New(l.server(l.Prometheus))
+	queries := prices.Queries()
+	texts := make([]string, len(queries))
+	for i, q := range queries {
+		texts[i] = q.Text
+	}
+	values, err := l.From.Values(ctx, l.Prometheus, texts, now)
 	if err != nil {
 		return nil, err
 	}
 	answers := map[string]model.Vector{}
-	for _, q := range prices.Queries() {
-		if answers[q.Metric], err = server.Values(ctx, q.Text, now); err != nil {
-			return nil, err
-		}
+	for i, q := range queries {
+		answers[q.Metric] = values[i]
 	}
 	return prices.ReadAnswers("Prometheus", now.UTC(), answers)
 }
