@@ -99,7 +99,7 @@ func (o *options) feed(ctx context.Context) (*pricefeed.Feed, error) {
 	if err := errors.Join(o.prices.Check(), o.live.CheckFeed()); err != nil {
 		return nil, err
 	}
-	return command.Feed(ctx, &o.prices, &o.live, nil, func(err error) {
+	return command.Feed(ctx, &o.prices, &o.live, func(err error) {
 		log := ctrl.Log.WithName("prices")
 		if err != nil {
 			log.Error(err, "Could not read the prices of nodes")

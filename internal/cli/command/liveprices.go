@@ -66,19 +66,15 @@ func (p *LivePrices) CheckFeed() error {
 	return p.Check()
 }
 
-// Feed returns a feed of the prices that the flags name, and of NodeOverlays, if these are not nil. The own file must be valid now: a later
-// change of it that is not is reported. What needs no network is read at once.
-func Feed(
-	ctx context.Context, own *Prices, live *LivePrices, overlays func(context.Context) (*prices.Overlays, error), report func(error),
-) (*pricefeed.Feed, error) {
+// Feed returns a feed of the prices that the flags name. The own file must be valid now: a later change of it that is not is reported.
+// What needs no network is read at once.
+func Feed(ctx context.Context, own *Prices, live *LivePrices, report func(error)) (*pricefeed.Feed, error) {
 	if _, err := own.Options(); err != nil {
 		return nil, err
 	}
 	of := live.Live()
-	f := pricefeed.New(pricefeed.Options{
-		Own: own.Own(), Live: of, Overlays: overlays, Interval: feedInterval, Clock: clock.RealClock{}, Report: report,
-	})
-	if !of.IsURL() && of.Prometheus == "" && overlays == nil {
+	f := pricefeed.New(pricefeed.Options{Own: own.Own(), Live: of, Interval: feedInterval, Clock: clock.RealClock{}, Report: report})
+	if !of.IsURL() && of.Prometheus == "" {
 		f.Read(ctx)
 	}
 	return f, nil

@@ -98,18 +98,15 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if f.interval < minInterval || f.interval > maxInterval {
 		return fmt.Errorf("--interval is %s: it must be from %s to %s", f.interval, minInterval, maxInterval)
 	}
-	if _, err := f.prices.Options(); err != nil {
+	feed, err := command.Feed(ctx, &f.prices, &f.live, func(error) {}) // the pages have the cause
+	if err != nil {
 		return err
 	}
 	s, err := newSource(o)
 	if err != nil {
 		return err
 	}
-	overlays := func(ctx context.Context) (*prices.Overlays, error) { return live.Overlays(ctx, s.writer) }
-	feed, err := command.Feed(ctx, &f.prices, &f.live, overlays, func(error) {}) // the pages have the cause
-	if err != nil {
-		return err
-	}
+	feed.AddOverlays(func(ctx context.Context) (*prices.Overlays, error) { return live.Overlays(ctx, s.writer) })
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))))
 	if err != nil {
 		return err

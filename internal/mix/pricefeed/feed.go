@@ -48,9 +48,9 @@ type Feed struct {
 // New returns a feed. It reads nothing before it is started.
 func New(o Options) *Feed { return &Feed{Options: o} }
 
-// AddOverlays adds a source before the feed is started. What was read without it is forgotten.
+// AddOverlays adds a source before the feed is started. What was read without it is used until the next reading.
 func (f *Feed) AddOverlays(overlays func(context.Context) (*prices.Overlays, error)) {
-	f.Overlays, f.last = overlays, prices.Reading{}
+	f.Overlays = overlays
 }
 
 // Start reads until the context ends.
