@@ -87,7 +87,7 @@ func (p *parts) addState() error {
 		filtered = nil // nothing moves
 	}
 	p.clusterState = clusterstate.New(clusterstate.Options{
-		Filtered:   filtered,
+		Filtered: filtered, Offerings: offeringsOf(p.cfg),
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver,
 		Conventions: arguments.Conventions(p.profile.Args),
 		Mixes:       p.store, Defaults: arguments.DefaultMixes(p.profile.ArgsOf),

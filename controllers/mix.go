@@ -61,6 +61,9 @@ func (p *parts) addMix() error {
 	if err := p.addInterruptions(); err != nil {
 		return err
 	}
+	if err := p.addSavings(entries); err != nil {
+		return err
+	}
 	if err := metrics.Registry.Register(p.rebalancer); err != nil {
 		return err
 	}

@@ -3,16 +3,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/config/buildinfo"
 	"berth.dev/berth/internal/config/program"
-	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/pricefeed"
 )
 
 const about = `berth-console serves web pages about the mixes, resource limits, deployment records and environments of a cluster. Users sign in with a bearer
@@ -31,6 +33,7 @@ type options struct {
 	version  bool
 	logs     program.Logging
 	prices   command.Prices
+	live     command.LivePrices
 	// flags has the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
@@ -61,12 +64,13 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
 		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
 	o.prices.Flags(cmd)
+	o.live.Flags(cmd)
 	o.logs.AddFlags(fs)
 }
 
-// newCommand returns the command, which hands the configuration that results from file and flags to what run returns for the prices of
-// nodes, and where it is from.
-func newCommand(run func(*prices.Book) program.Run) *cobra.Command {
+// newCommand returns the command, which hands the configuration that results from file and flags to what run returns for a feed of the
+// prices of nodes, and where it is from.
+func newCommand(run func(*pricefeed.Feed) program.Run) *cobra.Command {
 	o := &options{flags: controller.Default(), logs: program.Logging{Most: mostVerbose}}
 	cmd := &cobra.Command{
 		Use: "berth-console", Long: about, Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
@@ -75,12 +79,12 @@ func newCommand(run func(*prices.Book) program.Run) *cobra.Command {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-console"))
 				return err
 			}
-			book, err := o.book()
+			feed, err := o.feed(cmd.Context())
 			if err != nil {
 				return err
 			}
 			load := func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }
-			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run(book))
+			return program.Start(cmd, &o.logs, program.Source{File: o.file, Load: load}, o.validate, run(feed))
 		},
 	}
 	o.addFlags(cmd)
@@ -90,12 +94,19 @@ func newCommand(run func(*prices.Book) program.Run) *cobra.Command {
 	return cmd
 }
 
-// book returns the prices of nodes.
-func (o *options) book() (*prices.Book, error) {
-	if err := o.prices.Check(); err != nil {
+// feed returns the feed of the prices of nodes. It reads nothing yet.
+func (o *options) feed(ctx context.Context) (*pricefeed.Feed, error) {
+	if err := errors.Join(o.prices.Check(), o.live.CheckFeed()); err != nil {
 		return nil, err
 	}
-	return o.prices.Book()
+	return command.Feed(ctx, &o.prices, &o.live, func(err error) {
+		log := ctrl.Log.WithName("prices")
+		if err != nil {
+			log.Error(err, "Could not read the prices of nodes")
+			return
+		}
+		log.Info("Read the prices of nodes again")
+	})
 }
 
 // configuration returns the defaults, overridden by the file and by the flags that were given.

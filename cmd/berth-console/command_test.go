@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/config/program"
-	"berth.dev/berth/internal/mix/prices"
+	"berth.dev/berth/internal/mix/pricefeed"
 )
 
 const header = "apiVersion: config.berth.dev/v1alpha1\nkind: ControllerConfiguration\n"
@@ -28,8 +28,8 @@ func configured(t *testing.T, file string, args ...string) (*controller.Configur
 		args = append(args, "--config="+path)
 	}
 	var got *controller.Configuration
-	cmd := newCommand(func(book *prices.Book) program.Run {
-		require.NotNil(t, book)
+	cmd := newCommand(func(feed *pricefeed.Feed) program.Run {
+		require.NotNil(t, feed.Now().Book, "prices of files are read before the console is served")
 		return func(_ context.Context, c *controller.Configuration, _ program.Source) error {
 			got = c
 			return nil
@@ -78,4 +78,12 @@ func TestAFileOfPricesThatIsNotValidIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "--discount is 100")
 	_, err = configured(t, "console: {bindAddress: '127.0.0.1:1'}\n", "--validate-config", "--prices="+file)
 	require.Error(t, err)
+	for want, args := range map[string][]string{
+		"--prices-metrics is -":                                  {"--prices-metrics=-"},
+		"--prices-metrics and --prices-prometheus are both set":  {"--prices-metrics=http://a/metrics", "--prices-prometheus=http://b"},
+		"--prices-token-file and --prices-ca-file require a URL": {"--prices-token-file=token"},
+	} {
+		_, err = configured(t, "console: {bindAddress: '127.0.0.1:1'}\n", args...)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -39,8 +39,8 @@ type Options struct {
 	Namespace string
 	// Environment changes an environment; required with ClientOf.
 	Environment ChangeEnvironment
-	// Prices are those of the nodes; nil for those that are built in.
-	Prices *prices.Book
+	// Prices returns the last reading of those of nodes, and does not wait for one; nil for those that are built in.
+	Prices func() prices.Reading
 	// Log gets what users cannot see.
 	Log *slog.Logger
 	// Now is the clock of ages; nil is time.Now.
@@ -72,7 +72,9 @@ func New(o Options) *Console {
 		reports: o.Reports, namespace: o.Namespace, planning: newTurns(1, 1), reading: newTurns(reportsAtATime, reportsPerUser),
 		following: newTurns(mostFollowers, followersPerUser),
 	}
-	c.hub.prices = o.Prices
+	if o.Prices != nil {
+		c.hub.prices = o.Prices
+	}
 	c.hub.writable, c.hub.plans, c.hub.reports = o.ClientOf != nil, o.Plan != nil, o.Reports != nil
 	mux := http.NewServeMux()
 	c.handler = compressed(mux)

@@ -34,8 +34,8 @@ type state struct {
 	// writable is set if the pages can change the cluster, plans if they answer what a change of a mix would do, and reports if they have
 	// texts of commands.
 	writable, plans, reports bool
-	// prices are those of the nodes, nil for those that are built in.
-	prices *prices.Book
+	// prices are those of the nodes that were read last then, nil for those that are built in.
+	prices *prices.Reading
 	// rows are those of workloads in lists, and what workloads save, which many pages have: each is made once for a reading.
 	rows *sync.Map
 	// moves are those of the workload of a page, nil if they were not read.
@@ -70,7 +70,7 @@ type hub struct {
 	now      func() time.Time
 	// writable, plans, reports and prices are those of each state.
 	writable, plans, reports bool
-	prices                   *prices.Book
+	prices                   func() prices.Reading
 
 	mu sync.Mutex // guards the rest
 	// readings counts those that have begun.
@@ -88,7 +88,7 @@ type hub struct {
 
 func newHub(source Source, interval time.Duration, now func() time.Time) *hub {
 	return &hub{
-		source: source, interval: interval, now: now,
+		source: source, interval: interval, now: now, prices: builtIn,
 		changed: make(chan struct{}), written: map[string]*written{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -135,11 +135,12 @@ func (h *hub) read(ctx context.Context) {
 		h.failed(plainly(err))
 		return
 	}
+	priced := h.prices()
 	h.replace(func(s *state) {
-		if r != s.Reading { // rows of the same reading are rendered already
+		if r != s.Reading || s.prices == nil || priced != *s.prices { // rows of the same reading are rendered already
 			s.rows = &sync.Map{}
 		}
-		s.Reading, s.at, s.failure = r, began, ""
+		s.Reading, s.at, s.failure, s.prices = r, began, "", &priced
 		h.forget(of)
 	})
 }
@@ -152,7 +153,7 @@ func (h *hub) failed(why string) {
 func (h *hub) replace(change func(*state)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := &state{writable: h.writable, plans: h.plans, reports: h.reports, prices: h.prices, now: h.now}
+	next := &state{writable: h.writable, plans: h.plans, reports: h.reports, now: h.now}
 	if h.last != nil {
 		*next = *h.last
 	}

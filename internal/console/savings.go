@@ -3,6 +3,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -23,12 +24,9 @@ const mostNotes = 4
 
 // savings is what the workloads of the reading save, by what a row is of. It is computed once for a reading.
 func (s *state) savings(by savings.By) (*savings.Report, error) {
-	book := s.prices
+	book := s.priced().Book
 	if book == nil {
-		var err error
-		if book, err = prices.New(prices.Options{}); err != nil { // which reads the tables once
-			return nil, err
-		}
+		return nil, errors.New(s.pricesUnknown())
 	}
 	return once(s, by, func() *savings.Report {
 		nodes := make([]*corev1.Node, 0, len(s.Nodes))
@@ -39,6 +37,44 @@ func (s *state) savings(by savings.By) (*savings.Report, error) {
 	}), nil
 }
 
+// builtIn is a reading of the prices that are built in, whose tables are read once.
+func builtIn() prices.Reading {
+	book, err := prices.New(prices.Options{})
+	if err != nil {
+		return prices.Reading{Began: true, Problem: err.Error()}
+	}
+	return prices.Reading{Began: true, Book: book}
+}
+
+// priced is the last reading of prices.
+func (s *state) priced() *prices.Reading {
+	if s.prices == nil {
+		return new(builtIn())
+	}
+	return s.prices
+}
+
+// pricesUnknown is why there are no prices, "" where there are.
+func (s *state) pricesUnknown() string {
+	switch r := s.priced(); {
+	case r.Book != nil:
+		return ""
+	case r.Problem == "":
+		return "the prices of nodes were not read yet"
+	default:
+		return "the prices of nodes cannot be read: " + r.Problem
+	}
+}
+
+// priceNotes is what of the reading of prices is not as it should be, a sentence each.
+func (s *state) priceNotes() (notes []string) {
+	p := s.priced()
+	if p.Problem != "" {
+		notes = append(notes, fmt.Sprintf("The prices of nodes are %s old, because they cannot be read: %s.", display.Age(s.at, p.At), p.Problem))
+	}
+	return append(notes, p.Book.Notes()...)
+}
+
 // costUnknown is why costs are unknown, "" if they are not.
 func (s *state) costUnknown() string {
 	var missing []string
@@ -46,6 +82,9 @@ func (s *state) costUnknown() string {
 		if slices.Contains(s.Unread, resource) {
 			missing = append(missing, resource)
 		}
+	}
+	if why := s.pricesUnknown(); why != "" && len(missing) == 0 {
+		return "Costs are unknown: " + inert(why) + "."
 	}
 	if len(missing) == 0 {
 		return ""
@@ -103,7 +142,7 @@ func costOf(s *state, whole bool) costView {
 	if t.Cost > 0 {
 		v.Bar = costBar(t)
 	}
-	v.Notes = allInert(r.Notes(s.at))
+	v.Notes = allInert(append(s.priceNotes(), r.Notes(s.at)...))
 	if n := len(v.Notes) - mostNotes; n > 0 && !whole {
 		v.Notes, v.More = v.Notes[:mostNotes], n
 	}
@@ -188,6 +227,9 @@ func savingsPage(_ []string, q url.Values, s *state) (*page, error) {
 	parts := append(status(s), costPart(s, true), &part{id: "by", before: render("savings-by", choice)})
 	l := savingsListing(by)
 	l.unknown = s.costUnknown() != ""
+	if why := s.pricesUnknown(); why != "" {
+		l.why = inert(why)
+	}
 	var rows []*savings.Row
 	if !l.unknown {
 		r, err := s.savings(by)

@@ -239,10 +239,60 @@ func TestThePagesHaveTheUsersPrices(t *testing.T) {
 	book, err := prices.New(prices.Options{File: file})
 	require.NoError(t, err)
 	c := running(t, Options{
-		Source: readings(priced), Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Prices: book, Now: func() time.Time { return readAt },
+		Source: readings(priced), Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Prices: func() prices.Reading { return prices.Reading{Began: true, Book: book} }, Now: func() time.Time { return readAt },
 	})
 	_, page := get(t, c, "/savings")
 	assert.Contains(t, cost(t, page), "Prices of 20 pods: mine.yaml, 2026-11-20")
 	_, page = get(t, c, "/")
 	assert.Contains(t, cost(t, page), "mine.yaml")
+}
+
+// A page never waits for prices: without any, costs are unknown, and those of an earlier reading have their age.
+func TestPricesThatCannotBeReadAreUnknownOrOld(t *testing.T) {
+	book := builtIn().Book
+	for name, c := range map[string]struct {
+		reading prices.Reading
+		want    string
+		known   bool
+	}{
+		"not yet":    {prices.Reading{}, "Costs are unknown: the prices of nodes were not read yet.", false},
+		"not at all": {prices.Reading{Began: true, Problem: "no <answer>"}, "Costs are unknown: the prices of nodes cannot be read: no &lt;answer&gt;.", false},
+		"not any more": {
+			prices.Reading{Began: true, Book: book, At: readAt.Add(-3 * time.Hour), Problem: "no answer"},
+			"The prices of nodes are 3h old, because they cannot be read: no answer.", true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, pages := c, running(t, Options{
+				Source: readings(priced), Interval: time.Hour, Log: slog.New(slog.DiscardHandler), Prices: func() prices.Reading { return c.reading },
+				Now: func() time.Time { return readAt },
+			})
+			_, page := get(t, pages, "/savings")
+			assert.Contains(t, page, c.want)
+			assert.Equal(t, c.known, strings.Contains(page, "Download as CSV"))
+			w, _ := get(t, pages, "/savings.csv")
+			want := http.StatusServiceUnavailable
+			if c.known {
+				want = http.StatusOK
+			}
+			assert.Equal(t, want, w.Code)
+		})
+	}
+}
+
+// Prices that were read meanwhile are on the page with the next reading of the cluster, also where that is the same one.
+func TestNewerPricesAreOnThePage(t *testing.T) {
+	r, read := priced(), prices.Reading{}
+	h := newHub(readings(func() *overview.Reading { return r }), time.Hour, func() time.Time { return readAt })
+	h.prices = func() prices.Reading { return read }
+	h.read(t.Context())
+	assert.Equal(t, "Costs are unknown: the prices of nodes were not read yet.", h.last.costUnknown())
+	h.last.savedByWorkload()
+	read = builtIn()
+	h.read(t.Context())
+	assert.Empty(t, h.last.costUnknown())
+	assert.NotEmpty(t, h.last.savedByWorkload())
+	rows := h.last.rows
+	h.read(t.Context())
+	assert.Same(t, rows, h.last.rows, "nothing has changed")
 }

@@ -47,7 +47,11 @@ func (c *Console) savingsFile(f savingsFormat) http.HandlerFunc {
 			return
 		}
 		if why := s.costUnknown(); why != "" {
-			http.Error(w, why, http.StatusForbidden)
+			code := http.StatusForbidden
+			if s.pricesUnknown() != "" {
+				code = http.StatusServiceUnavailable
+			}
+			http.Error(w, why, code)
 			return
 		}
 		by := byOf(r.URL.Query())

@@ -62,6 +62,13 @@ func TestNodeOverlaysAreReadWhereTheyAreServed(t *testing.T) {
 			if c.read {
 				assert.Len(t, o.Notes, 1)
 			}
+			again, err := live.Overlays(t.Context(), u.Client)
+			require.NoError(t, err)
+			if c.warned != "" {
+				assert.Equal(t, []string{"NodeOverlays: " + c.warned + "."}, again.Notes, "who reads them again and again has a note")
+				return
+			}
+			assert.Equal(t, o, again)
 		})
 	}
 }

@@ -64,8 +64,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Settings are those of the scheduler.
 	Settings *overview.Settings
-	// Prices are those of the nodes, nil for those that are built in.
-	Prices *prices.Book
+	// Prices returns the last reading of those of nodes, nil for those that are built in.
+	Prices func() prices.Reading
 	// Reports returns the texts and the plans of the pages. They read with the configuration of the user of a request, which configOf
 	// returns for the context of the request. It is nil if the pages have none.
 	Reports func(configOf func(context.Context) (*rest.Config, error)) Reports
@@ -91,7 +91,7 @@ type Server struct {
 	streams, requests *server.Pool
 	streamLimits      [2]*server.Limit
 	certificate       *certwatcher.CertWatcher // nil without TLS
-	prices            *prices.Book             // nil for those that are built in
+	prices            func() prices.Reading    // nil for those that are built in
 	reports           Reports                  // nil if there are none
 	handler           http.Handler
 	serving           atomic.Bool

@@ -33,7 +33,7 @@ type edge struct{ from, to string }
 var withIO = []string{
 	"internal/kube", "internal/live", "internal/cli", "internal/console", "internal/config/program",
 	"internal/environments/backup", "internal/environments/change", "internal/environments/orphans",
-	"internal/mix/autoscaler", "internal/mix/simulation", "internal/policies/decision", "internal/records/prometheus",
+	"internal/mix/autoscaler", "internal/mix/pricefeed", "internal/mix/simulation", "internal/policies/decision", "internal/records/prometheus",
 }
 
 func TestArchitectureNamesThePackagesWithIO(t *testing.T) {

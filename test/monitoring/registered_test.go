@@ -115,6 +115,7 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the store does not give every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
+	maps.Copy(all, described(t, &status.SavingsCollector{}))
 	maps.Copy(all, described(t, &mover.Controller{}))
 	maps.Copy(all, described(t, &interruptions.Controller{}))
 	maps.Copy(all, described(t, environments.NewCollector(nil)))

@@ -41,6 +41,11 @@ type Mix struct {
 	//
 	// +optional
 	Gates Gates `json:"gates"`
+
+	// savings specifies the metrics of what mixes save, and where the prices of nodes are from.
+	//
+	// +optional
+	Savings Savings `json:"savings"`
 }
 
 // ScaleIn is what the controller does with the slots of running replicas before a scale-in.
@@ -88,6 +93,7 @@ func defaultMix() Mix {
 		AnnotationRepairsPerMinute: 60,
 		ScaleIn:                    ScaleInAuto,
 		Gates:                      Gates{FailOpenSeconds: 60},
+		Savings:                    defaultSavings(),
 	}
 }
 
@@ -98,7 +104,8 @@ func (m *Mix) validate(path *field.Path) field.ErrorList {
 	if kinds := sets.New(ScaleInAuto, ScaleInPack, ScaleInKeep); !kinds.Has(m.ScaleIn) {
 		all = append(all, field.NotSupported(path.Child("scaleIn"), m.ScaleIn, sets.List(kinds)))
 	}
-	return append(all, m.Gates.validate(path.Child("gates"))...)
+	all = append(all, m.Gates.validate(path.Child("gates"))...)
+	return append(all, m.Savings.validate(path.Child("savings"))...)
 }
 
 // Interruptions configures when an interruption domain is in quarantine: berth-scheduler prefers spot nodes of other domains.

@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Store holds the entries by group. It is safe for concurrent use. Entries are values: their slices and maps are replaced,
@@ -118,6 +119,29 @@ func (s *Store) Unsettled(namespace string) (list []rebalance.Entry) {
 				list = append(list, *e)
 			}
 		}
+	}
+	return list
+}
+
+// Replicas are those of a group, with what their mix is.
+type Replicas struct {
+	// Mix is the name of the CapacityMix, "" for a mix from elsewhere.
+	Mix         string
+	Split       split.Mix
+	Assignments []clusterstate.Assignment
+}
+
+// Replicas returns the replicas of a namespace, in no order. They are a tenth of what Namespace copies.
+func (s *Store) Replicas(namespace string) []Replicas {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.namespaces[namespace]
+	if n == nil {
+		return nil
+	}
+	list := make([]Replicas, 0, len(n.entries))
+	for _, e := range n.entries {
+		list = append(list, Replicas{e.Mix, e.Group.Governing.Mix, e.Group.Assignments})
 	}
 	return list
 }

@@ -5,23 +5,15 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
+	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/internal/records/prometheus"
-)
-
-// Bounds of what is read for prices. The second one is above that of prices.ReadMetrics, whose error names the line.
-const (
-	pricesTimeout  = 30 * time.Second
-	maxPricesBytes = 40 << 20
 )
 
 // LivePrices are the prices of programs in the cluster, as flags.
@@ -46,81 +38,53 @@ func (p *LivePrices) Flags(cmd *cobra.Command) {
 
 // Check returns an error for flags that exclude each other.
 func (p *LivePrices) Check() error {
+	live := p.Live()
 	switch {
 	case p.Metrics != "" && p.Prometheus != "":
 		return errors.New("--prices-metrics and --prices-prometheus are both set: use one of them")
-	case p.Prometheus == "" && !p.isURL() && (p.TokenFile != "" || p.CAFile != ""):
+	case p.Prometheus == "" && !live.IsURL() && (p.TokenFile != "" || p.CAFile != ""):
 		return errors.New("--prices-token-file and --prices-ca-file require a URL in --prices-metrics or --prices-prometheus")
 	}
 	return nil
 }
 
-func (p *LivePrices) isURL() bool {
-	return strings.HasPrefix(p.Metrics, "http://") || strings.HasPrefix(p.Metrics, "https://")
+// Live is what the flags name.
+func (p *LivePrices) Live() pricefeed.Live {
+	return pricefeed.Live{
+		Metrics: p.Metrics, Prometheus: p.Prometheus, From: prometheus.Endpoint{
+			BearerTokenFile: p.TokenFile, CAFile: p.CAFile, Timeout: pricefeed.Timeout, MaxResponse: pricefeed.MaxMetrics,
+		},
+		MetricsField: "--prices-metrics", PrometheusField: "--prices-prometheus",
+	}
 }
+
+// CheckFeed is Check for a program that reads the prices from time to time.
+func (p *LivePrices) CheckFeed() error {
+	if p.Metrics == "-" {
+		return errors.New("--prices-metrics is -: prices are read again and again, so it must be a file or a URL")
+	}
+	return p.Check()
+}
+
+// Feed returns a feed of the prices that the flags name. The own file must be valid now: a later change of it that is not is reported.
+// What needs no network is read at once.
+func Feed(ctx context.Context, own *Prices, live *LivePrices, report func(error)) (*pricefeed.Feed, error) {
+	if _, err := own.Options(); err != nil {
+		return nil, err
+	}
+	of := live.Live()
+	f := pricefeed.New(pricefeed.Options{Own: own.Own(), Live: of, Interval: feedInterval, Clock: clock.RealClock{}, Report: report})
+	if !of.IsURL() && of.Prometheus == "" {
+		f.Read(ctx)
+	}
+	return f, nil
+}
+
+// feedInterval is the time between two readings of prices.
+const feedInterval = 5 * time.Minute
 
 // Read reads the prices, nil if no flag is set.
-func (p *LivePrices) Read(ctx context.Context, in io.Reader, now time.Time) (m *prices.Metrics, err error) {
-	name := p.Metrics
-	switch {
-	case p.Prometheus != "":
-		if m, err = p.ask(ctx, now); err != nil {
-			return nil, fmt.Errorf("--prices-prometheus: %w", err)
-		}
-		return m, nil
-	case name == "":
-		return nil, nil
-	case name == "-":
-		m, err = prices.ReadMetrics("the standard input", now, in)
-	case p.isURL():
-		err = prometheus.ReadPage(ctx, p.server(name), func(page io.Reader) error {
-			m, err = prices.ReadMetrics("its metrics", now, page)
-			return err
-		})
-		name = "--prices-metrics" // a URL may have a password in it
-	default:
-		m, err = readMetricsFile(name, now)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return m, nil
-}
-
-func (p *LivePrices) server(address string) prometheus.Config {
-	return prometheus.Config{
-		Address: address, BearerTokenFile: p.TokenFile, CAFile: p.CAFile, Timeout: pricesTimeout, MaxResponse: maxPricesBytes,
-	}
-}
-
-func (p *LivePrices) ask(ctx context.Context, now time.Time) (*prices.Metrics, error) {
-	server, err := prometheus.New(p.server(p.Prometheus))
-	if err != nil {
-		return nil, err
-	}
-	answers := map[string]model.Vector{}
-	for _, q := range prices.Queries() {
-		if answers[q.Metric], err = server.Values(ctx, q.Text, now); err != nil {
-			return nil, err
-		}
-	}
-	return prices.ReadAnswers("Prometheus", now.UTC(), answers)
-}
-
-// readMetricsFile reads metrics that are as old as their file.
-func readMetricsFile(name string, now time.Time) (*prices.Metrics, error) {
-	f, err := os.Open(name) //nolint:gosec // the user's own file, named on the command line
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	at := info.ModTime()
-	if at.After(now) {
-		at = now
-	}
-	return prices.ReadMetrics(name, at, f)
+func (p *LivePrices) Read(ctx context.Context, in io.Reader, now time.Time) (*prices.Metrics, error) {
+	live := p.Live()
+	return live.Read(ctx, in, now)
 }

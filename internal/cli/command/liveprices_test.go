@@ -113,7 +113,7 @@ func TestWhatIsWrongWithPricesOfTheClusterNamesTheFlagOrTheFile(t *testing.T) {
 
 func TestAFileOfPricesIsReadInBounds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("#", maxPricesFile+1)), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("#", 4<<20+1)), 0o600))
 	_, err := (&Prices{File: file}).Book()
 	assert.ErrorContains(t, err, "prices.yaml: longer than 4194304 bytes")
 }

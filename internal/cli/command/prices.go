@@ -4,11 +4,10 @@ package command
 
 import (
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -44,29 +43,11 @@ func (p *Prices) Book() (*prices.Book, error) {
 	return prices.New(options)
 }
 
-// maxPricesFile is the size of a file of prices.
-const maxPricesFile = 4 << 20
+// Own is what the flags name.
+func (p *Prices) Own() pricefeed.Own { return pricefeed.Own{File: p.File, Discount: p.Discount} }
 
 // Options reads the prices of the file, if there is one.
-func (p *Prices) Options() (options prices.Options, err error) {
-	options.Discount = p.Discount
-	if p.File == "" {
-		return options, nil
-	}
-	f, err := os.Open(p.File)
-	if err != nil {
-		return options, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPricesFile+1))
-	if err != nil {
-		return options, err
-	}
-	if len(data) > maxPricesFile {
-		return options, fmt.Errorf("%s: longer than %d bytes", p.File, maxPricesFile)
-	}
-	if options.File, err = prices.ReadFile(p.File, data); err != nil {
-		return options, fmt.Errorf("%s: %w", p.File, err)
-	}
-	return options, nil
+func (p *Prices) Options() (prices.Options, error) {
+	own := p.Own()
+	return own.Options()
 }

@@ -5,6 +5,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/console"
 	"berth.dev/berth/internal/environments/change"
+	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -40,7 +42,10 @@ const examples = `  # Open the console for all namespaces
   kubectl berth ui --read-only
 
   # Compute the costs with your own prices
-  kubectl berth ui -A --prices prices.yaml`
+  kubectl berth ui -A --prices prices.yaml
+
+  # Compute the costs with the prices that Karpenter and OpenCost have
+  kubectl berth ui -A --prices-prometheus http://localhost:9090`
 
 const (
 	minInterval = time.Second
@@ -59,6 +64,7 @@ type flags struct {
 	reports   console.Reports
 	interval  time.Duration
 	prices    command.Prices
+	live      command.LivePrices
 	// open opens a URL in the browser.
 	open func(url string) error
 }
@@ -82,7 +88,8 @@ func New(o *command.Options, planner console.Planner, reports console.Reports) *
 		"The time between two readings of the cluster while a page is open, from 1s to 1h. Reading takes at most a fifth of the time, so in a "+
 			"large cluster it is longer.")
 	f.prices.Flags(cmd)
-	command.Check(cmd, f.prices.Check)
+	f.live.Flags(cmd)
+	command.Check(cmd, func() error { return errors.Join(f.prices.Check(), f.live.CheckFeed()) })
 	o.AllNamespacesFlag(cmd)
 	return cmd
 }
@@ -91,7 +98,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if f.interval < minInterval || f.interval > maxInterval {
 		return fmt.Errorf("--interval is %s: it must be from %s to %s", f.interval, minInterval, maxInterval)
 	}
-	book, err := f.prices.Book()
+	feed, err := command.Feed(ctx, &f.prices, &f.live, func(error) {}) // the pages have the cause
 	if err != nil {
 		return err
 	}
@@ -99,11 +106,12 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if err != nil {
 		return err
 	}
+	feed.AddOverlays(func(ctx context.Context) (*prices.Overlays, error) { return live.Overlays(ctx, s.writer) })
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))))
 	if err != nil {
 		return err
 	}
-	c := console.New(f.console(s, book))
+	c := console.New(f.console(s, feed.Now))
 	local := console.NewLocal(c, listener.Addr())
 	// No full stop: terminals take it for a part of the URL.
 	if _, err := fmt.Fprintln(o.Out, "The console is at "+local.URL()); err != nil {
@@ -116,12 +124,13 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go func() { _ = feed.Start(ctx) }() // which has no error
 	go c.Run(ctx)
 	return command.Serve(ctx, listener, newServer(ctx, local))
 }
 
-func (f *flags) console(s *source, book *prices.Book) console.Options {
-	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Namespace: s.namespace, Interval: f.interval, Prices: book}
+func (f *flags) console(s *source, now func() prices.Reading) console.Options {
+	out := console.Options{Source: s, Plan: f.planner, Reports: f.reports, Namespace: s.namespace, Interval: f.interval, Prices: now}
 	out.Log = slog.New(slog.DiscardHandler)
 	if !f.readOnly {
 		out.ClientOf = func(*http.Request) (client.Client, error) { return s.writer, nil }

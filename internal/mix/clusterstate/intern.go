@@ -140,6 +140,11 @@ func (st *State) sweep() {
 			st.owners.byRef[refOf(p.Owner)] = p.Owner
 		}
 	}
+	for _, n := range st.nodes {
+		if n.Offered != nil {
+			st.sets.keep(n.Offered.Labels)
+		}
+	}
 	st.sweepAt = max(minSweep, 2*st.tables())
 }
 

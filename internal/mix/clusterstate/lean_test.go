@@ -39,8 +39,8 @@ func TestALeanNodeIsTheSameInAnOverview(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawNode(t)
 		f := New(options())
-		want := f.nodeOf(o)
-		require.Equal(t, want, f.nodeOf(lean(t, o.DeepCopy())))
+		want := f.nodeOf(o, nil)
+		require.Equal(t, want, f.nodeOf(lean(t, o.DeepCopy()), nil))
 	})
 }
 

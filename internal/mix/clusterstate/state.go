@@ -30,6 +30,8 @@ type Options struct {
 	// Filtered returns what the filters of a scheduler read of a pod, apart from its labels, in an encoding that is the same for replicas
 	// of one template; nil keeps nothing.
 	Filtered func(*corev1.Pod) []byte
+	// Offerings is what is kept of what nodes were sold as.
+	Offerings Offerings
 
 	// Changed is called, without locks held, when pods, owners or nodes changed in
 	// a way that counts. It names the group that they belong to. An ID of "" means
@@ -329,11 +331,11 @@ func (st *State) SetNode(o *corev1.Node) {
 	}
 	before, known := n.Node, n.known
 	st.stay(n, -1)
-	n.Node, n.known = st.nodeOf(o), true
+	n.Node, n.known = st.nodeOf(o, before.Offered), true
 	if before.Departing != "" && n.Departing != "" {
 		n.Cause, n.Notice = before.Cause, before.Notice // what began the departure
 	}
-	same := known && before == n.Node
+	same := known && before.same(n.Node)
 	left := known && before.Departing == "" && n.Departing != ""
 	st.stay(n, 1)
 	departure := st.departure(n)
@@ -400,29 +402,6 @@ func (st *State) ReplaceNodes(all []*corev1.Node) {
 			st.DeleteNode(n.Name)
 		}
 	}
-}
-
-// Node returns a node; of one that is not known only the name is set.
-func (st *State) Node(name string) Node {
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	if n := st.nodes[name]; n != nil {
-		return n.Node
-	}
-	return Node{Name: name}
-}
-
-// Nodes returns the known nodes, in no order.
-func (st *State) Nodes() []Node {
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	all := make([]Node, 0, len(st.nodes))
-	for _, n := range st.nodes {
-		if n.known {
-			all = append(all, n.Node)
-		}
-	}
-	return all
 }
 
 // Count returns how many nodes of a type there are that are not departing.

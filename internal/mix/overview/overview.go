@@ -249,5 +249,5 @@ func (b *builder) slots(g *clusterstate.Group) ([]Slot, int) {
 }
 
 func emptySlot(p *governing.Mix, n int) Slot {
-	return Slot{Slot: n, Type: p.Mix.TypeOf(n).String(), Floor: isFloor(p.Mix, n), State: NoPod}
+	return Slot{Slot: n, Type: p.Mix.TypeOf(n).String(), Floor: p.Mix.IsFloor(n), State: NoPod}
 }

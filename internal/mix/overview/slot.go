@@ -3,10 +3,8 @@
 package overview
 
 import (
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
-	"berth.dev/berth/internal/mix/split"
 )
 
 // State is the state of the replica of a slot.
@@ -71,14 +69,9 @@ func (s *Slot) PodNames() (names []string) {
 	return names
 }
 
-// isFloor reports whether a slot is one of the first minOnDemand on-demand slots.
-func isFloor(m split.Mix, slot int) bool {
-	return m.TypeOf(slot) == capacity.OnDemand && m.OnDemand(slot+1) <= int(m.MinOnDemand)
-}
-
 func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 	s := Slot{
-		Slot: a.Slot, Type: a.Wants.String(), Floor: isFloor(p.Mix, a.Slot), Pod: Inert(a.Pod.Name, maxName),
+		Slot: a.Slot, Type: a.Wants.String(), Floor: p.Mix.IsFloor(a.Slot), Pod: Inert(a.Pod.Name, maxName),
 		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),
 	}
 	for i, p := range a.Members() {

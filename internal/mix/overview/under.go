@@ -15,7 +15,7 @@ func (w *Workload) Under(m split.Mix) Workload {
 	out.Slots = slices.Clone(w.Slots)
 	for i := range out.Slots {
 		s := &out.Slots[i]
-		s.Type, s.Floor = m.TypeOf(s.Slot).String(), isFloor(m, s.Slot)
+		s.Type, s.Floor = m.TypeOf(s.Slot).String(), m.IsFloor(s.Slot)
 		known := s.NodeType == capacity.Spot.String() || s.NodeType == capacity.OnDemand.String()
 		if !known || s.State != InPlace && s.State != Borrowed {
 			continue

@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"github.com/prometheus/common/model"
+
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // offeringPrice is what an offering of Karpenter costs an hour. Karpenter's providers export it, with 0 where they have no price; its core
@@ -22,13 +24,13 @@ const (
 
 // Values of Karpenter's label of capacity types. What is reserved is paid for whether it is used or not.
 const (
-	Reserved         = "reserved"
+	Reserved         = capacity.KarpenterReserved
 	capacityOnDemand = "on-demand"
 	capacitySpot     = "spot"
 )
 
 var karpenterOfferings = kind{
-	program: "Karpenter's offerings", read: readOfferings,
+	program: "Karpenter's offerings", origin: OriginKarpenter, read: readOfferings,
 	metrics: []metric{{offeringPrice, []string{string(typeLabel), string(capacityLabel), string(zoneLabel)}}},
 }
 

@@ -37,12 +37,14 @@ type Metrics struct {
 // live is a source of metrics. It has no price of a node that is simulated.
 type live struct {
 	source
-	of *Source
+	of     *Source
+	origin Origin
 }
 
 // kind is how the prices of one program are read of its metrics.
 type kind struct {
 	program string
+	origin  Origin
 	// metrics has the names, and for each the labels that the prices depend on.
 	metrics []metric
 	read    func(samples map[string]model.Vector, of *Source) (s source, note string, err error)
@@ -92,7 +94,7 @@ func ReadAnswers(name string, at time.Time, answers map[string]model.Vector) (*M
 		if note != "" {
 			m.Notes = append(m.Notes, of.Name+": "+note)
 		}
-		m.sources = append(m.sources, live{s, of})
+		m.sources = append(m.sources, live{s, of, p.origin})
 	}
 	if len(m.sources) == 0 {
 		var names []string

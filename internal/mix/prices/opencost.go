@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"berth.dev/berth/internal/kube/display"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // OpenCost's metrics of a node: what it costs an hour, what one core of it costs, and whether it is a spot node.
@@ -27,10 +28,10 @@ const (
 )
 
 // KWOKProvider begins the provider ID of a node that Karpenter's provider for KWOK made.
-const KWOKProvider = "kwok://"
+const KWOKProvider = capacity.KWOKProvider
 
 var openCostNodes = kind{
-	program: "OpenCost's nodes", read: readNodes,
+	program: "OpenCost's nodes", origin: OriginOpenCost, read: readNodes,
 	metrics: []metric{
 		{nodePrice, []string{string(nodeLabel), string(typeLabel), string(regionLabel), string(providerLabel)}},
 		{corePrice, []string{string(nodeLabel)}},
@@ -52,7 +53,7 @@ func readNodes(samples map[string]model.Vector, of *Source) (source, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	t, unused := &Table{Source: *of, rows: map[place]row{}}, 0
+	byPlace, unused := map[place]row{}, 0
 	for _, n := range nodes {
 		switch {
 		case n.price == 0 || n.at.instanceType == "" || n.at.region == "":
@@ -61,14 +62,19 @@ func readNodes(samples map[string]model.Vector, of *Source) (source, string, err
 			unused++
 			continue
 		}
-		r := t.rows[n.at]
+		r := byPlace[n.at]
 		if n.spot {
 			r.spot = max(r.spot, n.price)
 		} else {
 			r.onDemand = max(r.onDemand, n.price)
 		}
-		t.rows[n.at] = r
+		byPlace[n.at] = r
 	}
+	t := &Table{Source: *of, rows: newRows()}
+	for at, r := range byPlace {
+		t.rows.add(at, r)
+	}
+	t.rows.sort()
 	if unused > 0 {
 		return t, fmt.Sprintf("the prices of %s are not used: they are made of default rates, or spot and on-demand are not distinguished.",
 			display.Count(unused, "node")), nil

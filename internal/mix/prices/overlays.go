@@ -257,7 +257,7 @@ func (o *overlay) price() Amount {
 	if o == nil || !o.change.set {
 		return Amount{}
 	}
-	return Amount{o.change.amount, &o.of}
+	return Amount{o.change.amount, &o.of, OriginOverlay}
 }
 
 // adjusts reports whether an overlay changes the price of another source.
@@ -271,5 +271,5 @@ func (o *overlay) adjust(a Amount) Amount {
 	}
 	of := *a.Source
 	of.Name += ", changed by NodeOverlay " + o.name
-	return Amount{max(a.Dollars+by, 0), &of}
+	return Amount{max(a.Dollars+by, 0), &of, a.Origin}
 }

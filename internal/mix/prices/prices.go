@@ -36,10 +36,27 @@ type Node struct {
 	CPU, Memory float64
 }
 
+// Origin is the kind of a source, of which there are few.
+type Origin string
+
+// The kinds of sources. A price that a NodeOverlay only changes has the origin that it had before.
+const (
+	OriginFile      Origin = "file"
+	OriginOverlay   Origin = "node-overlay"
+	OriginKarpenter Origin = "karpenter"
+	OriginOpenCost  Origin = "opencost"
+	OriginList      Origin = "list"
+	OriginRates     Origin = "rates"
+)
+
+// Origins are all kinds of sources.
+var Origins = []Origin{OriginFile, OriginOverlay, OriginKarpenter, OriginOpenCost, OriginList, OriginRates}
+
 // Amount is a price in dollars an hour, with its source. The zero value is unknown.
 type Amount struct {
 	Dollars float64
 	Source  *Source
+	Origin  Origin
 }
 
 // Known reports whether there is a price.
@@ -64,7 +81,8 @@ type Book struct {
 
 type entry struct {
 	source
-	of *Source
+	of     *Source
+	origin Origin
 	// listed is set where on-demand prices are those of a public list, to which a discount applies.
 	listed bool
 	// live is set where the prices are metrics of the cluster, and own where they are those of the user.
@@ -95,7 +113,7 @@ func New(o Options) (*Book, error) {
 		b.notes = append(b.notes, o.Overlays.Notes...)
 	}
 	if f := o.File; f != nil {
-		b.entries = append(b.entries, entry{source: f, of: &f.Source, own: true})
+		b.entries = append(b.entries, entry{source: f, of: &f.Source, origin: OriginFile, own: true})
 		if o.Discount == 0 {
 			b.discount = f.DiscountPercent / 100
 		}
@@ -103,19 +121,30 @@ func New(o Options) (*Book, error) {
 	if o.Metrics != nil {
 		b.notes = append(b.notes, o.Metrics.Notes...)
 		for _, l := range o.Metrics.sources {
-			b.entries = append(b.entries, entry{source: l.source, of: l.of, listed: true, live: true})
+			b.entries = append(b.entries, entry{source: l.source, of: l.of, origin: l.origin, listed: true, live: true})
 		}
 	}
 	for _, t := range tables {
-		b.entries = append(b.entries, entry{source: t, of: &t.Source, listed: true})
+		b.entries = append(b.entries, entry{source: t, of: &t.Source, origin: OriginList, listed: true})
 	}
 	r := defaultRates
 	if o.File != nil && o.File.Rates != nil {
 		r = *o.File.Rates
 		r.of = Source{Name: o.File.Name, Date: o.File.Source.Date, Rates: true}
 	}
-	b.entries = append(b.entries, entry{source: &r, of: &r.of, listed: o.File == nil || o.File.Rates == nil})
+	b.entries = append(b.entries, entry{source: &r, of: &r.of, origin: OriginRates, listed: o.File == nil || o.File.Rates == nil})
 	return b, nil
+}
+
+// Reading is what was read last of sources that are read from time to time.
+type Reading struct {
+	// Began is set once something was read, or could not be.
+	Began bool
+	// Book has the prices of the last reading that succeeded, at At. It is nil where there is none, or it is too old.
+	Book *Book
+	At   time.Time
+	// Problem is why the last reading failed, "" if it succeeded.
+	Problem string
 }
 
 // Notes are what of the sources is not used, a sentence each.
@@ -151,7 +180,7 @@ func (e *entry) amount(dollars float64, o *overlay) Amount {
 	if dollars <= 0 {
 		return Amount{}
 	}
-	a := Amount{dollars, e.of}
+	a := Amount{dollars, e.of, e.origin}
 	if e.changedBy(o) {
 		return o.adjust(a)
 	}

@@ -3,6 +3,7 @@
 package prices
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +61,8 @@ func TestTheEmbeddedTablesHavePrices(t *testing.T) {
 			}
 		}
 		assert.NotEmpty(t, table.Licence)
-		for at, r := range table.rows {
-			require.Less(t, r.spot, r.onDemand, at)
+		for _, r := range table.rows.all {
+			require.Less(t, r.spot, r.onDemand, table.Name)
 		}
 	}
 	assert.Empty(t, least)
@@ -74,6 +75,20 @@ func TestTheEmbeddedTablesHavePrices(t *testing.T) {
 	assert.Equal(t, 2025, q.Spot.Source.Date.Year())
 	q = b.Of(&Node{InstanceType: "Standard_D4s_v5", Region: "eastus"})
 	assert.InDelta(t, 0.9*0.192, q.OnDemand.Dollars, 1e-9)
+}
+
+func TestARowIsThatOfItsPlace(t *testing.T) {
+	r := newRows()
+	for i := range 49_000 {
+		r.add(place{fmt.Sprint("type-", i%1000), fmt.Sprint("region-", i/1000)}, row{float64(i), float64(i) / 2, 1})
+	}
+	r.sort()
+	for _, i := range []int{0, 1, 999, 1000, 48_999} {
+		assert.Equal(t, row{float64(i), float64(i) / 2, 1}, r.at(place{fmt.Sprint("type-", i%1000), fmt.Sprint("region-", i/1000)}))
+	}
+	for _, none := range []place{{"type-1", "none"}, {"none", "region-1"}, {}} {
+		assert.Equal(t, row{}, r.at(none))
+	}
 }
 
 func TestAPriceOfTheUserComesFirst(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 type Table struct {
 	Source
 	Licence string
-	rows    map[place]row
+	rows    rows
 }
 
 // place is where an instance type has a price.
@@ -39,7 +39,7 @@ const maxPrice = 10_000
 // ReadTable reads a table: lines "# source: …", "# licence: …" and "# date: 2006-01-02", then CSV with the columns type, region,
 // onDemand, spot and band. An error names the line.
 func ReadTable(in io.Reader) (*Table, error) {
-	t := &Table{rows: map[place]row{}}
+	t, keys := &Table{rows: newRows()}, map[uint64]struct{}{}
 	buffered := bufio.NewReader(in)
 	comments, err := t.readComments(buffered)
 	if err != nil {
@@ -53,6 +53,7 @@ func ReadTable(in io.Reader) (*Table, error) {
 			if first {
 				return nil, fmt.Errorf("line %d: want the columns %s", comments+1, strings.Join(header, ","))
 			}
+			t.rows.sort()
 			return t, nil
 		}
 		line, _ := r.FieldPos(0)
@@ -61,7 +62,7 @@ func ReadTable(in io.Reader) (*Table, error) {
 				err = fmt.Errorf("the columns are %q: want %s", record, strings.Join(header, ","))
 			}
 		} else if err == nil {
-			err = t.add(record)
+			err = t.add(record, keys)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", comments+line, err)
@@ -99,13 +100,10 @@ func (t *Table) readComments(in *bufio.Reader) (lines int, err error) {
 	return lines, nil
 }
 
-func (t *Table) add(record []string) error {
+// add adds a row, whose key must not be there yet.
+func (t *Table) add(record []string, keys map[uint64]struct{}) error {
 	if record[0] == "" || record[1] == "" {
 		return errors.New("want an instance type and a region")
-	}
-	key := place{record[0], record[1]}
-	if _, has := t.rows[key]; has {
-		return fmt.Errorf("%s in %s is there twice", record[0], record[1])
 	}
 	var r row
 	for i, to := range []*float64{&r.onDemand, &r.spot} {
@@ -119,10 +117,15 @@ func (t *Table) add(record []string) error {
 		*to = price
 	}
 	var err error
-	if r.band, err = bandOf(record[4]); err == nil {
-		t.rows[key] = r
+	if r.band, err = bandOf(record[4]); err != nil {
+		return err
 	}
-	return err
+	key := t.rows.add(place{record[0], record[1]}, r)
+	if _, has := keys[key]; has {
+		return fmt.Errorf("%s in %s is there twice", record[0], record[1])
+	}
+	keys[key] = struct{}{}
+	return nil
 }
 
 // bandOf is how often a type is interrupted, 0 for an empty text.
@@ -138,11 +141,11 @@ func bandOf(text string) (int, error) {
 }
 
 // Len is the number of rows.
-func (t *Table) Len() int { return len(t.rows) }
+func (t *Table) Len() int { return len(t.rows.all) }
 
 // amounts implements source.
 func (t *Table) amounts(n *Node) (onDemand, spot float64) {
-	r := t.rows[place{nameInTable(n.InstanceType), n.Region}]
+	r := t.rows.at(place{nameInTable(n.InstanceType), n.Region})
 	return r.onDemand, r.spot
 }
 

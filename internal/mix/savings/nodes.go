@@ -4,7 +4,6 @@ package savings
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,73 +11,109 @@ import (
 	"berth.dev/berth/internal/mix/prices"
 )
 
-// kwokNode is KWOK's label and annotation of a node without a machine.
-const kwokNode = "kwok.x-k8s.io/node"
+// Node is a node as far as the costs of its pods depend on it.
+type Node struct {
+	capacity.Offering
+	// Labels are those that prices can depend on.
+	Labels map[string]string
+	// Type is the capacity type. That of a pod has precedence.
+	Type string
+	// MilliCPU, in millicores, and Memory, in bytes, are what the node has for pods.
+	MilliCPU, MemoryForPods int64
+}
 
-// node is a node with its prices, once they were looked up.
+// NodeOf returns what costs depend on, without the type.
+func NodeOf(n *corev1.Node) Node {
+	return Node{
+		Offering: capacity.OfferingOf(n), Labels: n.Labels,
+		MilliCPU: n.Status.Allocatable.Cpu().MilliValue(), MemoryForPods: n.Status.Allocatable.Memory().Value(),
+	}
+}
+
+// node is a node with its prices, once they were looked up, and the number of pods that have a price of them.
 type node struct {
-	object   *corev1.Node
-	quoted   bool
-	quote    prices.Quote
-	why      string
-	reserved bool
+	Node
+	weight float64
+	quoted bool
+	quote  prices.Quote
+	why    string
+	priced int
+}
+
+// meter finds what pods cost. It looks up each node once.
+type meter struct {
+	book *prices.Book
+	find func(name string) (Node, bool)
+	// nodes has nil for nodes that are not known.
+	nodes map[string]*node
+}
+
+func newMeter(book *prices.Book, find func(name string) (Node, bool)) meter {
+	return meter{book: book, find: find, nodes: map[string]*node{}}
+}
+
+func (m *meter) node(name string) *node {
+	n, looked := m.nodes[name]
+	if looked {
+		return n
+	}
+	if of, there := m.find(name); there {
+		n = &node{Node: of, weight: weight(of.MilliCPU, of.MemoryForPods)}
+	}
+	m.nodes[name] = n
+	return n
 }
 
 // part returns the node of a pod and the part of it that the pod requests, or why there is none.
-func (b *builder) part(p *Pod) (part float64, n *node, why string) {
+func (m *meter) part(p *Pod) (part float64, n *node, why string) {
 	if p.Node == "" {
 		return 0, nil, "the pod has no node"
 	}
-	if n = b.nodes[p.Node]; n == nil {
+	if n = m.node(p.Node); n == nil {
 		return 0, nil, "the node was not read"
 	}
-	n.reserved = n.object.Labels[capacity.KarpenterCapacityType] == prices.Reserved
-	all := weight(n.object.Status.Allocatable)
-	requested := prices.Weight(float64(p.MilliCPU)/1000, float64(p.Memory))
+	t, requested := n.typeOf(p), weight(p.MilliCPU, p.Memory)
 	switch {
-	case !n.reserved && p.NodeType != capacity.Spot.String() && p.NodeType != capacity.OnDemand.String():
+	case !n.Reserved && t != capacity.Spot.String() && t != capacity.OnDemand.String():
 		return 0, nil, "the node is of unknown type"
-	case all <= 0:
+	case n.weight <= 0:
 		return 0, nil, "the node reports no CPU and memory"
 	case requested <= 0:
 		return 0, nil, "the pod requests no CPU and memory"
 	}
-	return min(requested/all, 1), n, ""
+	return min(requested/n.weight, 1), n, ""
 }
 
-// quote returns the prices of a node, or why it has none.
-func (b *builder) quote(n *node) (prices.Quote, string) {
+// typeOf is the type of the node of a pod.
+func (n *node) typeOf(p *Pod) string {
+	if p.NodeType != "" {
+		return p.NodeType
+	}
+	return n.Type
+}
+
+// price looks up the prices of a node, and returns why it has none.
+func (m *meter) price(n *node) string {
 	if n.quoted {
-		return n.quote, n.why
+		return n.why
 	}
-	labels := n.object.Labels
-	of := prices.Node{
-		Labels: labels, InstanceType: labels[corev1.LabelInstanceTypeStable], Region: labels[corev1.LabelTopologyRegion],
-		Zone: labels[corev1.LabelTopologyZone],
-		CPU:  n.object.Status.Capacity.Cpu().AsApproximateFloat64(), Memory: n.object.Status.Capacity.Memory().AsApproximateFloat64(),
-		Simulated: simulated(n.object),
-	}
-	n.quoted, n.quote = true, b.book.Of(&of)
+	n.quoted, n.quote = true, m.book.Of(&prices.Node{
+		Labels: n.Labels, InstanceType: n.InstanceType, Region: n.Region, Zone: n.Zone, Simulated: n.Simulated,
+		CPU: cores(n.CPU), Memory: float64(n.Offering.Memory),
+	})
 	switch {
 	case n.quote.OnDemand.Known() && n.quote.Spot.Known():
-	case of.InstanceType == "":
+	case n.InstanceType == "":
 		n.why = "the node has no label " + corev1.LabelInstanceTypeStable
 	case n.quote.OnDemand.Known():
-		n.why = fmt.Sprintf("no spot price of %s in %s", of.InstanceType, of.Region)
+		n.why = fmt.Sprintf("no spot price of %s in %s", n.InstanceType, n.Region)
 	default:
-		n.why = fmt.Sprintf("no on-demand price of %s in %s", of.InstanceType, of.Region)
+		n.why = fmt.Sprintf("no on-demand price of %s in %s", n.InstanceType, n.Region)
 	}
-	return n.quote, n.why
+	return n.why
 }
 
-// simulated reports whether a node has no machine: KWOK simulates it.
-func simulated(n *corev1.Node) bool {
-	_, labelled := n.Labels[kwokNode]
-	_, annotated := n.Annotations[kwokNode]
-	return labelled || annotated || strings.HasPrefix(n.Spec.ProviderID, prices.KWOKProvider)
-}
+func cores(milli int64) float64 { return float64(milli) / 1000 }
 
 // weight is the price of CPU and memory by rates: how much of a node they are.
-func weight(r corev1.ResourceList) float64 {
-	return prices.Weight(r.Cpu().AsApproximateFloat64(), r.Memory().AsApproximateFloat64())
-}
+func weight(milliCPU, memory int64) float64 { return prices.Weight(cores(milliCPU), float64(memory)) }

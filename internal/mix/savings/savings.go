@@ -112,9 +112,7 @@ var All = []By{ByWorkload, ByMix, ByNamespace, ByUnit}
 
 // builder collects a report.
 type builder struct {
-	book     *prices.Book
-	nodes    map[string]*node
-	sources  map[prices.Source]int
+	meter
 	unpriced map[string]int
 }
 
@@ -136,12 +134,16 @@ type Replica struct {
 
 // Of returns what replicas save on nodes.
 func Of(replicas iter.Seq[Replica], nodes []*corev1.Node, book *prices.Book, now time.Time) *Report {
-	b := &builder{
-		book: book, nodes: make(map[string]*node, len(nodes)), sources: map[prices.Source]int{}, unpriced: map[string]int{},
-	}
+	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, n := range nodes {
-		b.nodes[n.Name] = &node{object: n}
+		byName[n.Name] = n
 	}
+	b := &builder{unpriced: map[string]int{}, meter: newMeter(book, func(name string) (n Node, there bool) {
+		if o := byName[name]; o != nil {
+			return NodeOf(o), true
+		}
+		return n, false
+	})}
 	r := &Report{Rows: []Row{}, Sources: []Used{}}
 	at := map[Row]int{}
 	for one := range replicas {
@@ -179,27 +181,27 @@ func (b *builder) replica(r *Replica) (f Figures) {
 // pod adds a pod to the figures of its replica.
 func (b *builder) pod(f *Figures, p *Pod, r *Replica) {
 	part, n, why := b.part(p)
-	if why == "" && n.reserved {
-		f.Priced++
-		f.Reserved++
-		return
-	}
-	var q prices.Quote
-	if why == "" {
-		q, why = b.quote(n)
+	if why == "" && !n.Reserved {
+		why = b.price(n)
 	}
 	if why != "" {
 		b.unpriced[why]++
 		return
 	}
+	n.add(f, p, part, r)
+}
+
+// add adds a pod that has a price, and requests a part of the node, to the figures of its replica.
+func (n *node) add(f *Figures, p *Pod, part float64, r *Replica) {
 	f.Priced++
-	b.sources[*q.OnDemand.Source]++
-	if *q.Spot.Source != *q.OnDemand.Source {
-		b.sources[*q.Spot.Source]++
+	if n.Reserved {
+		f.Reserved++
+		return
 	}
-	onDemand, spot := part*q.OnDemand.Dollars, part*q.Spot.Dollars
+	n.priced++
+	onDemand, spot := part*n.quote.OnDemand.Dollars, part*n.quote.Spot.Dollars
 	f.AllOnDemand += onDemand
-	if p.NodeType == capacity.Spot.String() {
+	if n.typeOf(p) == capacity.Spot.String() {
 		f.Cost += spot
 		f.CostOnSpot += spot
 		f.Saved += onDemand - spot
@@ -214,9 +216,24 @@ func (b *builder) pod(f *Figures, p *Pod, r *Replica) {
 	}
 }
 
+// sources counts the pods by the sources of their prices.
+func (m *meter) sources() map[prices.Source]int {
+	all := map[prices.Source]int{}
+	for _, n := range m.nodes {
+		if n == nil || n.priced == 0 {
+			continue
+		}
+		all[*n.quote.OnDemand.Source] += n.priced
+		if *n.quote.Spot.Source != *n.quote.OnDemand.Source {
+			all[*n.quote.Spot.Source] += n.priced
+		}
+	}
+	return all
+}
+
 // report adds the sources and what has no price.
 func (b *builder) report(r *Report, now time.Time) {
-	for s, n := range b.sources {
+	for s, n := range b.sources() {
 		r.Sources = append(r.Sources, Used{s, s.Estimate(now), n})
 	}
 	slices.SortFunc(r.Sources, func(a, b Used) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Name, b.Name)) })

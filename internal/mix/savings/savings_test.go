@@ -5,6 +5,7 @@ package savings_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,4 +314,64 @@ func TestWhatIsSavedIsASentence(t *testing.T) {
 	for amount, want := range map[float64]string{0.01234: "$0.0123", 12.345: "$12.35", -0.5: "-$0.5000", -3: "-$3.00"} {
 		assert.Equal(t, want, savings.Hourly(amount))
 	}
+}
+
+// The sums of a meter are the figures of a report, however its prices are divided into estimates and others.
+func TestAMeterAddsUpToTheReport(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &scene{}
+		names := []string{"known", "half", "nobody-has-it", ""}
+		for i, instanceType := range names {
+			s.node(fmt.Sprint("spot-", i), instanceType)
+			s.node(fmt.Sprint("on-demand-", i), instanceType, func(n *corev1.Node) {
+				if rapid.Bool().Draw(t, "reserved") {
+					n.Labels["karpenter.sh/capacity-type"] = "reserved"
+				}
+			})
+		}
+		var all []savings.Replica
+		for range rapid.IntRange(0, 8).Draw(t, "replicas") {
+			r := savings.Replica{Type: rapid.SampledFrom([]string{spot, onDemand}).Draw(t, "slot")}
+			r.Floor = r.Type == onDemand && rapid.Bool().Draw(t, "floor")
+			for range rapid.IntRange(0, 2).Draw(t, "pods") {
+				on := rapid.SampledFrom([]string{spot, onDemand}).Draw(t, "type")
+				node := fmt.Sprint(on, "-", rapid.IntRange(0, len(names)).Draw(t, "node")) // the last one is not there
+				r.Pods = append(r.Pods, savings.Pod{Node: node, NodeType: on, MilliCPU: rapid.Int64Range(0, 12_000).Draw(t, "cpu")})
+			}
+			all = append(all, r)
+		}
+		report := savings.Of(slices.Values(all), s.nodes, book(t), now)
+		m := savings.NewMeter(book(t), func(name string) (savings.Node, bool) {
+			at := slices.IndexFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == name })
+			if at < 0 {
+				return savings.Node{}, false
+			}
+			return savings.NodeOf(s.nodes[at]), true
+		}, now)
+		var sums savings.Sums
+		for i := range all {
+			for k := range all[i].Pods {
+				m.Add(&sums, &all[i].Pods[k], &all[i])
+			}
+		}
+		got := plus(sums.Current, sums.Estimated)
+		got.Pods, got.Replicas = got.Pods+sums.Unpriced, report.Total.Replicas
+		assert.True(t, near(got, report.Total), "%+v, want %+v", got, report.Total)
+		assert.Equal(t, report.Total.Pods-report.Total.Priced, sums.Unpriced)
+		assert.Equal(t, report.Total.Reserved, sums.Current.Reserved)
+		estimated, oldest := false, time.Time{}
+		for _, u := range report.Sources {
+			if estimated = estimated || u.Estimated; oldest.IsZero() || u.Date.Before(oldest) {
+				oldest = u.Date
+			}
+		}
+		assert.Equal(t, estimated, sums.Estimated.Priced > 0)
+		var dates []time.Time
+		for _, date := range m.Dates() {
+			dates = append(dates, date)
+		}
+		if len(dates) > 0 || !oldest.IsZero() {
+			assert.Equal(t, oldest, slices.MinFunc(dates, time.Time.Compare))
+		}
+	})
 }

@@ -81,6 +81,11 @@ func (m Mix) TypeOf(slot int) capacity.Type {
 	return capacity.OnDemand
 }
 
+// IsFloor reports whether a slot is one of the first MinOnDemand on-demand slots.
+func (m Mix) IsFloor(slot int) bool {
+	return m.TypeOf(slot) == capacity.OnDemand && m.OnDemand(slot+1) <= int(m.MinOnDemand)
+}
+
 // SlotOf returns the k-th slot (from 0) of a capacity type, and false if the sequence has no such slot.
 func (m Mix) SlotOf(t capacity.Type, k int) (int, bool) {
 	if t == capacity.Spot {

@@ -186,6 +186,9 @@ services:
 {{- if .Values.webhook.enabled }}
 {{- $_ := set $config "webhook" (dict "enabled" true "gates" .Values.webhook.gates) }}
 {{- end }}
+{{- if .Values.controller.prices }}
+{{- $_ := set $config "mix" (dict "savings" (dict "pricesFile" "/etc/berth/controller/prices.yaml")) }}
+{{- end }}
 {{- if .Values.singleProcess }}
 {{- $controllers := list "*" }}
 {{- range $feature := list "records" "environments" }}
@@ -230,6 +233,10 @@ metadata:
 data:
   config.yaml: |
     {{- .config | nindent 4 }}
+  {{- with .values.prices }}
+  prices.yaml: |
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 ---
 apiVersion: apps/v1
 kind: Deployment

@@ -111,6 +111,29 @@ func TestValidate(t *testing.T) {
 		"a health gate that is no URL": {
 			"mix: {rebalance: {healthGate: {prometheusURL: prometheus, query: up}}}", "must be an http or https address",
 		},
+		"savings by a server": {"mix: {savings: {prometheusURL: https://prometheus:9090, bearerTokenFile: /token, discountPercent: 10}}", ""},
+		"no savings":          {"mix: {savings: {intervalSeconds: 0}}", ""},
+		"savings all the time": {
+			"mix: {savings: {intervalSeconds: 29}}", "mix.savings.intervalSeconds: Invalid value: 29: must be at least 30",
+		},
+		"a price of nothing": {
+			"mix: {savings: {discountPercent: 100}}", "mix.savings.discountPercent: Invalid value: 100: must be at most 99",
+		},
+		"prices of no URL": {
+			"mix: {savings: {metricsURL: /var/metrics}}", `mix.savings.metricsURL: Invalid value: "/var/metrics": must be an http or https address`,
+		},
+		"prices of two URLs": {
+			"mix: {savings: {metricsURL: http://a, prometheusURL: http://b}}",
+			"mix.savings.metricsURL: Forbidden: must not be set together with prometheusURL",
+		},
+		"a token for no URL": {
+			"mix: {savings: {bearerTokenFile: /token}}",
+			`mix.savings.bearerTokenFile: Invalid value: "/token": requires metricsURL or prometheusURL`,
+		},
+		"authorities of no URL": {"mix: {savings: {caFile: /ca.pem}}", `mix.savings.caFile: Invalid value: "/ca.pem"`},
+		"prices without an answer": {
+			"mix: {savings: {timeoutSeconds: 61}}", "mix.savings.timeoutSeconds: Invalid value: 61: must be at most 60",
+		},
 		"no metrics":                 {`metrics: {bindAddress: "0"}`, ""},
 		"an IPv6 address":            {`metrics: {bindAddress: "[::1]:8443"}`, ""},
 		"a name":                     {`metrics: {bindAddress: "localhost:8443"}`, ""},
@@ -178,7 +201,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 68, checked)
+	require.Equal(t, 71, checked)
 }
 
 // visit calls f for every integer field.

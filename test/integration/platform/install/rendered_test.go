@@ -131,6 +131,14 @@ func TestValuesReachThePrograms(t *testing.T) {
 	assert.Contains(t, container(t, priced, "berth-console")["args"], "--prices=/etc/berth/console/prices.yaml")
 	own, _, _ := unstructured.NestedMap(priced["ConfigMap/berth-console-config"], "data", "prices.yaml")
 	assert.EqualValues(t, 20, own["discountPercent"])
+	for _, value := range []string{"singleProcess=false", "singleProcess=true"} {
+		priced = normalise(t, template(w, namespace, "controller.prices.date=2026-11-01", value, "controller.config.mix.savings.discountPercent=20"))
+		config, _, _ := unstructured.NestedMap(priced["ConfigMap/berth-controller-config"], "data", "config.yaml", "mix", "savings")
+		assert.Equal(t, "/etc/berth/controller/prices.yaml", config["pricesFile"])
+		assert.EqualValues(t, 20, config["discountPercent"])
+		own, _, _ = unstructured.NestedMap(priced["ConfigMap/berth-controller-config"], "data", "prices.yaml")
+		assert.Equal(t, map[string]any{"date": "2026-11-01"}, own)
+	}
 	disabled := container(t, normalise(t, template(w, namespace, "scheduler.decisionsBindAddress=")), "berth-scheduler")
 	assert.Equal(t, []any{"--config=/etc/berth/scheduler/second-scheduler.yaml"}, disabled["args"])
 	assert.NotContains(t, spec, "priorityClassName")
