@@ -139,6 +139,9 @@ func TestTheMixOfAWorkload(t *testing.T) {
 		"a percentage of a budget is one of the mix": {
 			func(w *Workload) { w.Budgets[0] = Budget{Name: "b", MinAvailable: percent(75), Workloads: 1} }, Mix{SpotPercent: 25, MinOnDemand: 1}, 2, "",
 		},
+		"a percentage that may be missing is one of the mix, too": {
+			func(w *Workload) { w.Budgets[0].MaxUnavailable = percent(35) }, Mix{SpotPercent: 35, MinOnDemand: 1}, 3, "",
+		},
 		"minAvailable is the floor": {
 			func(w *Workload) { w.Budgets[0] = Budget{Name: "b", MinAvailable: count(6), Workloads: 1} }, Mix{SpotPercent: 80, MinOnDemand: 6}, 4, "",
 		},
