@@ -73,7 +73,7 @@ func (l *loader) failed(namespace, resource string, err error) {
 	case apierrors.IsForbidden(err):
 		problem.Message = fmt.Sprintf("not allowed: list %s%s", resource, where)
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		problem.Message = fmt.Sprintf("the API server does not serve %s: is Berth installed?", resource)
+		problem.Message, problem.NotServed = fmt.Sprintf("the API server does not serve %s: is Berth installed?", resource), true
 	default:
 		l.err = fmt.Errorf("list %s%s: %w", resource, where, err)
 		return

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/suggest"
 )
 
 var (
@@ -49,5 +50,14 @@ func TestEveryReasonOfTheRebalancerIsDocumented(t *testing.T) {
 			}
 		}
 		assert.NotContains(t, rows.String(), "`NoSuchReason`", "it can fail")
+	}
+}
+
+// A user looks up what limits or blocks a mix.
+func TestEveryReasonOfASuggestionIsDocumented(t *testing.T) {
+	page := read(t, "docs/suggest.md")
+	require.Greater(t, len(suggest.Reasons()), 30)
+	for _, r := range suggest.Reasons() {
+		assert.Contains(t, page, "\n| `"+r.Name+"` | ", "run make generate")
 	}
 }

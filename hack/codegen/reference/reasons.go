@@ -9,17 +9,40 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/suggest"
 )
 
 // The tables of reasons are between these lines.
-const beginReasons, endReasons = "<!-- reasons: make generate, from internal/mix/rebalance/reasons.go -->\n", "\n<!-- /reasons -->\n"
+const beginReasons, endReasons = "<!-- reasons: make generate, from internal/mix/%s/reasons.go -->\n", "\n<!-- /reasons -->\n"
 
-// writeReasons replaces the tables of reasons in the pages about rebalancing and monitoring.
+// writeReasons replaces the tables of reasons in the pages about rebalancing, monitoring and suggestions.
 func writeReasons(docs string) error {
-	return errors.Join(replaceReasons(docs+"/rebalancing.md", meanings()), replaceReasons(docs+"/monitoring.md", actions()))
+	return errors.Join(replaceReasons(docs+"/rebalancing.md", "rebalance", meanings()),
+		replaceReasons(docs+"/monitoring.md", "rebalance", actions()), replaceReasons(docs+"/suggest.md", "suggest", suggestions()))
 }
 
-func replaceReasons(path, table string) error {
+// effects are cells of the table of suggestions.
+var effects = map[suggest.Effect]string{suggest.Blocks: "no mix", suggest.Limits: "fewer on spot nodes", suggest.Notes: "none"}
+
+// suggestions has a row for each reason of a suggestion.
+func suggestions() string {
+	var b strings.Builder
+	b.WriteString("| reason | effect | meaning | what changes it |\n|---|---|---|---|\n")
+	for _, r := range suggest.Reasons() {
+		effect := effects[r.Effect]
+		if r.Percent > 0 {
+			effect = fmt.Sprintf("at most %d %%", r.Percent)
+		}
+		if r.Raises {
+			effect += ", more risk"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, effect, r.Meaning, r.Remedy())
+	}
+	return b.String()
+}
+
+func replaceReasons(path, source, table string) error {
+	beginReasons := fmt.Sprintf(beginReasons, source)
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err

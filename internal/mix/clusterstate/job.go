@@ -28,12 +28,12 @@ func jobEnded(o *batchv1.Job) bool {
 // toleratesEvictions reports whether an evicted pod does not count as failed, and the Job's owner opted in. Both are needed: a
 // policy that ignores disruptions keeps the Job alive, and only its owner can decide whether the lost work may be repeated.
 func toleratesEvictions(o *batchv1.Job) bool {
-	return o.Annotations[v1alpha1.EvictJobPodsAnnotation] == "true" && ignoresDisruptions(o.Spec.PodFailurePolicy)
+	return o.Annotations[v1alpha1.EvictJobPodsAnnotation] == "true" && IgnoresDisruptions(o.Spec.PodFailurePolicy)
 }
 
-// ignoresDisruptions reports whether a policy ignores an evicted pod whatever its exit code. The first rule that matches
+// IgnoresDisruptions reports whether a policy ignores an evicted pod whatever its exit code. The first rule that matches
 // decides, so no rule with another action may come before the one for disruptions.
-func ignoresDisruptions(p *batchv1.PodFailurePolicy) bool {
+func IgnoresDisruptions(p *batchv1.PodFailurePolicy) bool {
 	if p == nil {
 		return false
 	}

@@ -40,6 +40,8 @@ type Problem struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Message   string `json:"message"`
+	// NotServed is set where the API server has no such resource: there are no objects of it.
+	NotServed bool `json:"-"`
 }
 
 // String is one line for people.
@@ -57,6 +59,9 @@ type Cluster struct {
 	Mixes   []*v1alpha1.CapacityMix
 	Invalid map[types.NamespacedName]error
 	Budgets map[string][]rebalance.DisruptionBudget
+	// Owners are the controllers of pods, and PodDisruptionBudgets the budgets, as the API has them.
+	Owners               []metav1.Object
+	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
 	// The objects of the other products are there if they were read.
 	Limits       []*v1alpha1.ResourceLimit
 	Policies     []*v1alpha1.SchedulingPolicy
@@ -105,7 +110,7 @@ func NewCluster(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*
 	c := &Cluster{
 		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: governing.NewRegistry(), Invalid: map[types.NamespacedName]error{},
 		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
-		Rollouts: RolloutsOf(owners),
+		Rollouts: RolloutsOf(owners), Owners: owners, PodDisruptionBudgets: budgets,
 	}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
