@@ -156,7 +156,8 @@ func New(o Options) (*Controller, error) {
 		grace: func() time.Time { return c.clusterNow().GraceUntil },
 	}
 	c.asked = &requester{
-		Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{}, orphans: orphans{Options: &c.Options, api: c.api},
+		Options: &c.Options, api: c.api, left: map[types.UID]withdrawal{},
+		orphans: orphans{Options: &c.Options, moves: c.journal.complete},
 	}
 	c.proof = &prover{
 		Options: &c.Options, api: c.api, owners: owned, released: c.holders.released,

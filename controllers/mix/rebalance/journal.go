@@ -52,6 +52,8 @@ type journal struct {
 	// loaded is set while the version is known, restored once the records of earlier leaders are here, dirty while there is
 	// something to write.
 	loaded, restored, dirty bool
+	// partial is set where not all records of earlier leaders could be decoded.
+	partial bool
 	// retryAt is when it may be read again after that failed.
 	retryAt time.Time
 	// failed is the last error, so that it is logged once.
@@ -63,6 +65,9 @@ func newJournal(o *Options, api *calls, changed func(governing.GroupKey)) *journ
 		Options: o, api: api, changed: changed, records: map[governing.GroupKey]rebalance.Record{}, writer: string(uuid.NewUUID()),
 	}
 }
+
+// complete reports whether the moves of earlier leaders are known.
+func (j *journal) complete() bool { return j.restored && !j.partial }
 
 // isAnothers reports whether another leader has written a content since this one restored what was there before.
 func (j *journal) isAnothers(content map[string]string) bool {
@@ -140,6 +145,7 @@ func (j *journal) load(ctx context.Context, now time.Time) {
 	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, j.MaxBackoff)
 	if err != nil {
 		j.fail(ctx, err) // it is written over
+		j.partial = true
 	}
 	for _, r := range records {
 		j.restore(r, now)

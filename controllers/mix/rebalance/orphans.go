@@ -16,85 +16,98 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// orphans looks once for the requests that an earlier leader left: it ended after a move had, and before it withdrew the request.
+// readOrphansAgain is when the requests of earlier leaders are read again, where that may not be.
+const readOrphansAgain = 10 * time.Minute
+
+// orphans reads once, a page at a time, the requests that an earlier leader left: it ended after a move had, and before it withdrew the
+// request.
 type orphans struct {
 	*Options
-	api *calls
-	// done is set once they were read, again is when that is tried next.
+	// moves reports whether the moves of earlier leaders are known. Without these, each request looks as if it were left.
+	moves func() (known bool)
+	// left are the requests of the page that was read last.
+	left []orphan
+	// done is set once all were read. Until then at counts the namespaces that were, and token continues the next one.
 	done  bool
+	at    int
+	token string
+	// again is when the next page is read after one that could not be.
 	again time.Time
 }
 
-// find returns the requests for pods that are not being moved, as withdrawals that are due. Moving are the pods that are.
-func (o *orphans) find(ctx context.Context, now time.Time, moving func() map[types.UID]bool) map[types.UID]withdrawal {
-	if o.done || now.Before(o.again) || o.Journal.Name == "" || !o.Workloads.Complete() { // else the moves are not known
-		return nil
-	}
-	left := map[types.UID]withdrawal{}
-	err := o.api.bounded(ctx, func(ctx context.Context) error {
-		return o.read(ctx, func(r *lifecyclev1alpha1.EvictionRequest) {
-			if p := r.Spec.Target.Pod; o.ours(r) && len(left) < maxWithdrawals {
-				left[p.UID] = withdrawal{namespace: r.Namespace, pod: p.Name, since: now, again: now}
-			}
-		})
-	})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // they are not served, or may not be made
-	case err != nil:
-		o.again = now.Add(withdrawAgain)
-		log.FromContext(ctx).Info("The requests of an earlier leader to evict replicas are not read yet", "error", err.Error())
-		return nil
-	}
-	o.done = true
-	if len(left) > 0 {
-		for uid := range moving() {
-			delete(left, uid)
-		}
-	}
-	return left
+type orphan struct {
+	uid types.UID
+	withdrawal
 }
 
-func (o *orphans) read(ctx context.Context, each func(*lifecyclev1alpha1.EvictionRequest)) error {
-	namespaces := o.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
+// next returns a request to withdraw now, if there is one.
+func (o *orphans) next(ctx context.Context, now time.Time) (left orphan, found bool) {
+	if len(o.left) == 0 && !o.done && !now.Before(o.again) && o.moves() && o.Workloads.Complete() {
+		o.read(ctx, now)
 	}
-	for _, namespace := range namespaces {
-		for page := (metav1.ListOptions{Limit: pageSize}); ; {
-			list, err := o.Client.LifecycleV1alpha1().EvictionRequests(namespace).List(ctx, page)
-			if err != nil {
-				return err
-			}
-			for i := range list.Items {
-				each(&list.Items[i])
-			}
-			if page.Continue = list.Continue; page.Continue == "" {
-				break
-			}
+	for len(o.left) > 0 {
+		left, o.left = o.left[0], o.left[1:]
+		if !o.moving(left.namespace, left.uid) {
+			return left, true
 		}
 	}
-	return nil
+	return left, false
+}
+
+// read reads a page. That it fails is no outage of the API server: nothing else depends on it.
+func (o *orphans) read(ctx context.Context, now time.Time) {
+	within, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	namespace := metav1.NamespaceAll
+	if len(o.Namespaces) > 0 {
+		namespace = o.Namespaces[o.at]
+	}
+	list, err := o.Client.LifecycleV1alpha1().EvictionRequests(namespace).List(within, metav1.ListOptions{Limit: pageSize, Continue: o.token})
+	switch {
+	case apierrors.IsNotFound(err): // they are not served
+		o.done = true
+		return
+	case apierrors.IsResourceExpired(err):
+		o.token = ""
+		return
+	case err != nil:
+		if o.again = now.Add(withdrawAgain); apierrors.IsForbidden(err) {
+			o.again = now.Add(readOrphansAgain)
+		}
+		log.FromContext(ctx).Info("The requests of an earlier leader to evict replicas are not read yet", "error", err.Error())
+		return
+	}
+	for i := range list.Items {
+		if r := &list.Items[i]; o.ours(r) {
+			p := r.Spec.Target.Pod
+			o.left = append(o.left, orphan{p.UID, withdrawal{namespace: r.Namespace, pod: p.Name, since: now}})
+		}
+	}
+	if o.token = list.Continue; o.token == "" {
+		o.at++
+		o.done = o.at >= len(o.Namespaces)
+	}
 }
 
 // ours reports whether this controller moves the pod of a request, and the request is for that: another Berth has other schedulers.
 func (o *orphans) ours(r *lifecyclev1alpha1.EvictionRequest) bool {
 	target := r.Spec.Target.Pod
-	if r.Spec.Requester != v1alpha1.EvictionRequester || r.Spec.Intent != lifecyclev1alpha1.EvictionRequestIntentEviction || target == nil {
+	if r.Spec.Requester != v1alpha1.EvictionRequester || r.Spec.Intent != lifecyclev1alpha1.EvictionRequestIntentEviction ||
+		target == nil || r.Name != requestName(target.UID) {
 		return false
 	}
 	p := o.State.Pod(r.Namespace, target.Name)
 	return p != nil && p.UID == target.UID && slices.Contains(o.Profile.SchedulerNames, p.SchedulerName)
 }
 
-// requestedMoves are the pods that are being moved by a request.
-func (o *Options) requestedMoves() map[types.UID]bool {
-	all := map[types.UID]bool{}
-	for _, e := range o.Workloads.All() {
+// moving reports whether a pod is being moved by a request.
+func (o *orphans) moving(namespace string, uid types.UID) bool {
+	for _, e := range o.Workloads.Namespace(namespace) {
 		for i := range e.Moves {
-			if m := &e.Moves[i]; m.Requested {
-				all[m.UID] = true
+			if m := &e.Moves[i]; m.Requested && m.UID == uid {
+				return true
 			}
 		}
 	}
-	return all
+	return false
 }

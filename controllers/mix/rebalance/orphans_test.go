@@ -39,7 +39,7 @@ func requestFor(pod string, uid types.UID, changes ...func(*lifecyclev1alpha1.Ev
 // A leader that ends after a move timed out, and before it withdrew the request, leaves nothing of it in the journal.
 func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
 	p, _ := strayController(t, 0)
-	p.Journal = types.NamespacedName{Namespace: "berth-system", Name: "moves"}
+	p.journal.restored = true
 	kube := &fake.Clientset{}
 	var reads int
 	var refuse error
@@ -53,6 +53,7 @@ func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
 				r.Spec.Intent = lifecyclev1alpha1.EvictionRequestIntentWithdrawn
 			}),
 			requestFor("of-another-berth", "of-another-berth"),
+			requestFor("of-another-name", "of-another-name", func(r *lifecyclev1alpha1.EvictionRequest) { r.Name = "mine" }),
 		}}, refuse
 	})
 	kube.AddReactor("patch", "evictionrequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -63,7 +64,7 @@ func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
 		return true, &r, nil
 	})
 	p.Client = kube
-	for _, name := range []string{"left", "moving", "of-others", "withdrawn", "of-another-berth"} {
+	for _, name := range []string{"left", "moving", "of-others", "withdrawn", "of-another-berth", "of-another-name"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
 		if pod.Spec.SchedulerName = p.Profile.SchedulerNames[0]; name == "of-another-berth" {
 			pod.Spec.SchedulerName = "berth-two"
@@ -78,13 +79,22 @@ func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
 	p.asked.sweep(t.Context(), noon)
 	assert.Zero(t, reads, "the moves that the journal has are not known before each workload was reconciled")
 	p.Workloads.SetComplete()
+	p.journal.restored = false
+	p.asked.sweep(t.Context(), noon)
+	assert.Zero(t, reads, "the journal was not read")
+	p.journal.restored, p.journal.partial = true, true
+	p.asked.sweep(t.Context(), noon)
+	assert.Zero(t, reads, "the journal was not read as a whole")
+	p.journal.partial = false
 	refuse = errors.New("down")
 	p.asked.sweep(t.Context(), noon)
 	p.asked.sweep(t.Context(), noon.Add(time.Second))
 	assert.Equal(t, 1, reads, "it is tried again, and not at once")
+	assert.True(t, p.clusterNow().GraceUntil.IsZero(), "nothing else depends on it")
 	refuse = nil
 	p.asked.sweep(t.Context(), noon.Add(withdrawAgain))
 	assert.Equal(t, []types.UID{"left"}, withdrawn)
+	p.asked.sweep(t.Context(), noon.Add(withdrawAgain))
 	p.asked.sweep(t.Context(), noon.Add(time.Hour))
 	assert.Equal(t, 2, reads, "they are looked for once")
 	assert.Len(t, withdrawn, 1)
@@ -92,7 +102,7 @@ func TestANewLeaderWithdrawsWhatAnEarlierOneLeft(t *testing.T) {
 
 func TestRequestsThatAreNotServedAreNotLookedForAgain(t *testing.T) {
 	p, _ := strayController(t, 0)
-	p.Journal = types.NamespacedName{Namespace: "berth-system", Name: "moves"}
+	p.journal.restored = true
 	p.Workloads.SetComplete()
 	reads := 0
 	kube := &fake.Clientset{}
@@ -104,4 +114,31 @@ func TestRequestsThatAreNotServedAreNotLookedForAgain(t *testing.T) {
 	p.asked.sweep(t.Context(), noon)
 	p.asked.sweep(t.Context(), noon.Add(time.Hour))
 	assert.Equal(t, 1, reads)
+}
+
+// Each reconcile waits for one page, and a tenant may have many requests.
+func TestRequestsAreReadAPageAtATime(t *testing.T) {
+	p, _ := strayController(t, 0)
+	p.Namespaces = []string{"bank", "shop"}
+	p.journal.restored = true
+	p.Workloads.SetComplete()
+	var read []string
+	kube := &fake.Clientset{}
+	kube.AddReactor("list", "evictionrequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		token := a.(clienttesting.ListActionImpl).ListOptions.Continue
+		read = append(read, a.GetNamespace()+"/"+token)
+		list := &lifecyclev1alpha1.EvictionRequestList{}
+		switch {
+		case token == "1" && len(read) < 3:
+			return true, nil, apierrors.NewResourceExpired("too old")
+		case token == "":
+			list.Continue = "1"
+		}
+		return true, list, nil
+	})
+	p.Client = kube
+	for range 10 {
+		p.asked.sweep(t.Context(), noon)
+	}
+	assert.Equal(t, []string{"bank/", "bank/1", "bank/", "bank/1", "shop/", "shop/1"}, read)
 }

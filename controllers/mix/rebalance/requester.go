@@ -4,7 +4,6 @@ package rebalance
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +64,7 @@ func (q *requester) abandon(ctx context.Context, moves []rebalance.Move) {
 func (q *requester) withdraw(ctx context.Context, ended []rebalance.Ending) {
 	for i := range ended {
 		e := &ended[i]
-		if !e.Withdraws() || len(q.left) >= maxWithdrawals {
+		if !e.Withdraws() {
 			continue
 		}
 		now := q.Clock.Now()
@@ -75,7 +74,10 @@ func (q *requester) withdraw(ctx context.Context, ended []rebalance.Ending) {
 
 // sweep withdraws what an earlier leader requested, and tries withdrawals again.
 func (q *requester) sweep(ctx context.Context, now time.Time) {
-	maps.Copy(q.left, q.orphans.find(ctx, now, q.requestedMoves))
+	if o, found := q.orphans.next(ctx, now); found {
+		q.try(ctx, o.uid, o.withdrawal, now)
+		return
+	}
 	tried := 0
 	for uid, w := range q.left {
 		switch {
@@ -94,17 +96,21 @@ func (q *requester) try(ctx context.Context, uid types.UID, w withdrawal, now ti
 		delete(q.left, uid) // another one has it, and what is refused once is refused again
 		return
 	}
-	w.again = now.Add(withdrawAgain)
-	q.left[uid] = w
+	if w.again = now.Add(withdrawAgain); len(q.left) < maxWithdrawals {
+		q.left[uid] = w
+	}
 	log.FromContext(ctx).Info("A request to evict a replica is not withdrawn yet", "namespace", w.namespace, "pod", w.pod, "error", err.Error())
 }
+
+// requestName is that of the request of Berth for a pod.
+func requestName(uid types.UID) string { return "berth-" + string(uid) }
 
 // apply writes the request for a pod. Its pod owns it, so that it is deleted with the pod.
 func (q *requester) apply(
 	ctx context.Context, namespace, pod string, uid types.UID, intent lifecyclev1alpha1.EvictionRequestIntent,
 ) error {
 	target := lifecycleapply.EvictionRequestPodReference().WithName(pod).WithUID(uid)
-	r := lifecycleapply.EvictionRequest("berth-"+string(uid), namespace).
+	r := lifecycleapply.EvictionRequest(requestName(uid), namespace).
 		WithOwnerReferences(metav1apply.OwnerReference().WithAPIVersion("v1").WithKind("Pod").WithName(pod).WithUID(uid)).
 		WithSpec(lifecycleapply.EvictionRequestSpec().WithRequester(v1alpha1.EvictionRequester).WithIntent(intent).
 			WithTarget(lifecycleapply.EvictionRequestTarget().WithPod(target)))
