@@ -74,10 +74,13 @@ func TestTheSettingsOfMovesAreThoseOfTheController(t *testing.T) {
 			},
 			strategy: rebalance.SurgeOrEvict, source: "ConfigMap berth-system/mine, key mine.yaml",
 		},
-		"it has an unknown field": {
-			objects: []client.Object{controllerConfig("berth-controller-config", "config.yaml", "Surge, strategem: none")},
-			unusable: "controller configuration in ConfigMap berth-system/berth-controller-config, key config.yaml: " +
-				`unknown field "mix.rebalance.strategem"`,
+		"it is of another version": {
+			objects:  []client.Object{controllerConfig("berth-controller-config", "config.yaml", "Surge, strategem: none")},
+			strategy: rebalance.Surge, source: "ConfigMap berth-system/berth-controller-config, key config.yaml",
+		},
+		"it is not one": {
+			objects:  []client.Object{controllerConfig("berth-controller-config", "config.yaml", "[")},
+			unusable: "controller configuration in ConfigMap berth-system/berth-controller-config, key config.yaml: ",
 		},
 		"the API server fails": {funcs: answers(errors.New("down")), err: "get Deployment berth-system/berth-"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/internal/mix/overview"
@@ -101,7 +102,8 @@ func ControllerConfiguration(ctx context.Context, c client.Reader, namespace str
 	case data == nil:
 		return controller.Default(), overview.ShippedDefaults, nil
 	}
-	if cfg, err = controller.Parse(data); err != nil {
+	cfg = controller.Default()
+	if err := yaml.Unmarshal(data, cfg); err != nil { // not strict: a controller of another version has other fields
 		return nil, source, fmt.Errorf("controller configuration in %s: %w", source, err)
 	}
 	return cfg, source, nil

@@ -42,7 +42,9 @@ func (p *patient) evictionRequests(ctx context.Context, r *Report) {
 	if requests {
 		p.rightsOf(ctx, r, " for moves by "+check, requestNeeds, Warn, rbacFiles, controllerAccount)
 	}
-	p.responders(r, check)
+	if p.settings.ControllerErr == nil { // which mixes release replicas is not known
+		p.responders(r, check)
+	}
 }
 
 // responders finds pods that are evicted on request, although their mix releases them: the webhook did not see their creation.

@@ -45,10 +45,12 @@ type drainer struct {
 	// settings are those of the installation: they decide what governs a pod, and whether it is released.
 	settings *overview.Settings
 	owners   owners
-	dryRun   string
-	timeout  time.Duration
-	undo     bool
-	poll     time.Duration
+	// assumed is set once a strategy had to be assumed.
+	assumed bool
+	dryRun  string
+	timeout time.Duration
+	undo    bool
+	poll    time.Duration
 }
 
 // New returns the command drain.
@@ -65,11 +67,13 @@ func New(o *command.Options) *cobra.Command {
 			if _, d.client, err = o.Cluster(); err != nil {
 				return err
 			}
-			if d.settings, err = access.Installation(o).Settings(cmd.Context(), d.client); err != nil {
-				return err
-			}
-			if d.settings.ControllerErr != nil {
-				return d.settings.ControllerErr
+			if !d.marksOnly() {
+				if d.settings, err = access.Installation(o).Settings(cmd.Context(), d.client); err != nil {
+					return err
+				}
+				if d.settings.ControllerErr != nil {
+					return d.settings.ControllerErr
+				}
 			}
 			return d.run(cmd.Context(), args)
 		},
@@ -80,13 +84,16 @@ func New(o *command.Options) *cobra.Command {
 	return cmd
 }
 
+// marksOnly reports whether nothing is waited for.
+func (d *drainer) marksOnly() bool { return d.undo || d.dryRun != command.DryRunNone }
+
 func (d *drainer) run(ctx context.Context, nodes []string) error {
 	for _, name := range nodes {
 		if err := d.mark(ctx, name); err != nil {
 			return err
 		}
 	}
-	if d.undo || d.dryRun != command.DryRunNone {
+	if d.marksOnly() {
 		return nil
 	}
 	if d.timeout > 0 {

@@ -8,14 +8,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/controllerref"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // releasers returns a function that has the mix which releases a pod, by what governs the pods of its namespace.
@@ -26,7 +29,9 @@ func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev
 	mixes := map[client.ObjectKey]*v1alpha1.CapacityMix{}
 	read := map[string]bool{}
 	for i := range pods {
-		d.readOwner(ctx, &pods[i])
+		if err := d.readOwner(ctx, &pods[i]); err != nil {
+			return nil, err
+		}
 		namespace := pods[i].Namespace
 		if read[namespace] {
 			continue
@@ -50,9 +55,22 @@ func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev
 		if mix == nil {
 			return "", false
 		}
-		s, err := d.settings.RebalanceSettings(mix, mixes[client.ObjectKey{Namespace: pod.Namespace, Name: mix.CapacityMix()}])
+		cm := mixes[client.ObjectKey{Namespace: pod.Namespace, Name: mix.CapacityMix()}]
+		s, err := d.settings.RebalanceSettings(mix, cm)
+		if d.settings.ControllerSource == overview.ShippedDefaults && (cm == nil || cm.Spec.Rebalance == nil || cm.Spec.Rebalance.Strategy == "") {
+			d.assume(nameOf(mix), s.Strategy)
+		}
 		return nameOf(mix), err == nil && s.Strategy.Releases()
 	}, nil
+}
+
+// assume warns once of a strategy that is not known.
+func (d *drainer) assume(mix string, s rebalance.Strategy) {
+	if !d.assumed {
+		d.assumed = true
+		d.Warn("the configuration of berth-controller cannot be read in namespace %s (--system-namespace): %s has no rebalance.strategy, and "+
+			"is taken to have %s", d.SystemNamespace, mix, s)
+	}
 }
 
 // nameOf names a mix in a sentence.
@@ -66,8 +84,8 @@ func nameOf(m *governing.Mix) string {
 	return "the mix in " + overview.SourceText(m.Source)
 }
 
-// owners are the ReplicaSets of the pods that were seen, by UID, nil for one that is not there or may not be read. Their annotations are
-// those of their Deployments.
+// owners are the ReplicaSets of the pods that were seen, by UID, nil for one that is not there. Their annotations are those of their
+// Deployments.
 type owners map[types.UID]*appsv1.ReplicaSet
 
 // Controller implements governing.Controllers.
@@ -79,17 +97,22 @@ func (o owners) Controller(_ string, ref *metav1.OwnerReference) metav1.Object {
 }
 
 // readOwner reads the ReplicaSet of a pod, once.
-func (d *drainer) readOwner(ctx context.Context, pod *corev1.Pod) {
+func (d *drainer) readOwner(ctx context.Context, pod *corev1.Pod) error {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || ref.Kind != "ReplicaSet" {
-		return
+	if ref == nil || controllerref.KindOf(ref) != controllerref.ReplicaSet {
+		return nil
 	}
 	if _, known := d.owners[ref.UID]; known {
-		return
+		return nil
 	}
 	rs := &appsv1.ReplicaSet{}
-	if err := d.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}, rs); err != nil || rs.UID != ref.UID {
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}, rs)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read the ReplicaSet of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if err != nil || rs.UID != ref.UID {
 		rs = nil
 	}
 	d.owners[ref.UID] = rs
+	return nil
 }

@@ -47,7 +47,7 @@ type gatherer struct {
 	nodes       map[string]*nodeForecast
 	claims      map[types.NamespacedName]*corev1.PersistentVolumeClaim
 	volumes     map[string]*corev1.PersistentVolume
-	quarantined map[string]struct{}
+	quarantined map[string]time.Time
 	labels      map[string]*suggest.Labels
 	// number is that of a workload among those of its namespace.
 	number  map[*subject]int

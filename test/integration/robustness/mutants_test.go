@@ -329,7 +329,7 @@ var mutants = []mutant{
 		{File: proofs, Old: "if p.owners == nil {\n\t\treturn nil", New: "if true {\n\t\treturn nil"},
 	}},
 	{judge.EvictedIsBack, "the filters run for the replica that runs", history.Controller, spoiled, []builds.Replacement{
-		{File: proofs, Old: "Pod: pod, Next: proof.Admitted, Gone:", New: "Pod: pod, Gone:"},
+		{File: proofs, Old: "p.question(&a, pod, proof.Admitted, gone)", New: "p.question(&a, pod, nil, gone)"},
 	}},
 	{judge.NothingInTheGrace, "there is no grace", history.Controller, afterOutage, []builds.Replacement{
 		{File: checks, Old: "\t\tstartupGrace,\n", New: ""},
