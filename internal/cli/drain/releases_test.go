@@ -3,6 +3,9 @@
 package drain
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -61,7 +65,9 @@ func TestADrainWaitsForEveryReplicaThatIsReleased(t *testing.T) {
 			if tc.fallback {
 				settings.Defaults = map[string]*governing.Mix{"berth": {Source: governing.SourceDefault, Mix: split.New(50, 0)}}
 			}
-			d := &drainer{client: clitest.Client(t, interceptor.Funcs{}), settings: settings, owners: owners{}}
+			settings.ControllerSource = "a ConfigMap"
+			o, _, _ := clitest.Screen("")
+			d := &drainer{Options: o, client: clitest.Client(t, interceptor.Funcs{}), settings: settings, owners: owners{}}
 			if tc.mix != nil {
 				require.NoError(t, d.client.Create(t.Context(), tc.mix))
 			}
@@ -78,4 +84,43 @@ func TestADrainWaitsForEveryReplicaThatIsReleased(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is not known is not taken for the strategy Evict in silence.
+func TestADrainNamesTheStrategyThatItAssumes(t *testing.T) {
+	settings, err := live.Defaults()
+	require.NoError(t, err)
+	o, _, errOut := clitest.Screen("")
+	d := &drainer{Options: o, client: clitest.Client(t, interceptor.Funcs{}), settings: settings, owners: owners{}}
+	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	m.Spec.Selector = v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	require.NoError(t, d.client.Create(t.Context(), m))
+	for range 2 {
+		pod := podNamed("web-1", web)
+		releases, err := d.releasers(t.Context(), []corev1.Pod{pod})
+		require.NoError(t, err)
+		_, is := releases(&pod)
+		assert.False(t, is)
+	}
+	assert.Equal(t, 1, strings.Count(errOut.String(), "mix web has no rebalance.strategy, and is taken to have Evict"), errOut.String())
+}
+
+// A pod whose ReplicaSet cannot be read is not one that no mix releases: the next reading may have its annotations.
+func TestADrainReadsAReplicaSetAgainThatItCouldNot(t *testing.T) {
+	settings, err := live.Defaults()
+	require.NoError(t, err)
+	fails := true
+	d := &drainer{settings: settings, owners: owners{}, client: clitest.Client(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+			if fails {
+				return errors.New("down")
+			}
+			return c.Get(ctx, key, into, o...)
+		},
+	})}
+	_, err = d.releasers(t.Context(), []corev1.Pod{podNamed("web-1", web)})
+	require.ErrorContains(t, err, "read the ReplicaSet of pod shop/web-1: down")
+	fails = false
+	_, err = d.releasers(t.Context(), []corev1.Pod{podNamed("web-1", web)})
+	require.NoError(t, err)
 }
