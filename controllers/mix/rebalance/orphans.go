@@ -62,7 +62,8 @@ func (o *orphans) read(ctx context.Context, now time.Time) {
 	if len(o.Namespaces) > 0 {
 		namespace = o.Namespaces[o.at]
 	}
-	list, err := o.Client.LifecycleV1alpha1().EvictionRequests(namespace).List(within, metav1.ListOptions{Limit: pageSize, Continue: o.token})
+	page := metav1.ListOptions{Limit: pageSize, Continue: o.token}
+	list, err := o.Client.LifecycleV1alpha1().EvictionRequests(namespace).List(within, page)
 	switch {
 	case apierrors.IsNotFound(err): // they are not served
 		o.done = true

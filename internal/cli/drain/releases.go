@@ -57,7 +57,8 @@ func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev
 		}
 		cm := mixes[client.ObjectKey{Namespace: pod.Namespace, Name: mix.CapacityMix()}]
 		s, err := d.settings.RebalanceSettings(mix, cm)
-		if d.settings.ControllerSource == overview.ShippedDefaults && (cm == nil || cm.Spec.Rebalance == nil || cm.Spec.Rebalance.Strategy == "") {
+		named := cm != nil && cm.Spec.Rebalance != nil && cm.Spec.Rebalance.Strategy != ""
+		if !named && d.settings.ControllerSource == overview.ShippedDefaults {
 			d.assume(nameOf(mix), s.Strategy)
 		}
 		return nameOf(mix), err == nil && s.Strategy.Releases()
