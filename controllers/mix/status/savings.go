@@ -138,8 +138,10 @@ func collectSavings(ch chan<- prometheus.Metric, s *savings.Sums, namespace, mix
 		price *dto.LabelPair
 		n     int
 	}{
-		{pricedNow, s.Current.Priced - s.Current.Reserved}, {pricedByEstimate, s.Estimated.Priced},
-		{pricedAsReserved, s.Current.Reserved}, {unpriced, s.Unpriced},
+		{pricedNow, s.Current.Priced - s.Current.Reserved},
+		{pricedByEstimate, s.Estimated.Priced},
+		{pricedAsReserved, s.Current.Reserved},
+		{unpriced, s.Unpriced},
 	} {
 		if pods.n > 0 {
 			ch <- &gauge{savingsPodsDesc, []*dto.LabelPair{name, in, pods.price}, float64(pods.n)}

@@ -47,6 +47,13 @@ func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev
 			mixes[client.ObjectKeyFromObject(cm)] = cm
 		}
 	}
+	return d.releaser(&r, mixes), nil
+}
+
+// releaser is the function of releasers, by the CapacityMixes that were read.
+func (d *drainer) releaser(
+	r *governing.Resolver, mixes map[client.ObjectKey]*v1alpha1.CapacityMix,
+) func(pod *corev1.Pod) (mix string, is bool) {
 	return func(pod *corev1.Pod) (string, bool) {
 		mix, _ := r.Resolve(pod)
 		if mix == nil && governing.Governable(pod) {
@@ -62,7 +69,7 @@ func (d *drainer) releasers(ctx context.Context, pods []corev1.Pod) (func(*corev
 			d.assume(nameOf(mix), s.Strategy)
 		}
 		return nameOf(mix), err == nil && s.Strategy.Releases()
-	}, nil
+	}
 }
 
 // assume warns once of a strategy that is not known.

@@ -101,8 +101,10 @@ const (
 	domainMissing   = '?'
 	domainSpecial   = "%/?"
 
-	// DomainSeparator is between the values in the name of a domain, and DomainMissing in the place of the value of a missing label.
-	DomainSeparator, DomainMissing = string(domainSeparator), string(domainMissing)
+	// DomainSeparator is between the values in the name of a domain.
+	DomainSeparator = string(domainSeparator)
+	// DomainMissing is in the name of a domain in the place of the value of a missing label.
+	DomainMissing = string(domainMissing)
 )
 
 // Domain identifies the interruption domain of a node: two nodes share it exactly if they agree on every key, where a

@@ -160,7 +160,7 @@ func (g *gatherer) history(s *subject, o *corev1.Pod, p *clusterstate.Pod) {
 		return
 	}
 	s.Age += max(0, g.Now.Sub(start.Time))
-	if took := time.Unix(p.ReadySince, 0).Sub(start.Time.Truncate(time.Second)); p.Ready && restarts == 0 && took >= 0 {
+	if took := time.Unix(p.ReadySince, 0).Sub(start.Truncate(time.Second)); p.Ready && restarts == 0 && took >= 0 {
 		s.Starts = append(s.Starts, took)
 	}
 }

@@ -99,7 +99,7 @@ func (m *meter) price(n *node) string {
 	}
 	n.quoted, n.quote = true, m.book.Of(&prices.Node{
 		Labels: n.Labels, InstanceType: n.InstanceType, Region: n.Region, Zone: n.Zone, Simulated: n.Simulated,
-		CPU: cores(n.CPU), Memory: float64(n.Offering.Memory),
+		CPU: cores(n.CPU), Memory: float64(n.Memory),
 	})
 	switch {
 	case n.quote.OnDemand.Known() && n.quote.Spot.Known():

@@ -49,9 +49,9 @@ func (b *Budget) bounds(w *Workload) (limits bounds, ok bool) {
 	case !a.Set:
 		return bounds{}, true
 	case a.Percent && name == "maxUnavailable":
-		return bounds{percent: int32(min(a.Value, 100))}, a.Value > 0
+		return bounds{percent: int32(min(a.Value, 100))}, a.Value > 0 //nolint:gosec // at most 100
 	case a.Percent:
-		return bounds{percent: int32(max(0, 100-a.Value))}, a.Value < 100
+		return bounds{percent: int32(max(0, 100-a.Value))}, a.Value < 100 //nolint:gosec // at most 100
 	case name == "maxUnavailable":
 		limits = most(a.Value)
 		return limits, *limits.maxSpot > 0

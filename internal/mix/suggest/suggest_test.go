@@ -150,7 +150,8 @@ func TestTheMixOfAWorkload(t *testing.T) {
 		},
 		"workloads share what a budget allows to be missing": {
 			func(w *Workload) { w.Budgets[0].MaxUnavailable, w.Budgets[0].Workloads = count(5), 2 },
-			Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: new(int32(2))}, 2, "",
+			Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: new(int32(2))},
+			2, "",
 		},
 		"a budget counts the pods of units": {
 			func(w *Workload) { w.Budgets[0].MaxUnavailable, w.Unit = count(5), 2 }, Mix{SpotPercent: 50, MinOnDemand: 1, MaxSpot: new(int32(2))}, 2, "",
