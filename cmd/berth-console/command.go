@@ -33,7 +33,6 @@ type options struct {
 	version  bool
 	logs     program.Logging
 	prices   command.Prices
-	live     command.LivePrices
 	// flags has the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
@@ -64,7 +63,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
 		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
 	o.prices.Flags(cmd)
-	o.live.Flags(cmd)
 	o.logs.AddFlags(fs)
 }
 
@@ -96,10 +94,10 @@ func newCommand(run func(*pricefeed.Feed) program.Run) *cobra.Command {
 
 // feed returns the feed of the prices of nodes. It reads nothing yet.
 func (o *options) feed(ctx context.Context) (*pricefeed.Feed, error) {
-	if err := errors.Join(o.prices.Check(), o.live.CheckFeed()); err != nil {
+	if err := o.prices.CheckFeed(); err != nil {
 		return nil, err
 	}
-	return command.Feed(ctx, &o.prices, &o.live, func(err error) {
+	return o.prices.Feed(ctx, func(err error) {
 		log := ctrl.Log.WithName("prices")
 		if err != nil {
 			log.Error(err, "Could not read the prices of nodes")

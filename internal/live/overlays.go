@@ -15,6 +15,14 @@ import (
 // overlaysForbidden is what a user may not read.
 const overlaysForbidden = "not allowed: list nodeoverlays.karpenter.sh: the prices that they set are in no figure"
 
+// Prices returns the prices of sources, with the NodeOverlays of Karpenter.
+func (u *User) Prices(ctx context.Context, options prices.Options) (b *prices.Book, err error) {
+	if options.Overlays, err = u.Overlays(ctx); err != nil {
+		return nil, err
+	}
+	return prices.New(options)
+}
+
 // Overlays reads the NodeOverlays of Karpenter: none where the API server does not serve them, or the user may not list them, of which it
 // warns.
 func (u *User) Overlays(ctx context.Context) (*prices.Overlays, error) {

@@ -4,7 +4,7 @@ package live
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,16 +23,11 @@ func (u *User) Suggest(ctx context.Context, namespace string, selector labels.Se
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, resource := range overview.SuggestRequire {
-		if cluster.Missing(resource) {
-			return nil, nil, fmt.Errorf("cannot list %s: suggestions depend on them", resource)
-		}
-	}
-	if options.Overlays, err = u.Overlays(ctx); err != nil {
-		return nil, nil, err
+	if cluster.Missing("pods") {
+		return nil, nil, errors.New("cannot list pods: suggestions depend on them")
 	}
 	in := overview.SuggestInput{Cluster: cluster, Selector: selector, Now: u.Now()}
-	if in.Book, err = prices.New(options); err != nil {
+	if in.Book, err = u.Prices(ctx, options); err != nil {
 		return nil, nil, err
 	}
 	if err := u.volumes(ctx, &in, namespace); err != nil {

@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/internal/mix/savings"
@@ -38,7 +39,7 @@ const savingsCSV = "csv"
 
 // NewSavings returns the command savings.
 func NewSavings(o *command.Options) *cobra.Command {
-	by, own, live := string(savings.ByWorkload), command.Prices{}, command.LivePrices{}
+	by, from := string(savings.ByWorkload), command.Prices{}
 	cmd := &cobra.Command{
 		Use:   "savings",
 		Short: "Show what mixes save, what they could save, and what their floor costs",
@@ -48,11 +49,8 @@ func NewSavings(o *command.Options) *cobra.Command {
 			"  kubectl berth savings -A --prices-prometheus http://localhost:9090",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := own.Options()
+			options, err := from.Options(cmd.Context(), o.In, o.Now())
 			if err != nil {
-				return err
-			}
-			if options.Metrics, err = live.Read(cmd.Context(), o.In, o.Now()); err != nil {
 				return err
 			}
 			return runSavings(cmd.Context(), o, options, savings.By(by))
@@ -60,14 +58,13 @@ func NewSavings(o *command.Options) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&by, "by", by, "What a row is of, one of: "+strings.Join(byNames(), ", ")+".")
-	own.Flags(cmd)
-	live.Flags(cmd)
+	from.Flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(byNames(), cobra.ShellCompDirectiveNoFileComp))
 	command.Check(cmd, func() error {
 		if !slices.Contains(byNames(), by) {
 			return fmt.Errorf("--by is %q: it must be one of %s", by, strings.Join(byNames(), ", "))
 		}
-		return errors.Join(own.Check(), live.Check())
+		return from.Check()
 	})
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd, "for the pods of workloads")
@@ -96,17 +93,19 @@ func runSavings(ctx context.Context, o *command.Options, options prices.Options,
 			return errors.New("cannot list " + resource + ": what replicas cost depends on them")
 		}
 	}
-	if options.Overlays, err = u.Overlays(ctx); err != nil {
-		return err
-	}
-	book, err := prices.New(options)
+	book, err := u.Prices(ctx, options)
 	if err != nil {
 		return err
 	}
+	warnOf(o, book)
+	return showSavings(o, cluster.Overview(o.Selector()).Savings(cluster.Nodes, book, by, o.Now()), by, namespace)
+}
+
+// warnOf warns of what of the sources of prices is not used.
+func warnOf(o *command.Options, book *prices.Book) {
 	for _, note := range book.Notes() {
 		o.Warn("%s", overview.Inert(note, maxNote))
 	}
-	return showSavings(o, cluster.Overview(o.Selector()).Savings(cluster.Nodes, book, by, o.Now()), by, namespace)
 }
 
 func showSavings(o *command.Options, r *savings.Report, by savings.By, namespace string) error {
@@ -166,7 +165,7 @@ func figures(f *savings.Figures) []any {
 	cells := []any{f.Replicas, fmt.Sprintf("%d/%d", f.Priced, f.Pods)}
 	for _, amount := range []float64{f.Cost, f.AllOnDemand, f.Saved, f.Available, f.Floor} {
 		if f.Priced == 0 {
-			cells = append(cells, "<unknown>")
+			cells = append(cells, display.Unknown)
 			continue
 		}
 		cells = append(cells, savings.Monthly(amount))

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/internal/mix/savings"
 	"berth.dev/berth/test/clitest"
 )
@@ -33,7 +34,7 @@ func priced() *clitest.Shop {
 
 func TestSavings(t *testing.T) {
 	c := priced().Cluster(t)
-	book, err := new(command.Prices).Book()
+	book, err := prices.New(prices.Options{})
 	require.NoError(t, err)
 	shown := func(by savings.By, namespace string) func(o *command.Options) error {
 		return func(o *command.Options) error {

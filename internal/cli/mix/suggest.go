@@ -4,7 +4,6 @@ package mix
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -34,7 +33,7 @@ Berth does not measure how a workload behaves when a replica is lost: a suggesti
 
 // NewSuggest returns the command suggest.
 func NewSuggest(o *command.Options) *cobra.Command {
-	own, live := command.Prices{}, command.LivePrices{}
+	from := command.Prices{}
 	cmd := &cobra.Command{
 		Use:   "suggest",
 		Short: "Suggest mixes, with their saving, their risk and what would have to change first",
@@ -44,19 +43,15 @@ func NewSuggest(o *command.Options) *cobra.Command {
 			"  kubectl berth suggest -n shop -o yaml > mixes.yaml",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := own.Options()
+			options, err := from.Options(cmd.Context(), o.In, o.Now())
 			if err != nil {
-				return err
-			}
-			if options.Metrics, err = live.Read(cmd.Context(), o.In, o.Now()); err != nil {
 				return err
 			}
 			return runSuggest(cmd.Context(), o, options)
 		},
 	}
-	own.Flags(cmd)
-	live.Flags(cmd)
-	command.Check(cmd, func() error { return errors.Join(own.Check(), live.Check()) })
+	from.Flags(cmd)
+	command.Check(cmd, from.Check)
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd, "for the pods of workloads")
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML)
@@ -72,9 +67,7 @@ func runSuggest(ctx context.Context, o *command.Options, options prices.Options)
 	if err != nil {
 		return err
 	}
-	for _, note := range book.Notes() {
-		o.Warn("%s", overview.Inert(note, maxNote))
-	}
+	warnOf(o, book)
 	return showSuggestions(o, s, namespace)
 }
 

@@ -5,7 +5,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -64,7 +63,6 @@ type flags struct {
 	reports   console.Reports
 	interval  time.Duration
 	prices    command.Prices
-	live      command.LivePrices
 	// open opens a URL in the browser.
 	open func(url string) error
 }
@@ -88,8 +86,7 @@ func New(o *command.Options, planner console.Planner, reports console.Reports) *
 		"The time between two readings of the cluster while a page is open, from 1s to 1h. Reading takes at most a fifth of the time, so in a "+
 			"large cluster it is longer.")
 	f.prices.Flags(cmd)
-	f.live.Flags(cmd)
-	command.Check(cmd, func() error { return errors.Join(f.prices.Check(), f.live.CheckFeed()) })
+	command.Check(cmd, f.prices.CheckFeed)
 	o.AllNamespacesFlag(cmd)
 	return cmd
 }
@@ -98,7 +95,7 @@ func (f *flags) run(ctx context.Context, o *command.Options) error {
 	if f.interval < minInterval || f.interval > maxInterval {
 		return fmt.Errorf("--interval is %s: it must be from %s to %s", f.interval, minInterval, maxInterval)
 	}
-	feed, err := command.Feed(ctx, &f.prices, &f.live, func(error) {}) // the pages have the cause
+	feed, err := f.prices.Feed(ctx, func(error) {}) // the pages have the cause
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,6 @@ import (
 	"berth.dev/berth/internal/mix/suggest"
 )
 
-// SuggestRequire are the lists without which nothing can be suggested.
-var SuggestRequire = []string{"pods"}
-
 // How problems call the lists of volumes.
 const (
 	ClaimsResource  = "persistentvolumeclaims"

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/internal/mix/pricefeed"
 	"berth.dev/berth/internal/mix/prices"
 )
 
@@ -58,30 +59,30 @@ func TestPricesOfTheClusterAreReadFromEachPlace(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	})
 	for name, c := range map[string]struct {
-		flags LivePrices
+		flags Prices
 		want  prices.Source
 	}{
-		"a file":             {LivePrices{Metrics: file}, prices.Source{Name: "Karpenter's offerings from " + file, Date: written}},
-		"the standard input": {LivePrices{Metrics: "-"}, prices.Source{Name: "Karpenter's offerings from the standard input", Date: priced}},
-		"a URL":              {LivePrices{Metrics: page}, prices.Source{Name: "Karpenter's offerings from its metrics", Date: priced}},
-		"Prometheus":         {LivePrices{Prometheus: server}, prices.Source{Name: "Karpenter's offerings from Prometheus", Date: priced}},
+		"a file":             {Prices{Metrics: file}, prices.Source{Name: "Karpenter's offerings from " + file, Date: written}},
+		"the standard input": {Prices{Metrics: "-"}, prices.Source{Name: "Karpenter's offerings from the standard input", Date: priced}},
+		"a URL":              {Prices{Metrics: page}, prices.Source{Name: "Karpenter's offerings from its metrics", Date: priced}},
+		"Prometheus":         {Prices{Prometheus: server}, prices.Source{Name: "Karpenter's offerings from Prometheus", Date: priced}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, c.flags.Check())
-			m, err := c.flags.Read(t.Context(), strings.NewReader(offeringText), priced)
+			o, err := c.flags.Options(t.Context(), strings.NewReader(offeringText), priced)
 			require.NoError(t, err)
-			dollars, of := spotOf(t, m)
+			dollars, of := spotOf(t, o.Metrics)
 			assert.InDelta(t, 0.04, dollars, 1e-9)
 			assert.Equal(t, c.want, of)
 		})
 	}
-	m, err := (&LivePrices{}).Read(t.Context(), nil, priced)
+	o, err := (&Prices{}).Options(t.Context(), nil, priced)
 	require.NoError(t, err)
-	assert.Nil(t, m, "without a flag nothing is read")
+	assert.Nil(t, o.Metrics, "without a flag nothing is read")
 	ahead := priced.AddDate(0, 0, -60)
-	m, err = (&LivePrices{Metrics: file}).Read(t.Context(), nil, ahead)
+	o, err = (&Prices{Metrics: file}).Options(t.Context(), nil, ahead)
 	require.NoError(t, err)
-	_, of := spotOf(t, m)
+	_, of := spotOf(t, o.Metrics)
 	assert.Equal(t, ahead, of.Date, "a file of the future is one of now")
 }
 
@@ -89,7 +90,7 @@ func TestWhatIsWrongWithPricesOfTheClusterNamesTheFlagOrTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "metrics.txt")
 	require.NoError(t, os.WriteFile(file, []byte("\n"+offeringMetric+" x\n"), 0o600))
 	away := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	for want, flags := range map[string]LivePrices{
+	for want, flags := range map[string]Prices{
 		file + ": text format parsing error in line 2":          {Metrics: file},
 		"none: no such file":                                    {Metrics: filepath.Join(t.TempDir(), "none")},
 		"-: text format parsing error in line 1":                {Metrics: "-"},
@@ -98,22 +99,22 @@ func TestWhatIsWrongWithPricesOfTheClusterNamesTheFlagOrTheFile(t *testing.T) {
 		"--prices-prometheus: address: must begin with http://": {Prometheus: "prometheus:9090"},
 		"--prices-prometheus: read caFile":                      {Prometheus: away, CAFile: filepath.Join(t.TempDir(), "ca.pem")},
 	} {
-		_, err := flags.Read(t.Context(), strings.NewReader(offeringMetric+" x\n"), priced)
+		_, err := flags.Options(t.Context(), strings.NewReader(offeringMetric+" x\n"), priced)
 		assert.ErrorContains(t, err, want)
 	}
-	for want, flags := range map[string]LivePrices{
+	for want, flags := range map[string]Prices{
 		"--prices-metrics and --prices-prometheus are both set": {Metrics: "-", Prometheus: "http://x"},
 		"require a URL": {Metrics: "-", TokenFile: "token"},
 		"--prices-token-file and --prices-ca-file require a URL": {CAFile: "ca.pem"},
 	} {
 		assert.ErrorContains(t, flags.Check(), want)
 	}
-	require.NoError(t, (&LivePrices{Metrics: "https://x/metrics", TokenFile: "token"}).Check())
+	require.NoError(t, (&Prices{Metrics: "https://x/metrics", TokenFile: "token"}).Check())
 }
 
 func TestAFileOfPricesIsReadInBounds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("#", 4<<20+1)), 0o600))
-	_, err := (&Prices{File: file}).Book()
+	_, err := (&Prices{Own: pricefeed.Own{File: file}}).Options(t.Context(), nil, priced)
 	assert.ErrorContains(t, err, "prices.yaml: longer than 4194304 bytes")
 }
