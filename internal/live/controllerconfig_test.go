@@ -85,7 +85,11 @@ func TestTheSettingsOfMovesAreThoseOfTheController(t *testing.T) {
 		"the API server fails": {funcs: answers(errors.New("down")), err: "get Deployment berth-system/berth-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := live.Installation{SystemNamespace: "berth-system"}.Settings(t.Context(), clitest.Client(t, tc.funcs, tc.objects...))
+			i, c := live.Installation{SystemNamespace: "berth-system"}, clitest.Client(t, tc.funcs, tc.objects...)
+			s, err := i.Settings(t.Context(), c)
+			if err == nil {
+				err = i.AddController(t.Context(), c, s)
+			}
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				return

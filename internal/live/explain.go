@@ -48,6 +48,9 @@ func (u *User) Explain(ctx context.Context, key client.ObjectKey, decisions Deci
 	if err != nil {
 		return nil, err
 	}
+	if err := u.AddController(ctx, u.Client, cluster.Settings); err != nil {
+		return nil, err
+	}
 	borrowed, err := u.borrowedEvent(ctx, pod)
 	if err != nil {
 		u.Warn("cannot read the events of the pod: %v", err)

@@ -37,6 +37,9 @@ func (u *User) Plan(ctx context.Context, changes []overview.MixChange, assumeCap
 		}
 	}
 	cluster, err := u.Load(ctx, namespace)
+	if err == nil {
+		err = u.AddController(ctx, u.Client, cluster.Settings)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -44,27 +44,27 @@ type Installation struct {
 	SystemNamespace, SchedulerConfig string
 }
 
-// Settings returns the configurations of the scheduler and of the controller. What does not depend on the one of the controller can be
-// shown where that is of another version.
-func (i Installation) Settings(ctx context.Context, c client.Reader) (s *overview.Settings, err error) {
+// Settings returns the configuration of the scheduler.
+func (i Installation) Settings(ctx context.Context, c client.Reader) (*overview.Settings, error) {
 	if i.SchedulerConfig != "" {
-		s, err = FromFile(i.SchedulerConfig)
-	} else {
-		s, err = FromInstalled(ctx, c, i.SystemNamespace)
+		return FromFile(i.SchedulerConfig)
 	}
-	if err != nil {
-		return nil, err
-	}
-	cfg, source, err := ControllerConfiguration(ctx, c, i.SystemNamespace)
+	return FromInstalled(ctx, c, i.SystemNamespace)
+}
+
+// AddController adds the configuration of the controller, for what depends on moves. What else is shown, is so where that is of another
+// version: it is no error that it cannot be used.
+func (i Installation) AddController(ctx context.Context, c client.Reader, s *overview.Settings) error {
+	cfg, source, err := controllerConfiguration(ctx, c, i.SystemNamespace)
 	switch {
 	case err == nil:
 		s.Controller, s.ControllerSource = cfg, source
 	case source != "":
 		s.ControllerErr = err
 	default:
-		return nil, err
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // Load reads a namespace, or all with "". The configuration of the scheduler is read each time: it may change.
@@ -89,10 +89,10 @@ func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*ove
 	return FromData(data, source)
 }
 
-// ControllerConfiguration reads the configuration that the controller runs with in the namespace where Berth is installed. Where there is
+// controllerConfiguration reads the configuration that the controller runs with in the namespace where Berth is installed. Where there is
 // none, or it may not be read, it is the shipped one. Source describes where it comes from, for users, also if it cannot be used. Flags
 // of the controller are not in it.
-func ControllerConfiguration(ctx context.Context, c client.Reader, namespace string) (
+func controllerConfiguration(ctx context.Context, c client.Reader, namespace string) (
 	cfg *controller.Configuration, source string, err error,
 ) {
 	data, source, err := theController.config(ctx, c, namespace)

@@ -134,7 +134,12 @@ func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
 			return nil, err
 		}
 	}
-	p.settings, p.settingsErr = access.Installation(o).Settings(cmd.Context(), p.client)
+	i := access.Installation(o)
+	if p.settings, p.settingsErr = i.Settings(cmd.Context(), p.client); p.settingsErr == nil {
+		if err := i.AddController(cmd.Context(), p.client, p.settings); err != nil {
+			p.settings, p.settingsErr = nil, err
+		}
+	}
 	return p, nil
 }
 

@@ -68,11 +68,8 @@ func New(o *command.Options) *cobra.Command {
 				return err
 			}
 			if !d.marksOnly() {
-				if d.settings, err = access.Installation(o).Settings(cmd.Context(), d.client); err != nil {
+				if err := d.readSettings(cmd.Context()); err != nil {
 					return err
-				}
-				if d.settings.ControllerErr != nil {
-					return d.settings.ControllerErr
 				}
 			}
 			return d.run(cmd.Context(), args)
@@ -82,6 +79,18 @@ func New(o *command.Options) *cobra.Command {
 	cmd.Flags().BoolVar(&d.undo, "undo", false, "Uncordon the nodes and remove the mark. Replicas that were released are replaced all the same.")
 	command.DryRunFlag(cmd, &d.dryRun)
 	return cmd
+}
+
+// readSettings reads what decides which replicas are released.
+func (d *drainer) readSettings(ctx context.Context) (err error) {
+	i := access.Installation(d.Options)
+	if d.settings, err = i.Settings(ctx, d.client); err == nil {
+		err = i.AddController(ctx, d.client, d.settings)
+	}
+	if err == nil {
+		err = d.settings.ControllerErr
+	}
+	return err
 }
 
 // marksOnly reports whether nothing is waited for.
