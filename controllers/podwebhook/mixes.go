@@ -3,7 +3,6 @@
 package podwebhook
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -100,10 +99,7 @@ func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*governing.Mix, []gov
 
 // Default returns the mix of pods of a scheduler that nothing else governs.
 func (m *Mixes) Default(pod *corev1.Pod) *governing.Mix {
-	if !governing.Governable(pod) {
-		return nil
-	}
-	return m.Defaults[cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)]
+	return governing.DefaultOf(pod, m.Defaults)
 }
 
 func (m *Mixes) isUnmatched(key podKey) bool {

@@ -103,7 +103,7 @@ func (o *orphans) ours(r *lifecyclev1alpha1.EvictionRequest) bool {
 
 // moving reports whether a pod is being moved by a request.
 func (o *orphans) moving(namespace string, uid types.UID) bool {
-	for _, e := range o.Workloads.Namespace(namespace) {
+	for _, e := range o.Workloads.Unsettled(namespace) {
 		for i := range e.Moves {
 			if m := &e.Moves[i]; m.Requested && m.UID == uid {
 				return true

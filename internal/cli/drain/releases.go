@@ -56,8 +56,8 @@ func (d *drainer) releaser(
 ) func(pod *corev1.Pod) (mix string, is bool) {
 	return func(pod *corev1.Pod) (string, bool) {
 		mix, _ := r.Resolve(pod)
-		if mix == nil && governing.Governable(pod) {
-			mix = d.settings.Defaults[pod.Spec.SchedulerName]
+		if mix == nil {
+			mix = governing.DefaultOf(pod, d.settings.Defaults)
 		}
 		if mix == nil {
 			return "", false

@@ -291,10 +291,7 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 func (st *State) Contains(g *Group, o *corev1.Pod) bool {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	mix, _ := st.resolver.Resolve(o)
-	if mix == nil && governing.Governable(o) {
-		mix = st.Defaults[o.Spec.SchedulerName]
-	}
+	mix, _ := st.mixOf(o)
 	if mix == nil || keyOfMix(g.Governing) != keyOfMix(mix) || gate.HasOthers(o) {
 		return false
 	}
@@ -307,14 +304,14 @@ func (st *State) Contains(g *Group, o *corev1.Pod) bool {
 func (st *State) Resolve(p *Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	return st.mixOf(p, p.Object())
+	return st.mixOf(p.Object())
 }
 
-// mixOf is Resolve with the lock held, for a pod and what it is as an object.
-func (st *State) mixOf(p *Pod, o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
+// mixOf is Resolve with the lock held, for a pod as an object.
+func (st *State) mixOf(o *corev1.Pod) (*governing.Mix, []governing.InvalidAnnotation) {
 	found, invalid := st.resolver.Resolve(o)
-	if found == nil && governing.Governable(o) {
-		found = st.Defaults[p.SchedulerName]
+	if found == nil {
+		found = governing.DefaultOf(o, st.Defaults)
 	}
 	return found, invalid
 }

@@ -105,7 +105,7 @@ func (p *part) unify() {
 // partOf returns the mix of a pod, nil for none, and the ID of its group: "" for a pod without a controller that nothing governs.
 func (st *State) partOf(p *Pod) (*governing.Mix, string) {
 	p.Into(&st.scratch)
-	mix, _ := st.mixOf(p, &st.scratch)
+	mix, _ := st.mixOf(&st.scratch)
 	member, _ := st.resolver.Member(&st.scratch, mix)
 	return mix, member.Group.ID
 }

@@ -190,7 +190,7 @@ func (p *Pod) Object() *corev1.Pod {
 // every pod of a namespace is checked.
 func (p *Pod) Into(o *corev1.Pod) {
 	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
-	o.Labels, o.Annotations, o.Spec.SchedulingGroup = p.Labels, p.Annotations, nil
+	o.Labels, o.Annotations, o.Spec.SchedulerName, o.Spec.SchedulingGroup = p.Labels, p.Annotations, p.SchedulerName, nil
 	if p.Grouped {
 		name := p.Annotations[podGroupKey]
 		o.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}

@@ -3,6 +3,8 @@
 package governing
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,6 +53,14 @@ func (r *Resolver) Resolve(pod *corev1.Pod) (*Mix, []InvalidAnnotation) {
 		return m.role(pod.Labels), invalid
 	}
 	return r.Default, invalid
+}
+
+// DefaultOf returns the mix of a pod that nothing else governs, by the names of schedulers, nil for none.
+func DefaultOf(pod *corev1.Pod, defaults map[string]*Mix) *Mix {
+	if !Governable(pod) {
+		return nil
+	}
+	return defaults[cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)]
 }
 
 // fromObject parses the annotation families of one object.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/internal/mix/savings"
@@ -38,11 +39,9 @@ func (n *nodeForecast) look(book *prices.Book) nodeBand {
 		return n.nodeBand
 	}
 	n.looked = true
-	of := n.object.Labels
-	n.instanceType = cmp.Or(Inert(of[corev1.LabelInstanceTypeStable], maxName), "a node without the label "+corev1.LabelInstanceTypeStable)
-	n.band, n.source = book.Band(&prices.Node{
-		InstanceType: of[corev1.LabelInstanceTypeStable], Region: of[corev1.LabelTopologyRegion],
-	})
+	of := capacity.OfferingOf(n.object)
+	n.instanceType = cmp.Or(Inert(of.InstanceType, maxName), "a node without the label "+corev1.LabelInstanceTypeStable)
+	n.band, n.source = book.Band(&prices.Node{InstanceType: of.InstanceType, Region: of.Region})
 	return n.nodeBand
 }
 
@@ -92,14 +91,13 @@ func (g *gatherer) claim(s *subject, name string) {
 	if c == nil {
 		return // the pod waits for it
 	}
-	alone := slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOnce) || slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod)
 	v := g.volumes[c.Spec.VolumeName]
 	switch {
 	case c.Spec.VolumeName != "" && v == nil && g.Missing(VolumesResource):
 		s.VolumesUnread = true
 	case v != nil && (v.Spec.Local != nil || v.Spec.HostPath != nil):
 		s.LocalClaim = cmp.Or(s.LocalClaim, Inert(name, maxName))
-	case alone:
+	case pods.OnOneNode(c):
 		s.AttachedClaim = cmp.Or(s.AttachedClaim, Inert(name, maxName))
 	}
 }

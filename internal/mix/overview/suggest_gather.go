@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
@@ -227,41 +228,27 @@ func (g *gatherer) controller(s *subject) {
 		}
 		return
 	}
-	if n := requested(g.owners[s.top.UID]); n > 0 {
-		s.Replicas = n
+	if n, _ := requestOf(g.owners[s.top.UID]); n > 0 {
+		s.Replicas = int(n)
 	}
 }
 
-// requested is how many replicas a controller requests, 0 where that is unknown.
-func requested(owner any) int {
-	var n *int32
+// requestOf is how many pods a controller requests, and of which labels: 0 and nil where that is unknown.
+func requestOf(owner any) (replicas int32, selector *suggest.Selector) {
 	switch o := owner.(type) {
 	case *appsv1.Deployment:
-		n = o.Spec.Replicas
+		return ptr.Deref(o.Spec.Replicas, 1), o.Spec.Selector
 	case *appsv1.StatefulSet:
-		n = o.Spec.Replicas
+		return ptr.Deref(o.Spec.Replicas, 1), o.Spec.Selector
 	case *appsv1.ReplicaSet:
-		n = o.Spec.Replicas
-	default:
-		return 0
+		return ptr.Deref(o.Spec.Replicas, 1), o.Spec.Selector
 	}
-	if n == nil {
-		return 1
-	}
-	return int(*n)
+	return 0, nil
 }
 
 // selector finds what selects the pods of a workload and no others: the selector of its controller, else the labels of its pods.
 func (g *gatherer) selector(s *subject) {
-	var own *suggest.Selector
-	switch o := g.owners[s.top.UID].(type) {
-	case *appsv1.Deployment:
-		own = o.Spec.Selector
-	case *appsv1.StatefulSet:
-		own = o.Spec.Selector
-	case *appsv1.ReplicaSet:
-		own = o.Spec.Selector
-	}
+	_, own := requestOf(g.owners[s.top.UID])
 	s.Selector = g.labels[s.Namespace].Alone(g.number[s], own, suggest.SelectorOf(s.common))
 }
 

@@ -69,17 +69,13 @@ func (n *Neighbours) claimOf(pod *corev1.Pod) string {
 			continue
 		}
 		shared := slices.ContainsFunc(n.Claims, func(o corev1.PersistentVolumeClaim) bool {
-			return o.Name == c.ClaimName && !slices.ContainsFunc(o.Spec.AccessModes, oneUser)
+			return o.Name == c.ClaimName && !pods.OnOneNode(&o)
 		})
 		if !shared {
 			return fmt.Sprintf("pod %s uses claim %s, whose access modes do not allow its replacement on another node", pod.Name, c.ClaimName)
 		}
 	}
 	return ""
-}
-
-func oneUser(m corev1.PersistentVolumeAccessMode) bool {
-	return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
 }
 
 // spreadBy names a hard constraint that does not count the replica any more once the label is gone: the replacement could run where the

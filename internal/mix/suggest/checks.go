@@ -5,7 +5,6 @@ package suggest
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"berth.dev/berth/internal/kube/display"
@@ -20,8 +19,6 @@ const (
 	day = 24 * time.Hour
 	// fewRestarts are too few to derive anything of them.
 	fewRestarts = 3
-	// maxNames is how many names a message has.
-	maxNames = 3
 )
 
 // check returns what there is to find about a workload, nil for nothing.
@@ -214,13 +211,7 @@ func overlappingBudgets(w *Workload) *found {
 }
 
 // listed are the first names of a list, in their order.
-func listed(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	if more := len(names) - maxNames; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return display.Listed(slices.Sorted(slices.Values(names))) }
 
 func budgetAllowsNone(w *Workload) *found {
 	if len(w.Budgets) != 1 {

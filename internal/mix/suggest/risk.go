@@ -4,6 +4,7 @@ package suggest
 
 import (
 	"fmt"
+	"slices"
 
 	"berth.dev/berth/internal/mix/capacity"
 )
@@ -24,15 +25,11 @@ const (
 	Blocked Risk = "Blocked"
 )
 
-// rank orders risks, the lowest first.
-func (r Risk) rank() int {
-	for i, one := range []Risk{Low, Medium, High} {
-		if one == r {
-			return i
-		}
-	}
-	return len("LMH")
-}
+// risks are in their order, the lowest first.
+var risks = []Risk{Low, Medium, High, Blocked}
+
+// rank orders risks.
+func (r Risk) rank() int { return slices.Index(risks, r) }
 
 func riskOf(all []*found) Risk {
 	raised := 0
@@ -41,7 +38,7 @@ func riskOf(all []*found) Risk {
 			raised++
 		}
 	}
-	return []Risk{Low, Medium, High}[min(raised, 2)]
+	return risks[min(raised, 2)]
 }
 
 // Band is how often the spot nodes of an instance type are interrupted, and how many pods of the workload run on nodes of the type.
