@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,17 +125,17 @@ func TestEverySourceIsReadAgain(t *testing.T) {
 func TestAFeedReadsAtItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		read := 0
+		var read atomic.Int32 // the race detector does not see that time stands still while the test reads it
 		f := New(Options{
 			Interval: time.Minute, Clock: clock.RealClock{}, Report: func(error) {},
-			Overlays: func(context.Context) (*prices.Overlays, error) { read++; return nil, nil },
+			Overlays: func(context.Context) (*prices.Overlays, error) { read.Add(1); return nil, nil },
 		})
 		go func() { _ = f.Start(ctx) }()
 		synctest.Wait()
-		assert.Equal(t, 1, read, "the first reading does not wait")
+		assert.EqualValues(t, 1, read.Load(), "the first reading does not wait")
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
-		assert.Equal(t, 4, read)
+		assert.EqualValues(t, 4, read.Load())
 		cancel()
 		synctest.Wait()
 	})

@@ -99,18 +99,16 @@ func (q *Quarantine) wakeRefused() {
 	}
 }
 
-// unlock releases the lock, and wakes pods after it: the scheduling queue has locks of its own.
+// unlock releases the lock, and wakes pods after it: the scheduling queue has locks of its own. So does who refuses pods meanwhile: the
+// set is not read without the lock.
 func (q *Quarantine) unlock() {
-	woken := q.woken
-	if len(woken) > 0 {
-		q.woken = sets.Set[string]{}
-	}
+	woken := q.woken.UnsortedList()
+	q.woken.Clear()
 	q.mu.Unlock()
-	if q.Wake == nil {
-		return
-	}
-	for namespace := range woken {
-		q.Wake(namespace)
+	for _, namespace := range woken {
+		if q.Wake != nil {
+			q.Wake(namespace)
+		}
 	}
 }
 
