@@ -74,19 +74,9 @@ func writeOverlay(root, dir string, replacements []Replacement) (string, error) 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	texts := map[string]string{}
-	for _, r := range replacements {
-		if texts[r.File] == "" {
-			b, err := os.ReadFile(inRoot(root, r.File))
-			if err != nil {
-				return "", err
-			}
-			texts[r.File] = string(b)
-		}
-		if n := strings.Count(texts[r.File], r.Old); n != 1 {
-			return "", fmt.Errorf("%s has %q %d times, not once", r.File, r.Old, n)
-		}
-		texts[r.File] = strings.Replace(texts[r.File], r.Old, r.New, 1)
+	texts, err := replaced(root, replacements)
+	if err != nil {
+		return "", err
 	}
 	replace := map[string]string{}
 	for file, text := range texts {
@@ -102,6 +92,25 @@ func writeOverlay(root, dir string, replacements []Replacement) (string, error) 
 	}
 	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, b, 0o600)
+}
+
+// replaced returns the texts of the files of replacements after these, by the files' names.
+func replaced(root string, replacements []Replacement) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, r := range replacements {
+		if texts[r.File] == "" {
+			b, err := os.ReadFile(inRoot(root, r.File))
+			if err != nil {
+				return nil, err
+			}
+			texts[r.File] = string(b)
+		}
+		if n := strings.Count(texts[r.File], r.Old); n != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, not once", r.File, r.Old, n)
+		}
+		texts[r.File] = strings.Replace(texts[r.File], r.Old, r.New, 1)
+	}
+	return texts, nil
 }
 
 func inRoot(root, file string) string {

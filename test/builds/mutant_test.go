@@ -38,3 +38,17 @@ func TestAnOverlayReplacesATextThatIsThereOnce(t *testing.T) {
 	_, err = writeOverlay(root, dir, []Replacement{{"b.go", "one", ""}})
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestACheckerFindsMutantsThatDoNotCompile(t *testing.T) {
+	const file = "test/builds/mutant.go"
+	use := Replacement{file, "return filepath.Join(root, file)\n}", "return filepath.Join(root, file) + string(name(0))\n}\n\ntype name byte"}
+	broken := []Replacement{{file, "return filepath.Join(root, file)", "return 1"}}
+	unused := []Replacement{{file, "return filepath.Join(root, file)", "x := 1; return root"}}
+	c, err := NewChecker(t.Context(), "../..", []Replacement{use})
+	require.NoError(t, err)
+	require.NoError(t, c.Check(use))
+	assert.ErrorContains(t, c.Check(broken...), "mutant.go")
+	assert.ErrorContains(t, c.Check(unused...), "declared and not used: x")
+	assert.ErrorContains(t, c.Check(Replacement{file, "no such text", ""}), "0 times")
+	assert.ErrorContains(t, c.Check(Replacement{"test/layout/conformance_test.go", "package layout", ""}), "no package")
+}

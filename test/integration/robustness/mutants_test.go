@@ -5,8 +5,9 @@ package robustness_test
 import (
 	"context"
 	"fmt"
-	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -439,14 +440,17 @@ func TestMutantsOfTheProgramsAreCaught(t *testing.T) {
 
 // The suite that runs the mutants is slow: a change of the programs that no mutant survives is found here.
 func TestMutantsCompile(t *testing.T) {
-	compile := func(what string, changes ...builds.Replacement) {
-		assert.NoError(t, builds.CompileMutant(t.Context(), testenv.Path("."), io.Discard, what, changes...), what)
-	}
+	all := map[string][]builds.Replacement{}
 	for i := range mutants {
-		compile(mutants[i].what, mutants[i].changes...)
+		all[mutants[i].what] = mutants[i].changes
 	}
 	for _, m := range gateMutants {
-		compile(m.what, m.change)
+		all[m.what] = []builds.Replacement{m.change}
+	}
+	c, err := builds.NewChecker(t.Context(), testenv.Path("."), slices.Collect(maps.Values(all))...)
+	require.NoError(t, err)
+	for what, changes := range all {
+		assert.NoError(t, c.Check(changes...), what)
 	}
 }
 
