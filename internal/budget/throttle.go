@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // Activating a pod bypasses the back-off of the scheduling queue: a tenant who changes an object ten times a second would
@@ -21,6 +23,9 @@ const (
 // Throttle activates pods after changes by tenants. A namespace cannot delay another one, and no change is lost.
 // It is safe for concurrent use.
 type Throttle[K comparable] struct {
+	// Clock ends the pauses. Set before use; the real one by default.
+	Clock clock.WithDelayedExecution
+
 	// activate activates the pods that changes of a namespace concern, and returns how many there are.
 	activate func(namespace string, c Changes[K]) int
 
@@ -48,7 +53,7 @@ func (c Changes[K]) empty() bool { return !c.All && len(c.Keys) == 0 }
 // NewThrottle returns a Throttle. The function activates the pods that the changes concern, and returns their number. It
 // is called again for changes during a call, so it must find the pods itself.
 func NewThrottle[K comparable](activate func(namespace string, c Changes[K]) int) *Throttle[K] {
-	return &Throttle[K]{activate: activate, pending: map[string]Changes[K]{}}
+	return &Throttle[K]{Clock: clock.RealClock{}, activate: activate, pending: map[string]Changes[K]{}}
 }
 
 // NewHeldThrottle is NewThrottle. Changes wait for Release: what changes many times until then is activated once.
@@ -120,7 +125,7 @@ func (t *Throttle[K]) flush(namespace string) {
 			return
 		}
 		if pause := min(time.Duration(t.activate(namespace, c))*pausePerPod, MaxPause); pause > 0 {
-			time.AfterFunc(pause, func() { t.flush(namespace) })
+			t.Clock.AfterFunc(pause, func() { t.flush(namespace) })
 			return
 		}
 	}

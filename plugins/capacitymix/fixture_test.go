@@ -13,6 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -41,7 +42,7 @@ func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Nod
 	c := plugintest.NewCluster(tb, nodes, objects...)
 	f := &fixture{ctx: c.Ctx, cluster: c, mixes: map[string]*v1alpha1.CapacityMix{}}
 	f.framework = c.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		factory := &factory{fenced: func() bool { return f.fenced.Load() }}
+		factory := &factory{fenced: func() bool { return f.fenced.Load() }, clock: clock.RealClock{}}
 		pl, err := factory.build(ctx, args, h)
 		if err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ func (pl *CapacityMix) Name() string { return Name }
 // a scheduler share one ledger; the factory has it per scheduler, so one factory
 // can serve several schedulers of a process, as in tests.
 func NewFactory(options ...Option) perscheduler.Factory {
-	f := &factory{}
+	f := &factory{clock: clock.RealClock{}}
 	for _, option := range options {
 		option(f)
 	}
@@ -94,6 +94,9 @@ func WithUngater(leads <-chan struct{}, check admission.Check) Option {
 // process was stopped for so long that another one may lead.
 func WithFence(fenced func() bool) Option { return func(f *factory) { f.fenced = fenced } }
 
+// WithClock has the plugin go by a clock, as in a simulation. The times of pods must be of the same one.
+func WithClock(c clock.WithDelayedExecution) Option { return func(f *factory) { f.clock = c } }
+
 // Classifiers are how schedulers classify nodes, for other plugins.
 type Classifiers = perscheduler.Values[*capacity.Classifier]
 
@@ -107,6 +110,7 @@ type factory struct {
 	leads       <-chan struct{}
 	admission   admission.Check // nil without leads
 	fenced      func() bool
+	clock       clock.WithDelayedExecution
 }
 
 func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -128,7 +132,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Hand
 		resolver: resolver,
 		sampler:  s.sampler(sampling{int(args.NodeSampleSize), args.RankSampleBy, nodesample.SpreadWeight}),
 		packing:  s.sampler(sampling{int(args.NodeSampleSize), config.RankSampleByMostAllocated, 0}),
-		clock:    clock.RealClock{},
+		clock:    f.clock,
 	}
 	pl.none = &noSlot{pl}
 	return pl, nil
@@ -170,7 +174,7 @@ func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config
 		f.classifiers.Set(ctx, handle, classifier)
 	}
 	s := &shared{label: label, samplers: map[sampling]*nodesample.Sampler{}}
-	if s.State, err = state.New(ctx, handle, args, classifier, f.fenced); err != nil {
+	if s.State, err = state.New(ctx, handle, args, classifier, f.fenced, f.clock); err != nil {
 		return nil, err
 	}
 	var limitBy *gate.Label

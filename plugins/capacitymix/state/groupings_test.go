@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
@@ -31,7 +32,7 @@ func newState(t *testing.T, pods ...*corev1.Pod) *State {
 	c := plugintest.NewCluster(t, nil, plugintest.Objects(pods...)...)
 	classifier, err := arguments.Classifier(plugintest.Args())
 	require.NoError(t, err)
-	s, err := New(c.Ctx, c.Handle(t), plugintest.Args(), classifier, nil)
+	s, err := New(c.Ctx, c.Handle(t), plugintest.Args(), classifier, nil, clock.RealClock{})
 	require.NoError(t, err)
 	s.ungater = noUngater{}
 	s.regroups.Release(func() {})

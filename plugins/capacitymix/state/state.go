@@ -101,6 +101,7 @@ type Ungater interface {
 // writes nothing any more, since another one may lead.
 func New(
 	ctx context.Context, handle fwk.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool,
+	c clock.WithDelayedExecution,
 ) (*State, error) {
 	metrics.Register()
 	factory := handle.SharedInformerFactory()
@@ -123,16 +124,17 @@ func New(
 		fenced: fenced,
 		logger: klog.FromContext(ctx),
 	}
-	s.Quarantine = NewQuarantine(s.Ledger, args.SpreadSpotOver, clock.RealClock{}, s.logger)
+	s.Quarantine = NewQuarantine(s.Ledger, args.SpreadSpotOver, c, s.logger)
 	s.Mixes.Comparison = taints.Compared()
 	s.Ledger.Versions = s.Version
 	s.Ledger.Wake = func(pods []*corev1.Pod) { s.Activate(s.logger, perscheduler.Pods(pods...)) }
 	s.resolver, s.foreign = s.Resolver(arguments.DefaultMix(args)), s.Resolver(nil)
 	s.profiles = map[string]*governing.Resolver{}
-	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
+	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, c, s.logger)
 	s.throttle = budget.NewThrottle(s.activateChanged)
 	s.Quarantine.Wake = s.throttle.NamespaceChanged
 	s.regroups = budget.NewHeldThrottle(s.regroup)
+	s.throttle.Clock, s.regroups.Clock = c, c
 	options := lookup.Options{
 		Owners:     s.Owners,
 		Classifier: classifier,

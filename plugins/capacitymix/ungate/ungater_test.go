@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
@@ -40,7 +41,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	args := plugintest.Args()
 	classifier, err := arguments.Classifier(args)
 	require.NoError(tb, err)
-	s, err := state.New(c.Ctx, handle, args, classifier, func() bool { return f.fenced.Load() })
+	s, err := state.New(c.Ctx, handle, args, classifier, func() bool { return f.fenced.Load() }, clock.RealClock{})
 	require.NoError(tb, err)
 	label, _, err := arguments.CapacityTypeLabel(args, classifier)
 	require.NoError(tb, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/internal/perscheduler"
@@ -25,6 +26,7 @@ type Activate func(klog.Logger, map[string]*corev1.Pod)
 type Timers struct {
 	pods     corelisters.PodLister
 	activate Activate
+	clock    clock.WithDelayedExecution
 	logger   klog.Logger
 
 	mu     sync.Mutex
@@ -33,12 +35,12 @@ type Timers struct {
 
 type timer struct {
 	at    time.Time
-	timer *time.Timer
+	timer clock.Timer
 }
 
 // NewTimers returns Timers without a timer.
-func NewTimers(pods corelisters.PodLister, activate Activate, logger klog.Logger) *Timers {
-	return &Timers{pods: pods, activate: activate, logger: logger, timers: map[types.UID]*timer{}}
+func NewTimers(pods corelisters.PodLister, activate Activate, c clock.WithDelayedExecution, logger klog.Logger) *Timers {
+	return &Timers{pods: pods, activate: activate, clock: c, logger: logger, timers: map[types.UID]*timer{}}
 }
 
 // Set activates a pod at a time, which is in a while. It replaces the pod's timer.
@@ -61,7 +63,7 @@ func (t *Timers) replace(name types.NamespacedName, uid types.UID, at time.Time,
 		old.timer.Stop()
 	}
 	next := &timer{at: at}
-	next.timer = time.AfterFunc(in, func() { t.fire(name, uid, next) })
+	next.timer = t.clock.AfterFunc(in, func() { t.fire(name, uid, next) })
 	t.timers[uid] = next
 }
 

@@ -14,6 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"berth.dev/berth/test/plugintest"
 )
@@ -22,7 +23,7 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		var woken plugintest.Activated
-		w := NewTimers(corelisters.NewPodLister(pods), woken.Activate, klog.Background())
+		w := NewTimers(corelisters.NewPodLister(pods), woken.Activate, clock.RealClock{}, klog.Background())
 		set := func(pod *corev1.Pod, in time.Duration) { w.Set(pod, time.Now().Add(in), in) }
 		stays, leaves, another, unknown := plugintest.Pod("web", 0), plugintest.Pod("web", 1), plugintest.Pod("web", 2), plugintest.Pod("web", 3)
 		for _, pod := range []*corev1.Pod{stays, leaves, another} {
