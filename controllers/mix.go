@@ -23,7 +23,6 @@ import (
 	decisions "berth.dev/berth/internal/mix/floor"
 	"berth.dev/berth/internal/mix/governing"
 	counting "berth.dev/berth/internal/mix/interruptions"
-	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/records/prometheus"
 )
 
@@ -80,7 +79,7 @@ func (p *parts) addMix() error {
 		gates.SetDryRun(cfg.DryRun)
 		p.floors.SetDryRun(cfg.DryRun)
 		p.interruptions.SetDryRun(cfg.DryRun)
-		p.rebalancer.Retune(rebalanceTuning(cfg))
+		p.rebalancer.Retune(rebalance.TuningOf(cfg))
 	})
 	return nil
 }
@@ -111,7 +110,6 @@ func (p *parts) quarantine(ctx context.Context) *counting.Quarantine {
 }
 
 func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*rebalance.Controller, error) {
-	r := p.cfg.Mix.Rebalance
 	recorder, err := p.moveRecorder()
 	if err != nil {
 		return nil, err
@@ -122,21 +120,14 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 	if p.health, err = p.newHealthGate(); err != nil {
 		return nil, err
 	}
-	return rebalance.New(rebalance.Options{
-		Pauses: p.pauses, Health: p.health, Requests: p.evictions, Quarantine: p.quarantine,
-		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
-		Recorder: recorder, Clock: clock.RealClock{},
-		Synced: p.synced, Decided: s.Decided,
-		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
-		Namespaces: p.cfg.Namespaces, Debounce: 200 * time.Millisecond, Resync: seconds(p.cfg.ResyncSeconds),
-		Grace:  seconds(r.StartupGraceSeconds),
-		Tuning: rebalanceTuning(p.cfg),
-		Storm: decision.StormSettings{
-			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds),
-			Quiet: seconds(r.Storm.QuietSeconds),
-		},
-		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
-	})
+	o := rebalance.Configured(p.cfg)
+	o.Pauses, o.Health, o.Requests, o.Quarantine = p.pauses, p.health, p.evictions, p.quarantine
+	o.State, o.Workloads, o.Reader, o.Client, o.Config = p.clusterState, entries, p.mgr.GetClient(), p.kube, p.mgr.GetConfig()
+	o.Profile, o.Recorder, o.Clock = p.profile, recorder, clock.RealClock{}
+	o.Synced, o.Decided = p.synced, s.Decided
+	o.Journal = types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"}
+	o.Placeholders.SizeOf = p.sizeOf
+	return rebalance.New(o)
 }
 
 // newFloors returns the controller of spec.protectFloor. A status that is composed before every workload was reconciled misses some.
@@ -192,26 +183,4 @@ func repairsOf(cfg *controller.Configuration) int {
 		return 0
 	}
 	return int(cfg.Mix.AnnotationRepairsPerMinute)
-}
-
-func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
-	r := &cfg.Mix.Rebalance
-	return rebalance.Tuning{
-		Canary:               canaryOf(&r.Canary),
-		DryRun:               cfg.DryRun,
-		Defaults:             decision.Defaults(r),
-		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
-		ClusterMaxPerHour:    int(r.ClusterMaxMovesPerHour),
-		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),
-		MoveTimeout: seconds(r.MoveTimeoutSeconds),
-		Request:     r.Eviction == controller.EvictionRequest,
-	}
-}
-
-// canaryOf is nil where all mixes are moved.
-func canaryOf(c *controller.Canary) *decision.Canary {
-	if c.Percent >= 100 {
-		return nil
-	}
-	return &decision.Canary{Percent: int(c.Percent), Namespaces: c.Namespaces}
 }

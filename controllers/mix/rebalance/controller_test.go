@@ -24,12 +24,12 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/kube/stepqueue"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
-	"berth.dev/berth/test/fakes"
 )
 
 // testController has a cluster state with a spot and an on-demand node. It cannot prove that there is capacity, so it evicts
@@ -68,11 +68,11 @@ func testController(t *testing.T, objects ...client.Object) *fixture {
 // fixture is a controller with a queue that the test drains.
 type fixture struct {
 	*Controller
-	queue *fakes.Queue
+	queue *stepqueue.Queue
 }
 
 func fixtureOf(c *Controller) *fixture {
-	f := &fixture{Controller: c, queue: fakes.NewQueue(c.Order(), c.Clock)}
+	f := &fixture{Controller: c, queue: stepqueue.New(c.Order(), c.Clock)}
 	c.Use(f.queue)
 	return f
 }

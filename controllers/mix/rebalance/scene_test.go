@@ -31,6 +31,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/kube/stepqueue"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
@@ -65,7 +66,7 @@ type side struct {
 	cache      *fakes.Cache
 	status     *status.Controller
 	recorder   *record.FakeRecorder
-	queue      *fakes.Queue
+	queue      *stepqueue.Queue
 	// statuses are those to be written.
 	statuses map[reconcile.Request]bool
 	// asked are the requests to the API server that change something, evicted and created those pods that no event has shown.
@@ -161,7 +162,7 @@ func (w *scene) newSide(limit int) *side {
 	if err != nil {
 		panic(err)
 	}
-	s.controller, s.queue = c, fakes.NewQueue(c.Order(), w.clock)
+	s.controller, s.queue = c, stepqueue.New(c.Order(), w.clock)
 	c.Use(s.queue)
 	s.controller.proof.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Mixes: w.mixes, Clock: w.clock})

@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/kube/stepqueue"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
@@ -45,7 +46,7 @@ type cluster struct {
 	store        *governing.Registry
 	status       *status.Controller
 	rebalancer   *rebalance.Controller
-	queue        *fakes.Queue
+	queue        *stepqueue.Queue
 	requests     *fake.Clientset
 	// decisions counts the workloads that were decided, composed the statuses, which took composing.
 	decisions, composed int
@@ -79,7 +80,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 		},
 	})
 	require.NoError(tb, err)
-	c.queue = fakes.NewQueue(c.rebalancer.Order(), c.clock)
+	c.queue = stepqueue.New(c.rebalancer.Order(), c.clock)
 	for i := range s.nodes {
 		c.clusterState.SetNode(node(i))
 	}

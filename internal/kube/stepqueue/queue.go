@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package fakes
+// Package stepqueue has a work queue whose keys are reconciled one at each step, by a clock of its caller: in tests and simulations.
+package stepqueue
 
 import (
 	"context"
@@ -23,8 +24,8 @@ type Queue struct {
 
 var _ workqueue.TypedRateLimitingInterface[governing.GroupKey] = &Queue{}
 
-// NewQueue returns an empty queue that hands out its keys in an order.
-func NewQueue(order workqueue.Queue[governing.GroupKey], c clock.PassiveClock) *Queue {
+// New returns an empty queue that hands out its keys in an order.
+func New(order workqueue.Queue[governing.GroupKey], c clock.PassiveClock) *Queue {
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[governing.GroupKey]{Queue: order})
 	return &Queue{TypedInterface: keys, clock: c, at: map[governing.GroupKey]time.Time{}}
 }

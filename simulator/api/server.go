@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api answers the requests of clients about a simulated cluster. It is as much of an API server as the scheduler and the
+// controllers of Berth use, in the process of both: what has no answer here fails as it would with an API server that does not serve it.
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/simulator/store"
+)
+
+// Cluster does what is more than to write an object.
+type Cluster interface {
+	// Bind binds a pod to a node. The annotations and labels of the Binding are added to those of the pod.
+	Bind(pod *corev1.Pod, binding *corev1.Binding) error
+	// Evict evicts a pod, or returns why its PodDisruptionBudgets forbid it.
+	Evict(pod *corev1.Pod, eviction *policyv1.Eviction) error
+	// Delete deletes an object.
+	Delete(o store.Object) error
+}
+
+// Server answers requests one at a time.
+type Server struct {
+	Store   *store.Store
+	Cluster Cluster
+
+	mu sync.Mutex
+}
+
+// resource is a kind that is served.
+type resource struct {
+	schema.GroupVersionResource
+	kind       string
+	object     store.Object
+	namespaced bool
+}
+
+func served(group, version, name string, object store.Object, namespaced bool) resource {
+	return resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: name},
+		kind:                 reflect.TypeOf(object).Elem().Name(), object: object, namespaced: namespaced,
+	}
+}
+
+var resources = []resource{
+	served("", "v1", "nodes", &corev1.Node{}, false),
+	served("", "v1", "pods", &corev1.Pod{}, true),
+	served("", "v1", "namespaces", &corev1.Namespace{}, false),
+	served("", "v1", "services", &corev1.Service{}, true),
+	served("", "v1", "replicationcontrollers", &corev1.ReplicationController{}, true),
+	served("", "v1", "configmaps", &corev1.ConfigMap{}, true),
+	served("", "v1", "persistentvolumes", &corev1.PersistentVolume{}, false),
+	served("", "v1", "persistentvolumeclaims", &corev1.PersistentVolumeClaim{}, true),
+	served("apps", "v1", "replicasets", &appsv1.ReplicaSet{}, true),
+	served("apps", "v1", "deployments", &appsv1.Deployment{}, true),
+	served("apps", "v1", "statefulsets", &appsv1.StatefulSet{}, true),
+	served("batch", "v1", "jobs", &batchv1.Job{}, true),
+	served("policy", "v1", "poddisruptionbudgets", &policyv1.PodDisruptionBudget{}, true),
+	served("scheduling.k8s.io", "v1", "priorityclasses", &schedulingv1.PriorityClass{}, false),
+	served("storage.k8s.io", "v1", "storageclasses", &storagev1.StorageClass{}, false),
+	served("storage.k8s.io", "v1", "csinodes", &storagev1.CSINode{}, false),
+	served("storage.k8s.io", "v1", "csidrivers", &storagev1.CSIDriver{}, false),
+	served("storage.k8s.io", "v1", "csistoragecapacities", &storagev1.CSIStorageCapacity{}, true),
+	served("storage.k8s.io", "v1", "volumeattachments", &storagev1.VolumeAttachment{}, false),
+	served(v1alpha1.GroupName, "v1alpha1", "capacitymixes", &v1alpha1.CapacityMix{}, true),
+}
+
+// Config returns what clients of the cluster are created with. Nothing slows them down: requests take no time.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: "http://simulation.invalid", Transport: s, QPS: -1}
+}
+
+// request is a request to one resource.
+type request struct {
+	*resource
+	verb                         string
+	namespace, name, subresource string
+	query                        url.Values
+	contentType                  string
+	body                         []byte
+}
+
+// RoundTrip answers a request. A watch has no event, and ends with the request: who sees changes has the informers of the store.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		defer r.Body.Close()
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	if r.URL.Query().Get("watch") == "true" {
+		return respond(r, http.StatusOK, &silence{r}), nil
+	}
+	s.mu.Lock()
+	answer, err := s.answer(r, body)
+	s.mu.Unlock()
+	code := http.StatusOK
+	if r.Method == http.MethodPost {
+		code = http.StatusCreated
+	}
+	if err != nil {
+		status := apierrors.APIStatus(nil)
+		if failed, is := err.(apierrors.APIStatus); is { //nolint:errorlint // it is one of this package, which wraps none
+			status = failed
+		} else {
+			status = apierrors.NewInternalError(err)
+		}
+		of := status.Status()
+		of.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		answer, code = &of, int(of.Code)
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return respond(r, code, io.NopCloser(bytes.NewReader(text))), nil
+}
+
+func respond(r *http.Request, code int, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+}
+
+// silence is the body of a watch.
+type silence struct{ request *http.Request }
+
+func (s *silence) Read([]byte) (int, error) {
+	<-s.request.Context().Done()
+	return 0, s.request.Context().Err()
+}
+
+func (*silence) Close() error { return nil }
+
+// answer answers a request, whose path is that of an API server.
+func (s *Server) answer(r *http.Request, body []byte) (any, error) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if answer := discovery(parts); answer != nil {
+		return answer, nil
+	}
+	req := request{query: r.URL.Query(), contentType: r.Header.Get("Content-Type"), body: body, verb: r.Method}
+	var group, version string
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		group, version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return nil, notServed(r)
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		req.namespace, parts = parts[1], parts[2:]
+	}
+	for i := range resources {
+		if x := &resources[i]; x.Group == group && x.Version == version && x.Resource == parts[0] {
+			req.resource = x
+		}
+	}
+	if len(parts) > 1 {
+		req.name = parts[1]
+	}
+	if len(parts) > 2 {
+		req.subresource = parts[2]
+	}
+	if req.resource == nil {
+		if parts[0] == "selfsubjectaccessreviews" {
+			return allowed(body)
+		}
+		return nil, notServed(r)
+	}
+	return s.serve(&req)
+}
+
+func notServed(r *http.Request) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("the simulation does not serve %s %s", r.Method, r.URL.Path),
+	}}
+}
+
+// allowed answers a SelfSubjectAccessReview: a simulation has no rules of access.
+func allowed(body []byte) (any, error) {
+	review := map[string]any{}
+	if err := json.Unmarshal(body, &review); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	review["status"] = map[string]any{"allowed": true}
+	return review, nil
+}
