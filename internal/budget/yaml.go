@@ -29,6 +29,17 @@ const indicatorsPerNode = 4
 // Parse returns the value of a text, and how many nodes it has. Maps are map[string]any, lists []any, and scalars string, bool, int64,
 // float64 or nil, as Kubernetes reads them: by YAML 1.1. What is outside of the budget is refused before a value is made.
 func (b YAML) Parse(text string) (value any, nodes int, err error) {
+	root, nodes, err := b.Document(text)
+	if root == nil || err != nil {
+		return nil, 0, err
+	}
+	value, err = valueOf(root)
+	return value, nodes, err
+}
+
+// Document returns the root of a text, nil for an empty text, and how many nodes it has: for those who need the lines of values. A map
+// may have a key twice. Scalar has the values.
+func (b YAML) Document(text string) (root *yaml.Node, nodes int, err error) {
 	if len(text) > b.Bytes {
 		return nil, 0, fmt.Errorf("has %d bytes, more than %d", len(text), b.Bytes)
 	}
@@ -50,8 +61,7 @@ func (b YAML) Parse(text string) (value any, nodes int, err error) {
 	if err := b.check(&document, -1, &nodes); err != nil { // the document is a node of the parser only
 		return nil, 0, err
 	}
-	value, err = valueOf(document.Content[0])
-	return value, nodes - 1, err
+	return document.Content[0], nodes - 1, nil
 }
 
 // indicators counts the characters of a text that may begin a node or a comment. Each but the first node is behind one of them.
@@ -148,6 +158,9 @@ var plain = regexp.MustCompile(`^([-+.0-9][-+.0-9A-Fa-foxX_]*|[.][A-Za-z]+|[-+][
 
 // longestPlain bounds a number. The parser below makes a big number of a long one.
 const longestPlain = 64
+
+// Scalar returns the value of a scalar of a Document: a string, bool, int64, float64 or nil.
+func Scalar(n *yaml.Node) any { return scalarOf(n) }
 
 // scalarOf returns the value of a scalar. What it is, is left to the parser that Kubernetes uses, which gets one scalar at a time.
 func scalarOf(n *yaml.Node) any {

@@ -70,6 +70,21 @@ func TestATextOutsideOfItsBudgetIsRefused(t *testing.T) {
 	}
 }
 
+func TestADocumentHasTheLinesOfItsValues(t *testing.T) {
+	root, nodes, err := small.Document("a: 1\n\nb:\n- yes\n")
+	require.NoError(t, err)
+	assert.Equal(t, 6, nodes)
+	assert.Equal(t, int64(1), Scalar(root.Content[1]))
+	yes := root.Content[3].Content[0]
+	assert.Equal(t, true, Scalar(yes))
+	assert.Equal(t, 4, yes.Line)
+	root, _, err = small.Document("# empty\n")
+	require.NoError(t, err)
+	assert.Nil(t, root)
+	_, _, err = small.Document("a: &x 1")
+	require.ErrorContains(t, err, "line 1: &x is an anchor")
+}
+
 func TestNodesAreCounted(t *testing.T) {
 	for text, want := range map[string]int{"a": 1, "{}": 1, "a: b": 3, "a: [1, 2, {b: c}]": 8} {
 		_, nodes, err := small.Parse(text)

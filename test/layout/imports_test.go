@@ -34,6 +34,7 @@ var withIO = []string{
 	"internal/kube", "internal/live", "internal/cli", "internal/console", "internal/config/program",
 	"internal/environments/backup", "internal/environments/change", "internal/environments/orphans",
 	"internal/mix/autoscaler", "internal/mix/pricefeed", "internal/mix/simulation", "internal/policies/decision", "internal/records/prometheus",
+	"internal/sim/scenario", "internal/sim/spottrace",
 }
 
 func TestArchitectureNamesThePackagesWithIO(t *testing.T) {

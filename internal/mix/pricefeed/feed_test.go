@@ -125,7 +125,7 @@ func TestEverySourceIsReadAgain(t *testing.T) {
 func TestAFeedReadsAtItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var read atomic.Int32 // the race detector does not see that time stands still while the test reads it
+		var read atomic.Int32 // the race detector does not see that the time is fixed while the test reads it
 		f := New(Options{
 			Interval: time.Minute, Clock: clock.RealClock{}, Report: func(error) {},
 			Overlays: func(context.Context) (*prices.Overlays, error) { read.Add(1); return nil, nil },
