@@ -5,8 +5,10 @@
 package stepped
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -116,6 +118,9 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("create the scheduler: %w", err)
+	}
+	for name, f := range s.upstream.Profiles {
+		s.upstream.Profiles[name] = ordered{f}
 	}
 	fail := s.upstream.FailureHandler
 	s.upstream.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
@@ -246,3 +251,24 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }
 
 var _ profile.RecorderFactory = withoutEvents
+
+// ordered is the framework of a profile in which nodes of the same score have an order. In kube-scheduler it is often that of a map, and so
+// chance: a simulation would not be the same twice.
+type ordered struct{ framework.Framework }
+
+func (f ordered) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (
+	[]fwk.NodePluginScores, *fwk.Status,
+) {
+	scores, status := f.Framework.RunScorePlugins(ctx, state, pod, nodes)
+	slices.SortFunc(scores, func(a, b fwk.NodePluginScores) int {
+		return cmp.Or(cmp.Compare(hash(a.Name), hash(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return scores, status
+}
+
+// hash has no relation to the order of names: the first node of a name would have more pods than others.
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum64()
+}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -46,6 +48,15 @@ type Server struct {
 	Cluster Cluster
 
 	mu sync.Mutex
+	// refused counts the requests for what is not served.
+	refused map[string]int
+}
+
+// Refused returns how many requests there were for what is not served, by method and path.
+func (s *Server) Refused() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.refused)
 }
 
 // resource is a kind that is served.
@@ -72,9 +83,12 @@ var resources = []resource{
 	served("", "v1", "configmaps", &corev1.ConfigMap{}, true),
 	served("", "v1", "persistentvolumes", &corev1.PersistentVolume{}, false),
 	served("", "v1", "persistentvolumeclaims", &corev1.PersistentVolumeClaim{}, true),
+	served("", "v1", "resourcequotas", &corev1.ResourceQuota{}, true),
+	served("", "v1", "limitranges", &corev1.LimitRange{}, true),
 	served("apps", "v1", "replicasets", &appsv1.ReplicaSet{}, true),
 	served("apps", "v1", "deployments", &appsv1.Deployment{}, true),
 	served("apps", "v1", "statefulsets", &appsv1.StatefulSet{}, true),
+	served("autoscaling", "v2", "horizontalpodautoscalers", &autoscalingv2.HorizontalPodAutoscaler{}, true),
 	served("batch", "v1", "jobs", &batchv1.Job{}, true),
 	served("policy", "v1", "poddisruptionbudgets", &policyv1.PodDisruptionBudget{}, true),
 	served("scheduling.k8s.io", "v1", "priorityclasses", &schedulingv1.PriorityClass{}, false),
@@ -88,7 +102,9 @@ var resources = []resource{
 
 // Config returns what clients of the cluster are created with. Nothing slows them down: requests take no time.
 func (s *Server) Config() *rest.Config {
-	return &rest.Config{Host: "http://simulation.invalid", Transport: s, QPS: -1}
+	return &rest.Config{
+		Host: "http://simulation.invalid", Transport: s, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	}
 }
 
 // request is a request to one resource.
@@ -170,7 +186,7 @@ func (s *Server) answer(r *http.Request, body []byte) (any, error) {
 	case parts[0] == "apis" && len(parts) > 3:
 		group, version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return nil, notServed(r)
+		return nil, s.notServed(r)
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		req.namespace, parts = parts[1], parts[2:]
@@ -190,12 +206,16 @@ func (s *Server) answer(r *http.Request, body []byte) (any, error) {
 		if parts[0] == "selfsubjectaccessreviews" {
 			return allowed(body)
 		}
-		return nil, notServed(r)
+		return nil, s.notServed(r)
 	}
 	return s.serve(&req)
 }
 
-func notServed(r *http.Request) error {
+func (s *Server) notServed(r *http.Request) error {
+	if s.refused == nil {
+		s.refused = map[string]int{}
+	}
+	s.refused[r.Method+" "+r.URL.Path]++
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: fmt.Sprintf("the simulation does not serve %s %s", r.Method, r.URL.Path),

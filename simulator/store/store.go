@@ -12,6 +12,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -37,8 +38,9 @@ type Object interface {
 // Kinds are an object of each kind that a store may have.
 var Kinds = []Object{
 	&corev1.Node{}, &corev1.Pod{}, &corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &corev1.ConfigMap{},
-	&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{},
+	&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.ResourceQuota{}, &corev1.LimitRange{},
 	&appsv1.ReplicaSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &batchv1.Job{},
+	&autoscalingv2.HorizontalPodAutoscaler{},
 	&policyv1.PodDisruptionBudget{}, &schedulingv1.PriorityClass{},
 	&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
 	&v1alpha1.CapacityMix{},

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command berth-sim simulates workloads on spot and on-demand nodes. Installed as kubectl-berth-simulate, it is kubectl berth simulate.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // rebalance.windows name zones, and not every machine has a zone database
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"berth.dev/berth/simulator/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	if err := command.New(os.Args[0], streams).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1) //nolint:gocritic // the signals end with the process
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+// scanSoon has the autoscaler look for pods without capacity at its next turn.
+func (w *world) scanSoon() {
+	if w.scan {
+		return
+	}
+	w.scan = true
+	now := w.clock.Now()
+	w.clock.At(now.Truncate(scanEvery).Add(scanEvery), func() {
+		w.scan = false
+		w.scaleUp()
+	})
+}
+
+// scaleUp requests nodes for the pods that the scheduler found no capacity for. It knows the capacity type of a pod's slot, as it does
+// with the scheduling gate of Berth, whose pods are limited to the type by their node affinity.
+func (w *world) scaleUp() {
+	var lacking []*corev1.Pod
+	for _, pod := range w.unbound {
+		if hasCondition(pod, corev1.PodScheduled, corev1.ConditionFalse) {
+			lacking = append(lacking, pod)
+		}
+	}
+	slices.SortFunc(lacking, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, p := range w.pools {
+		for _, l := range p.launches {
+			l.cpu, l.memory, l.pods = p.CPU.DeepCopy(), p.Memory.DeepCopy(), p.Pods
+		}
+	}
+	planned := plan{}
+	for _, pod := range lacking {
+		if p := w.scaleUpFor(pod, planned); p != nil {
+			planned[w.workloadOf(pod)] = append(planned[w.workloadOf(pod)], p.is)
+		}
+	}
+	if len(lacking) > 0 {
+		w.scanSoon()
+	}
+}
+
+// plan has the types of the nodes that are to come for the pods of a workload.
+type plan map[*workload][]capacity.Type
+
+// scaleUpFor returns the pool whose node is to come for a pod, nil for none.
+func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
+	t := w.wantedType(pod, planned)
+	var choice []*pool
+	for _, p := range w.pools {
+		if t != capacity.Unknown && p.is != t {
+			continue
+		}
+		for _, l := range p.launches {
+			if l.take(pod) {
+				return p
+			}
+		}
+		if w.mayLaunch(p) {
+			choice = append(choice, p)
+		}
+	}
+	if len(choice) == 0 {
+		return nil
+	}
+	p := slices.MinFunc(choice, func(a, b *pool) int {
+		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+len(a.launches), len(b.nodes)+len(b.launches)))
+	})
+	l := &launch{cpu: p.CPU.DeepCopy(), memory: p.Memory.DeepCopy(), pods: p.Pods}
+	if !l.take(pod) {
+		return nil
+	}
+	w.launch(p, l)
+	return p
+}
+
+// wantedType is the type that a pod has to run on, Unknown for any.
+func (w *world) wantedType(pod *corev1.Pod, planned plan) capacity.Type {
+	switch t := typeOf(pod); {
+	case t != capacity.Unknown:
+		return t
+	case pod.Spec.SchedulerName == berthScheduler:
+		return w.slotType(pod)
+	case len(pod.Spec.TopologySpreadConstraints) > 0:
+		return w.rarer(w.workloadOf(pod), planned)
+	}
+	return capacity.Unknown
+}
+
+// slotType is the type of a pod's slot. A pod with a spot slot follows the failure of each spot pool to on-demand, or its wait, where the
+// mix lets it, as the gate does.
+func (w *world) slotType(pod *corev1.Pod) capacity.Type {
+	t := w.scheduler.Mix.Ledger.TypeFor(pod.UID)
+	if t != capacity.Spot {
+		return t
+	}
+	mix, _ := w.scheduler.Mix.ResolverOf(pod).Resolve(pod)
+	if mix == nil || !mix.BorrowOnDemand {
+		return t
+	}
+	failed := !slices.ContainsFunc(w.pools, func(p *pool) bool { return p.is == capacity.Spot && (w.mayLaunch(p) || len(p.launches) > 0) })
+	if failed || w.clock.Since(pod.CreationTimestamp.Time) >= mix.GatedSpotWait {
+		return capacity.Unknown
+	}
+	return t
+}
+
+// rarer is the type with fewer pods of a workload, among those that may be launched: so does Karpenter where pods are to be spread.
+func (w *world) rarer(of *workload, planned plan) capacity.Type {
+	types := slices.Clone(planned[of])
+	for _, p := range of.sorted(nil) {
+		types = append(types, w.types[p.Spec.NodeName])
+	}
+	spot, onDemand := 0, 0
+	for _, t := range types {
+		switch t {
+		case capacity.Spot:
+			spot++
+		case capacity.OnDemand:
+			onDemand++
+		}
+	}
+	t := capacity.OnDemand
+	if spot < onDemand {
+		t = capacity.Spot
+	}
+	if !slices.ContainsFunc(w.pools, func(p *pool) bool { return p.is == t && w.mayLaunch(p) }) {
+		return capacity.Unknown
+	}
+	return t
+}
+
+// price orders pools: those with a price by it, then spot, then on-demand.
+func (p *pool) price() float64 {
+	switch {
+	case p.DollarsPerHour != nil:
+		return *p.DollarsPerHour
+	case p.is == capacity.Spot:
+		return math.MaxFloat64
+	}
+	return math.Inf(1)
+}
+
+func (w *world) mayLaunch(p *pool) bool {
+	n := int32(len(p.nodes) + len(p.launches)) //nolint:gosec // bounded by the scenario
+	return (p.Max == nil || n < *p.Max) && !w.clock.Now().Before(p.until)
+}
+
+// take takes what a pod requests of a node that comes.
+func (l *launch) take(pod *corev1.Pod) bool {
+	cpu, memory := requests(pod)
+	if l.pods < 1 || l.cpu.Cmp(cpu) < 0 || l.memory.Cmp(memory) < 0 {
+		return false
+	}
+	l.cpu.Sub(cpu)
+	l.memory.Sub(memory)
+	l.pods--
+	return true
+}
+
+// launch requests a node, which the provider may not have.
+func (w *world) launch(p *pool, l *launch) {
+	p.launches = append(p.launches, l)
+	over := func() { p.launches = slices.DeleteFunc(p.launches, func(o *launch) bool { return o == l }) }
+	w.after(min(failsAfter, seconds(p.LaunchSeconds)), func() {
+		if !w.available(p) {
+			over()
+			w.backOff(p)
+			return
+		}
+		w.after(max(0, seconds(p.LaunchSeconds)-failsAfter), func() {
+			over()
+			if !w.available(p) {
+				w.backOff(p)
+				return
+			}
+			p.failures = 0
+			w.measure.launched++
+			w.addNode(p)
+		})
+	})
+}
+
+func (w *world) backOff(p *pool) {
+	p.failures++
+	wait := min(time.Duration(p.failures)*backoffFor, backoffAtMost)
+	p.until = w.clock.Now().Add(wait)
+	w.scanSoon()
+}

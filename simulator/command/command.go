@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is the command line of berth-sim.
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"berth.dev/berth/internal/sim/report"
+	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/simulator"
+)
+
+// pluginName is the name under which kubectl runs the program for `kubectl berth simulate`.
+const pluginName = "kubectl-berth-simulate"
+
+// progressEvery is how often the progress is printed.
+const progressEvery = 5 * time.Second
+
+var formats = map[string]func(io.Writer, *report.Result) error{"table": report.Text, "json": report.JSON, "html": report.HTML}
+
+type flags struct {
+	policies []string
+	output   string
+	html     string
+	seed     uint64
+	quiet    bool
+}
+
+// New returns the command. The name is that of the program.
+func New(program string, streams genericiooptions.IOStreams) *cobra.Command {
+	use := "berth-sim"
+	if strings.HasPrefix(filepath.Base(program), pluginName) {
+		use = "kubectl berth simulate"
+	}
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   use + " SCENARIO",
+		Short: "Simulate workloads, node pools and interruptions, with and without Berth",
+		Long: `Simulate workloads, node pools and interruptions by a clock of their own, with the scheduler plugin and the rebalancer of Berth as they
+are, and without an API server. The same scenario is run under each policy:
+
+` + describe() + `
+The same scenario and seed give the same figures. docs/simulation.md describes the file and what the figures are not.`,
+		Example: fmt.Sprintf(`  %[1]s scenario.yaml
+  %[1]s scenario.yaml --policies Berth,OnDemand -o json
+  %[1]s scenario.yaml --html result.html`, use),
+		Args:          cobra.ExactArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, args []string) error { return f.run(cmd, streams, args[0]) },
+	}
+	cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: use}
+	cmd.Flags().StringSliceVar(&f.policies, "policies", names(), "policies to simulate, in the order of the results")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "format of the results: table, json or html")
+	cmd.Flags().StringVar(&f.html, "html", "", "file for the results with pictures, in addition to the output")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "seed of all random numbers, instead of that of the scenario")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
+	return cmd
+}
+
+func names() (list []string) {
+	for _, p := range simulator.Policies {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func describe() string {
+	var b strings.Builder
+	for _, p := range simulator.Policies {
+		fmt.Fprintf(&b, "  %-15s %s\n", p.Name, p.Description)
+	}
+	return b.String()
+}
+
+func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path string) error {
+	write := formats[f.output]
+	if write == nil {
+		return fmt.Errorf("--output: Unsupported value: %q: want table, json or html", f.output)
+	}
+	policies, err := f.chosen()
+	if err != nil {
+		return err
+	}
+	s, err := scenario.Load(path)
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("seed") {
+		s.Seed = f.seed
+	}
+	result := &report.Result{Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), Notes: simulator.Notes(s)}
+	for _, p := range policies {
+		run, err := simulator.Run(cmd.Context(), s, p, f.progress(streams.ErrOut, p.Name, s.Duration.Duration))
+		if err != nil {
+			return err
+		}
+		result.Runs = append(result.Runs, *run)
+	}
+	if err := write(streams.Out, result); err != nil || f.html == "" {
+		return err
+	}
+	return writeFile(f.html, result)
+}
+
+func (f *flags) chosen() (list []simulator.Policy, err error) {
+	for _, name := range f.policies {
+		i := slices.IndexFunc(simulator.Policies, func(p simulator.Policy) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--policies: Unsupported value: %q: want some of %s", name, strings.Join(names(), ", "))
+		}
+		if slices.ContainsFunc(list, func(p simulator.Policy) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("--policies: Duplicate value: %q", name)
+		}
+		list = append(list, simulator.Policies[i])
+	}
+	if len(list) == 0 {
+		return nil, errors.New("--policies: Required value: want at least one policy")
+	}
+	return list, nil
+}
+
+// progress prints how far a simulation is, now and then.
+func (f *flags) progress(out io.Writer, policy string, of time.Duration) func(time.Duration) {
+	if f.quiet {
+		return func(time.Duration) {}
+	}
+	last := time.Now()
+	return func(at time.Duration) {
+		if now := time.Now(); now.Sub(last) >= progressEvery {
+			last = now
+			fmt.Fprintf(out, "%s: %s of %s\n", policy, at.Round(time.Minute), of)
+		}
+	}
+}
+
+// writeFile writes the page at once: a file that is there is complete.
+func writeFile(path string, result *report.Result) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // fails where it was renamed
+	if err := errors.Join(report.HTML(file, result), file.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/internal/sim/spottrace"
+	"berth.dev/berth/simulator/store"
+)
+
+// What cluster-autoscaler does by default.
+const (
+	// scanEvery is how often it looks for pods without capacity.
+	scanEvery = 10 * time.Second
+	// emptyFor is how long a node is empty before it is removed.
+	emptyFor = 10 * time.Minute
+	// backoffFor is how long a pool is left out after a launch that failed, the first time, and at most.
+	backoffFor, backoffAtMost = 5 * time.Minute, 30 * time.Minute
+	// failsAfter is how long the provider takes to refuse a node.
+	failsAfter = 8 * time.Second
+	// interrupted is the taint of a node whose interruption is announced.
+	interrupted = "aws-node-termination-handler/spot-itn"
+)
+
+// pool is a node pool with its nodes.
+type pool struct {
+	*scenario.NodePool
+	is       capacity.Type
+	nodes    map[string]*node
+	launches []*launch
+	made     int
+	// until is when a node may be launched again, after failures in a row.
+	until    time.Time
+	failures int
+	random   *rand.Rand
+	hazard   spottrace.Hazard
+	// nodeSeconds is the time of all nodes that are there or gone, until counted.
+	nodeSeconds float64
+	counted     time.Time
+}
+
+// node is a node with its pods.
+type node struct {
+	name string
+	of   *pool
+	pods map[types.UID]*corev1.Pod
+	// leaving is set once its interruption is announced, empty counts the times at which it was empty.
+	leaving bool
+	empty   int
+}
+
+// launch is a node that was requested, with what is left for pods.
+type launch struct {
+	cpu, memory resource.Quantity
+	pods        int32
+}
+
+func (w *world) addPools() {
+	for i := range w.NodePools {
+		spec := &w.NodePools[i]
+		p := &pool{
+			NodePool: spec, is: capacity.OnDemand, nodes: map[string]*node{}, counted: start,
+			random: spottrace.Random(w.Seed, spec.Name),
+		}
+		if spec.Spot() {
+			p.is = capacity.Spot
+		}
+		w.pools = append(w.pools, p)
+		if a := spec.Availability; a != nil && a.MonthlyInterruptionPercent != nil {
+			p.hazard = spottrace.Rate(*a.MonthlyInterruptionPercent)
+		}
+		for range spec.Nodes {
+			if w.available(p) {
+				w.addNode(p)
+			}
+		}
+		w.follow(p)
+	}
+}
+
+// available reports whether the provider has another node.
+func (w *world) available(p *pool) bool {
+	n := int32(len(p.nodes)) //nolint:gosec // bounded by the scenario
+	if p.Max != nil && n >= *p.Max {
+		return false
+	}
+	a := p.Availability
+	return a == nil || a.Loaded == nil || n < a.Available(w.clock.Since(start))
+}
+
+// follow has nodes interrupted when the trace of a pool has fewer.
+func (w *world) follow(p *pool) {
+	a := p.Availability
+	if a == nil || a.Loaded == nil {
+		return
+	}
+	step, more := a.Loaded.Next(w.clock.Since(start))
+	if !more {
+		return
+	}
+	w.clock.At(start.Add(step.At), func() {
+		staying := p.staying()
+		if surplus := len(staying) - int(a.Available(step.At)); surplus > 0 {
+			p.random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
+			for _, n := range staying[:surplus] {
+				w.interrupt(n)
+			}
+		}
+		w.follow(p)
+	})
+}
+
+// staying returns the nodes without a notice, in an order that does not change.
+func (p *pool) staying() (list []*node) {
+	for _, n := range p.nodes {
+		if !n.leaving {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
+
+func (w *world) addNode(p *pool) {
+	w.count(p)
+	p.made++
+	n := &node{name: fmt.Sprintf("%s-%05d", p.Name, p.made), of: p, pods: map[types.UID]*corev1.Pod{}}
+	p.nodes[n.name], w.nodes[n.name], w.types[n.name] = n, n, p.is
+	w.measure.nodes(p.is, 1)
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{
+		corev1.LabelHostname: n.name, typeLabel: p.CapacityType, "karpenter.sh/nodepool": p.Name, corev1.LabelOSStable: "linux",
+	}}}
+	for key, value := range map[string]string{corev1.LabelTopologyZone: p.Zone, corev1.LabelInstanceTypeStable: p.InstanceType} {
+		if value != "" {
+			object.Labels[key] = value
+		}
+	}
+	object.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourceCPU: p.CPU, corev1.ResourceMemory: p.Memory, corev1.ResourcePods: *resource.NewQuantity(int64(p.Pods), resource.DecimalSI),
+	}
+	object.Status.Capacity = object.Status.Allocatable
+	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: w.stamp()}}
+	w.store.Create(object)
+	if p.hazard > 0 {
+		if until := p.hazard.Until(p.random); until < w.Duration.Duration {
+			w.after(until, func() { w.interrupt(n) })
+		}
+	}
+	w.emptied(n)
+}
+
+// interrupt announces the end of a spot node, and ends it once the notice is over.
+func (w *world) interrupt(n *node) {
+	object, found := store.Get[*corev1.Node](w.store, "", n.name)
+	if !found || n.leaving {
+		return
+	}
+	n.leaving = true
+	w.measure.interruptions++
+	object = object.DeepCopy()
+	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{Key: interrupted, Effect: corev1.TaintEffectNoSchedule})
+	w.store.Update(object)
+	w.after(seconds(n.of.NoticeSeconds), func() {
+		for _, pod := range n.pods {
+			if active(pod) && w.workloadOf(pod) != nil {
+				w.measure.interruptedReplicas++
+			}
+		}
+		w.removeNode(n)
+	})
+}
+
+// removeNode removes a node, and the pods that are left on it.
+func (w *world) removeNode(n *node) {
+	object, found := store.Get[*corev1.Node](w.store, "", n.name)
+	if !found {
+		return
+	}
+	w.count(n.of)
+	delete(n.of.nodes, n.name)
+	delete(w.nodes, n.name)
+	w.measure.nodes(n.of.is, -1)
+	w.store.Delete(object)
+	var pods []*corev1.Pod
+	for _, pod := range n.pods {
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, pod := range pods {
+		if current, there := store.Get[*corev1.Pod](w.store, pod.Namespace, pod.Name); there && current.UID == pod.UID {
+			w.store.Delete(current)
+		}
+	}
+}
+
+// emptied has a node removed that stays empty.
+func (w *world) emptied(n *node) {
+	if len(n.pods) > 0 {
+		return
+	}
+	n.empty++
+	since := n.empty
+	w.after(emptyFor, func() {
+		if len(n.pods) == 0 && n.empty == since && !n.leaving {
+			w.removeNode(n)
+		}
+	})
+}
+
+// count adds the time of the nodes of a pool until now.
+func (w *world) count(p *pool) {
+	now := w.clock.Now()
+	p.nodeSeconds += now.Sub(p.counted).Seconds() * float64(len(p.nodes))
+	p.counted = now
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	configuration "berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/kube/handler"
+	"berth.dev/berth/internal/kube/stepqueue"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/governing"
+	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/simulator/store"
+)
+
+// rebalancer is the one of the companion controller, with its default configuration.
+type rebalancer struct {
+	controller *rebalance.Controller
+	state      *clusterstate.State
+	mixes      *governing.Registry
+	queue      *stepqueue.Queue
+}
+
+func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
+	profile := simulation.DefaultProfile()
+	r := &rebalancer{mixes: governing.NewRegistry()}
+	r.mixes.Comparison = simulation.ComparesTolerations()
+	r.state = clusterstate.New(clusterstate.Options{
+		Filtered: simulation.Filtered, Classifier: w.classifier, SpreadSpotOver: profile.Args.SpreadSpotOver,
+		Conventions: arguments.Conventions(profile.Args), Mixes: r.mixes, Defaults: arguments.DefaultMixes(profile.ArgsOf),
+		Changed:  func(key governing.GroupKey) { r.controller.Changed(key) },
+		NodeLeft: func(d clusterstate.Departure) { r.controller.NodeLeft(d) },
+	})
+	o := rebalance.Configured(configuration.Default())
+	o.State, o.Workloads, o.Reader, o.Client, o.Config = r.state, workloads.NewStore(), reader{store: w.store}, w.client, config
+	o.Profile, o.Recorder, o.Clock = profile, &record.FakeRecorder{}, w.clock
+	o.Synced = func() (string, bool) { return "", true }
+	o.Decided = func(workloads.Decision) {}
+	o.Placeholders.SizeOf = func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }
+	var err error
+	if r.controller, err = rebalance.New(o); err != nil {
+		return nil, fmt.Errorf("create the rebalancer: %w", err)
+	}
+	r.queue = stepqueue.New(r.controller.Order(), w.clock)
+	r.controller.Use(r.queue)
+	r.controller.Changed(governing.GroupKey{})
+	return r, r.watch(w.store)
+}
+
+// watch keeps the cluster state up to date.
+func (r *rebalancer) watch(s *store.Store) error {
+	node := func(n *corev1.Node) { r.state.SetNode(n) }
+	pod := func(p *corev1.Pod) { r.state.SetPod(p) }
+	owner := handler.Funcs[metav1.Object]{
+		Add: func(o metav1.Object) { r.state.SetOwner(o) }, Update: func(_, o metav1.Object) { r.state.SetOwner(o) },
+		Delete: func(o metav1.Object) { r.state.DeleteOwner(o.GetUID()) },
+	}
+	mix := func(cm *v1alpha1.CapacityMix) {
+		_ = r.mixes.Set(cm) // the scenario is validated
+		r.controller.Changed(governing.GroupKey{Namespace: cm.Namespace})
+	}
+	budget := func(b *policyv1.PodDisruptionBudget) {
+		r.controller.Changed(governing.GroupKey{Namespace: b.Namespace})
+	}
+	for _, err := range []error{
+		watch(s, &corev1.Node{}, handler.Funcs[*corev1.Node]{
+			Add: node, Update: func(_, n *corev1.Node) { node(n) }, Delete: func(n *corev1.Node) { r.state.DeleteNode(n.Name) },
+		}),
+		watch(s, &corev1.Pod{}, handler.Funcs[*corev1.Pod]{
+			Add: pod, Update: func(_, p *corev1.Pod) { pod(p) },
+			Delete: func(p *corev1.Pod) {
+				r.state.DeletePod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.UID)
+			},
+		}),
+		watch(s, &appsv1.ReplicaSet{}, owner), watch(s, &appsv1.Deployment{}, owner),
+		watch(s, &v1alpha1.CapacityMix{}, handler.Funcs[*v1alpha1.CapacityMix]{Add: mix, Update: func(_, cm *v1alpha1.CapacityMix) { mix(cm) }}),
+		watch(s, &policyv1.PodDisruptionBudget{}, handler.Funcs[*policyv1.PodDisruptionBudget]{
+			Add: budget, Update: func(_, b *policyv1.PodDisruptionBudget) { budget(b) }, Delete: budget,
+		}),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watch[T any](s *store.Store, kind store.Object, funcs handler.Funcs[T]) error {
+	_, err := s.Of(kind).AddEventHandler(funcs)
+	return err
+}
+
+// step reconciles one key, and reports whether one was due.
+func (r *rebalancer) step(ctx context.Context) bool {
+	if r == nil || !r.queue.Busy() {
+		return false
+	}
+	return r.queue.Step(log.IntoContext(ctx, logr.Discard()), r.controller)
+}
+
+// next returns when the next key is due, the zero time for never.
+func (r *rebalancer) next() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return r.queue.Next()
+}
+
+// watchMixes has the scheduler see the mixes.
+func (w *world) watchMixes() {
+	if w.scheduler.Mix != nil {
+		_, _ = w.store.Of(&v1alpha1.CapacityMix{}).AddEventHandler(w.scheduler.Mix.MixHandler()) // it never fails here
+	}
+}
+
+// reader reads the mixes and budgets, as the cache of the controller does.
+type reader struct {
+	client.Reader
+	store *store.Store
+}
+
+// List implements client.Reader.
+func (r reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(options)
+	switch list := list.(type) {
+	case *v1alpha1.CapacityMixList:
+		for _, cm := range store.List[*v1alpha1.CapacityMix](r.store, o.Namespace) {
+			list.Items = append(list.Items, *cm)
+		}
+	case *policyv1.PodDisruptionBudgetList:
+		for _, b := range store.List[*policyv1.PodDisruptionBudget](r.store, o.Namespace) {
+			list.Items = append(list.Items, *b)
+		}
+	default:
+		return fmt.Errorf("the simulation has no list %T", list)
+	}
+	return nil
+}
+
+// Get implements client.Reader.
+func (r reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	cm, is := into.(*v1alpha1.CapacityMix)
+	if !is {
+		return fmt.Errorf("the simulation has no %T", into)
+	}
+	found, exists := store.Get[*v1alpha1.CapacityMix](r.store, key.Namespace, key.Name)
+	if !exists {
+		return fmt.Errorf("the simulation has no CapacityMix %s", key)
+	}
+	found.DeepCopyInto(cm)
+	return nil
+}

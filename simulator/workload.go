@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/controller"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/simulator/store"
+)
+
+const (
+	// syncAfter is how long the controllers of workloads take to see a change.
+	syncAfter = 20 * time.Millisecond
+	// creation is how long it takes to create a pod.
+	creation = time.Millisecond
+	// The defaults of a Deployment.
+	surge, unavailable = "25%", "25%"
+)
+
+// workload is a Deployment with its ReplicaSets and its pods.
+type workload struct {
+	*scenario.Workload
+	name string
+	// wanted is the number of replicas, and mix the rule for them, nil for none.
+	wanted int32
+	mix    *split.Mix
+	// sets are the UIDs and names of the ReplicaSets, the oldest first.
+	deployment types.NamespacedName
+	sets       []string
+	template   corev1.PodTemplateSpec
+	pods       map[types.UID]*corev1.Pod
+	made       int
+	queued     bool
+	tally      tally
+}
+
+func (w *world) workloadOf(pod *corev1.Pod) *workload {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return w.owners[ref.UID]
+	}
+	return nil
+}
+
+// addWorkloads creates the workloads of the scenario, and has their events come.
+func (w *world) addWorkloads() {
+	namespaces := map[string]bool{}
+	for i := range w.Workloads {
+		spec := &w.Workloads[i]
+		if !namespaces[spec.Namespace] {
+			namespaces[spec.Namespace] = true
+			w.store.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: spec.Namespace}})
+		}
+		for n := range spec.Copies {
+			name := spec.Name
+			if spec.Copies > 1 {
+				name += "-" + strconv.Itoa(int(n))
+			}
+			w.addWorkload(spec, name)
+		}
+	}
+}
+
+func (w *world) addWorkload(spec *scenario.Workload, name string) {
+	of := &workload{Workload: spec, name: name, pods: map[types.UID]*corev1.Pod{}, tally: tally{since: start}}
+	of.deployment = types.NamespacedName{Namespace: spec.Namespace, Name: name}
+	labels := map[string]string{appLabel: name}
+	of.template = corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: spec.CPU, corev1.ResourceMemory: spec.Memory},
+		}}}},
+	}
+	w.policy.Apply(&of.template)
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	if spec.Mix != nil {
+		rule := split.New(spec.Mix.SpotPercent, spec.Mix.MinOnDemand)
+		of.mix = &rule
+		if w.policy.Mixes {
+			mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name}, Spec: *spec.Mix.DeepCopy()}
+			mix.Spec.Selector = v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}}
+			w.store.Create(mix)
+		}
+	}
+	if spec.MaxUnavailable != nil {
+		w.store.Create(&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: spec.MaxUnavailable},
+		})
+	}
+	w.store.Create(&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(spec.Replicas), Selector: selector, Template: of.template},
+	})
+	w.workloads = append(w.workloads, of)
+	w.measure.sized(w, of, spec.Replicas)
+	w.rollOut(of)
+	for i := range spec.Events {
+		e := &spec.Events[i]
+		w.clock.At(start.Add(e.At.Duration), func() { w.event(of, e) })
+	}
+}
+
+// event changes a workload as the scenario has it.
+func (w *world) event(of *workload, e *scenario.Event) {
+	if e.Replicas != nil {
+		w.measure.sized(w, of, *e.Replicas)
+		deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
+		deployment = deployment.DeepCopy()
+		deployment.Spec.Replicas = e.Replicas
+		deployment.Generation++
+		w.store.Update(deployment)
+	}
+	if e.Rollout {
+		w.rollOut(of)
+	}
+	w.syncSoon(of)
+}
+
+// rollOut creates a ReplicaSet for a new template.
+func (w *world) rollOut(of *workload) {
+	revision := len(of.sets) + 1
+	hash := fmt.Sprintf("r%d", revision)
+	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
+	template := *of.template.DeepCopy()
+	template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: of.Namespace, Name: of.name + "-" + hash, Labels: template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+			Annotations:     map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(revision)},
+		},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
+	}
+	w.store.Create(set)
+	w.owners[set.UID] = of
+	of.sets = append(of.sets, set.Name)
+	w.syncSoon(of)
+}
+
+// syncSoon has a workload synchronised in a moment.
+func (w *world) syncSoon(of *workload) {
+	if of.queued {
+		return
+	}
+	of.queued = true
+	w.after(syncAfter, func() {
+		of.queued = false
+		w.sync(of)
+	})
+}
+
+// sync does what the controllers of Deployments, ReplicaSets and PodDisruptionBudgets do.
+func (w *world) sync(of *workload) {
+	var sets []*appsv1.ReplicaSet
+	for _, name := range of.sets {
+		set, _ := store.Get[*appsv1.ReplicaSet](w.store, of.Namespace, name)
+		sets = append(sets, set)
+	}
+	sets = w.scale(of, sets)
+	for i, set := range sets {
+		w.syncSet(of, set)
+		sets[i], _ = store.Get[*appsv1.ReplicaSet](w.store, of.Namespace, set.Name)
+	}
+	w.syncBudget(of)
+}
+
+// scale sets the sizes of the ReplicaSets, as a rolling update does.
+func (w *world) scale(of *workload, sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	newest := len(sets) - 1
+	sizes, available := make([]int32, len(sets)), make([]int32, len(sets))
+	total, ready := int32(0), int32(0)
+	for i, set := range sets {
+		sizes[i], available[i] = *set.Spec.Replicas, of.readyOf(set)
+		total, ready = total+sizes[i], ready+available[i]
+	}
+	most, fewest := of.bounds()
+	if total == sizes[newest] {
+		sizes[newest] = of.wanted
+	} else {
+		if room := most - total; sizes[newest] < of.wanted && room > 0 {
+			sizes[newest] = min(of.wanted, sizes[newest]+room)
+		}
+		// Old replicas that are not available go first, then as many as may be missing.
+		spare := total - fewest - (*sets[newest].Spec.Replicas - available[newest])
+		for i := 0; i < newest && spare > 0; i++ {
+			broken := min(spare, sizes[i]-available[i])
+			sizes[i], spare = sizes[i]-broken, spare-broken
+		}
+		spare = min(spare, ready-fewest)
+		for i := 0; i < newest && spare > 0; i++ {
+			less := min(spare, sizes[i])
+			sizes[i], spare = sizes[i]-less, spare-less
+		}
+	}
+	for i, set := range sets {
+		desired, limit := strconv.Itoa(int(of.wanted)), strconv.Itoa(int(most))
+		if *set.Spec.Replicas == sizes[i] && set.Annotations["deployment.kubernetes.io/desired-replicas"] == desired {
+			continue
+		}
+		set = set.DeepCopy()
+		if *set.Spec.Replicas != sizes[i] {
+			set.Generation++
+		}
+		set.Spec.Replicas = &sizes[i]
+		set.Annotations["deployment.kubernetes.io/desired-replicas"], set.Annotations["deployment.kubernetes.io/max-replicas"] = desired, limit
+		w.store.Update(set)
+		sets[i] = set
+	}
+	return sets
+}
+
+// bounds returns how many replicas there may be at most, and have to be available at least, in a rollout.
+func (of *workload) bounds() (most, fewest int32) {
+	share := func(text string, up bool) int32 {
+		s := intstr.FromString(text)
+		n, _ := intstr.GetScaledValueFromIntOrPercent(&s, int(of.wanted), up) // a constant
+		return int32(n)                                                       //nolint:gosec // a part of an int32
+	}
+	more, fewer := share(surge, true), share(unavailable, false)
+	return of.wanted + more, of.wanted - fewer
+}
+
+func (of *workload) readyOf(set *appsv1.ReplicaSet) (n int32) {
+	for _, pod := range of.pods {
+		if metav1.IsControlledBy(pod, set) && ready(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// sorted returns the active pods of the workload, or of one of its ReplicaSets, in an order that does not change.
+func (of *workload) sorted(set *appsv1.ReplicaSet) (pods []*corev1.Pod) {
+	for _, pod := range of.pods {
+		if active(pod) && (set == nil || metav1.IsControlledBy(pod, set)) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return pods
+}
+
+// syncSet creates or deletes pods. Which ones go is for the code of kube-controller-manager to decide.
+func (w *world) syncSet(of *workload, set *appsv1.ReplicaSet) {
+	pods := of.sorted(set)
+	for n := int32(len(pods)); n < *set.Spec.Replicas; n++ { //nolint:gosec // bounded by the scenario
+		w.createPod(of, set)
+	}
+	if surplus := len(pods) - int(*set.Spec.Replicas); surplus > 0 {
+		on := map[string]int{}
+		for _, pod := range of.sorted(nil) {
+			on[pod.Spec.NodeName]++
+		}
+		ranked := controller.ActivePodsWithRanks{Pods: pods, Rank: make([]int, len(pods)), Now: metav1.NewTime(w.clock.Now())}
+		for i, pod := range pods {
+			ranked.Rank[i] = on[pod.Spec.NodeName]
+		}
+		sort.Sort(ranked)
+		for _, pod := range ranked.Pods[:surplus] {
+			_ = cluster{w}.Delete(pod) // pods can always be deleted
+		}
+	}
+	w.updateStatus(of, set)
+}
+
+func (w *world) updateStatus(of *workload, set *appsv1.ReplicaSet) {
+	status := appsv1.ReplicaSetStatus{ObservedGeneration: set.Generation, Replicas: int32(len(of.sorted(set)))} //nolint:gosec // as above
+	status.ReadyReplicas = of.readyOf(set)
+	status.AvailableReplicas, status.FullyLabeledReplicas = status.ReadyReplicas, status.Replicas
+	if !equality.Semantic.DeepEqual(status, set.Status) {
+		set = set.DeepCopy()
+		set.Status = status
+		w.store.Update(set)
+	}
+	if set.Name != of.sets[len(of.sets)-1] {
+		return
+	}
+	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
+	all := appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, UpdatedReplicas: status.Replicas, Replicas: int32(len(of.sorted(nil))), //nolint:gosec // as above
+	}
+	for _, pod := range of.pods {
+		if ready(pod) {
+			all.ReadyReplicas++
+		}
+	}
+	all.AvailableReplicas, all.UnavailableReplicas = all.ReadyReplicas, max(0, of.wanted-all.ReadyReplicas)
+	if !equality.Semantic.DeepEqual(all, deployment.Status) {
+		deployment = deployment.DeepCopy()
+		deployment.Status = all
+		w.store.Update(deployment)
+	}
+}
+
+func (w *world) createPod(of *workload, set *appsv1.ReplicaSet) {
+	of.made++
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: of.Namespace, Name: fmt.Sprintf("%s-%05d", set.Name, of.made), Labels: set.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+		},
+		Spec:   *set.Spec.Template.Spec.DeepCopy(),
+		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable},
+	}
+	pod.Spec.Priority = new(int32(0))
+	w.store.Create(pod)
+	w.clock.Pass(creation) // the scheduling queue orders pods by the time at which it sees them
+}
+
+// syncBudget updates the PodDisruptionBudget of a workload.
+func (w *world) syncBudget(of *workload) {
+	budget, found := store.Get[*policyv1.PodDisruptionBudget](w.store, of.Namespace, of.name)
+	if !found {
+		return
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(budget.Spec.MaxUnavailable, int(of.wanted), true)
+	if err != nil {
+		w.failed = err // the scenario is validated
+		return
+	}
+	status := policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: budget.Generation, ExpectedPods: of.wanted, DesiredHealthy: max(0, of.wanted-int32(n)), //nolint:gosec // as above
+	}
+	for _, pod := range of.pods {
+		if ready(pod) {
+			status.CurrentHealthy++
+		}
+	}
+	status.DisruptionsAllowed = max(0, status.CurrentHealthy-status.DesiredHealthy)
+	if !equality.Semantic.DeepEqual(status, budget.Status) {
+		budget = budget.DeepCopy()
+		budget.Status = status
+		w.store.Update(budget)
+	}
+}
+
+// requests are what a pod needs of a node.
+func requests(pod *corev1.Pod) (cpu, memory resource.Quantity) {
+	for i := range pod.Spec.Containers {
+		r := pod.Spec.Containers[i].Resources.Requests
+		cpu.Add(*r.Cpu())
+		memory.Add(*r.Memory())
+	}
+	return cpu, memory
+}

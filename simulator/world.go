@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator runs workloads, node pools and interruptions by a clock of its own, with the scheduler and the rebalancer of Berth as
+// they are: docs/simulation.md. There is no API server: clients talk to package api, which has the objects of package store.
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"berth.dev/berth/internal/kube/handler"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/sim/report"
+	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/scheduler/stepped"
+	"berth.dev/berth/simulator/api"
+	"berth.dev/berth/simulator/clock"
+	"berth.dev/berth/simulator/store"
+)
+
+// start is when a simulation begins: a Thursday, which counts for the windows of mixes only.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	// attempt is how long the scheduler takes for a pod.
+	attempt = time.Millisecond
+	// tryEvery is how often the scheduling queue looks for pods whose back-off is over.
+	tryEvery = time.Second
+	// checkEvery is how many steps there are between two looks at the context.
+	checkEvery = 1024
+)
+
+// world is a cluster in a simulation. It is for one goroutine.
+type world struct {
+	*scenario.Scenario
+	policy Policy
+	clock  *clock.Clock
+	store  *store.Store
+	api    *api.Server
+	client kubernetes.Interface
+
+	scheduler *stepped.Scheduler
+	// rebalancer is nil where no mix is kept.
+	rebalancer *rebalancer
+	classifier *capacity.Classifier
+
+	pools []*pool
+	nodes map[string]*node
+	// types are those of all nodes, also of those that are gone: their pods may not be.
+	types     map[string]capacity.Type
+	workloads []*workload
+	// owners has the workloads by the UIDs of their ReplicaSets.
+	owners map[types.UID]*workload
+	// unbound are the pods without a node.
+	unbound map[types.UID]*corev1.Pod
+	// scan is set while the autoscaler is to look for pods without capacity.
+	scan    bool
+	measure measure
+	failed  error
+}
+
+// Run simulates a scenario under a policy. It calls progress with the simulated time now and then.
+func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time.Duration)) (*report.Run, error) {
+	w, err := newWorld(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	defer w.scheduler.Close()
+	if err := w.run(ctx, progress); err != nil {
+		return nil, fmt.Errorf("policy %s, after %s: %w", p.Name, w.clock.Since(start).Round(time.Second), err)
+	}
+	return w.measure.run(w), nil
+}
+
+func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, error) {
+	w := &world{
+		Scenario: s, policy: p, clock: clock.New(start), nodes: map[string]*node{}, types: map[string]capacity.Type{}, owners: map[types.UID]*workload{},
+		unbound: map[types.UID]*corev1.Pod{},
+	}
+	w.store = store.New(w.clock)
+	w.api = &api.Server{Store: w.store, Cluster: cluster{w}}
+	config := w.api.Config()
+	var err error
+	if w.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if w.classifier, err = capacity.NewClassifier(capacity.DefaultRules()); err != nil {
+		return nil, err
+	}
+	// The world sees a change before the scheduler, which may act on it at once.
+	if _, err = w.store.Of(&corev1.Pod{}).AddEventHandler(handler.Funcs[*corev1.Pod]{
+		Add: func(pod *corev1.Pod) { w.podChanged(nil, pod) }, Update: w.podChanged, Delete: w.podGone,
+	}); err != nil {
+		return nil, err
+	}
+	if p.Rebalances {
+		if w.rebalancer, err = newRebalancer(w, config); err != nil {
+			return nil, err
+		}
+	}
+	if w.scheduler, err = stepped.New(ctx, stepped.Options{Clock: w.clock, Client: w.client, Informers: w.store.Factory(w.client)}); err != nil {
+		return nil, err
+	}
+	w.watchMixes()
+	w.measure.begin(w)
+	w.addPools()
+	w.addWorkloads()
+	return w, nil
+}
+
+// run lets the time of the scenario pass.
+func (w *world) run(ctx context.Context, progress func(time.Duration)) error {
+	end := start.Add(w.Duration.Duration)
+	for n := 0; w.failed == nil; n++ {
+		if n%checkEvery == 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			progress(w.clock.Since(start))
+		}
+		if !w.step(ctx, end) {
+			break
+		}
+	}
+	return w.failed
+}
+
+// step does what is due, or lets the time pass until something is. It returns false at the end.
+func (w *world) step(ctx context.Context, end time.Time) bool {
+	switch {
+	case len(w.unbound) > 0 && w.scheduler.Step():
+		w.clock.Pass(attempt)
+		return w.clock.Now().Before(end)
+	case w.rebalancer.step(ctx):
+		return w.clock.Now().Before(end)
+	}
+	next, more := w.clock.Next()
+	soonest := func(at time.Time) {
+		if !at.IsZero() && (!more || at.Before(next)) {
+			next, more = at, true
+		}
+	}
+	now := w.clock.Now()
+	if len(w.unbound) > 0 {
+		soonest(now.Truncate(tryEvery).Add(tryEvery))
+	}
+	soonest(w.rebalancer.next())
+	if !more || !next.Before(end) {
+		w.clock.Pass(end.Sub(now))
+		return false
+	}
+	if at, due := w.clock.Next(); due && !at.After(next) {
+		w.clock.Step()
+	} else {
+		w.clock.Pass(next.Sub(now))
+	}
+	return true
+}
+
+// after has a function called after a while.
+func (w *world) after(d time.Duration, call func()) { w.clock.AfterFunc(d, call) }
+
+// seconds is a number of seconds of a scenario.
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// stamp is the time in the objects of the cluster.
+func (w *world) stamp() metav1.Time { return metav1.NewTime(w.clock.Now().Truncate(time.Second)) }
