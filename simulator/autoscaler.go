@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
 )
@@ -37,14 +38,18 @@ func (w *world) scaleUp() {
 	}
 	slices.SortFunc(lacking, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	for _, p := range w.pools {
+		p.free = p.free[:0]
+		for _, n := range p.staying() {
+			p.free = append(p.free, p.room(n.pods))
+		}
 		for _, l := range p.launches {
-			l.cpu, l.memory, l.pods = p.CPU.DeepCopy(), p.Memory.DeepCopy(), p.Pods
+			*l = *p.room(nil)
 		}
 	}
 	planned := plan{}
 	for _, pod := range lacking {
 		if p := w.scaleUpFor(pod, planned); p != nil {
-			planned[w.workloadOf(pod)] = append(planned[w.workloadOf(pod)], p.is)
+			planned[w.ownerOf(pod)] = append(planned[w.ownerOf(pod)], p.is)
 		}
 	}
 	if len(lacking) > 0 {
@@ -63,7 +68,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
 		if t != capacity.Unknown && p.is != t {
 			continue
 		}
-		for _, l := range p.launches {
+		for _, l := range slices.Concat(p.free, p.launches) {
 			if l.take(pod) {
 				return p
 			}
@@ -78,7 +83,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
 	p := slices.MinFunc(choice, func(a, b *pool) int {
 		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+len(a.launches), len(b.nodes)+len(b.launches)))
 	})
-	l := &launch{cpu: p.CPU.DeepCopy(), memory: p.Memory.DeepCopy(), pods: p.Pods}
+	l := p.room(nil)
 	if !l.take(pod) {
 		return nil
 	}
@@ -94,7 +99,7 @@ func (w *world) wantedType(pod *corev1.Pod, planned plan) capacity.Type {
 	case pod.Spec.SchedulerName == berthScheduler:
 		return w.slotType(pod)
 	case len(pod.Spec.TopologySpreadConstraints) > 0:
-		return w.rarer(w.workloadOf(pod), planned)
+		return w.rarer(w.ownerOf(pod), planned)
 	}
 	return capacity.Unknown
 }
@@ -158,22 +163,45 @@ func (w *world) mayLaunch(p *pool) bool {
 	return (p.Max == nil || n < *p.Max) && !w.clock.Now().Before(p.until)
 }
 
+// room is what a node of the pool has for more pods.
+func (p *pool) room(pods map[types.UID]*corev1.Pod) *room {
+	r := &room{cpu: p.CPU.MilliValue(), memory: p.Memory.Value(), pods: p.Pods}
+	for _, pod := range pods {
+		cpu, memory := requests(pod)
+		r.cpu, r.memory, r.pods = r.cpu-cpu, r.memory-memory, r.pods-1
+	}
+	return r
+}
+
+// room is what is left of a node: thousandths of a CPU, bytes and pods.
+type room struct {
+	cpu, memory int64
+	pods        int32
+}
+
 // take takes what a pod requests of a node that comes.
-func (l *launch) take(pod *corev1.Pod) bool {
+func (r *room) take(pod *corev1.Pod) bool {
 	cpu, memory := requests(pod)
-	if l.pods < 1 || l.cpu.Cmp(cpu) < 0 || l.memory.Cmp(memory) < 0 {
+	if r.pods < 1 || r.cpu < cpu || r.memory < memory {
 		return false
 	}
-	l.cpu.Sub(cpu)
-	l.memory.Sub(memory)
-	l.pods--
+	r.cpu, r.memory, r.pods = r.cpu-cpu, r.memory-memory, r.pods-1
 	return true
 }
 
+// requests are what a pod needs of a node: thousandths of a CPU, and bytes.
+func requests(pod *corev1.Pod) (cpu, memory int64) {
+	for i := range pod.Spec.Containers {
+		r := pod.Spec.Containers[i].Resources.Requests
+		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
+	}
+	return cpu, memory
+}
+
 // launch requests a node, which the provider may not have.
-func (w *world) launch(p *pool, l *launch) {
+func (w *world) launch(p *pool, l *room) {
 	p.launches = append(p.launches, l)
-	over := func() { p.launches = slices.DeleteFunc(p.launches, func(o *launch) bool { return o == l }) }
+	over := func() { p.launches = slices.DeleteFunc(p.launches, func(o *room) bool { return o == l }) }
 	w.after(min(failsAfter, seconds(p.LaunchSeconds)), func() {
 		if !w.available(p) {
 			over()

@@ -72,23 +72,25 @@ func (m *measure) sized(w *world, of *workload, wanted int32) {
 	m.show(of)
 }
 
-// add counts a pod, or one less.
+// add counts a pod, or one less. One that was released from its ReplicaSet serves, and is no replica of the mix.
 func (t *tally) add(w *world, pod *corev1.Pod, n int) {
-	switch {
-	case pod == nil || !active(pod):
-		return
-	case pod.Spec.NodeName == "":
-		t.waiting += n
+	if pod == nil || !active(pod) {
 		return
 	}
-	ofReady := 0
+	replica, ofReady := 0, 0
+	if w.ownerOf(pod) != nil {
+		replica = n
+	}
 	if ready(pod) {
 		ofReady = n
 	}
-	if w.types[pod.Spec.NodeName] == capacity.Spot {
-		t.boundSpot, t.spot = t.boundSpot+n, t.spot+ofReady
-	} else {
-		t.boundOnDemand, t.onDemand = t.boundOnDemand+n, t.onDemand+ofReady
+	switch on := w.types[pod.Spec.NodeName]; {
+	case pod.Spec.NodeName == "":
+		t.waiting += replica
+	case on == capacity.Spot:
+		t.boundSpot, t.spot = t.boundSpot+replica, t.spot+ofReady
+	default:
+		t.boundOnDemand, t.onDemand = t.boundOnDemand+replica, t.onDemand+ofReady
 	}
 }
 

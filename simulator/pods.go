@@ -4,6 +4,8 @@ package simulator
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/simulator/store"
 )
@@ -13,8 +15,8 @@ const holderStartup = 1
 
 // podChanged does what the kubelet, the ReplicaSet controller and the autoscaler do as they see a pod.
 func (w *world) podChanged(old, pod *corev1.Pod) {
-	of := w.workloadOf(pod)
-	w.measure.changed(w, of, old, pod)
+	of := w.ownerOf(pod)
+	w.measure.changed(w, w.serves(pod), old, pod)
 	if pod.Spec.NodeName == "" && active(pod) {
 		w.unbound[pod.UID] = pod
 		if hasCondition(pod, corev1.PodScheduled, corev1.ConditionFalse) {
@@ -26,32 +28,50 @@ func (w *world) podChanged(old, pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && (old == nil || old.Spec.NodeName == "") {
 		w.bound(of, pod)
 	}
+	if n := w.nodes[pod.Spec.NodeName]; n != nil {
+		n.pods[pod.UID] = pod
+	}
 	if of != nil {
 		of.pods[pod.UID] = pod
 		w.syncSoon(of)
+	} else if was := w.ownerOf(old); was != nil {
+		delete(was.pods, pod.UID)
+		w.syncSoon(was)
 	}
 }
 
 func (w *world) podGone(pod *corev1.Pod) {
-	of := w.workloadOf(pod)
-	w.measure.changed(w, of, pod, nil)
+	w.measure.changed(w, w.serves(pod), pod, nil)
 	delete(w.unbound, pod.UID)
-	w.scheduler.Changed()
+	w.scheduler.Gone(pod.UID)
 	if n := w.nodes[pod.Spec.NodeName]; n != nil {
 		delete(n.pods, pod.UID)
 		w.emptied(n)
 	}
-	if of != nil {
+	if of := w.ownerOf(pod); of != nil {
 		delete(of.pods, pod.UID)
 		w.syncSoon(of)
 	}
 }
 
+// ownerOf returns the workload whose ReplicaSet controls a pod, nil for none.
+func (w *world) ownerOf(pod *corev1.Pod) *workload {
+	if pod == nil {
+		return nil
+	}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return w.owners[ref.UID]
+	}
+	return nil
+}
+
+// serves returns the workload whose Service would select a pod, nil for none: also a pod that was released from its ReplicaSet.
+func (w *world) serves(pod *corev1.Pod) *workload {
+	return w.apps[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[appLabel]}]
+}
+
 // bound has a pod become Ready once it has started.
 func (w *world) bound(of *workload, pod *corev1.Pod) {
-	if n := w.nodes[pod.Spec.NodeName]; n != nil {
-		n.pods[pod.UID] = pod
-	}
 	startup := int32(holderStartup)
 	if of != nil {
 		startup = of.StartupSeconds

@@ -37,10 +37,11 @@ const (
 // pool is a node pool with its nodes.
 type pool struct {
 	*scenario.NodePool
-	is       capacity.Type
-	nodes    map[string]*node
-	launches []*launch
-	made     int
+	is    capacity.Type
+	nodes map[string]*node
+	// launches are the nodes that were requested, free those that are there, with what is left for pods.
+	launches, free []*room
+	made           int
 	// until is when a node may be launched again, after failures in a row.
 	until    time.Time
 	failures int
@@ -61,13 +62,12 @@ type node struct {
 	empty   int
 }
 
-// launch is a node that was requested, with what is left for pods.
-type launch struct {
-	cpu, memory resource.Quantity
-	pods        int32
-}
-
+// addPools adds the nodes of the start. The first one takes no pods: without any node, the scheduler runs no plugin.
 func (w *world) addPools() {
+	w.store.Create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "control-plane", Labels: map[string]string{corev1.LabelHostname: "control-plane"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}},
+	})
 	for i := range w.NodePools {
 		spec := &w.NodePools[i]
 		p := &pool{
@@ -174,7 +174,7 @@ func (w *world) interrupt(n *node) {
 	w.store.Update(object)
 	w.after(seconds(n.of.NoticeSeconds), func() {
 		for _, pod := range n.pods {
-			if active(pod) && w.workloadOf(pod) != nil {
+			if active(pod) && w.serves(pod) != nil {
 				w.measure.interruptedReplicas++
 			}
 		}

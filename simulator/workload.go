@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -50,13 +49,6 @@ type workload struct {
 	made       int
 	queued     bool
 	tally      tally
-}
-
-func (w *world) workloadOf(pod *corev1.Pod) *workload {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return w.owners[ref.UID]
-	}
-	return nil
 }
 
 // addWorkloads creates the workloads of the scenario, and has their events come.
@@ -110,6 +102,7 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 		Spec:       appsv1.DeploymentSpec{Replicas: new(spec.Replicas), Selector: selector, Template: of.template},
 	})
 	w.workloads = append(w.workloads, of)
+	w.apps[of.deployment] = of
 	w.measure.sized(w, of, spec.Replicas)
 	w.rollOut(of)
 	for i := range spec.Events {
@@ -174,12 +167,24 @@ func (w *world) sync(of *workload) {
 		set, _ := store.Get[*appsv1.ReplicaSet](w.store, of.Namespace, name)
 		sets = append(sets, set)
 	}
+	w.release(of)
 	sets = w.scale(of, sets)
 	for i, set := range sets {
 		w.syncSet(of, set)
 		sets[i], _ = store.Get[*appsv1.ReplicaSet](w.store, of.Namespace, set.Name)
 	}
 	w.syncBudget(of)
+}
+
+// release has the pods go whose labels their ReplicaSet does not select any more, as the controller of ReplicaSets does.
+func (w *world) release(of *workload) {
+	for _, pod := range of.sorted(nil) {
+		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == "" {
+			pod = pod.DeepCopy()
+			pod.OwnerReferences = slices.DeleteFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
+			w.store.Update(pod)
+		}
+	}
 }
 
 // scale sets the sizes of the ReplicaSets, as a rolling update does.
@@ -350,14 +355,4 @@ func (w *world) syncBudget(of *workload) {
 		budget.Status = status
 		w.store.Update(budget)
 	}
-}
-
-// requests are what a pod needs of a node.
-func requests(pod *corev1.Pod) (cpu, memory resource.Quantity) {
-	for i := range pod.Spec.Containers {
-		r := pod.Spec.Containers[i].Resources.Requests
-		cpu.Add(*r.Cpu())
-		memory.Add(*r.Memory())
-	}
-	return cpu, memory
 }

@@ -30,8 +30,6 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const (
 	// attempt is how long the scheduler takes for a pod.
 	attempt = time.Millisecond
-	// tryEvery is how often the scheduling queue looks for pods whose back-off is over.
-	tryEvery = time.Second
 	// checkEvery is how many steps there are between two looks at the context.
 	checkEvery = 1024
 )
@@ -55,8 +53,9 @@ type world struct {
 	// types are those of all nodes, also of those that are gone: their pods may not be.
 	types     map[string]capacity.Type
 	workloads []*workload
-	// owners has the workloads by the UIDs of their ReplicaSets.
+	// owners has the workloads by the UIDs of their ReplicaSets, apps by their names.
 	owners map[types.UID]*workload
+	apps   map[types.NamespacedName]*workload
 	// unbound are the pods without a node.
 	unbound map[types.UID]*corev1.Pod
 	// scan is set while the autoscaler is to look for pods without capacity.
@@ -81,7 +80,7 @@ func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time
 func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, error) {
 	w := &world{
 		Scenario: s, policy: p, clock: clock.New(start), nodes: map[string]*node{}, types: map[string]capacity.Type{}, owners: map[types.UID]*workload{},
-		unbound: map[types.UID]*corev1.Pod{},
+		unbound: map[types.UID]*corev1.Pod{}, apps: map[types.NamespacedName]*workload{},
 	}
 	w.store = store.New(w.clock)
 	w.api = &api.Server{Store: w.store, Cluster: cluster{w}}
@@ -131,36 +130,41 @@ func (w *world) run(ctx context.Context, progress func(time.Duration)) error {
 	return w.failed
 }
 
-// step does what is due, or lets the time pass until something is. It returns false at the end.
+// step does what is due, or lets the time pass until something is. It returns false at the end. Events that are due come first: the
+// scheduler may have pods to try for ever.
 func (w *world) step(ctx context.Context, end time.Time) bool {
+	now := w.clock.Now()
+	next, more := w.clock.Next()
 	switch {
+	case !now.Before(end):
+		return false
+	case more && !next.After(now):
+		w.clock.Step()
+		return true
+	case w.rebalancer.step(ctx):
+		return true
 	case len(w.unbound) > 0 && w.scheduler.Step():
 		w.clock.Pass(attempt)
-		return w.clock.Now().Before(end)
-	case w.rebalancer.step(ctx):
-		return w.clock.Now().Before(end)
+		return true
 	}
-	next, more := w.clock.Next()
-	soonest := func(at time.Time) {
+	for _, at := range []time.Time{w.rebalancer.next(), w.window(now)} {
 		if !at.IsZero() && (!more || at.Before(next)) {
 			next, more = at, true
 		}
 	}
-	now := w.clock.Now()
-	if len(w.unbound) > 0 {
-		soonest(now.Truncate(tryEvery).Add(tryEvery))
+	if !more || next.After(end) {
+		next = end
 	}
-	soonest(w.rebalancer.next())
-	if !more || !next.Before(end) {
-		w.clock.Pass(end.Sub(now))
-		return false
-	}
-	if at, due := w.clock.Next(); due && !at.After(next) {
-		w.clock.Step()
-	} else {
-		w.clock.Pass(next.Sub(now))
-	}
+	w.clock.Pass(next.Sub(now))
 	return true
+}
+
+// window is when the scheduling queue looks at the pods that wait, the zero time if none does.
+func (w *world) window(now time.Time) time.Time {
+	if len(w.unbound) == 0 {
+		return time.Time{}
+	}
+	return now.Truncate(stepped.Window).Add(stepped.Window)
 }
 
 // after has a function called after a while.

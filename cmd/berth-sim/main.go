@@ -8,15 +8,23 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
-	_ "time/tzdata" // rebalance.windows name zones, and not every machine has a zone database
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"berth.dev/berth/simulator/command"
 )
 
+const (
+	// The heap of a simulation grows while it begins, and changes all the time: it is collected less often, up to this size.
+	garbagePercent = 400
+	memoryLimit    = 1536 << 20
+)
+
 func main() {
+	debug.SetGCPercent(garbagePercent)
+	debug.SetMemoryLimit(memoryLimit)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -34,6 +35,9 @@ import (
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/topologyspread"
 )
+
+// Window is how often the scheduling queue looks for pods whose back-off is over, at full seconds.
+const Window = time.Second
 
 const (
 	// flushEvery is how often kube-scheduler looks for pods that wait without an event for as long as maxUnschedulable.
@@ -89,7 +93,10 @@ type Scheduler struct {
 	ended chan struct{}
 	// active is how many pods there are at least in the active queue.
 	active int
-	flush  time.Time
+	// refused are the pods that were tried without success, until they are bound or gone.
+	refused map[types.UID]*framework.QueuedPodInfo
+	// look is when pods that wait are looked at next, flush when those without an event were last.
+	look, flush time.Time
 }
 
 // New returns a scheduler. Feature gates of kube-scheduler whose results depend on how long something took are turned off in the process.
@@ -104,7 +111,7 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("configure the scheduler: %w", err)
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
-	s := &Scheduler{clock: o.Clock, ctx: ctx, stop: stop, ended: make(chan struct{}, 1), flush: o.Clock.Now()}
+	s := &Scheduler{clock: o.Clock, ctx: ctx, stop: stop, ended: make(chan struct{}, 1), flush: o.Clock.Now(), refused: map[types.UID]*framework.QueuedPodInfo{}}
 	for i := range configuration.Profiles {
 		p := configuration.Profiles[i].Plugins
 		p.PostBind.Enabled = append(p.PostBind.Enabled, schedconfig.Plugin{Name: bindingEnds})
@@ -127,6 +134,7 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		nominated *fwk.NominatingInfo, start time.Time,
 	) {
 		fail(ctx, f, pod, status, nominated, start)
+		s.refused[pod.Pod.UID] = pod
 		s.ended <- struct{}{}
 	}
 	place := s.upstream.SchedulePod
@@ -173,7 +181,10 @@ func (s *Scheduler) Close() { s.stop() }
 // Step tries the first pod of the queue, and returns once it is bound or was refused. It returns false if no pod is to be tried now.
 func (s *Scheduler) Step() bool {
 	if s.active == 0 {
-		s.requeue()
+		if now := s.clock.Now(); !now.Before(s.look) {
+			s.look = now.Truncate(Window).Add(Window)
+			s.requeue(now)
+		}
 		if s.active = len(s.upstream.SchedulingQueue.PodsInActiveQ()); s.active == 0 {
 			return false
 		}
@@ -186,31 +197,20 @@ func (s *Scheduler) Step() bool {
 	return true
 }
 
-// Changed has the queue counted again before the next step: pods were deleted, which the active queue may have had.
-func (s *Scheduler) Changed() { s.active = 0 }
-
-// Wakes returns when pods that wait are to be tried again, the zero time if none waits.
-func (s *Scheduler) Wakes() (at time.Time) {
-	queue := s.upstream.SchedulingQueue
-	for _, pod := range queue.PodsInBackoffQ() {
-		if info, known := queue.GetPod(pod.Name, pod.Namespace, nil); known && (at.IsZero() || info.GetBackoffExpiration().Before(at)) {
-			at = info.GetBackoffExpiration()
-		}
-	}
-	if next := s.flush.Add(flushEvery); len(queue.UnschedulablePods()) > 0 && (at.IsZero() || next.Before(at)) {
-		at = next
-	}
-	return at
+// Gone has a deleted pod forgotten. The queue is counted again before the next step: it may have had the pod.
+func (s *Scheduler) Gone(uid types.UID) {
+	s.active = 0
+	delete(s.refused, uid)
 }
 
 // requeue activates the pods whose back-off is over, and those that have waited for so long that kube-scheduler tries them without an
 // event. Goroutines of the queue do so in kube-scheduler.
-func (s *Scheduler) requeue() {
-	now, queue := s.clock.Now(), s.upstream.SchedulingQueue
+func (s *Scheduler) requeue(now time.Time) {
+	queue := s.upstream.SchedulingQueue
 	var due []*framework.QueuedPodInfo
 	collect := func(pods []*corev1.Pod, over func(*framework.QueuedPodInfo) bool) {
 		for _, pod := range pods {
-			if info, known := queue.GetPod(pod.Name, pod.Namespace, nil); known && over(info) {
+			if info := s.refused[pod.UID]; info != nil && over(info) {
 				due = append(due, info)
 			}
 		}
@@ -239,7 +239,10 @@ type end struct{ *Scheduler }
 
 func (end) Name() string { return bindingEnds }
 
-func (e end) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string) { e.ended <- struct{}{} }
+func (e end) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	delete(e.refused, pod.UID) // who waits for the end does not read it meanwhile
+	e.ended <- struct{}{}
+}
 
 // withoutEvents returns recorders that record nothing.
 func withoutEvents(string) events.EventRecorderLogger { return silent{} }

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/rebalance/stepqueue"
 	"berth.dev/berth/controllers/mix/workloads"
-	"berth.dev/berth/internal/kube/stepqueue"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
