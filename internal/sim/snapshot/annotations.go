@@ -8,7 +8,6 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/pods"
-	"berth.dev/berth/internal/limits/defaulting"
 	"berth.dev/berth/internal/mix/governing"
 )
 
@@ -62,7 +61,7 @@ var annotations = map[string]form{
 	v1alpha1.PodDeletionCostAnnotation:             amount,
 	corev1.MirrorPodAnnotationKey:                  names,
 	batchv1.JobCompletionIndexAnnotation:           amount,
-	defaulting.DefaultContainerAnnotation:          names,
+	"kubectl.kubernetes.io/default-container":      names,
 	"deployment.kubernetes.io/revision":            amount,
 	"deployment.kubernetes.io/desired-replicas":    amount,
 	"karpenter.sh/nodeclaim-termination-timestamp": amount,

@@ -86,7 +86,7 @@ var (
 	textsType       = reflect.TypeFor[map[string]string]()
 )
 
-// replace replaces all texts of a value. It knows no type of an object, so a field that a later version adds has pseudonyms, too.
+// replace replaces all texts of a value. No type of an object has a rule of its own, so a field that a later version adds has pseudonyms, too.
 func (a *anonymiser) replace(v reflect.Value) {
 	switch v.Type() {
 	case quantityType, timeType, microTimeType:

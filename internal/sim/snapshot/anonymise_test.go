@@ -261,7 +261,7 @@ func selects(t *rapid.T, b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	return b.Namespace == p.Namespace && s.Matches(labels.Set(p.Labels))
 }
 
-// The same seed gives the same bytes, another one other names; the order of the objects tells nothing of the names before.
+// The same seed gives the same bytes, another one other names; the order of the objects is that of the pseudonyms.
 func TestPropertyPseudonymsDependOnTheSeedOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t)

@@ -44,7 +44,7 @@ func keepPriorityClass(c *schedulingv1.PriorityClass) *schedulingv1.PriorityClas
 	}
 }
 
-// keepNode keeps no address, no image and no version of a program. Of the provider's ID, it keeps that no machine stands behind the node.
+// keepNode keeps no address, no image and no version of a program. Of the provider's ID, it keeps whether there is no machine.
 func keepNode(n *corev1.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: keepMeta(&n.ObjectMeta)}
 	out.Spec.Unschedulable = n.Spec.Unschedulable

@@ -53,7 +53,8 @@ func keepReservation(r *v1alpha1.Reservation) *v1alpha1.Reservation {
 	for i := range r.Status.Conditions {
 		c := &r.Status.Conditions[i]
 		out.Status.Conditions = append(out.Status.Conditions, metav1.Condition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
+			Type: c.Type, Status: c.Status, Reason: c.Reason, ObservedGeneration: c.ObservedGeneration,
+			LastTransitionTime: c.LastTransitionTime,
 		})
 	}
 	return out

@@ -16,7 +16,7 @@ func keepPod(p *corev1.Pod) *corev1.Pod {
 	out.Status.Phase, out.Status.NominatedNodeName = p.Status.Phase, p.Status.NominatedNodeName
 	out.Status.StartTime = p.Status.StartTime.DeepCopy()
 	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; keptCondition(c.Type) {
+		if c := &p.Status.Conditions[i]; keptCondition(c) {
 			out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
 				Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
 			})
@@ -31,10 +31,13 @@ func keepPod(p *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-func keptCondition(t corev1.PodConditionType) bool {
-	switch t { //nolint:exhaustive // of all others, no decision depends
-	case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress:
+// keptCondition reports whether decisions depend on a condition. That a pod was scheduled is in the name of its node.
+func keptCondition(c *corev1.PodCondition) bool {
+	switch c.Type { //nolint:exhaustive // of all others, no decision depends
+	case corev1.PodReady, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress:
 		return true
+	case corev1.PodScheduled:
+		return c.Status != corev1.ConditionTrue
 	}
 	return false
 }
@@ -65,8 +68,8 @@ func keepTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 // keepPodSpec keeps what decides where a pod runs, what it takes there, and how it ends.
 func keepPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	copied := corev1.PodSpec{
-		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, TopologySpreadConstraints: s.TopologySpreadConstraints,
-		Overhead: s.Overhead, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy,
+		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
+		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy,
 		TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, ActiveDeadlineSeconds: s.ActiveDeadlineSeconds,
 	}
 	out := *copied.DeepCopy()

@@ -163,8 +163,11 @@ func (d *decoder) list(l list) error {
 		if err := d.json.Decode(&value); err != nil {
 			return d.failed(err)
 		}
-		o := l.fresh()
-		if err := strict(value, o); err != nil {
+		o, err := l.fresh(), checkQuantities(value)
+		if err == nil {
+			err = strict(value, o)
+		}
+		if err != nil {
 			return &fault{line, fmt.Errorf("%s[%d]: %w", l.name(), i, err)}
 		}
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}

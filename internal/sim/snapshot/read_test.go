@@ -111,7 +111,14 @@ func TestAFileIsBounded(t *testing.T) {
 		_, err := readJSON(strings.NewReader(empty+pods), b)
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := readJSON(strings.NewReader(empty+pods), bounds{bytes: 1 << 20, objects: 1000, item: 1 << 20})
+	for _, quantity := range []string{`"1e99999999"`, "1E+9999", `"` + strings.Repeat("9", 70) + `"`} {
+		text := empty + `,"nodes":[{"metadata":{"name":"a","labels":{"commit":"1e99999999"}},"status":{"capacity":{"cpu":` + quantity + `}}}]}`
+		_, err := Read(strings.NewReader(text))
+		assert.ErrorContains(t, err, "line 1: nodes[0]: cpu has a quantity that is too long")
+	}
+	_, err := Read(strings.NewReader(empty + `,"nodes":[{"metadata":{"name":"a","labels":{"commit":"1e99999999"}}}]}`))
+	require.NoError(t, err, "a label is no quantity")
+	_, err = readJSON(strings.NewReader(empty+pods), bounds{bytes: 1 << 20, objects: 1000, item: 1 << 20})
 	assert.NoError(t, err)
 }
 

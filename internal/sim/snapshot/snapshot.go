@@ -118,6 +118,11 @@ func (b *Builder) Remove(name string) {
 	}
 }
 
+// Missing notes that a list could not be read.
+func (b *Builder) Missing(name string, reason Reason) {
+	b.snapshot.Missing = append(b.snapshot.Missing, Missing{List: name, Reason: reason})
+}
+
 // Snapshot returns the snapshot, with the objects of each list in the order of their namespaces and names.
 func (b *Builder) Snapshot() *Snapshot {
 	for _, l := range b.lists {
@@ -148,7 +153,9 @@ func (s *Snapshot) lists() []list {
 		&listOf[corev1.Node, *corev1.Node]{"nodes", false, &s.Nodes, keepNode},
 		&listOf[v1alpha1.CapacityMix, *v1alpha1.CapacityMix]{"capacityMixes", true, &s.CapacityMixes, keepCapacityMix},
 		&listOf[v1alpha1.ResourceLimit, *v1alpha1.ResourceLimit]{"resourceLimits", true, &s.ResourceLimits, keepResourceLimit},
-		&listOf[v1alpha1.SchedulingPolicy, *v1alpha1.SchedulingPolicy]{"schedulingPolicies", true, &s.SchedulingPolicies, keepSchedulingPolicy},
+		&listOf[v1alpha1.SchedulingPolicy, *v1alpha1.SchedulingPolicy]{
+			"schedulingPolicies", true, &s.SchedulingPolicies, keepSchedulingPolicy,
+		},
 		&listOf[v1alpha1.Reservation, *v1alpha1.Reservation]{"reservations", true, &s.Reservations, keepReservation},
 		&listOf[policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudget]{
 			"podDisruptionBudgets", true, &s.PodDisruptionBudgets, keepPodDisruptionBudget,

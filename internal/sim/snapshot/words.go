@@ -9,10 +9,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
 )
@@ -39,7 +39,7 @@ var words = sets.New(strings.Fields(`
 	system-node-critical system-cluster-critical metadata.name image kwok:// 0.0.0.0 127.0.0.1 ::
 	spot on-demand reserved unknown Controller Top Selector Label SchedulingGroup NoLeader NoMix NoLabel Pinned
 	berth.dev/capacity-mix berth.dev/never-ready berth.dev/surge berth.dev/rebalance
-	OnDemand Wait Spot Report Enforce Evict Surge SurgeOrEvict Order Respect None
+	OnDemand Wait Spot Report Enforce Off Placeholder Evict Surge SurgeOrEvict Order Respect None
 	Balanced Spread Pack Locality Cost ResourceBalance Spreading Binpacking PreferredAffinity AntiAffinity TopologySpread
 	Default High Low Name Random LeastLoaded RoundRobin WeightedRandom AffinityBased Optimistic Pessimistic TwoPhase
 	Reserved Released Expired Used
@@ -119,6 +119,6 @@ func isWord(s string) bool {
 // isLargePages reports whether a text is the name of a resource that consists of large pages.
 func isLargePages(s string) bool {
 	size, ok := strings.CutPrefix(s, corev1.ResourceHugePagesPrefix)
-	_, err := resource.ParseQuantity(size)
+	_, err := budget.ParseQuantity(size)
 	return ok && err == nil
 }

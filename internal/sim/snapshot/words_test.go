@@ -27,7 +27,7 @@ var unread = map[string]string{
 	"never-ready": "a readiness gate",
 }
 
-// An annotation that is added to Berth is kept, or a line says why it is not.
+// An annotation that is added to Berth is kept, or a line has the reason why it is not.
 func TestEveryAnnotationOfMixesIsKeptOrUnread(t *testing.T) {
 	constant := regexp.MustCompile(`AnnotationPrefix \+ "/([a-z-]+)"`)
 	for _, file := range []string{"well_known.go", "reservation_types.go", "capacitymix_types.go", "resourcelimit_types.go"} {
