@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/budget"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/governing"
 )
@@ -77,8 +78,9 @@ func formOf(key string) (form, bool) {
 	return f, kept
 }
 
+// keepAnnotations keeps what the programs keep of long annotations.
 func keepAnnotations(all map[string]string) (kept map[string]string) {
-	for key, value := range all {
+	for key, value := range budget.Bounded(all) {
 		if _, keep := formOf(key); keep {
 			if kept == nil {
 				kept = map[string]string{}

@@ -86,7 +86,8 @@ var (
 	textsType       = reflect.TypeFor[map[string]string]()
 )
 
-// replace replaces all texts of a value. No type of an object has a rule of its own, so a field that a later version adds has pseudonyms, too.
+// replace replaces all texts of a value. No type of an object has a rule of its own, so a field that a later version adds has pseudonyms,
+// too.
 func (a *anonymiser) replace(v reflect.Value) {
 	switch v.Type() {
 	case quantityType, timeType, microTimeType:

@@ -69,7 +69,8 @@ func keepTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 func keepPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	copied := corev1.PodSpec{
 		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
-		TopologySpreadConstraints: s.TopologySpreadConstraints, Overhead: s.Overhead, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy,
+		TopologySpreadConstraints: s.TopologySpreadConstraints,
+		Overhead:                  s.Overhead, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy,
 		TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, ActiveDeadlineSeconds: s.ActiveDeadlineSeconds,
 	}
 	out := *copied.DeepCopy()

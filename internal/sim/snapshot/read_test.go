@@ -116,7 +116,7 @@ func TestAFileIsBounded(t *testing.T) {
 		_, err := Read(strings.NewReader(text))
 		assert.ErrorContains(t, err, "line 1: nodes[0]: cpu has a quantity that is too long")
 	}
-	_, err := Read(strings.NewReader(empty + `,"nodes":[{"metadata":{"name":"a","labels":{"commit":"1e99999999"}}}]}`))
+	_, err := Read(strings.NewReader(empty + `,"nodes":[{"metadata":{"name":"a","labels":{"cpu":"1e99999999"}}}]}`))
 	require.NoError(t, err, "a label is no quantity")
 	_, err = readJSON(strings.NewReader(empty+pods), bounds{bytes: 1 << 20, objects: 1000, item: 1 << 20})
 	assert.NoError(t, err)
