@@ -130,8 +130,10 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	s, err := snapshot.Read(strings.NewReader(out))
 	require.NoError(t, err)
 	assert.Equal(t, []snapshot.Missing{
-		{List: "podDisruptionBudgets", Reason: snapshot.Forbidden}, {List: "capacityMixes", Reason: snapshot.NotServed},
-		{List: "priorityClasses", Reason: snapshot.Forbidden}, {List: "namespaces", Reason: snapshot.Forbidden},
+		{List: "podDisruptionBudgets", Reason: snapshot.Forbidden},
+		{List: "capacityMixes", Reason: snapshot.NotServed},
+		{List: "priorityClasses", Reason: snapshot.Forbidden},
+		{List: "namespaces", Reason: snapshot.Forbidden},
 	}, s.Missing)
 	for _, line := range []string{
 		"Left out: poddisruptionbudgets.policy. You may not list poddisruptionbudgets.policy in namespace shop.",

@@ -83,7 +83,6 @@ var (
 	timeType        = reflect.TypeFor[metav1.Time]()
 	microTimeType   = reflect.TypeFor[metav1.MicroTime]()
 	intOrStringType = reflect.TypeFor[intstr.IntOrString]()
-	textsType       = reflect.TypeFor[map[string]string]()
 )
 
 // replace replaces all texts of a value. No type of an object has a rule of its own, so a field that a later version adds has pseudonyms,
@@ -117,24 +116,35 @@ func (a *anonymiser) replace(v reflect.Value) {
 
 // replaceFields replaces the texts of a struct. What is in annotations, labels and requirements depends on the key.
 func (a *anonymiser) replaceFields(v reflect.Value) {
-	if isPair(v) {
+	pair := isPair(v)
+	if pair {
 		a.replacePair(v)
 	}
-	for i := range v.NumField() {
-		f, name := v.Field(i), v.Type().Field(i).Name
-		switch {
-		case !f.CanSet() || isPair(v) && (name == "Key" || name == "Value" || name == "Values"):
-		case f.Type() == textsType && name == "Annotations":
-			f.Set(reflect.ValueOf(a.annotations(f.Interface().(map[string]string)))) //nolint:forcetypeassert // its type was compared
-		case f.Type() == textsType:
-			f.Set(reflect.ValueOf(a.labels(f.Interface().(map[string]string)))) //nolint:forcetypeassert // its type was compared
-		case f.Kind() == reflect.String && textFields[name] != nil:
-			f.SetString(textFields[name](a, f.String()))
-		case f.Kind() == reflect.Pointer && !f.IsNil() && f.Elem().Kind() == reflect.String && textFields[name] != nil:
-			f.Elem().SetString(textFields[name](a, f.Elem().String()))
-		default:
-			a.replace(f)
+	for f, value := range v.Fields() {
+		if f.IsExported() && (!pair || !pairFields.Has(f.Name)) {
+			a.replaceField(f.Name, value)
 		}
+	}
+}
+
+// pairFields are those that replacePair replaces.
+var pairFields = sets.New("Key", "Value", "Values")
+
+func (a *anonymiser) replaceField(name string, v reflect.Value) {
+	texts, isTexts := reflect.TypeAssert[map[string]string](v)
+	text := v
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		text = v.Elem()
+	}
+	switch special := textFields[name]; {
+	case isTexts && name == "Annotations":
+		v.Set(reflect.ValueOf(a.annotations(texts)))
+	case isTexts:
+		v.Set(reflect.ValueOf(a.labels(texts)))
+	case special != nil && text.Kind() == reflect.String:
+		text.SetString(special(a, text.String()))
+	default:
+		a.replace(v)
 	}
 }
 
@@ -176,8 +186,8 @@ func pairsOf(v reflect.Value, yield func(reflect.Value)) {
 		if isPair(v) {
 			yield(v)
 		}
-		for i := range v.NumField() {
-			pairsOf(v.Field(i), yield)
+		for _, f := range v.Fields() {
+			pairsOf(f, yield)
 		}
 	}
 }

@@ -103,7 +103,8 @@ func (d *drawn) meta(namespace, name string) metav1.ObjectMeta {
 }
 
 var drawnTaints = []corev1.Taint{
-	{Key: "team", Value: "payments", Effect: corev1.TaintEffectNoSchedule}, {Key: "numbers", Value: "3", Effect: corev1.TaintEffectNoExecute},
+	{Key: "team", Value: "payments", Effect: corev1.TaintEffectNoSchedule},
+	{Key: "numbers", Value: "3", Effect: corev1.TaintEffectNoExecute},
 	{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule},
 }
 

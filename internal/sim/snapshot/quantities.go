@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -38,14 +40,13 @@ func checkQuantities(object []byte) error {
 
 // checkBelow checks the texts of a value, if it is or belongs to a field that has quantities.
 func checkBelow(value any, field string, quantity bool) error {
-	text := ""
 	switch v := value.(type) {
 	case map[string]any:
-		for name, below := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if labelled.Has(name) {
 				continue
 			}
-			if err := checkBelow(below, name, quantity || quantities.Has(name)); err != nil {
+			if err := checkBelow(v[name], name, quantity || quantities.Has(name)); err != nil {
 				return err
 			}
 		}
@@ -55,13 +56,10 @@ func checkBelow(value any, field string, quantity bool) error {
 				return err
 			}
 		}
-	case string:
-		text = v
-	case json.Number:
-		text = v.String()
+	case string, json.Number:
+		if text := fmt.Sprint(v); quantity && costly.MatchString(text) {
+			return fmt.Errorf("%s has a quantity that is too long: %.64q", field, text)
+		}
 	}
-	if !quantity || !costly.MatchString(text) {
-		return nil
-	}
-	return fmt.Errorf("%s has a quantity that is too long: %.64q", field, text)
+	return nil
 }

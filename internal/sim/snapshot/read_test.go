@@ -137,7 +137,7 @@ func TestFiles(t *testing.T) {
 	for _, name := range []string{"snapshot.json", "snapshot.json.gz"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte("former"), 0o644)) //nolint:gosec // it is replaced
+		require.NoError(t, os.WriteFile(path, []byte("former"), 0o644))
 		require.NoError(t, s.WriteFile(t.Context(), path))
 		info, err := os.Stat(path)
 		require.NoError(t, err)

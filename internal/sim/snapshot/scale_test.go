@@ -63,11 +63,13 @@ func addWorkload(tb testing.TB, b *Builder, i int) {
 		}},
 	}
 	for _, c := range []string{"app", "proxy"} {
-		spec.Containers = append(spec.Containers, corev1.Container{Name: c, Image: "registry/" + c, Env: []corev1.EnvVar{{Name: "A", Value: "B"}},
+		spec.Containers = append(spec.Containers, corev1.Container{
+			Name: c, Image: "registry/" + c, Env: []corev1.EnvVar{{Name: "A", Value: "B"}},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("512Mi")},
 				Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi")},
-			}})
+			},
+		})
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid(i), Labels: labels}}
 	d.Spec.Replicas, d.Spec.Template.Labels, d.Spec.Template.Spec = new(int32(10)), labels, spec
@@ -106,7 +108,7 @@ func TestPodsShareWhatIsEqual(t *testing.T) {
 	before := heap()
 	s, err := Load(path)
 	require.NoError(t, err)
-	assert.Less(t, int64(heap()-before)/int64(len(s.Pods)), int64(3000), "bytes for each pod") //nolint:gosec // it is positive
+	assert.Less(t, int64(heap()-before)/int64(len(s.Pods)), int64(3000), "bytes for each pod")
 	runtime.KeepAlive(s)
 }
 
@@ -136,7 +138,8 @@ func most(b *testing.B) (kB int) {
 	b.Helper()
 	status, err := os.ReadFile("/proc/self/status")
 	require.NoError(b, err)
-	_, err = fmt.Sscanf(string(status[bytes.Index(status, []byte("VmHWM:")):]), "VmHWM: %d kB", &kB)
+	_, peak, _ := bytes.Cut(status, []byte("VmHWM:"))
+	_, err = fmt.Sscanf(string(peak), "%d kB", &kB)
 	require.NoError(b, err)
 	return kB
 }
