@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/internal/cli/reports"
 	"berth.dev/berth/internal/cli/reservations"
+	"berth.dev/berth/internal/cli/snapshot"
 	"berth.dev/berth/internal/cli/top"
 	"berth.dev/berth/internal/cli/ui"
 	"berth.dev/berth/internal/live"
@@ -72,9 +73,9 @@ func root(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFla
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewHistory(o), mix.NewPlan(o), mix.NewPause(o), mix.NewResume(o),
-		mix.NewNodes(o), mix.NewSavings(o), mix.NewSuggest(o), drain.New(o), doctor.New(o), policies.New(o), reservations.New(o),
-		records.New(o), environments.New(o), imports.New(o), proxy.New(o), ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o),
-		newVersion(o))
+		mix.NewNodes(o), mix.NewSavings(o), mix.NewSuggest(o), snapshot.New(o), drain.New(o), doctor.New(o), policies.New(o),
+		reservations.New(o), records.New(o), environments.New(o), imports.New(o), proxy.New(o),
+		ui.New(o, reportsOf(o).Plan, reportsOf(o)), top.New(o), newVersion(o))
 	root.Args = command.NoArguments
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	command.ShowUsage(root)

@@ -192,7 +192,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 		"pause": true, "resume": true,
 	}
 	reading := map[string]bool{
-		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "savings": true, "suggest": true, "doctor": true, "policies": true,
+		"": true, "status": true, "explain": true, "history": true, "plan": true, "nodes": true, "savings": true, "suggest": true, "snapshot": true, "doctor": true, "policies": true,
 		"reservations": true, "records": true, "records list": true, "records get": true, "records recommendations": true,
 		"records history": true, "env": true, "env list": true, "env get": true, "env logs": true, "env history": true, "env stacks": true,
 		"env backup": true, "env database-backups": true, "import": true, "proxy": true, "ui": true, "top": true, "version": true,

@@ -34,7 +34,7 @@ var withIO = []string{
 	"internal/kube", "internal/live", "internal/cli", "internal/console", "internal/config/program",
 	"internal/environments/backup", "internal/environments/change", "internal/environments/orphans",
 	"internal/mix/autoscaler", "internal/mix/pricefeed", "internal/mix/simulation", "internal/policies/decision", "internal/records/prometheus",
-	"internal/sim/scenario", "internal/sim/spottrace",
+	"internal/sim/scenario", "internal/sim/snapshot", "internal/sim/spottrace",
 }
 
 func TestArchitectureNamesThePackagesWithIO(t *testing.T) {
@@ -185,7 +185,7 @@ var workloads = []string{
 // commandGroups are the folders of the commands of kubectl berth.
 var commandGroups = []string{
 	"internal/cli/mix", "internal/cli/imports", "internal/cli/policies", "internal/cli/reservations", "internal/cli/records",
-	"internal/cli/environments", "internal/cli/doctor", "internal/cli/top", "internal/cli/ui",
+	"internal/cli/environments", "internal/cli/doctor", "internal/cli/top", "internal/cli/ui", "internal/cli/snapshot",
 }
 
 // capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.

@@ -61,7 +61,7 @@ func TestInternalHasFewPartsAndNoCircle(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, len(imports), 12, "parts")
-	assert.LessOrEqual(t, arrows, 31, "arrows, of which 8 lead to budget, which imports nothing")
+	assert.LessOrEqual(t, arrows, 32, "arrows, of which 8 lead to budget, which imports nothing")
 	assert.Empty(t, circle(imports))
 	assert.NotEmpty(t, circle(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": nil}), "it can fail")
 }

@@ -46,12 +46,12 @@ func All(n int, thing string) string {
 	return "all " + Count(n, thing)
 }
 
-// Plural is several of a thing: pods, policies, mixes.
+// Plural is several of a thing: pods, policies, mixes, classes.
 func Plural(thing string) string {
 	if stem, ok := strings.CutSuffix(thing, "y"); ok {
 		return stem + "ies"
 	}
-	if strings.HasSuffix(thing, "x") {
+	if strings.HasSuffix(thing, "x") || strings.HasSuffix(thing, "ss") {
 		return thing + "es"
 	}
 	return thing + "s"
