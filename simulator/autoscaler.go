@@ -27,8 +27,8 @@ func (w *world) scanSoon() {
 	})
 }
 
-// scaleUp requests nodes for the pods that the scheduler found no capacity for. It knows the capacity type of a pod's slot, as it does
-// with the scheduling gate of Berth, whose pods are limited to the type by their node affinity.
+// scaleUp requests nodes for the pods that the scheduler found no capacity for. The capacity type of a pod is that of its slot, as with
+// the scheduling gate of Berth: it limits a pod to the type by its node affinity.
 func (w *world) scaleUp() {
 	var lacking []*corev1.Pod
 	for _, pod := range w.unbound {

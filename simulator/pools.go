@@ -148,7 +148,8 @@ func (w *world) addNode(p *pool) {
 		}
 	}
 	object.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: p.CPU, corev1.ResourceMemory: p.Memory, corev1.ResourcePods: *resource.NewQuantity(int64(p.Pods), resource.DecimalSI),
+		corev1.ResourceCPU: p.CPU, corev1.ResourceMemory: p.Memory,
+		corev1.ResourcePods: *resource.NewQuantity(int64(p.Pods), resource.DecimalSI),
 	}
 	object.Status.Capacity = object.Status.Allocatable
 	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: w.stamp()}}

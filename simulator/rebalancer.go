@@ -91,7 +91,9 @@ func (r *rebalancer) watch(s *store.Store) error {
 			},
 		}),
 		watch(s, &appsv1.ReplicaSet{}, owner), watch(s, &appsv1.Deployment{}, owner),
-		watch(s, &v1alpha1.CapacityMix{}, handler.Funcs[*v1alpha1.CapacityMix]{Add: mix, Update: func(_, cm *v1alpha1.CapacityMix) { mix(cm) }}),
+		watch(s, &v1alpha1.CapacityMix{}, handler.Funcs[*v1alpha1.CapacityMix]{
+			Add: mix, Update: func(_, cm *v1alpha1.CapacityMix) { mix(cm) },
+		}),
 		watch(s, &policyv1.PodDisruptionBudget{}, handler.Funcs[*policyv1.PodDisruptionBudget]{
 			Add: budget, Update: func(_, b *policyv1.PodDisruptionBudget) { budget(b) }, Delete: budget,
 		}),

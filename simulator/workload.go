@@ -87,7 +87,7 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 		of.mix = &rule
 		if w.policy.Mixes {
 			mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name}, Spec: *spec.Mix.DeepCopy()}
-			mix.Spec.Selector = v1alpha1.PodSelector{MatchLabels: map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}}
+			mix.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}
 			w.store.Create(mix)
 		}
 	}
@@ -137,15 +137,22 @@ func (w *world) rollOut(of *workload) {
 	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Namespace, Name: of.name + "-" + hash, Labels: template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+			OwnerReferences: controlledBy(deployment, "Deployment"),
 			Annotations:     map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(revision)},
 		},
-		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template,
+		},
 	}
 	w.store.Create(set)
 	w.owners[set.UID] = of
 	of.sets = append(of.sets, set.Name)
 	w.syncSoon(of)
+}
+
+// controlledBy are the owner references of what an object of the API group apps controls.
+func controlledBy(o metav1.Object, kind string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(o, appsv1.SchemeGroupVersion.WithKind(kind))}
 }
 
 // syncSoon has a workload synchronised in a moment.
@@ -181,7 +188,8 @@ func (w *world) release(of *workload) {
 	for _, pod := range of.sorted(nil) {
 		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == "" {
 			pod = pod.DeepCopy()
-			pod.OwnerReferences = slices.DeleteFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
+			controls := func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller }
+			pod.OwnerReferences = slices.DeleteFunc(pod.OwnerReferences, controls)
 			w.store.Update(pod)
 		}
 	}
@@ -299,9 +307,8 @@ func (w *world) updateStatus(of *workload, set *appsv1.ReplicaSet) {
 		return
 	}
 	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
-	all := appsv1.DeploymentStatus{
-		ObservedGeneration: deployment.Generation, UpdatedReplicas: status.Replicas, Replicas: int32(len(of.sorted(nil))), //nolint:gosec // as above
-	}
+	all := appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, UpdatedReplicas: status.Replicas}
+	all.Replicas = int32(len(of.sorted(nil))) //nolint:gosec // as above
 	for _, pod := range of.pods {
 		if ready(pod) {
 			all.ReadyReplicas++
@@ -320,7 +327,7 @@ func (w *world) createPod(of *workload, set *appsv1.ReplicaSet) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Namespace, Name: fmt.Sprintf("%s-%05d", set.Name, of.made), Labels: set.Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+			OwnerReferences: controlledBy(set, "ReplicaSet"),
 		},
 		Spec:   *set.Spec.Template.Spec.DeepCopy(),
 		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable},
@@ -341,9 +348,8 @@ func (w *world) syncBudget(of *workload) {
 		w.failed = err // the scenario is validated
 		return
 	}
-	status := policyv1.PodDisruptionBudgetStatus{
-		ObservedGeneration: budget.Generation, ExpectedPods: of.wanted, DesiredHealthy: max(0, of.wanted-int32(n)), //nolint:gosec // as above
-	}
+	status := policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: of.wanted}
+	status.DesiredHealthy = max(0, of.wanted-int32(n)) //nolint:gosec // as above
 	for _, pod := range of.pods {
 		if ready(pod) {
 			status.CurrentHealthy++

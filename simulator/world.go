@@ -79,7 +79,8 @@ func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time
 
 func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, error) {
 	w := &world{
-		Scenario: s, policy: p, clock: clock.New(start), nodes: map[string]*node{}, types: map[string]capacity.Type{}, owners: map[types.UID]*workload{},
+		Scenario: s, policy: p, clock: clock.New(start), nodes: map[string]*node{}, types: map[string]capacity.Type{},
+		owners:  map[types.UID]*workload{},
 		unbound: map[types.UID]*corev1.Pod{}, apps: map[types.NamespacedName]*workload{},
 	}
 	w.store = store.New(w.clock)
@@ -103,7 +104,8 @@ func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, erro
 			return nil, err
 		}
 	}
-	if w.scheduler, err = stepped.New(ctx, stepped.Options{Clock: w.clock, Client: w.client, Informers: w.store.Factory(w.client)}); err != nil {
+	o := stepped.Options{Clock: w.clock, Client: w.client, Informers: w.store.Factory(w.client)}
+	if w.scheduler, err = stepped.New(ctx, o); err != nil {
 		return nil, err
 	}
 	w.watchMixes()

@@ -11,7 +11,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/simulator/command"
 )
@@ -23,6 +25,7 @@ const (
 )
 
 func main() {
+	log.SetLogger(logr.Discard()) // what the rebalancer does is in the results
 	debug.SetGCPercent(garbagePercent)
 	debug.SetMemoryLimit(memoryLimit)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

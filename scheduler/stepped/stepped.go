@@ -111,7 +111,10 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("configure the scheduler: %w", err)
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
-	s := &Scheduler{clock: o.Clock, ctx: ctx, stop: stop, ended: make(chan struct{}, 1), flush: o.Clock.Now(), refused: map[types.UID]*framework.QueuedPodInfo{}}
+	s := &Scheduler{
+		clock: o.Clock, ctx: ctx, stop: stop, ended: make(chan struct{}, 1), flush: o.Clock.Now(),
+		refused: map[types.UID]*framework.QueuedPodInfo{},
+	}
 	for i := range configuration.Profiles {
 		p := configuration.Profiles[i].Plugins
 		p.PostBind.Enabled = append(p.PostBind.Enabled, schedconfig.Plugin{Name: bindingEnds})

@@ -25,7 +25,7 @@ var (
 	_ clock.WithDelayedExecution = &Clock{}
 )
 
-// New returns a clock that stands at a time, without an event.
+// New returns a clock with a time and without an event.
 func New(start time.Time) *Clock { return &Clock{now: start} }
 
 // event is a function that is called at a time. Of those of one time, the one that was added first is.

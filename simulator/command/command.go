@@ -45,7 +45,7 @@ func New(program string, streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   use + " SCENARIO",
+		Use:   "berth-sim SCENARIO",
 		Short: "Simulate workloads, node pools and interruptions, with and without Berth",
 		Long: `Simulate workloads, node pools and interruptions by a clock of their own, with the scheduler plugin and the rebalancer of Berth as they
 are, and without an API server. The same scenario is run under each policy:

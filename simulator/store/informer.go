@@ -27,7 +27,8 @@ var synced = func() chan struct{} {
 }()
 
 func newInformer() *Informer {
-	return &Informer{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	return &Informer{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)}
 }
 
 func (i *Informer) put(o Object) {

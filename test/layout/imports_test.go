@@ -79,6 +79,11 @@ var rules = map[string]rule{
 		why:     "they speak through API objects",
 		refuses: []edge{{module + "services/limits", module + "plugins/resourcelimit"}},
 	},
+	"the simulator runs both sides, and only programs and tests use it": {
+		from: ours("apis", "internal", "plugins", "scheduler", "controllers", "services"), to: ours("simulator"),
+		why:     "what is simulated must not depend on it",
+		refuses: []edge{{module + "internal/cli/mix", module + "simulator"}},
+	},
 	"internal imports neither side": {
 		from: ours("internal"), to: ours("plugins", "scheduler", "controllers", "services", "cmd", "hack", "test"),
 		why:     "internal is below all others",
@@ -130,7 +135,7 @@ var rules = map[string]rule{
 		from: ours(""), to: []string{"k8s.io/kubernetes"},
 		except: func(from, _ string) bool {
 			_, ofPlugins := kubernetesInPlugins[strings.TrimPrefix(from, module)]
-			return ofPlugins || in(from, ours("scheduler", "internal/mix/arguments/scheme", "internal/mix/simulation", "test")...)
+			return ofPlugins || in(from, ours("scheduler", "simulator", "internal/mix/arguments/scheme", "internal/mix/simulation", "test")...)
 		},
 		why: "its API is not stable, and it makes every binary large; plugins use k8s.io/kube-scheduler/framework",
 		refuses: []edge{
