@@ -6,12 +6,12 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/sim/scenario"
 )
 
 // scanSoon has the autoscaler look for pods without capacity at its next turn.
@@ -73,7 +73,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
 				return p
 			}
 		}
-		if w.mayLaunch(p) {
+		if w.mayLaunch(p) && p.room(nil).take(pod) {
 			choice = append(choice, p)
 		}
 	}
@@ -84,9 +84,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
 		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+len(a.launches), len(b.nodes)+len(b.launches)))
 	})
 	l := p.room(nil)
-	if !l.take(pod) {
-		return nil
-	}
+	l.take(pod)
 	w.launch(p, l)
 	return p
 }
@@ -160,7 +158,7 @@ func (p *pool) price() float64 {
 
 func (w *world) mayLaunch(p *pool) bool {
 	n := int32(len(p.nodes) + len(p.launches)) //nolint:gosec // bounded by the scenario
-	return (p.Max == nil || n < *p.Max) && !w.clock.Now().Before(p.until)
+	return (p.Max == nil || n < *p.Max) && len(w.nodes)+w.launching < scenario.MaxNodes && !w.clock.Now().Before(p.until)
 }
 
 // room is what a node of the pool has for more pods.
@@ -201,7 +199,11 @@ func requests(pod *corev1.Pod) (cpu, memory int64) {
 // launch requests a node, which the provider may not have.
 func (w *world) launch(p *pool, l *room) {
 	p.launches = append(p.launches, l)
-	over := func() { p.launches = slices.DeleteFunc(p.launches, func(o *room) bool { return o == l }) }
+	w.launching++
+	over := func() {
+		w.launching--
+		p.launches = slices.DeleteFunc(p.launches, func(o *room) bool { return o == l })
+	}
 	w.after(min(failsAfter, seconds(p.LaunchSeconds)), func() {
 		if !w.available(p) {
 			over()
@@ -214,16 +216,20 @@ func (w *world) launch(p *pool, l *room) {
 				w.backOff(p)
 				return
 			}
-			p.failures = 0
+			p.wait = 0
 			w.measure.launched++
 			w.addNode(p)
 		})
 	})
 }
 
+// backOff leaves a pool out for a while, twice as long after each failure in a row. Launches that fail together are one failure.
 func (w *world) backOff(p *pool) {
-	p.failures++
-	wait := min(time.Duration(p.failures)*backoffFor, backoffAtMost)
-	p.until = w.clock.Now().Add(wait)
 	w.scanSoon()
+	now := w.clock.Now()
+	if now.Before(p.until) {
+		return
+	}
+	p.wait = min(max(backoffFor, 2*p.wait), backoffAtMost)
+	p.until = now.Add(p.wait)
 }

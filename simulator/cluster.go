@@ -56,19 +56,24 @@ func (c cluster) Evict(pod *corev1.Pod, eviction *policyv1.Eviction) error {
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
+	dry := eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 	for _, budget := range store.List[*policyv1.PodDisruptionBudget](c.store, pod.Namespace) {
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
-		if budget.Status.DisruptionsAllowed <= 0 {
+		healthy := budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy && budget.Status.DesiredHealthy > 0
+		switch {
+		case pod.Status.Phase == corev1.PodPending, !ready(pod) && healthy: // the budget does not count it
+		case budget.Status.DisruptionsAllowed <= 0:
 			return refusal(budget)
+		case !dry:
+			budget = budget.DeepCopy()
+			budget.Status.DisruptionsAllowed--
+			c.store.Update(budget)
 		}
-		budget = budget.DeepCopy()
-		budget.Status.DisruptionsAllowed--
-		c.store.Update(budget)
 	}
-	if o := eviction.DeleteOptions; o != nil && len(o.DryRun) > 0 {
+	if dry {
 		return nil
 	}
 	c.measure.moves++
@@ -91,7 +96,7 @@ func (c cluster) Delete(o store.Object) error {
 	switch {
 	case !is:
 		c.store.Delete(o)
-	case pod.Spec.NodeName == "":
+	case pod.Spec.NodeName == "", c.serves(pod) == nil: // placeholders have no grace period
 		c.store.Delete(pod)
 	case pod.DeletionTimestamp == nil:
 		pod = pod.DeepCopy()

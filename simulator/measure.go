@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/sim/report"
 	"berth.dev/berth/internal/sim/scenario"
@@ -100,10 +101,10 @@ func (m *measure) accrue(w *world, of *workload) {
 	passed := now.Sub(t.since).Seconds()
 	t.since = now
 	m.wanted += passed * float64(of.wanted)
-	m.ready += passed * float64(t.spot+t.onDemand)
+	m.ready += passed * float64(min(t.spot+t.onDemand, int(of.wanted)))
 	m.belowWanted += passed * float64(max(0, int(of.wanted)-t.spot-t.onDemand))
 	m.belowFloor += passed * float64(of.missingFloor())
-	if n := t.boundSpot + t.boundOnDemand; of.mix != nil && of.mix.Spot(n) != t.boundSpot {
+	if n := t.boundSpot + t.boundOnDemand; of.mix != nil && of.wanted > 0 && (n == 0 || of.mix.Spot(n) != t.boundSpot) {
 		m.offMix += passed
 	}
 }
@@ -119,8 +120,10 @@ func (of *workload) missingFloor() int {
 // show updates the sums over all workloads.
 func (m *measure) show(of *workload) {
 	t, before := &of.tally, of.tally.shown
+	spot := min(t.spot, int(of.wanted)) // a surplus of one workload hides no gap of another one
 	t.shown = report.Sample{
-		Wanted: int(of.wanted), ReadySpot: t.spot, ReadyOnDemand: t.onDemand, Pending: t.waiting, BelowFloor: of.missingFloor(),
+		Wanted: int(of.wanted), ReadySpot: spot, ReadyOnDemand: min(t.onDemand, int(of.wanted)-spot),
+		Pending: t.waiting, BelowFloor: of.missingFloor(),
 	}
 	m.now.Wanted += t.shown.Wanted - before.Wanted
 	m.now.ReadySpot += t.shown.ReadySpot - before.ReadySpot
@@ -167,6 +170,25 @@ func Notes(s *scenario.Scenario) (notes []string) {
 	for i := range s.NodePools {
 		if s.NodePools[i].DollarsPerHour == nil {
 			notes = append(notes, fmt.Sprintf("node pool %s has no price: what a run costs that uses it is unknown", s.NodePools[i].Name))
+		}
+	}
+	for i := range s.Workloads {
+		mix := s.Workloads[i].Mix
+		if mix == nil {
+			continue
+		}
+		for _, field := range []struct {
+			name string
+			set  bool
+		}{
+			{"protectFloor", mix.ProtectFloor},
+			{"whenDomainInterrupted", mix.WhenDomainInterrupted == v1alpha1.WhenDomainInterruptedDoNotSchedule},
+			{"maxPerDomain", len(mix.MaxPerDomain) > 0},
+		} {
+			if field.set {
+				notes = append(notes, fmt.Sprintf("workload %s: the controllers and autoscalers of a simulation take no notice of %s",
+					s.Workloads[i].Name, field.name))
+			}
 		}
 	}
 	return notes

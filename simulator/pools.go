@@ -42,11 +42,11 @@ type pool struct {
 	// launches are the nodes that were requested, free those that are there, with what is left for pods.
 	launches, free []*room
 	made           int
-	// until is when a node may be launched again, after failures in a row.
-	until    time.Time
-	failures int
-	random   *rand.Rand
-	hazard   spottrace.Hazard
+	// until is when a node may be launched again, after a launch that failed, and wait how long that was.
+	until  time.Time
+	wait   time.Duration
+	random *rand.Rand
+	hazard spottrace.Hazard
 	// nodeSeconds is the time of all nodes that are there or gone, until counted.
 	nodeSeconds float64
 	counted     time.Time
@@ -86,7 +86,7 @@ func (w *world) addPools() {
 				w.addNode(p)
 			}
 		}
-		w.follow(p)
+		w.follow(p, 0)
 	}
 }
 
@@ -100,13 +100,13 @@ func (w *world) available(p *pool) bool {
 	return a == nil || a.Loaded == nil || n < a.Available(w.clock.Since(start))
 }
 
-// follow has nodes interrupted when the trace of a pool has fewer.
-func (w *world) follow(p *pool) {
+// follow has nodes interrupted when the trace of a pool has fewer than before, after a time.
+func (w *world) follow(p *pool, after time.Duration) {
 	a := p.Availability
 	if a == nil || a.Loaded == nil {
 		return
 	}
-	step, more := a.Loaded.Next(w.clock.Since(start))
+	step, more := a.Loaded.Next(after)
 	if !more {
 		return
 	}
@@ -118,7 +118,7 @@ func (w *world) follow(p *pool) {
 				w.interrupt(n)
 			}
 		}
-		w.follow(p)
+		w.follow(p, step.At)
 	})
 }
 

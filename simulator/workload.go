@@ -17,9 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller"
+	"k8s.io/kubernetes/pkg/controller/deployment/util"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/sim/scenario"
 	"berth.dev/berth/simulator/store"
@@ -32,6 +35,7 @@ const (
 	creation = time.Millisecond
 	// The defaults of a Deployment.
 	surge, unavailable = "25%", "25%"
+	revisionHistory    = 10
 )
 
 // workload is a Deployment with its ReplicaSets and its pods.
@@ -46,9 +50,10 @@ type workload struct {
 	sets       []string
 	template   corev1.PodTemplateSpec
 	pods       map[types.UID]*corev1.Pod
-	made       int
-	queued     bool
-	tally      tally
+	// made and revision count the pods and the templates.
+	made, revision int
+	queued         bool
+	tally          tally
 }
 
 // addWorkloads creates the workloads of the scenario, and has their events come.
@@ -80,14 +85,21 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: spec.CPU, corev1.ResourceMemory: spec.Memory},
 		}}}},
 	}
-	w.policy.Apply(&of.template)
+	of.template.Spec.SchedulerName = corev1.DefaultSchedulerName
+	if spec.Mix != nil {
+		w.policy.Apply(&of.template)
+	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	if spec.Mix != nil {
-		rule := split.New(spec.Mix.SpotPercent, spec.Mix.MinOnDemand)
-		of.mix = &rule
+		mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name}, Spec: *spec.Mix.DeepCopy()}
+		mix.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}
+		rule, _, err := governing.FromCapacityMix(mix)
+		if err != nil {
+			w.failed = err // the scenario is validated
+			return
+		}
+		of.mix = &rule.Mix
 		if w.policy.Mixes {
-			mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name}, Spec: *spec.Mix.DeepCopy()}
-			mix.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}
 			w.store.Create(mix)
 		}
 	}
@@ -99,15 +111,29 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 	}
 	w.store.Create(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(spec.Replicas), Selector: selector, Template: of.template},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(spec.Replicas), Selector: selector, Template: of.template,
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxSurge: new(intstr.FromString(surge)), MaxUnavailable: new(intstr.FromString(unavailable)),
+				},
+			},
+		},
 	})
 	w.workloads = append(w.workloads, of)
 	w.apps[of.deployment] = of
 	w.measure.sized(w, of, spec.Replicas)
 	w.rollOut(of)
-	for i := range spec.Events {
-		e := &spec.Events[i]
-		w.clock.At(start.Add(e.At.Duration), func() { w.event(of, e) })
+	w.follows(of, 0)
+}
+
+// follows has an event of a workload come, and the next one after it.
+func (w *world) follows(of *workload, i int) {
+	if i < len(of.Events) {
+		w.clock.At(start.Add(of.Events[i].At.Duration), func() {
+			w.event(of, &of.Events[i])
+			w.follows(of, i+1)
+		})
 	}
 }
 
@@ -129,8 +155,8 @@ func (w *world) event(of *workload, e *scenario.Event) {
 
 // rollOut creates a ReplicaSet for a new template.
 func (w *world) rollOut(of *workload) {
-	revision := len(of.sets) + 1
-	hash := fmt.Sprintf("r%d", revision)
+	of.revision++
+	hash := fmt.Sprintf("r%d", of.revision)
 	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
 	template := *of.template.DeepCopy()
 	template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
@@ -138,7 +164,7 @@ func (w *world) rollOut(of *workload) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Namespace, Name: of.name + "-" + hash, Labels: template.Labels,
 			OwnerReferences: controlledBy(deployment, "Deployment"),
-			Annotations:     map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(revision)},
+			Annotations:     map[string]string{"deployment.kubernetes.io/revision": strconv.Itoa(of.revision)},
 		},
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template,
@@ -147,6 +173,7 @@ func (w *world) rollOut(of *workload) {
 	w.store.Create(set)
 	w.owners[set.UID] = of
 	of.sets = append(of.sets, set.Name)
+	w.prune(of)
 	w.syncSoon(of)
 }
 
@@ -195,49 +222,124 @@ func (w *world) release(of *workload) {
 	}
 }
 
-// scale sets the sizes of the ReplicaSets, as a rolling update does.
+// prune deletes the oldest ReplicaSets without pods, of which a Deployment keeps ten.
+func (w *world) prune(of *workload) {
+	for len(of.sets) > revisionHistory+1 {
+		set, _ := store.Get[*appsv1.ReplicaSet](w.store, of.Namespace, of.sets[0])
+		if *set.Spec.Replicas > 0 || set.Status.Replicas > 0 {
+			return
+		}
+		w.store.Delete(set)
+		delete(w.owners, set.UID)
+		of.sets = of.sets[1:]
+	}
+}
+
+// scale sets the sizes of the ReplicaSets, as the controller of Deployments does.
 func (w *world) scale(of *workload, sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
-	newest := len(sets) - 1
-	sizes, available := make([]int32, len(sets)), make([]int32, len(sets))
-	total, ready := int32(0), int32(0)
-	for i, set := range sets {
-		sizes[i], available[i] = *set.Spec.Replicas, of.readyOf(set)
-		total, ready = total+sizes[i], ready+available[i]
-	}
-	most, fewest := of.bounds()
-	if total == sizes[newest] {
-		sizes[newest] = of.wanted
+	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
+	desired := strconv.Itoa(int(of.wanted))
+	scaled := slices.ContainsFunc(controller.FilterActiveReplicaSets(sets), func(set *appsv1.ReplicaSet) bool {
+		return set.Annotations[util.DesiredReplicasAnnotation] != desired
+	})
+	var sizes map[string]int32
+	if scaled {
+		sizes = resized(deployment, sets)
 	} else {
-		if room := most - total; sizes[newest] < of.wanted && room > 0 {
-			sizes[newest] = min(of.wanted, sizes[newest]+room)
-		}
-		// Old replicas that are not available go first, then as many as may be missing.
-		spare := total - fewest - (*sets[newest].Spec.Replicas - available[newest])
-		for i := 0; i < newest && spare > 0; i++ {
-			broken := min(spare, sizes[i]-available[i])
-			sizes[i], spare = sizes[i]-broken, spare-broken
-		}
-		spare = min(spare, ready-fewest)
-		for i := 0; i < newest && spare > 0; i++ {
-			less := min(spare, sizes[i])
-			sizes[i], spare = sizes[i]-less, spare-less
-		}
+		sizes = w.rolled(of, sets)
 	}
+	most, _ := of.bounds()
 	for i, set := range sets {
-		desired, limit := strconv.Itoa(int(of.wanted)), strconv.Itoa(int(most))
-		if *set.Spec.Replicas == sizes[i] && set.Annotations["deployment.kubernetes.io/desired-replicas"] == desired {
+		size, changes := sizes[set.Name]
+		if !changes {
+			size = *set.Spec.Replicas
+		}
+		if size == *set.Spec.Replicas && set.Annotations[util.DesiredReplicasAnnotation] == desired {
 			continue
 		}
 		set = set.DeepCopy()
-		if *set.Spec.Replicas != sizes[i] {
+		if size != *set.Spec.Replicas {
 			set.Generation++
 		}
-		set.Spec.Replicas = &sizes[i]
-		set.Annotations["deployment.kubernetes.io/desired-replicas"], set.Annotations["deployment.kubernetes.io/max-replicas"] = desired, limit
+		set.Spec.Replicas = &size
+		util.SetReplicasAnnotations(set, of.wanted, most)
 		w.store.Update(set)
 		sets[i] = set
 	}
+	if scaled { // the rollout continues with what this changes
+		w.syncSoon(of)
+	}
 	return sets
+}
+
+// resized returns the new sizes of ReplicaSets after the wanted number has changed: in a rollout, all have their part.
+func resized(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[string]int32 {
+	newest, old := sets[len(sets)-1], sets[:len(sets)-1]
+	if only := util.FindActiveOrLatest(newest, old); only != nil {
+		return map[string]int32{only.Name: *d.Spec.Replicas}
+	}
+	sizes := map[string]int32{}
+	if util.IsSaturated(d, newest) {
+		for _, set := range old {
+			sizes[set.Name] = 0
+		}
+		return sizes
+	}
+	active := slices.Clone(controller.FilterActiveReplicaSets(sets))
+	allowed := int32(0)
+	if *d.Spec.Replicas > 0 {
+		allowed = *d.Spec.Replicas + util.MaxSurge(*d)
+	}
+	add, added := allowed-util.GetReplicaCountForReplicaSets(active), int32(0)
+	if add >= 0 {
+		sort.Sort(controller.ReplicaSetsBySizeNewer(active))
+	} else {
+		sort.Sort(controller.ReplicaSetsBySizeOlder(active))
+	}
+	for _, set := range active {
+		part := int32(0)
+		if add != 0 {
+			part = util.GetReplicaSetProportion(klog.Logger{}, set, *d, add, added)
+		}
+		sizes[set.Name], added = *set.Spec.Replicas+part, added+part
+	}
+	if len(active) > 0 {
+		first := active[0].Name
+		sizes[first] = max(0, sizes[first]+add-added)
+	}
+	return sizes
+}
+
+// rolled returns the next sizes in a rolling update: the newest ReplicaSet grows as far as the surge allows, and the others shrink as far as
+// enough replicas are available. Replicas that are not available go first.
+func (w *world) rolled(of *workload, sets []*appsv1.ReplicaSet) map[string]int32 {
+	newest, sizes := sets[len(sets)-1], map[string]int32{}
+	total, available := int32(0), int32(0)
+	for _, set := range sets {
+		total, available = total+*set.Spec.Replicas, available+of.readyOf(set)
+	}
+	most, fewest := of.bounds()
+	switch size := *newest.Spec.Replicas; {
+	case size > of.wanted:
+		sizes[newest.Name] = of.wanted
+	case size < of.wanted && total < most:
+		sizes[newest.Name] = min(of.wanted, size+most-total)
+	}
+	spare := total - fewest - (*newest.Spec.Replicas - of.readyOf(newest))
+	broken := map[string]int32{}
+	for _, set := range sets[:len(sets)-1] {
+		if spare > 0 {
+			broken[set.Name] = max(0, min(spare, *set.Spec.Replicas-of.readyOf(set)))
+			spare -= broken[set.Name]
+		}
+	}
+	spare = min(spare, available-fewest)
+	for _, set := range sets[:len(sets)-1] {
+		left := *set.Spec.Replicas - broken[set.Name]
+		less := max(0, min(spare, left))
+		sizes[set.Name], spare = left-less, spare-less
+	}
+	return sizes
 }
 
 // bounds returns how many replicas there may be at most, and have to be available at least, in a rollout.
@@ -349,12 +451,8 @@ func (w *world) syncBudget(of *workload) {
 		return
 	}
 	status := policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: of.wanted}
-	status.DesiredHealthy = max(0, of.wanted-int32(n)) //nolint:gosec // as above
-	for _, pod := range of.pods {
-		if ready(pod) {
-			status.CurrentHealthy++
-		}
-	}
+	status.DesiredHealthy = max(0, of.wanted-int32(n))               //nolint:gosec // as above
+	status.CurrentHealthy = int32(of.tally.spot + of.tally.onDemand) //nolint:gosec // as above
 	status.DisruptionsAllowed = max(0, status.CurrentHealthy-status.DesiredHealthy)
 	if !equality.Semantic.DeepEqual(status, budget.Status) {
 		budget = budget.DeepCopy()

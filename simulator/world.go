@@ -7,6 +7,7 @@ package simulator
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,8 @@ type world struct {
 	apps   map[types.NamespacedName]*workload
 	// unbound are the pods without a node.
 	unbound map[types.UID]*corev1.Pod
+	// launching is how many nodes were requested that are not there yet.
+	launching int
 	// scan is set while the autoscaler is to look for pods without capacity.
 	scan    bool
 	measure measure
@@ -74,8 +77,16 @@ func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time
 	if err := w.run(ctx, progress); err != nil {
 		return nil, fmt.Errorf("policy %s, after %s: %w", p.Name, w.clock.Since(start).Round(time.Second), err)
 	}
+	for request := range w.api.Refused() {
+		if !absent.MatchString(request) {
+			return nil, fmt.Errorf("policy %s: the simulation does not serve %s", p.Name, request)
+		}
+	}
 	return w.measure.run(w), nil
 }
+
+// absent are the lists of kinds that a snapshot has none of where an API server does not serve them.
+var absent = regexp.MustCompile(`^GET /apis/(berth\.dev/v1alpha1/(reservations|resourcelimits)|resource\.k8s\.io/v1/[a-z]+)$`)
 
 func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, error) {
 	w := &world{

@@ -21,7 +21,7 @@ import (
 const (
 	// The heap of a simulation grows while it begins, and changes all the time: it is collected less often, up to this size.
 	garbagePercent = 400
-	memoryLimit    = 1536 << 20
+	memoryLimit    = 1800 << 20
 )
 
 func main() {

@@ -42,15 +42,14 @@ var words = sets.New(strings.Fields(`
 	OnDemand Wait Spot Report Enforce Off Placeholder Evict Surge SurgeOrEvict Order Respect None
 	Balanced Spread Pack Locality Cost ResourceBalance Spreading Binpacking PreferredAffinity AntiAffinity TopologySpread
 	Default High Low Name Random LeastLoaded RoundRobin WeightedRandom AffinityBased Optimistic Pessimistic TwoPhase
-	Reserved Released Expired Used
+	Reserved Released Expired Used UncordonAfterReboot
 	MON TUE WED THU FRI SAT SUN JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC yearly monthly weekly daily hourly
 `)...)
 
 // nodeLabels are the keys of labels and taints of nodes that say the same in each cluster. Their values are kept, too.
 var nodeLabels = sets.New(slices.Concat(withDomain(capacity.NodeKeys()), []string{
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
-	"topology.k8s.aws/zone-id", "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
-	"topology.k8s.aws/network-node-layer-3",
+	"topology.k8s.aws/zone-id",
 	corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, corev1.LabelOSStable, "beta.kubernetes.io/arch",
 	"beta.kubernetes.io/os", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "cloud.google.com/machine-family",
 	corev1.TaintNodeMemoryPressure,
@@ -62,6 +61,7 @@ var nodeLabelPrefixes = []string{"karpenter.k8s.aws/instance-", "karpenter.azure
 // keys are the keys of labels that say the same in each cluster, and have names of the cluster as values.
 var keys = sets.New(slices.Concat(capacity.NodeKeys(), []string{
 	corev1.LabelHostname, corev1.LabelMetadataName, "metadata.name",
+	"topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3",
 	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
 	"doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name",
 	"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component", "app.kubernetes.io/part-of",
@@ -99,11 +99,16 @@ var ruleValues = func() map[string]sets.Set[string] {
 func withDomain(all []string) (some []string) {
 	for _, key := range all {
 		required := slices.ContainsFunc(capacity.DefaultRules(), func(r capacity.Rule) bool { return r.Requires == key })
-		if strings.Contains(key, "/") && !required {
+		if strings.Contains(key, "/") && !required && !anyValue(key) {
 			some = append(some, key)
 		}
 	}
 	return some
+}
+
+// anyValue reports whether only the presence of a taint counts: its value may be the ID of an event, or a text.
+func anyValue(key string) bool {
+	return strings.HasPrefix(key, "aws-node-termination-handler/") || key == corev1.TaintNodeOutOfService
 }
 
 // keepsValues reports whether a label of nodes keeps its values.
