@@ -310,7 +310,7 @@ func resized(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[string]int32 {
 	return sizes
 }
 
-// rolled returns the next sizes in a rolling update: the newest ReplicaSet grows as far as the surge allows, and the others shrink as far as
+// rolled returns the next sizes in a rolling update. The newest ReplicaSet grows as far as the surge allows, the others shrink as far as
 // enough replicas are available. Replicas that are not available go first.
 func (w *world) rolled(of *workload, sets []*appsv1.ReplicaSet) map[string]int32 {
 	newest, sizes := sets[len(sets)-1], map[string]int32{}
