@@ -50,27 +50,20 @@ func merged(into, from map[string]string) map[string]string {
 
 // Evict evicts a pod, unless a budget forbids it.
 func (c cluster) Evict(pod *corev1.Pod, eviction *policyv1.Eviction) error {
-	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != pod.UID {
+	o := metav1.DeleteOptions{}
+	if eviction.DeleteOptions != nil {
+		o = *eviction.DeleteOptions
+	}
+	if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != pod.UID {
 		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errBound)
 	}
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
-	dry := eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
+	dry := len(o.DryRun) > 0
 	for _, budget := range store.List[*policyv1.PodDisruptionBudget](c.store, pod.Namespace) {
-		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
-			continue
-		}
-		healthy := budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy && budget.Status.DesiredHealthy > 0
-		switch {
-		case pod.Status.Phase == corev1.PodPending, !ready(pod) && healthy: // the budget does not count it
-		case budget.Status.DisruptionsAllowed <= 0:
-			return refusal(budget)
-		case !dry:
-			budget = budget.DeepCopy()
-			budget.Status.DisruptionsAllowed--
-			c.store.Update(budget)
+		if err := c.spend(budget, pod, dry); err != nil {
+			return err
 		}
 	}
 	if dry {
@@ -78,6 +71,28 @@ func (c cluster) Evict(pod *corev1.Pod, eviction *policyv1.Eviction) error {
 	}
 	c.measure.moves++
 	return c.Delete(pod)
+}
+
+// spend has a budget allow one disruption less, if it selects a pod and counts it. The error is that of the Eviction API.
+func (c cluster) spend(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod, dry bool) error {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	if !selector.Matches(labels.Set(pod.Labels)) {
+		return nil
+	}
+	healthy := budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy && budget.Status.DesiredHealthy > 0
+	switch {
+	case pod.Status.Phase == corev1.PodPending, !ready(pod) && healthy: // the budget does not count it
+	case budget.Status.DisruptionsAllowed <= 0:
+		return refusal(budget)
+	case !dry:
+		budget = budget.DeepCopy()
+		budget.Status.DisruptionsAllowed--
+		c.store.Update(budget)
+	}
+	return nil
 }
 
 // refusal is the answer of the Eviction API for a budget that allows no disruption.

@@ -92,7 +92,7 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	if spec.Mix != nil {
 		mix := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name}, Spec: *spec.Mix.DeepCopy()}
-		mix.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{appLabel: v1alpha1.LabelValue(name)}
+		mix.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{appLabel: name}
 		rule, _, err := governing.FromCapacityMix(mix)
 		if err != nil {
 			w.failed = err // the scenario is validated

@@ -160,16 +160,21 @@ func (w *world) step(ctx context.Context, end time.Time) bool {
 		w.clock.Pass(attempt)
 		return true
 	}
-	for _, at := range []time.Time{w.rebalancer.next(), w.window(now)} {
-		if !at.IsZero() && (!more || at.Before(next)) {
-			next, more = at, true
-		}
-	}
-	if !more || next.After(end) {
+	if !more {
 		next = end
 	}
-	w.clock.Pass(next.Sub(now))
+	w.clock.Pass(earliest(end, next, w.rebalancer.next(), w.window(now)).Sub(now))
 	return true
+}
+
+// earliest returns the first of some times. Those that are zero are none.
+func earliest(first time.Time, others ...time.Time) time.Time {
+	for _, at := range others {
+		if !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
 // window is when the scheduling queue looks at the pods that wait, the zero time if none does.

@@ -148,7 +148,8 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	s := scenarioOf(48*time.Hour, 10, &v1alpha1.CapacityMixSpec{SpotPercent: 70, MinOnDemand: 1, Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder}})
 	s.NodePools[0].Availability = &scenario.Availability{MonthlyInterruptionPercent: new(99.9)}
 	s.Workloads[0].Events = []scenario.Event{
-		{At: metav1.Duration{Duration: 5 * time.Hour}, Replicas: new(int32(40))}, {At: metav1.Duration{Duration: 6 * time.Hour}, Rollout: true},
+		{At: metav1.Duration{Duration: 5 * time.Hour}, Replicas: new(int32(40))},
+		{At: metav1.Duration{Duration: 6 * time.Hour}, Rollout: true},
 		{At: metav1.Duration{Duration: 7 * time.Hour}, Replicas: new(int32(7))},
 	}
 	bytes := func() string {

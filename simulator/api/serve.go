@@ -26,28 +26,23 @@ import (
 // serve carries out a request.
 func (s *Server) serve(r *request) (any, error) {
 	if r.name == "" {
-		switch r.verb {
-		case http.MethodGet:
-			return s.list(r)
-		case http.MethodPost:
-			return s.create(r)
-		}
-		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), r.verb)
+		return s.serveAll(r)
 	}
 	o, found := s.object(r)
-	switch {
-	case !found && r.verb == http.MethodPatch && r.contentType == string(types.ApplyPatchType):
-		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), "apply")
-	case !found:
+	if !found {
+		if r.contentType == string(types.ApplyPatchType) {
+			return nil, apierrors.NewMethodNotSupported(r.GroupResource(), "apply")
+		}
 		return nil, apierrors.NewNotFound(r.GroupResource(), r.name)
+	}
+	switch {
 	case r.verb == http.MethodPost && r.subresource != "":
 		return s.act(r, o)
+	case r.verb == http.MethodGet && r.subresource == "scale":
+		return scaleOf(o), nil
 	}
 	switch r.verb {
 	case http.MethodGet:
-		if r.subresource == "scale" {
-			return scaleOf(o), nil
-		}
 		return r.typed(o), nil
 	case http.MethodPatch:
 		return s.patch(r, o)
@@ -55,6 +50,17 @@ func (s *Server) serve(r *request) (any, error) {
 		return s.update(r, o)
 	case http.MethodDelete:
 		return s.delete(r, o)
+	}
+	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), r.verb)
+}
+
+// serveAll carries out a request without a name.
+func (s *Server) serveAll(r *request) (any, error) {
+	switch r.verb {
+	case http.MethodGet:
+		return s.list(r)
+	case http.MethodPost:
+		return s.create(r)
 	}
 	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), r.verb)
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -139,7 +140,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		status := apierrors.APIStatus(nil)
-		if failed, is := err.(apierrors.APIStatus); is { //nolint:errorlint // it is one of this package, which wraps none
+		if failed, is := err.(apierrors.APIStatus); is {
 			status = failed
 		} else {
 			status = apierrors.NewInternalError(err)
@@ -178,37 +179,36 @@ func (s *Server) answer(r *http.Request, body []byte) (any, error) {
 	if answer := discovery(parts); answer != nil {
 		return answer, nil
 	}
+	of, rest := versionOf(parts)
+	if len(rest) == 0 {
+		return nil, s.notServed(r)
+	}
 	req := request{query: r.URL.Query(), contentType: r.Header.Get("Content-Type"), body: body, verb: r.Method}
-	var group, version string
+	if rest[0] == "namespaces" && len(rest) > 2 {
+		req.namespace, rest = rest[1], rest[2:]
+	}
+	i := slices.IndexFunc(resources, func(x resource) bool { return x.GroupVersion() == of && x.Resource == rest[0] })
+	switch {
+	case i < 0 && rest[0] == "selfsubjectaccessreviews":
+		return allowed(body)
+	case i < 0:
+		return nil, s.notServed(r)
+	}
+	req.resource = &resources[i]
+	rest = append(rest, "", "")
+	req.name, req.subresource = rest[1], rest[2]
+	return s.serve(&req)
+}
+
+// versionOf returns the group and version of a path, and what follows, nothing for a path without a resource.
+func versionOf(parts []string) (of schema.GroupVersion, rest []string) {
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
-		version, parts = parts[1], parts[2:]
+		return schema.GroupVersion{Version: parts[1]}, parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
-		group, version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return nil, s.notServed(r)
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
 	}
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		req.namespace, parts = parts[1], parts[2:]
-	}
-	for i := range resources {
-		if x := &resources[i]; x.Group == group && x.Version == version && x.Resource == parts[0] {
-			req.resource = x
-		}
-	}
-	if len(parts) > 1 {
-		req.name = parts[1]
-	}
-	if len(parts) > 2 {
-		req.subresource = parts[2]
-	}
-	if req.resource == nil {
-		if parts[0] == "selfsubjectaccessreviews" {
-			return allowed(body)
-		}
-		return nil, s.notServed(r)
-	}
-	return s.serve(&req)
+	return of, nil
 }
 
 func (s *Server) notServed(r *http.Request) error {

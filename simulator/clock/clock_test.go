@@ -38,7 +38,7 @@ func TestEventsComeInTheirOrder(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, func(a, b planned) int { return cmp.Compare(a.at, b.at) })
-		for c.Step() { //nolint:revive // all of them
+		for c.Step() {
 		}
 		assert.Equal(t, want, got)
 	})
@@ -53,7 +53,7 @@ func TestEventsOfEventsAndTimeThatPasses(t *testing.T) {
 		c.Pass(5 * time.Second) // it took longer than until the second
 		c.AfterFunc(0, func() { got = append(got, "third") })
 	})
-	for c.Step() { //nolint:revive // all of them
+	for c.Step() {
 	}
 	assert.Equal(t, []string{"first", "second", "third"}, got)
 	assert.Equal(t, start.Add(6*time.Second), c.Now(), "time does not go back")

@@ -110,9 +110,9 @@ func (s *Store) Version() string { return strconv.FormatUint(s.version, 10) }
 // Get returns an object, false if there is none. It is not to be changed.
 func Get[T Object](s *Store, namespace, name string) (o T, found bool) {
 	found = false
-	any, exists, _ := s.Of(o).indexer.GetByKey(cache.NewObjectName(namespace, name).String())
+	object, exists, _ := s.Of(o).indexer.GetByKey(cache.NewObjectName(namespace, name).String())
 	if exists {
-		o, found = any.(T), true
+		o, found = object.(T), true
 	}
 	return o, found
 }

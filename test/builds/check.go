@@ -51,8 +51,7 @@ func NewChecker(ctx context.Context, repoRoot string, mutants ...[]Replacement) 
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
+		if failed, is := errors.AsType[*exec.ExitError](err); is {
 			err = fmt.Errorf("%w: %s", err, failed.Stderr)
 		}
 		return nil, fmt.Errorf("list the packages of mutants: %w", err)
