@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kubernetes/pkg/controller"
 
 	"berth.dev/berth/simulator/store"
 )
@@ -128,11 +130,7 @@ func (c cluster) Delete(o store.Object) error {
 	return nil
 }
 
-type conflict string
-
-func (c conflict) Error() string { return string(c) }
-
-const errBound = conflict("the pod has a node, is another one, or is being deleted")
+var errBound = errors.New("the pod has a node, is another one, or is being deleted")
 
 // setCondition sets a condition of a pod that is not in the store.
 func (w *world) setCondition(pod *corev1.Pod, t corev1.PodConditionType, status corev1.ConditionStatus) {
@@ -150,11 +148,7 @@ func hasCondition(pod *corev1.Pod, t corev1.PodConditionType, status corev1.Cond
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == t && c.Status == status })
 }
 
-// active reports whether a pod counts for its controller.
-func active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}
-
+// ready reports whether a pod is Ready and stays.
 func ready(pod *corev1.Pod) bool {
-	return active(pod) && hasCondition(pod, corev1.PodReady, corev1.ConditionTrue)
+	return controller.IsPodActive(pod) && hasCondition(pod, corev1.PodReady, corev1.ConditionTrue)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/controller"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
@@ -75,7 +76,7 @@ func (m *measure) sized(w *world, of *workload, wanted int32) {
 
 // add counts a pod, or one less. One that was released from its ReplicaSet serves, and is no replica of the mix.
 func (t *tally) add(w *world, pod *corev1.Pod, n int) {
-	if pod == nil || !active(pod) {
+	if pod == nil || !controller.IsPodActive(pod) {
 		return
 	}
 	replica, ofReady := 0, 0

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/controller"
 
 	"berth.dev/berth/simulator/store"
 )
@@ -17,7 +18,7 @@ const holderStartup = 1
 func (w *world) podChanged(old, pod *corev1.Pod) {
 	of := w.ownerOf(pod)
 	w.measure.changed(w, w.serves(pod), old, pod)
-	if pod.Spec.NodeName == "" && active(pod) {
+	if pod.Spec.NodeName == "" && controller.IsPodActive(pod) {
 		w.unbound[pod.UID] = pod
 		if hasCondition(pod, corev1.PodScheduled, corev1.ConditionFalse) {
 			w.scanSoon()
@@ -79,7 +80,7 @@ func (w *world) bound(of *workload, pod *corev1.Pod) {
 	uid := pod.UID
 	w.after(seconds(startup), func() {
 		current, found := store.Get[*corev1.Pod](w.store, pod.Namespace, pod.Name)
-		if !found || current.UID != uid || !active(current) {
+		if !found || current.UID != uid || !controller.IsPodActive(current) {
 			return
 		}
 		current = current.DeepCopy()

@@ -19,8 +19,8 @@ const (
 // Policy is a way to place the pods of a scenario.
 type Policy struct {
 	Name, Description string
-	// Mixes are created, and Rebalances has their replicas moved.
-	Mixes, Rebalances bool
+	// Mixes is whether the mixes of the scenario are created, and their replicas are moved.
+	Mixes bool
 	// Apply changes the pod template of a workload.
 	Apply func(template *corev1.PodTemplateSpec)
 }
@@ -29,7 +29,7 @@ type Policy struct {
 var Policies = []Policy{
 	{
 		Name: "Berth", Description: "the mixes of the scenario, placed by berth-scheduler and rebalanced with the default configuration",
-		Mixes: true, Rebalances: true,
+		Mixes: true,
 		Apply: func(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = berthScheduler },
 	},
 	{
@@ -56,11 +56,6 @@ func only(t string) func(*corev1.PodTemplateSpec) {
 
 // typeOf returns the capacity type of a pod's node selector, Unknown for any.
 func typeOf(pod *corev1.Pod) capacity.Type {
-	switch pod.Spec.NodeSelector[typeLabel] {
-	case v1alpha1.CapacityTypeSpot:
-		return capacity.Spot
-	case v1alpha1.CapacityTypeOnDemand:
-		return capacity.OnDemand
-	}
-	return capacity.Unknown
+	t, _ := capacity.ParseType(pod.Spec.NodeSelector[typeLabel]) // Unknown with an error
+	return t
 }

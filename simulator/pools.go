@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/controller"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/sim/scenario"
@@ -71,12 +72,9 @@ func (w *world) addPools() {
 	for i := range w.NodePools {
 		spec := &w.NodePools[i]
 		p := &pool{
-			NodePool: spec, is: capacity.OnDemand, nodes: map[string]*node{}, counted: start,
-			random: spottrace.Random(w.Seed, spec.Name),
+			NodePool: spec, nodes: map[string]*node{}, counted: start, random: spottrace.Random(w.Seed, spec.Name),
 		}
-		if spec.Spot() {
-			p.is = capacity.Spot
-		}
+		p.is, _ = capacity.ParseType(spec.CapacityType) // the scenario is validated
 		w.pools = append(w.pools, p)
 		if a := spec.Availability; a != nil && a.MonthlyInterruptionPercent != nil {
 			p.hazard = spottrace.Rate(*a.MonthlyInterruptionPercent)
@@ -97,7 +95,7 @@ func (w *world) available(p *pool) bool {
 		return false
 	}
 	a := p.Availability
-	return a == nil || a.Loaded == nil || n < a.Available(w.clock.Since(start))
+	return a == nil || n < a.Available(w.clock.Since(start))
 }
 
 // follow has nodes interrupted when the trace of a pool has fewer than before, after a time.
@@ -175,7 +173,7 @@ func (w *world) interrupt(n *node) {
 	w.store.Update(object)
 	w.after(seconds(n.of.NoticeSeconds), func() {
 		for _, pod := range n.pods {
-			if active(pod) && w.serves(pod) != nil {
+			if controller.IsPodActive(pod) && w.serves(pod) != nil {
 				w.measure.interruptedReplicas++
 			}
 		}

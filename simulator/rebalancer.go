@@ -41,10 +41,14 @@ type rebalancer struct {
 
 func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
 	profile := simulation.DefaultProfile()
+	classifier, err := arguments.Classifier(profile.Args)
+	if err != nil {
+		return nil, err
+	}
 	r := &rebalancer{mixes: governing.NewRegistry()}
 	r.mixes.Comparison = simulation.ComparesTolerations()
 	r.state = clusterstate.New(clusterstate.Options{
-		Filtered: simulation.Filtered, Classifier: w.classifier, SpreadSpotOver: profile.Args.SpreadSpotOver,
+		Filtered: simulation.Filtered, Classifier: classifier, SpreadSpotOver: profile.Args.SpreadSpotOver,
 		Conventions: arguments.Conventions(profile.Args), Mixes: r.mixes, Defaults: arguments.DefaultMixes(profile.ArgsOf),
 		Changed:  func(key governing.GroupKey) { r.controller.Changed(key) },
 		NodeLeft: func(d clusterstate.Departure) { r.controller.NodeLeft(d) },
@@ -55,59 +59,40 @@ func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
 	o.Synced = func() (string, bool) { return "", true }
 	o.Decided = func(workloads.Decision) {}
 	o.Placeholders.SizeOf = func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }
-	var err error
 	if r.controller, err = rebalance.New(o); err != nil {
 		return nil, fmt.Errorf("create the rebalancer: %w", err)
 	}
 	r.queue = stepqueue.New(r.controller.Order(), w.clock)
 	r.controller.Use(r.queue)
 	r.controller.Changed(governing.GroupKey{})
-	return r, r.watch(w.store)
+	r.watch(w.store)
+	return r, nil
 }
 
 // watch keeps the cluster state up to date.
-func (r *rebalancer) watch(s *store.Store) error {
-	node := func(n *corev1.Node) { r.state.SetNode(n) }
-	pod := func(p *corev1.Pod) { r.state.SetPod(p) }
+func (r *rebalancer) watch(s *store.Store) {
+	s.Watch(&corev1.Node{}, handler.Funcs[*corev1.Node]{
+		Add: r.state.SetNode, Delete: func(n *corev1.Node) { r.state.DeleteNode(n.Name) },
+	})
+	s.Watch(&corev1.Pod{}, handler.Funcs[*corev1.Pod]{
+		Add: r.state.SetPod,
+		Delete: func(p *corev1.Pod) {
+			r.state.DeletePod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.UID)
+		},
+	})
 	owner := handler.Funcs[metav1.Object]{
-		Add: func(o metav1.Object) { r.state.SetOwner(o) }, Update: func(_, o metav1.Object) { r.state.SetOwner(o) },
-		Delete: func(o metav1.Object) { r.state.DeleteOwner(o.GetUID()) },
+		Add: r.state.SetOwner, Delete: func(o metav1.Object) { r.state.DeleteOwner(o.GetUID()) },
 	}
-	mix := func(cm *v1alpha1.CapacityMix) {
+	s.Watch(&appsv1.ReplicaSet{}, owner)
+	s.Watch(&appsv1.Deployment{}, owner)
+	s.Watch(&v1alpha1.CapacityMix{}, handler.Funcs[*v1alpha1.CapacityMix]{Add: func(cm *v1alpha1.CapacityMix) {
 		_ = r.mixes.Set(cm) // the scenario is validated
 		r.controller.Changed(governing.GroupKey{Namespace: cm.Namespace})
-	}
+	}})
 	budget := func(b *policyv1.PodDisruptionBudget) {
 		r.controller.Changed(governing.GroupKey{Namespace: b.Namespace})
 	}
-	for _, err := range []error{
-		watch(s, &corev1.Node{}, handler.Funcs[*corev1.Node]{
-			Add: node, Update: func(_, n *corev1.Node) { node(n) }, Delete: func(n *corev1.Node) { r.state.DeleteNode(n.Name) },
-		}),
-		watch(s, &corev1.Pod{}, handler.Funcs[*corev1.Pod]{
-			Add: pod, Update: func(_, p *corev1.Pod) { pod(p) },
-			Delete: func(p *corev1.Pod) {
-				r.state.DeletePod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.UID)
-			},
-		}),
-		watch(s, &appsv1.ReplicaSet{}, owner), watch(s, &appsv1.Deployment{}, owner),
-		watch(s, &v1alpha1.CapacityMix{}, handler.Funcs[*v1alpha1.CapacityMix]{
-			Add: mix, Update: func(_, cm *v1alpha1.CapacityMix) { mix(cm) },
-		}),
-		watch(s, &policyv1.PodDisruptionBudget{}, handler.Funcs[*policyv1.PodDisruptionBudget]{
-			Add: budget, Update: func(_, b *policyv1.PodDisruptionBudget) { budget(b) }, Delete: budget,
-		}),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func watch[T any](s *store.Store, kind store.Object, funcs handler.Funcs[T]) error {
-	_, err := s.Of(kind).AddEventHandler(funcs)
-	return err
+	s.Watch(&policyv1.PodDisruptionBudget{}, handler.Funcs[*policyv1.PodDisruptionBudget]{Add: budget, Delete: budget})
 }
 
 // step reconciles one key, and reports whether one was due.
@@ -124,13 +109,6 @@ func (r *rebalancer) next() time.Time {
 		return time.Time{}
 	}
 	return r.queue.Next()
-}
-
-// watchMixes has the scheduler see the mixes.
-func (w *world) watchMixes() {
-	if w.scheduler.Mix != nil {
-		_, _ = w.store.Of(&v1alpha1.CapacityMix{}).AddEventHandler(w.scheduler.Mix.MixHandler()) // it never fails here
-	}
 }
 
 // reader reads the mixes and budgets, as the cache of the controller does.

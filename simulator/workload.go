@@ -66,11 +66,7 @@ func (w *world) addWorkloads() {
 			w.store.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: spec.Namespace}})
 		}
 		for n := range spec.Copies {
-			name := spec.Name
-			if spec.Copies > 1 {
-				name += "-" + strconv.Itoa(int(n))
-			}
-			w.addWorkload(spec, name)
+			w.addWorkload(spec, spec.NameOf(int(n)))
 		}
 	}
 }
@@ -242,13 +238,13 @@ func (w *world) scale(of *workload, sets []*appsv1.ReplicaSet) []*appsv1.Replica
 	scaled := slices.ContainsFunc(controller.FilterActiveReplicaSets(sets), func(set *appsv1.ReplicaSet) bool {
 		return set.Annotations[util.DesiredReplicasAnnotation] != desired
 	})
-	var sizes map[string]int32
+	sizes := map[string]int32{}
 	if scaled {
 		sizes = resized(deployment, sets)
-	} else {
-		sizes = w.rolled(of, sets)
+	} else if sizes, w.failed = of.rolled(deployment, sets); w.failed != nil {
+		return sets
 	}
-	most, _ := of.bounds()
+	most := of.wanted + util.MaxSurge(*deployment)
 	for i, set := range sets {
 		size, changes := sizes[set.Name]
 		if !changes {
@@ -312,50 +308,36 @@ func resized(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[string]int32 {
 
 // rolled returns the next sizes in a rolling update. The newest ReplicaSet grows as far as the surge allows, the others shrink as far as
 // enough replicas are available. Replicas that are not available go first.
-func (w *world) rolled(of *workload, sets []*appsv1.ReplicaSet) map[string]int32 {
-	newest, sizes := sets[len(sets)-1], map[string]int32{}
-	total, available := int32(0), int32(0)
+func (of *workload) rolled(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (map[string]int32, error) {
+	newest, old := sets[len(sets)-1], sets[:len(sets)-1]
+	grown, err := util.NewRSNewReplicas(d, sets, newest)
+	if err != nil {
+		return nil, err
+	}
+	available, all := map[string]int32{}, int32(0)
 	for _, set := range sets {
-		total, available = total+*set.Spec.Replicas, available+of.readyOf(set)
+		available[set.Name] = of.count(set, ready)
+		all += available[set.Name]
 	}
-	most, fewest := of.bounds()
-	switch size := *newest.Spec.Replicas; {
-	case size > of.wanted:
-		sizes[newest.Name] = of.wanted
-	case size < of.wanted && total < most:
-		sizes[newest.Name] = min(of.wanted, size+most-total)
+	fewest := util.MinAvailable(d)
+	spare := util.GetReplicaCountForReplicaSets(sets) - fewest - (*newest.Spec.Replicas - available[newest.Name])
+	sizes := map[string]int32{newest.Name: min(grown, of.wanted)}
+	for _, set := range old {
+		broken := max(0, min(spare, *set.Spec.Replicas-available[set.Name]))
+		sizes[set.Name], spare = *set.Spec.Replicas-broken, spare-broken
 	}
-	spare := total - fewest - (*newest.Spec.Replicas - of.readyOf(newest))
-	broken := map[string]int32{}
-	for _, set := range sets[:len(sets)-1] {
-		if spare > 0 {
-			broken[set.Name] = max(0, min(spare, *set.Spec.Replicas-of.readyOf(set)))
-			spare -= broken[set.Name]
-		}
+	spare = min(spare, all-fewest)
+	for _, set := range old {
+		less := max(0, min(spare, sizes[set.Name]))
+		sizes[set.Name], spare = sizes[set.Name]-less, spare-less
 	}
-	spare = min(spare, available-fewest)
-	for _, set := range sets[:len(sets)-1] {
-		left := *set.Spec.Replicas - broken[set.Name]
-		less := max(0, min(spare, left))
-		sizes[set.Name], spare = left-less, spare-less
-	}
-	return sizes
+	return sizes, nil
 }
 
-// bounds returns how many replicas there may be at most, and have to be available at least, in a rollout.
-func (of *workload) bounds() (most, fewest int32) {
-	share := func(text string, up bool) int32 {
-		s := intstr.FromString(text)
-		n, _ := intstr.GetScaledValueFromIntOrPercent(&s, int(of.wanted), up) // a constant
-		return int32(n)                                                       //nolint:gosec // a part of an int32
-	}
-	more, fewer := share(surge, true), share(unavailable, false)
-	return of.wanted + more, of.wanted - fewer
-}
-
-func (of *workload) readyOf(set *appsv1.ReplicaSet) (n int32) {
+// count returns how many pods of the workload, or of one of its ReplicaSets, are as wanted.
+func (of *workload) count(set *appsv1.ReplicaSet, is func(*corev1.Pod) bool) (n int32) {
 	for _, pod := range of.pods {
-		if metav1.IsControlledBy(pod, set) && ready(pod) {
+		if (set == nil || metav1.IsControlledBy(pod, set)) && is(pod) {
 			n++
 		}
 	}
@@ -365,7 +347,7 @@ func (of *workload) readyOf(set *appsv1.ReplicaSet) (n int32) {
 // sorted returns the active pods of the workload, or of one of its ReplicaSets, in an order that does not change.
 func (of *workload) sorted(set *appsv1.ReplicaSet) (pods []*corev1.Pod) {
 	for _, pod := range of.pods {
-		if active(pod) && (set == nil || metav1.IsControlledBy(pod, set)) {
+		if controller.IsPodActive(pod) && (set == nil || metav1.IsControlledBy(pod, set)) {
 			pods = append(pods, pod)
 		}
 	}
@@ -397,8 +379,9 @@ func (w *world) syncSet(of *workload, set *appsv1.ReplicaSet) {
 }
 
 func (w *world) updateStatus(of *workload, set *appsv1.ReplicaSet) {
-	status := appsv1.ReplicaSetStatus{ObservedGeneration: set.Generation, Replicas: int32(len(of.sorted(set)))} //nolint:gosec // as above
-	status.ReadyReplicas = of.readyOf(set)
+	status := appsv1.ReplicaSetStatus{
+		ObservedGeneration: set.Generation, Replicas: of.count(set, controller.IsPodActive), ReadyReplicas: of.count(set, ready),
+	}
 	status.AvailableReplicas, status.FullyLabeledReplicas = status.ReadyReplicas, status.Replicas
 	if !equality.Semantic.DeepEqual(status, set.Status) {
 		set = set.DeepCopy()
@@ -409,12 +392,9 @@ func (w *world) updateStatus(of *workload, set *appsv1.ReplicaSet) {
 		return
 	}
 	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
-	all := appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, UpdatedReplicas: status.Replicas}
-	all.Replicas = int32(len(of.sorted(nil))) //nolint:gosec // as above
-	for _, pod := range of.pods {
-		if ready(pod) {
-			all.ReadyReplicas++
-		}
+	all := appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, UpdatedReplicas: status.Replicas,
+		Replicas: of.count(nil, controller.IsPodActive), ReadyReplicas: of.count(nil, ready),
 	}
 	all.AvailableReplicas, all.UnavailableReplicas = all.ReadyReplicas, max(0, of.wanted-all.ReadyReplicas)
 	if !equality.Semantic.DeepEqual(all, deployment.Status) {

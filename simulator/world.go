@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/sim/report"
@@ -47,7 +48,6 @@ type world struct {
 	scheduler *stepped.Scheduler
 	// rebalancer is nil where no mix is kept.
 	rebalancer *rebalancer
-	classifier *capacity.Classifier
 
 	pools []*pool
 	nodes map[string]*node
@@ -101,16 +101,11 @@ func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, erro
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if w.classifier, err = capacity.NewClassifier(capacity.DefaultRules()); err != nil {
-		return nil, err
-	}
 	// The world sees a change before the scheduler, which may act on it at once.
-	if _, err = w.store.Of(&corev1.Pod{}).AddEventHandler(handler.Funcs[*corev1.Pod]{
+	w.store.Watch(&corev1.Pod{}, handler.Funcs[*corev1.Pod]{
 		Add: func(pod *corev1.Pod) { w.podChanged(nil, pod) }, Update: w.podChanged, Delete: w.podGone,
-	}); err != nil {
-		return nil, err
-	}
-	if p.Rebalances {
+	})
+	if p.Mixes {
 		if w.rebalancer, err = newRebalancer(w, config); err != nil {
 			return nil, err
 		}
@@ -119,7 +114,7 @@ func newWorld(ctx context.Context, s *scenario.Scenario, p Policy) (*world, erro
 	if w.scheduler, err = stepped.New(ctx, o); err != nil {
 		return nil, err
 	}
-	w.watchMixes()
+	w.store.Watch(&v1alpha1.CapacityMix{}, w.scheduler.Mix.MixHandler())
 	w.measure.begin(w)
 	w.addPools()
 	w.addWorkloads()
@@ -144,7 +139,7 @@ func (w *world) run(ctx context.Context, progress func(time.Duration)) error {
 }
 
 // step does what is due, or lets the time pass until something is. It returns false at the end. Events that are due come first: the
-// scheduler may have pods to try for ever.
+// scheduler may always have pods to try.
 func (w *world) step(ctx context.Context, end time.Time) bool {
 	now := w.clock.Now()
 	next, more := w.clock.Next()

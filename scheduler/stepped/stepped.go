@@ -53,9 +53,9 @@ type Clock interface {
 	clock.WithDelayedExecution
 }
 
-// Configuration has the profiles: berth-scheduler, as manifests/scheduler/second-scheduler.yaml has it for pods without policies, limits
+// profiles are the profiles: berth-scheduler, as manifests/scheduler/second-scheduler.yaml has it for pods without policies, limits
 // and reservations, and default-scheduler as Kubernetes has it.
-const Configuration = `
+const profiles = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
@@ -81,7 +81,7 @@ type Options struct {
 
 // Scheduler places pods, one at each step. It is for one goroutine.
 type Scheduler struct {
-	// Mix is the plugin of the first profile that enables it, nil if none does.
+	// Mix is the plugin CapacityMix of the profile berth-scheduler.
 	Mix *capacitymix.CapacityMix
 
 	upstream *scheduler.Scheduler
@@ -147,18 +147,16 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		s.tried = true
 		return place(ctx, f, state, pod)
 	}
-	if s.Mix != nil {
-		if err := s.Mix.Startup.Wait(ctx); err != nil {
-			stop()
-			return nil, err
-		}
+	if err := s.Mix.Startup.Wait(ctx); err != nil {
+		stop()
+		return nil, err
 	}
 	return s, nil
 }
 
 func decode() (*schedconfig.KubeSchedulerConfiguration, error) {
 	c := &schedconfig.KubeSchedulerConfiguration{}
-	_, _, err := schedscheme.Codecs.UniversalDecoder().Decode([]byte(Configuration), nil, c)
+	_, _, err := schedscheme.Codecs.UniversalDecoder().Decode([]byte(profiles), nil, c)
 	return c, err
 }
 
@@ -168,9 +166,7 @@ func (s *Scheduler) registry(c Clock) frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		capacitymix.Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 			p, err := create(ctx, args, handle)
-			if mix, is := p.(*capacitymix.CapacityMix); is && s.Mix == nil {
-				s.Mix = mix
-			}
+			s.Mix, _ = p.(*capacitymix.CapacityMix) // nil with an error
 			return p, err
 		},
 		topologyspread.Name: topologyspread.New,

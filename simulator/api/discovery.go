@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"berth.dev/berth/simulator/store"
 )
 
 // discovery answers what clients find the resources by, nil for another path.
@@ -26,7 +28,7 @@ func discovery(parts []string) any {
 
 func groups() *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	for _, r := range resources {
+	for _, r := range store.Kinds {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: r.GroupVersion().String(), Version: r.Version}
 		known := slices.ContainsFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == r.Group })
 		if r.Group != "" && !known {
@@ -42,15 +44,15 @@ func resourcesOf(of schema.GroupVersion) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: of.String(),
 	}
-	for _, r := range resources {
+	for _, r := range store.Kinds {
 		if r.GroupVersion() != of {
 			continue
 		}
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: r.Resource, Kind: r.kind, Namespaced: r.namespaced,
+			Name: r.Resource, Kind: r.Kind, Namespaced: r.Namespaced,
 			Verbs: metav1.Verbs{"get", "list", "create", "update", "patch", "delete"},
 		})
-		if hasScale(r.object) {
+		if hasScale(r.Object) {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: r.Resource + "/scale", Kind: "Scale", Group: "autoscaling", Version: "v1", Namespaced: true, Verbs: metav1.Verbs{"get"},
 			})

@@ -4,6 +4,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -67,7 +68,7 @@ func (s *Server) serveAll(r *request) (any, error) {
 
 // object returns the object of a request.
 func (s *Server) object(r *request) (store.Object, bool) {
-	found, exists, _ := s.Store.Of(r.object).GetIndexer().GetByKey(strings.TrimPrefix(r.namespace+"/"+r.name, "/"))
+	found, exists, _ := s.Store.Of(r.Object).GetIndexer().GetByKey(strings.TrimPrefix(r.namespace+"/"+r.name, "/"))
 	if !exists {
 		return nil, false
 	}
@@ -77,12 +78,12 @@ func (s *Server) object(r *request) (store.Object, bool) {
 // typed is an object with its kind.
 func (r *request) typed(o store.Object) store.Object {
 	o = o.DeepCopyObject().(store.Object)
-	o.GetObjectKind().SetGroupVersionKind(r.GroupVersion().WithKind(r.kind))
+	o.GetObjectKind().SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
 	return o
 }
 
 func (r *request) empty() store.Object {
-	return reflect.New(reflect.TypeOf(r.object).Elem()).Interface().(store.Object)
+	return reflect.New(reflect.TypeOf(r.Object).Elem()).Interface().(store.Object)
 }
 
 type list struct {
@@ -102,10 +103,10 @@ func (s *Server) list(r *request) (any, error) {
 		return bad(err)
 	}
 	l := &list{
-		TypeMeta: metav1.TypeMeta{APIVersion: r.GroupVersion().String(), Kind: r.kind + "List"},
+		TypeMeta: metav1.TypeMeta{APIVersion: r.GroupVersion().String(), Kind: r.Kind + "List"},
 		ListMeta: metav1.ListMeta{ResourceVersion: s.Store.Version()}, Items: []store.Object{},
 	}
-	for _, o := range s.Store.ListOf(r.object, r.namespace) {
+	for _, o := range s.Store.ListOf(r.Object, r.namespace) {
 		if selector.Matches(labels.Set(o.GetLabels())) && field.Matches(fieldsOf(o)) {
 			l.Items = append(l.Items, o)
 		}
@@ -178,7 +179,7 @@ func (s *Server) patch(r *request, o store.Object) (any, error) {
 	var after []byte
 	switch types.PatchType(r.contentType) {
 	case types.StrategicMergePatchType:
-		after, err = strategicpatch.StrategicMergePatch(before, r.body, r.object)
+		after, err = strategicpatch.StrategicMergePatch(before, r.body, r.Object)
 	case types.MergePatchType:
 		after, err = jsonpatch.MergePatch(before, r.body)
 	case types.JSONPatchType:
@@ -190,7 +191,7 @@ func (s *Server) patch(r *request, o store.Object) (any, error) {
 		return nil, apierrors.NewMethodNotSupported(r.GroupResource(), "patch with "+r.contentType)
 	}
 	if err != nil {
-		return nil, apierrors.NewInvalid(r.GroupVersion().WithKind(r.kind).GroupKind(), r.name, nil)
+		return nil, apierrors.NewInvalid(r.GroupVersion().WithKind(r.Kind).GroupKind(), r.name, nil)
 	}
 	return s.replace(r, o, after)
 }
@@ -229,11 +230,7 @@ func (s *Server) delete(r *request, o store.Object) (any, error) {
 	return r.typed(o), nil
 }
 
-type changed string
-
-func (c changed) Error() string { return string(c) }
-
-const errChanged = changed("the object has been modified")
+var errChanged = errors.New("the object has been modified")
 
 func hasScale(o store.Object) bool { return scaleOf(o) != nil }
 

@@ -12,24 +12,17 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/simulator/store"
 )
 
@@ -60,47 +53,6 @@ func (s *Server) Refused() map[string]int {
 	return maps.Clone(s.refused)
 }
 
-// resource is a kind that is served.
-type resource struct {
-	schema.GroupVersionResource
-	kind       string
-	object     store.Object
-	namespaced bool
-}
-
-func served(group, version, name string, object store.Object, namespaced bool) resource {
-	return resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: name},
-		kind:                 reflect.TypeOf(object).Elem().Name(), object: object, namespaced: namespaced,
-	}
-}
-
-var resources = []resource{
-	served("", "v1", "nodes", &corev1.Node{}, false),
-	served("", "v1", "pods", &corev1.Pod{}, true),
-	served("", "v1", "namespaces", &corev1.Namespace{}, false),
-	served("", "v1", "services", &corev1.Service{}, true),
-	served("", "v1", "replicationcontrollers", &corev1.ReplicationController{}, true),
-	served("", "v1", "configmaps", &corev1.ConfigMap{}, true),
-	served("", "v1", "persistentvolumes", &corev1.PersistentVolume{}, false),
-	served("", "v1", "persistentvolumeclaims", &corev1.PersistentVolumeClaim{}, true),
-	served("", "v1", "resourcequotas", &corev1.ResourceQuota{}, true),
-	served("", "v1", "limitranges", &corev1.LimitRange{}, true),
-	served("apps", "v1", "replicasets", &appsv1.ReplicaSet{}, true),
-	served("apps", "v1", "deployments", &appsv1.Deployment{}, true),
-	served("apps", "v1", "statefulsets", &appsv1.StatefulSet{}, true),
-	served("autoscaling", "v2", "horizontalpodautoscalers", &autoscalingv2.HorizontalPodAutoscaler{}, true),
-	served("batch", "v1", "jobs", &batchv1.Job{}, true),
-	served("policy", "v1", "poddisruptionbudgets", &policyv1.PodDisruptionBudget{}, true),
-	served("scheduling.k8s.io", "v1", "priorityclasses", &schedulingv1.PriorityClass{}, false),
-	served("storage.k8s.io", "v1", "storageclasses", &storagev1.StorageClass{}, false),
-	served("storage.k8s.io", "v1", "csinodes", &storagev1.CSINode{}, false),
-	served("storage.k8s.io", "v1", "csidrivers", &storagev1.CSIDriver{}, false),
-	served("storage.k8s.io", "v1", "csistoragecapacities", &storagev1.CSIStorageCapacity{}, true),
-	served("storage.k8s.io", "v1", "volumeattachments", &storagev1.VolumeAttachment{}, false),
-	served(v1alpha1.GroupName, "v1alpha1", "capacitymixes", &v1alpha1.CapacityMix{}, true),
-}
-
 // Config returns what clients of the cluster are created with. Nothing slows them down: requests take no time.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
@@ -110,7 +62,7 @@ func (s *Server) Config() *rest.Config {
 
 // request is a request to one resource.
 type request struct {
-	*resource
+	*store.Served
 	verb                         string
 	namespace, name, subresource string
 	query                        url.Values
@@ -187,14 +139,14 @@ func (s *Server) answer(r *http.Request, body []byte) (any, error) {
 	if rest[0] == "namespaces" && len(rest) > 2 {
 		req.namespace, rest = rest[1], rest[2:]
 	}
-	i := slices.IndexFunc(resources, func(x resource) bool { return x.GroupVersion() == of && x.Resource == rest[0] })
+	i := slices.IndexFunc(store.Kinds, func(k store.Served) bool { return k.GroupVersion() == of && k.Resource == rest[0] })
 	switch {
 	case i < 0 && rest[0] == "selfsubjectaccessreviews":
 		return allowed(body)
 	case i < 0:
 		return nil, s.notServed(r)
 	}
-	req.resource = &resources[i]
+	req.Served = &store.Kinds[i]
 	rest = append(rest, "", "")
 	req.name, req.subresource = rest[1], rest[2]
 	return s.serve(&req)

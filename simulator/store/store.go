@@ -11,13 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,25 +18,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Object is an object of the cluster. One that is in a store never changes: change a copy.
 type Object interface {
 	metav1.Object
 	runtime.Object
-}
-
-// Kinds are an object of each kind that a store may have.
-var Kinds = []Object{
-	&corev1.Node{}, &corev1.Pod{}, &corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &corev1.ConfigMap{},
-	&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.ResourceQuota{}, &corev1.LimitRange{},
-	&appsv1.ReplicaSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &batchv1.Job{},
-	&autoscalingv2.HorizontalPodAutoscaler{},
-	&policyv1.PodDisruptionBudget{}, &schedulingv1.PriorityClass{},
-	&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
-	&v1alpha1.CapacityMix{},
 }
 
 // Store has objects by kind. It is for one goroutine at a time.
@@ -57,8 +37,8 @@ type Store struct {
 // New returns a store without an object.
 func New(c clock.PassiveClock) *Store {
 	s := &Store{clock: c, kinds: map[reflect.Type]*Informer{}}
-	for _, o := range Kinds {
-		s.kinds[reflect.TypeOf(o)] = newInformer()
+	for _, k := range Kinds {
+		s.kinds[reflect.TypeOf(k.Object)] = newInformer()
 	}
 	return s
 }
@@ -72,11 +52,16 @@ func (s *Store) Of(o Object) *Informer {
 	return i
 }
 
+// Watch adds a handler of the objects of a kind.
+func (s *Store) Watch(kind Object, h cache.ResourceEventHandler) {
+	_, _ = s.Of(kind).AddEventHandler(h) // an Informer accepts every handler
+}
+
 // Factory returns a factory with the informers of the store. It is not to be started.
 func (s *Store) Factory(client kubernetes.Interface) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactory(client, 0)
-	for _, o := range Kinds {
-		factory.InformerFor(o, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return s.Of(o) })
+	for _, k := range Kinds {
+		factory.InformerFor(k.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return s.Of(k.Object) })
 	}
 	return factory
 }
