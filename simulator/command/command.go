@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"berth.dev/berth/internal/sim/report"
 	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/internal/sim/wholefile"
 	"berth.dev/berth/simulator"
 )
 
@@ -111,7 +111,7 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	if err := write(streams.Out, result); err != nil || f.html == "" {
 		return err
 	}
-	return writeFile(f.html, result)
+	return wholefile.Write(f.html, func(w io.Writer) error { return report.HTML(w, result) })
 }
 
 func (f *flags) chosen() (list []simulator.Policy, err error) {
@@ -143,17 +143,4 @@ func (f *flags) progress(out io.Writer, policy string, of time.Duration) func(ti
 			fmt.Fprintf(out, "%s: %s of %s\n", policy, at.Round(time.Minute), of)
 		}
 	}
-}
-
-// writeFile writes the page at once: a file that is there is complete.
-func writeFile(path string, result *report.Result) error {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // fails where it was renamed
-	if err := errors.Join(report.HTML(file, result), file.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(file.Name(), path)
 }

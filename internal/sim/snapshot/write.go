@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"berth.dev/berth/internal/sim/wholefile"
 )
 
 // gzipExtension ends the names of compressed files.
@@ -52,30 +52,10 @@ func (s *Snapshot) Write(w io.Writer) error {
 
 // WriteFile writes the document to a file that its owner alone may read, compressed if its name ends in ".gz". The file is there as a
 // whole or not at all, also if the context ends.
-func (s *Snapshot) WriteFile(ctx context.Context, path string) (err error) {
-	switch info, err := os.Stat(path); {
-	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file", path)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = file.Close() // it may be closed already
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := s.writeCompressed(&interruptible{ctx, file}, strings.HasSuffix(path, gzipExtension)); err != nil {
-		return err
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+func (s *Snapshot) WriteFile(ctx context.Context, path string) error {
+	return wholefile.Write(path, func(w io.Writer) error {
+		return s.writeCompressed(&interruptible{ctx, w}, strings.HasSuffix(path, gzipExtension))
+	})
 }
 
 func (s *Snapshot) writeCompressed(w io.Writer, compress bool) error {
