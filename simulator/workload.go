@@ -238,7 +238,7 @@ func (w *world) scale(of *workload, sets []*appsv1.ReplicaSet) []*appsv1.Replica
 	scaled := slices.ContainsFunc(controller.FilterActiveReplicaSets(sets), func(set *appsv1.ReplicaSet) bool {
 		return set.Annotations[util.DesiredReplicasAnnotation] != desired
 	})
-	sizes := map[string]int32{}
+	var sizes map[string]int32
 	if scaled {
 		sizes = resized(deployment, sets)
 	} else if sizes, w.failed = of.rolled(deployment, sets); w.failed != nil {
