@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -29,7 +30,7 @@ func (c *Console) find(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(findIn(s, overview.Inert(r.URL.Query().Get("q"), maxFilter))); err != nil {
+	if err := json.NewEncoder(w).Encode(findIn(s, display.Inert(r.URL.Query().Get("q"), maxFilter))); err != nil {
 		c.log.Debug("Write what is found", "err", err) // the client is gone
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/policies/decision"
 )
@@ -77,7 +78,7 @@ func hostile[T client.Object](o T) T {
 // no page has an element or an attribute of it, a control character, or more than 1 MB.
 func TestHostileTextsAreInertOnEveryPage(t *testing.T) {
 	o := overviewOf(workload("team", "web"))
-	fill(reflect.ValueOf(o).Elem(), overview.Inert(hostileText, maxText), 8) // as the overview makes all of its texts
+	fill(reflect.ValueOf(o).Elem(), display.Inert(hostileText, maxText), 8) // as the overview makes all of its texts
 	w := &o.Workloads[0]
 	w.Namespace, w.Name, w.Kind, w.Revision, w.ID = "team", "web", "Deployment", "", ""
 	w.Source, w.Slots[0].Pod = "capacitymix/web", "web-1"

@@ -180,7 +180,7 @@ type listingView struct {
 
 // parts are the parts of a page at a URL: the filter, which is not replaced while it is open, and the table.
 func (l listing[T]) parts(path string, q url.Values, all []T) []*part {
-	text := overview.Inert(q.Get(l.prefix+"filter"), maxFilter)
+	text := display.Inert(q.Get(l.prefix+"filter"), maxFilter)
 	lines := l.matching(all, text)
 	by, down := l.sorted(lines, q.Get(l.prefix+"sort"))
 	v := l.view(path, q, text, by, down, len(all), len(lines))

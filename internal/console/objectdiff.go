@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/kube/display"
 )
 
 // diffLine is a line of a comparison: Op is + for one that is added, - for one that is removed, and a space otherwise.
@@ -69,7 +69,7 @@ func shownDiff(lines []diffLine) []diffLine {
 
 // differing is the text of a line from where it differs from the most similar line of the other text, if it is too long to be shown.
 func (l *diffLine) differing(others []diffLine) string {
-	if len(l.Text) <= maxLine && len(overview.Inert(l.Text, 2*maxLine)) <= maxLine {
+	if len(l.Text) <= maxLine && len(display.Inert(l.Text, 2*maxLine)) <= maxLine {
 		return l.Text
 	}
 	same := 0

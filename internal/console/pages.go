@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -130,7 +131,7 @@ func ageOf(s *state) readAge {
 
 // overviewPage is the page of all workloads.
 func overviewPage(_ []string, q url.Values, s *state) (*page, error) {
-	text := overview.Inert(q.Get("filter"), maxFilter) // as the texts that it is compared with
+	text := display.Inert(q.Get("filter"), maxFilter) // as the texts that it is compared with
 	filter := url.Values{}
 	if text != "" {
 		filter.Set("filter", text)

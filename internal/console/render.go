@@ -42,7 +42,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // maxText bounds a text of others: of an object, or of an error, which can contain whatever a server responds.
 const maxText = 512
 
-func inert(s string) string { return overview.Inert(s, maxText) }
+func inert(s string) string { return display.Inert(s, maxText) }
 
 // render executes a template. The templates are part of the program, and a test executes each: an error is a defect.
 func render(name string, v any) template.HTML {

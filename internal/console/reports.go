@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -297,7 +298,7 @@ func (c *Console) run(r *http.Request, w write) (string, error) {
 	return text.String(), err
 }
 
-func inertLine(line string) string { return overview.Inert(strings.TrimRight(line, "\r\n"), maxLine) }
+func inertLine(line string) string { return display.Inert(strings.TrimRight(line, "\r\n"), maxLine) }
 
 var errTooLong = errors.New("the text is too long")
 

@@ -104,7 +104,7 @@ func runSavings(ctx context.Context, o *command.Options, options prices.Options,
 // warnOf warns of what of the sources of prices is not used.
 func warnOf(o *command.Options, book *prices.Book) {
 	for _, note := range book.Notes() {
-		o.Warn("%s", overview.Inert(note, maxNote))
+		o.Warn("%s", display.Inert(note, maxNote))
 	}
 }
 

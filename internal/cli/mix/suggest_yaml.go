@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/internal/mix/suggest"
 )
@@ -32,7 +33,7 @@ func writeMixes(o *command.Options, s *overview.Suggestions) error {
 	}
 	b.WriteString("# Review each mix, and apply one after the other: `kubectl berth plan -f` shows what it would move.\n")
 	for _, line := range s.Notes(o.Now()) {
-		fmt.Fprintf(&b, "# %s\n", overview.Inert(line, maxNote))
+		fmt.Fprintf(&b, "# %s\n", display.Inert(line, maxNote))
 	}
 	if governed > 0 {
 		fmt.Fprintf(&b, "# No mix for %s: a mix governs them already.\n", printers.Count(governed, "workload"))

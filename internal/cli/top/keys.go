@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/kube/display"
 )
 
 // maxFilter is the length of the filter in bytes.
@@ -155,7 +155,7 @@ func (m *model) editFilter(name, text string) {
 
 // typeText adds to the filter.
 func (m *model) typeText(text string) {
-	if text = overview.Inert(text, maxFilter); len(m.filter)+len(text) <= maxFilter {
+	if text = display.Inert(text, maxFilter); len(m.filter)+len(text) <= maxFilter {
 		m.filter += text
 	}
 	m.refresh()

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -174,7 +175,7 @@ func (m *model) fail(text string) {
 	if m.failure == "" {
 		m.since = m.now
 	}
-	m.failure = overview.Inert(text, maxText)
+	m.failure = display.Inert(text, maxText)
 }
 
 // pause is the time from the end of a read to the next one.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 	"berth.dev/berth/test/clitest"
 )
@@ -147,7 +148,7 @@ func TestTheFilterChoosesRows(t *testing.T) {
 	press(m, "ctrl+u")
 	assert.Equal(t, all, names(m))
 	m.update(tea.PasteMsg{Content: hostile})
-	assert.Equal(t, overview.Inert(hostile, maxFilter), m.filter)
+	assert.Equal(t, display.Inert(hostile, maxFilter), m.filter)
 	m.update(tea.PasteMsg{Content: strings.Repeat("x", 1<<18)})
 	assert.LessOrEqual(t, len(m.filter), maxFilter)
 	press(m, "esc")

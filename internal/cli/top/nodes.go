@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -45,7 +46,7 @@ func nodesText(zones []overview.NodeGroup) string {
 	for _, z := range zones {
 		nodes, departing = nodes+z.Nodes, departing+z.Departing
 		if len(names) < maxZones {
-			names = append(names, fmt.Sprint(overview.Inert(cmp.Or(z.Zone, "no zone"), maxZone), " ", z.Nodes))
+			names = append(names, fmt.Sprint(display.Inert(cmp.Or(z.Zone, "no zone"), maxZone), " ", z.Nodes))
 		}
 	}
 	if rest := len(zones) - len(names); rest > 0 {

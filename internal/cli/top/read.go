@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/internal/cli/access"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/live"
 	"berth.dev/berth/internal/mix/overview"
 )
@@ -57,7 +58,7 @@ func (r *reader) read(ctx context.Context, namespace string) (*data, error) {
 	}
 	d := &data{overview: c.Overview(r.selector), at: begun, took: r.now().Sub(begun)}
 	for _, p := range c.Problems {
-		d.problems, d.missing = append(d.problems, overview.Inert(p.String(), maxText)), append(d.missing, p.Resource)
+		d.problems, d.missing = append(d.problems, display.Inert(p.String(), maxText)), append(d.missing, p.Resource)
 	}
 	return d, nil
 }

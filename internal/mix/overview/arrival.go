@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
@@ -40,7 +41,7 @@ func (b *builder) arrival(g *clusterstate.Group, a *clusterstate.Assignment) (ar
 			arrived.Bound = at
 		}
 		if !p.Ready && arrived.Lacks == "" {
-			arrived.Lacks = Inert(unready(b.pods[p.UID]), maxMessage)
+			arrived.Lacks = display.Inert(unready(b.pods[p.UID]), maxMessage)
 		}
 	}
 	arrived.Available = availableAt(g, a)

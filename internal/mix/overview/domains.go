@@ -79,7 +79,7 @@ func DomainsOf(c *Cluster) *Domains {
 // Add adds what was counted of interruptions, also in domains whose last node is gone.
 func (d *Domains) Add(t *interruptions.Table, now time.Time) {
 	for i := range t.Domains {
-		name := Inert(t.Domains[i].Name, maxName)
+		name := display.Inert(t.Domains[i].Name, maxName)
 		if !slices.ContainsFunc(d.Domains, func(s DomainStatus) bool { return s.Domain == name }) {
 			d.Domains = append(d.Domains, DomainStatus{Domain: name, Replicas: Known(0), SharePercent: Known(0)})
 		}

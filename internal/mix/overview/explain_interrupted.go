@@ -40,7 +40,7 @@ func (e *explainer) interrupted(g *clusterstate.Group, slot SlotFacts) *Interrup
 	}
 	all := make([]InterruptedDomain, 0, len(q.Until))
 	for _, name := range slices.Sorted(maps.Keys(q.Until)) {
-		all = append(all, InterruptedDomain{Domain: Inert(name, maxName), Until: metav1.NewTime(q.Until[name])})
+		all = append(all, InterruptedDomain{Domain: display.Inert(name, maxName), Until: metav1.NewTime(q.Until[name])})
 	}
 	return &InterruptedFacts{InQuarantine: all[:min(len(all), maxFull)], Count: Known(len(all))}
 }

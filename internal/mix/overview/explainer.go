@@ -310,7 +310,7 @@ func (e *explainer) departing(g *clusterstate.Group) *MoveFacts {
 	if report == nil || report.Blocked == nil {
 		return nil
 	}
-	reason, message := Inert(report.Blocked.Reason, maxName), Inert(report.Blocked.Message, maxMessage)
+	reason, message := display.Inert(report.Blocked.Reason, maxName), display.Inert(report.Blocked.Message, maxMessage)
 	return &MoveFacts{
 		Departs: true, Reason: reason, Message: message, WorkloadReason: reason, WorkloadMessage: message, Controller: ReportOf(m),
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -38,10 +39,10 @@ func MoveEventOf(e *corev1.Event) (MoveEvent, bool) {
 		return MoveEvent{}, false
 	}
 	entry := EntryOf(e)
-	out := MoveEvent{Time: entry.Time.Time, Reason: e.Reason, Message: Inert(e.Message, maxMessage), Count: max(1, entry.Count)}
+	out := MoveEvent{Time: entry.Time.Time, Reason: e.Reason, Message: display.Inert(e.Message, maxMessage), Count: max(1, entry.Count)}
 	if r, ok := rebalance.MoveReportOf(e.Annotations[v1alpha1.MoveAnnotation]); ok && out.Count == 1 {
 		for _, text := range []*string{&r.Pod, &r.From, &r.FromNode, &r.To, &r.Node, &r.Placeholder} {
-			*text = Inert(*text, maxName)
+			*text = display.Inert(*text, maxName)
 		}
 		out.Of = &r
 	}

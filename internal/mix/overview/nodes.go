@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -90,7 +91,7 @@ func (b *builder) nodeGroups(place func(*nodeFacts) string) []NodeGroup {
 		k := key{n.Type, place(n)}
 		g := sums[k]
 		if g == nil {
-			g = &NodeGroup{Type: n.Type.String(), Zone: Inert(k.zone, maxName)}
+			g = &NodeGroup{Type: n.Type.String(), Zone: display.Inert(k.zone, maxName)}
 			if b.governedRead() {
 				g.Pods = Known(0)
 			}

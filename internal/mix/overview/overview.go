@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
@@ -166,7 +167,7 @@ func newBuilder(in Input) *builder {
 func waitReason(p *corev1.Pod) string {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return Inert(c.Message, maxMessage)
+			return display.Inert(c.Message, maxMessage)
 		}
 	}
 	return ""
@@ -202,8 +203,8 @@ func (b *builder) workload(g *clusterstate.Group) Workload {
 	m := b.mixOf(g)
 	standing := StandingOf(g, m, b.Unread)
 	w := Workload{
-		Namespace: Inert(name.Namespace, maxName), Kind: Inert(name.Kind, maxName), Name: Inert(name.Name, maxName),
-		Revision: Inert(name.Revision, maxName), Source: Inert(g.Governing.Source, maxName), Rule: mix.String(),
+		Namespace: display.Inert(name.Namespace, maxName), Kind: display.Inert(name.Kind, maxName), Name: display.Inert(name.Name, maxName),
+		Revision: display.Inert(name.Revision, maxName), Source: display.Inert(g.Governing.Source, maxName), Rule: mix.String(),
 		Floor: min(int(mix.MinOnDemand), g.Replicas), Satisfied: standing.Satisfied, Bare: bare(g), ID: g.Key.ID,
 		Parts: PartsOf(g), Replicas: g.Replicas, Counts: standing.Counts,
 	}

@@ -221,21 +221,6 @@ func TestHostileTextsAreInertAndBounded(t *testing.T) {
 	assert.True(t, slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, `a\x1b[2J`) }), "shown, not dropped")
 }
 
-func TestInert(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "", "web-7dd8c6474c-1": "web-7dd8c6474c-1", "a\x1b[1mb": `a\x1b[1mb`, "a\nb\tc": "a b c", "\u202ea": `\u202ea`, "\xff": `\xff`,
-		"\ufffd": `\ufffd`, "\U0001f600": `\U0001f600`, "\u009b": `\u009b`, "\x7f": `\x7f`, "123456789012345678901": "12345678901234567...",
-	} {
-		assert.Equal(t, want, overview.Inert(in, 20), "%q", in)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(3, 40).Draw(t, "limit")
-		out := overview.Inert(string(rapid.SliceOf(rapid.Byte()).Draw(t, "text")), limit)
-		require.LessOrEqual(t, len(out), limit)
-		require.False(t, strings.ContainsFunc(out, func(r rune) bool { return r < ' ' || r > '~' }))
-	})
-}
-
 func drawShop(t *rapid.T) *shop {
 	s := &shop{}
 	names := []string{"", "s1", "s2", "o1", "o2", "x", "gone"}

@@ -24,7 +24,7 @@ type Parts struct {
 
 // PartsOf returns what a group is made of.
 func PartsOf(g *clusterstate.Group) (p Parts) {
-	p.Role = Inert(g.Governing.RoleName, maxName)
+	p.Role = display.Inert(g.Governing.RoleName, maxName)
 	if g.Owners > 1 {
 		p.Owners = g.Owners
 	}

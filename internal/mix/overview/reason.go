@@ -84,13 +84,13 @@ func stateOf(g *clusterstate.Group, m *v1alpha1.CapacityMix, s *Standing, unread
 	}
 	report := Report(m, g)
 	if report != nil && report.Blocked != nil {
-		return Inert(report.Blocked.Reason, maxName), Inert(report.Blocked.Message, maxMessage)
+		return display.Inert(report.Blocked.Reason, maxName), display.Inert(report.Blocked.Message, maxMessage)
 	}
 	state, sentence = lacking(g, s, unread, why)
 	if state == stateWrongType && report != nil && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRebalancing) {
 		state = stateMoving
 	}
-	return state, Inert(sentence, maxMessage)
+	return state, display.Inert(sentence, maxMessage)
 }
 
 // lacking is what a group lacks, as far as it is known: the first of its states, and all of them in a sentence.

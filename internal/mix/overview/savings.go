@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/prices"
 	"berth.dev/berth/internal/mix/savings"
 )
@@ -31,7 +32,7 @@ func (o *Overview) Savings(nodes []*corev1.Node, book *prices.Book, by savings.B
 		}
 	}, nodes, book, now)
 	for i := range r.Unpriced {
-		r.Unpriced[i].Reason = Inert(r.Unpriced[i].Reason, maxReason)
+		r.Unpriced[i].Reason = display.Inert(r.Unpriced[i].Reason, maxReason)
 	}
 	return r
 }

@@ -3,6 +3,7 @@
 package overview
 
 import (
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 )
@@ -71,8 +72,8 @@ func (s *Slot) PodNames() (names []string) {
 
 func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 	s := Slot{
-		Slot: a.Slot, Type: a.Wants.String(), Floor: p.Mix.IsFloor(a.Slot), Pod: Inert(a.Pod.Name, maxName),
-		Node: Inert(a.Pod.Node, maxName), State: b.stateOf(a),
+		Slot: a.Slot, Type: a.Wants.String(), Floor: p.Mix.IsFloor(a.Slot), Pod: display.Inert(a.Pod.Name, maxName),
+		Node: display.Inert(a.Pod.Node, maxName), State: b.stateOf(a),
 	}
 	for i, p := range a.Members() {
 		t, requests := b.placed(p), Requests{p.CPU, p.Memory}
@@ -82,10 +83,12 @@ func (b *builder) slot(p *governing.Mix, a *clusterstate.Assignment) Slot {
 		if a.Unit == "" {
 			s.Requests = requests
 		} else {
-			s.Pods = append(s.Pods, UnitPod{Pod: Inert(p.Name, maxName), Node: Inert(p.Node, maxName), NodeType: t, Requests: requests})
+			s.Pods = append(s.Pods, UnitPod{
+				Pod: display.Inert(p.Name, maxName), Node: display.Inert(p.Node, maxName), NodeType: t, Requests: requests,
+			})
 		}
 	}
-	s.Unit = Inert(a.Unit, maxName)
+	s.Unit = display.Inert(a.Unit, maxName)
 	switch s.State {
 	case Departing:
 		s.Reason = "node departs: " + b.departure(a)
@@ -114,7 +117,7 @@ func (b *builder) placed(p *clusterstate.Pod) string {
 func (b *builder) departure(a *clusterstate.Assignment) string {
 	for _, p := range a.Members() {
 		if p.Bound() && b.node(p.Node).Departing != "" {
-			return Inert(b.node(p.Node).Departing, maxName)
+			return display.Inert(b.node(p.Node).Departing, maxName)
 		}
 	}
 	return ""

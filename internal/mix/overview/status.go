@@ -75,7 +75,8 @@ func floorOf(m *v1alpha1.CapacityMix) *FloorStatus {
 		return &FloorStatus{}
 	}
 	return &FloorStatus{
-		Protected: Known(c.Status == metav1.ConditionTrue), Reason: Inert(c.Reason, maxName), Message: Inert(c.Message, maxMessage),
+		Protected: Known(c.Status == metav1.ConditionTrue),
+		Reason:    display.Inert(c.Reason, maxName), Message: display.Inert(c.Message, maxMessage),
 	}
 }
 

@@ -61,7 +61,9 @@ func Suggest(in SuggestInput) *Suggestions {
 		one := suggest.Of(&s.Workload)
 		for i := range one.Findings {
 			f := &one.Findings[i]
-			f.Message, f.Field, f.Change = Inert(f.Message, maxMessage), Inert(f.Field, maxMessage), Inert(f.Change, maxMessage)
+			for _, text := range []*string{&f.Message, &f.Field, &f.Change} {
+				*text = display.Inert(*text, maxMessage)
+			}
 		}
 		out.Suggestions = append(out.Suggestions, one)
 	}

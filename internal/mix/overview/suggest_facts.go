@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/prices"
@@ -40,7 +41,7 @@ func (n *nodeForecast) look(book *prices.Book) nodeBand {
 	}
 	n.looked = true
 	of := capacity.OfferingOf(n.object)
-	n.instanceType = cmp.Or(Inert(of.InstanceType, maxName), "a node without the label "+corev1.LabelInstanceTypeStable)
+	n.instanceType = cmp.Or(display.Inert(of.InstanceType, maxName), "a node without the label "+corev1.LabelInstanceTypeStable)
 	n.band, n.source = book.Band(&prices.Node{InstanceType: of.InstanceType, Region: of.Region})
 	return n.nodeBand
 }
@@ -96,9 +97,9 @@ func (g *gatherer) claim(s *subject, name string) {
 	case c.Spec.VolumeName != "" && v == nil && g.Missing(VolumesResource):
 		s.VolumesUnread = true
 	case v != nil && (v.Spec.Local != nil || v.Spec.HostPath != nil):
-		s.LocalClaim = cmp.Or(s.LocalClaim, Inert(name, maxName))
+		s.LocalClaim = cmp.Or(s.LocalClaim, display.Inert(name, maxName))
 	case pods.OnOneNode(c):
-		s.AttachedClaim = cmp.Or(s.AttachedClaim, Inert(name, maxName))
+		s.AttachedClaim = cmp.Or(s.AttachedClaim, display.Inert(name, maxName))
 	}
 }
 
@@ -126,7 +127,7 @@ func (g *gatherer) money() *savings.Report {
 		}
 	}
 	for i := range r.Unpriced {
-		r.Unpriced[i].Reason = Inert(r.Unpriced[i].Reason, maxReason)
+		r.Unpriced[i].Reason = display.Inert(r.Unpriced[i].Reason, maxReason)
 	}
 	return r
 }
@@ -172,7 +173,7 @@ func (g *gatherer) budgets() {
 
 func budgetOf(b *policyv1.PodDisruptionBudget) suggest.Budget {
 	return suggest.Budget{
-		Name: Inert(b.Name, maxName), MinAvailable: amountOf(b.Spec.MinAvailable), MaxUnavailable: amountOf(b.Spec.MaxUnavailable),
+		Name: display.Inert(b.Name, maxName), MinAvailable: amountOf(b.Spec.MinAvailable), MaxUnavailable: amountOf(b.Spec.MaxUnavailable),
 	}
 }
 

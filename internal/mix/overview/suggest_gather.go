@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/kube/pods"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -133,7 +134,7 @@ func (g *gatherer) subjectOf(o *corev1.Pod, p *clusterstate.Pod) *subject {
 	s := g.at[key]
 	if s == nil {
 		s = &subject{top: top, Workload: suggest.Workload{
-			Namespace: p.Namespace, Kind: Inert(top.Kind, maxName), Name: Inert(top.Name, maxName), Unit: 1,
+			Namespace: p.Namespace, Kind: display.Inert(top.Kind, maxName), Name: display.Inert(top.Name, maxName), Unit: 1,
 			Notice: suggest.LongestNotice, NodesUnread: g.Missing("nodes"), BudgetsUnread: g.Missing("poddisruptionbudgets.policy"),
 			MixesUnread: g.mixesUnread,
 		}}
@@ -186,7 +187,7 @@ func (g *gatherer) workload(s *subject) {
 		s.BerthsName = names[0]
 	}
 	if mix, _ := g.State.Resolve(s.record); mix != nil {
-		s.Governed, s.Now = Inert(mix.Source, maxName), mix.Mix
+		s.Governed, s.Now = display.Inert(mix.Source, maxName), mix.Mix
 	}
 	g.controller(s)
 	slices.Sort(s.UnknownNodes)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -73,8 +74,9 @@ func HappeningOf(e *corev1.Event) (Happening, bool) {
 	}
 	of := e.InvolvedObject
 	return Happening{
-		Time: EntryOf(e).Time.Time, Lane: lane, Bad: e.Type == corev1.EventTypeWarning, Namespace: Inert(of.Namespace, maxName),
-		Kind: Inert(of.Kind, maxName), Name: Inert(of.Name, maxName), Reason: e.Reason, Message: Inert(e.Message, maxMessage),
+		Time: EntryOf(e).Time.Time, Lane: lane, Bad: e.Type == corev1.EventTypeWarning, Namespace: display.Inert(of.Namespace, maxName),
+		Kind: display.Inert(of.Kind, maxName), Name: display.Inert(of.Name, maxName),
+		Reason: e.Reason, Message: display.Inert(e.Message, maxMessage),
 	}, true
 }
 
@@ -108,8 +110,8 @@ func changes(m *v1alpha1.CapacityMix) (all []Happening) {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]
 		h := Happening{
-			Time: c.LastTransitionTime.Time, Bad: c.Status == metav1.ConditionFalse, Namespace: Inert(m.Namespace, maxName),
-			Kind: "CapacityMix", Name: Inert(m.Name, maxName), Reason: Inert(c.Reason, maxName), Message: Inert(c.Message, maxMessage),
+			Time: c.LastTransitionTime.Time, Bad: c.Status == metav1.ConditionFalse, Namespace: display.Inert(m.Namespace, maxName),
+			Kind: "CapacityMix", Name: display.Inert(m.Name, maxName), Reason: display.Inert(c.Reason, maxName), Message: display.Inert(c.Message, maxMessage),
 		}
 		switch {
 		case c.Type == v1alpha1.ConditionSatisfied:
@@ -152,9 +154,9 @@ func RolloutsOf(owners []metav1.Object) (all []Happening) {
 			continue
 		}
 		all = append(all, Happening{
-			Time: o.GetCreationTimestamp().Time, Lane: LaneRollouts, Namespace: Inert(o.GetNamespace(), maxName),
-			Kind: Inert(ref.Kind, maxName),
-			Name: Inert(ref.Name, maxName), Reason: "RolloutBegan", Message: "Revision " + Inert(o.GetName(), maxName),
+			Time: o.GetCreationTimestamp().Time, Lane: LaneRollouts, Namespace: display.Inert(o.GetNamespace(), maxName),
+			Kind: display.Inert(ref.Kind, maxName),
+			Name: display.Inert(ref.Name, maxName), Reason: "RolloutBegan", Message: "Revision " + display.Inert(o.GetName(), maxName),
 		})
 	}
 	return all
