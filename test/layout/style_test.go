@@ -32,6 +32,7 @@ var (
 	longText  = regexp.MustCompile("[\"`].{80}|<[a-z]+ ")
 	// documentID is an id of the contracts. docs/conformance.md maps ids to tests; a comment must explain itself.
 	documentID = regexp.MustCompile(`\b(?:ENV|RL|CR|DOL)-\d+\b|\bissue \d+\b`)
+	updates    = regexp.MustCompile(`Client\.Update\(`)
 	testOfID   = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)(?:ENV|RL|CR|DOL|P)\d`)
 )
 
@@ -100,6 +101,17 @@ var styleRules = map[string]problem{
 		for _, group := range s.ast.Comments {
 			if id := documentID.FindString(group.Text()); id != "" {
 				found = append(found, fmt.Sprintf("%s:%d: %s", s.path, s.files.Position(group.Pos()).Line, id))
+			}
+		}
+		return found
+	},
+	// A controller writes the status of what a test has just read: with an update, the test fails by chance.
+	"suites change objects by patches": func(s *source) (found []string) {
+		n := 0
+		for line := range strings.Lines(s.text) {
+			n++
+			if s.isTest() && strings.HasPrefix(s.path, "test/integration/") && updates.MatchString(line) {
+				found = append(found, fmt.Sprintf("%s:%d: use testenv.Patch", s.path, n))
 			}
 		}
 		return found
@@ -178,8 +190,9 @@ func TestEveryStyleRuleCanFail(t *testing.T) {
 		"names of tests have at most 60 characters":  parse(t, "a_test.go", "package a\n\nfunc Test"+strings.Repeat("X", maxTestName)+"() {}\n"),
 		"names of tests have no ids of documents":    parse(t, "a_test.go", "package a\n\nfunc TestRL06EveryRule() {}\n"),
 		"comments name no ids of documents":          parse(t, "a.go", "package a\n\n// ENV-7 demands this.\nfunc f() {}\n"),
+		"suites change objects by patches":           parse(t, "test/integration/a_test.go", "package a\n\nvar _ = w.Client.Update(ctx, o)\n"),
 	} {
 		assert.NotEmpty(t, styleRules[name](s), name)
 	}
-	assert.Len(t, styleRules, 6)
+	assert.Len(t, styleRules, 7)
 }

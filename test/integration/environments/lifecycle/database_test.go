@@ -260,8 +260,9 @@ func TestABackupReportsWhatItWaitsFor(t *testing.T) {
 		require.ErrorContains(t, s.Client.Create(s.Ctx, b), want)
 	}
 	b := testenv.Read(s.World, "none", &v1alpha1.DatabaseBackup{})
+	before := b.DeepCopy()
 	b.Spec.Environment = "shop"
-	require.ErrorContains(t, s.Client.Update(s.Ctx, b), "spec cannot be changed")
+	require.ErrorContains(t, s.Client.Patch(s.Ctx, b, client.MergeFrom(before)), "spec cannot be changed")
 }
 
 // A snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.

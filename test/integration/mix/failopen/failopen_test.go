@@ -119,8 +119,7 @@ func hold(w *testenv.World, lasts time.Duration) (renew func()) {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Spec: spec()}
 	w.CreateAsIs(l)
 	return func() {
-		l.Spec = spec()
-		require.NoError(w.T, w.Client.Update(w.Ctx, l))
+		testenv.Patch(w, l, func(l *coordinationv1.Lease) { l.Spec = spec() })
 	}
 }
 

@@ -198,8 +198,7 @@ func TestImportLeavesAConflictAlone(t *testing.T) {
 	again().ok(t)
 
 	// What is taken out of the ConfigMap goes, what changes there changes here.
-	cm.Data = map[string]string{"cpu": `"2"`, "memory": `""`}
-	require.NoError(t, w.Client.Update(w.Ctx, cm))
+	testenv.Patch(w, cm, func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"cpu": `"2"`, "memory": `""`} })
 	before := testenv.Read(w, "small", &v1alpha1.ResourceLimit{}).ResourceVersion
 	assert.Equal(t, "resourcelimit.berth.dev/small configured (server dry run)\n", again("--dry-run=server").ok(t).out)
 	assert.Equal(t, before, testenv.Read(w, "small", &v1alpha1.ResourceLimit{}).ResourceVersion)
@@ -208,9 +207,10 @@ func TestImportLeavesAConflictAlone(t *testing.T) {
 	assert.Equal(t, "2", limit.Spec.CPU.String())
 	assert.Nil(t, limit.Spec.Memory)
 
+	unchanged := limit.DeepCopy()
 	limit.Spec.CPU = new(resource.MustParse("3"))
 	limit.Spec.EphemeralStorage = new(resource.MustParse("1Gi"))
-	require.NoError(t, w.Client.Update(w.Ctx, limit, client.FieldOwner("somebody")))
+	require.NoError(t, w.Client.Patch(w.Ctx, limit, client.MergeFrom(unchanged), client.FieldOwner("somebody")))
 	for _, args := range [][]string{nil, {"--dry-run=server"}} {
 		r := again(args...)
 		require.ErrorIs(t, r.err, command.ErrFailed)

@@ -51,8 +51,7 @@ func TestAChangedPolicyAppliesToTheNextPods(t *testing.T) {
 	w.Create(p, builders.Deployment("a", 6))
 	nodes, _ := used(w.WaitBound("a", 6))
 	require.Equal(t, 1, nodes)
-	p.Spec.Score.Preset = v1alpha1.ScorePresetSpread
-	require.NoError(t, w.Client.Update(w.Ctx, p))
+	testenv.Patch(w, p, func(p *v1alpha1.SchedulingPolicy) { preset(v1alpha1.ScorePresetSpread)(&p.Spec) })
 	// The scheduler's watch has the change a moment later: what is created then is spread.
 	n := 0
 	w.Eventually("pods are spread", func() (bool, string) {
