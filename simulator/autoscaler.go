@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/sim/scenario"
@@ -37,18 +36,21 @@ func (w *world) scaleUp() {
 		}
 	}
 	slices.SortFunc(lacking, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	least := leastOf(lacking)
 	for _, p := range w.pools {
 		p.free = p.free[:0]
 		for _, n := range p.staying() {
-			p.free = append(p.free, p.room(n.pods))
+			if n.left.holds(least) { // most nodes are full
+				p.free = append(p.free, new(n.left))
+			}
 		}
-		for _, l := range p.launches {
-			*l = *p.room(nil)
+		for range p.launches {
+			p.free = append(p.free, new(p.room()))
 		}
 	}
 	planned := plan{}
 	for _, pod := range lacking {
-		if p := w.scaleUpFor(pod, planned); p != nil {
+		if p := w.scaleUpFor(pod, least, planned); p != nil {
 			planned[w.ownerOf(pod)] = append(planned[w.ownerOf(pod)], p.is)
 		}
 	}
@@ -61,19 +63,17 @@ func (w *world) scaleUp() {
 type plan map[*workload][]capacity.Type
 
 // scaleUpFor returns the pool whose node is to come for a pod, nil for none.
-func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
+func (w *world) scaleUpFor(pod *corev1.Pod, least room, planned plan) *pool {
 	t := w.wantedType(pod, planned)
 	var choice []*pool
 	for _, p := range w.pools {
 		if t != capacity.Unknown && p.is != t {
 			continue
 		}
-		for _, l := range slices.Concat(p.free, p.launches) {
-			if l.take(pod) {
-				return p
-			}
+		if p.take(pod, least) {
+			return p
 		}
-		if w.mayLaunch(p) && p.room(nil).take(pod) {
+		if whole := p.room(); w.mayLaunch(p) && whole.holds(requests(pod)) {
 			choice = append(choice, p)
 		}
 	}
@@ -81,11 +81,11 @@ func (w *world) scaleUpFor(pod *corev1.Pod, planned plan) *pool {
 		return nil
 	}
 	p := slices.MinFunc(choice, func(a, b *pool) int {
-		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+len(a.launches), len(b.nodes)+len(b.launches)))
+		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+a.launches, len(b.nodes)+b.launches))
 	})
-	l := p.room(nil)
-	l.take(pod)
-	w.launch(p, l)
+	w.launch(p)
+	p.free = append(p.free, new(p.room()))
+	p.take(pod, least)
 	return p
 }
 
@@ -113,7 +113,7 @@ func (w *world) slotType(pod *corev1.Pod) capacity.Type {
 	if mix == nil || !mix.BorrowOnDemand {
 		return t
 	}
-	failed := !slices.ContainsFunc(w.pools, func(p *pool) bool { return p.is == capacity.Spot && (w.mayLaunch(p) || len(p.launches) > 0) })
+	failed := !slices.ContainsFunc(w.pools, func(p *pool) bool { return p.is == capacity.Spot && (w.mayLaunch(p) || p.launches > 0) })
 	if failed || w.clock.Since(pod.CreationTimestamp.Time) >= mix.GatedSpotWait {
 		return capacity.Unknown
 	}
@@ -157,52 +157,68 @@ func (p *pool) price() float64 {
 }
 
 func (w *world) mayLaunch(p *pool) bool {
-	n := int32(len(p.nodes) + len(p.launches)) //nolint:gosec // bounded by the scenario
+	n := int32(len(p.nodes) + p.launches) //nolint:gosec // bounded by the scenario
 	return (p.Max == nil || n < *p.Max) && len(w.nodes)+w.launching < scenario.MaxNodes && !w.clock.Now().Before(p.until)
 }
 
-// room is what a node of the pool has for more pods.
-func (p *pool) room(pods map[types.UID]*corev1.Pod) *room {
-	r := &room{cpu: p.CPU.MilliValue(), memory: p.Memory.Value(), pods: p.Pods}
-	for _, pod := range pods {
-		cpu, memory := requests(pod)
-		r.cpu, r.memory, r.pods = r.cpu-cpu, r.memory-memory, r.pods-1
+// take takes what a pod requests from the first node with room for it. A node without room for the least request is left out from then on.
+func (p *pool) take(pod *corev1.Pod, least room) bool {
+	need := requests(pod)
+	for i, r := range p.free {
+		if !r.holds(need) {
+			continue
+		}
+		if r.add(need, -1); !r.holds(least) {
+			p.free = slices.Delete(p.free, i, i+1)
+		}
+		return true
+	}
+	return false
+}
+
+// room is what a node of the pool has for pods.
+func (p *pool) room() room {
+	return room{cpu: p.CPU.MilliValue(), memory: p.Memory.Value(), pods: int64(p.Pods)}
+}
+
+// room is a part of a node: thousandths of a CPU, bytes and pods.
+type room struct{ cpu, memory, pods int64 }
+
+// holds reports whether a room has place for another one.
+func (r room) holds(o room) bool { return r.cpu >= o.cpu && r.memory >= o.memory && r.pods >= o.pods }
+
+// add adds another one n times.
+func (r *room) add(o room, n int64) {
+	r.cpu, r.memory, r.pods = r.cpu+n*o.cpu, r.memory+n*o.memory, r.pods+n*o.pods
+}
+
+// requests is what a pod needs of a node.
+func requests(pod *corev1.Pod) room {
+	r := room{pods: 1}
+	for i := range pod.Spec.Containers {
+		list := pod.Spec.Containers[i].Resources.Requests
+		r.cpu, r.memory = r.cpu+list.Cpu().MilliValue(), r.memory+list.Memory().Value()
 	}
 	return r
 }
 
-// room is what is left of a node: thousandths of a CPU, bytes and pods.
-type room struct {
-	cpu, memory int64
-	pods        int32
-}
-
-// take takes what a pod requests of a node that comes.
-func (r *room) take(pod *corev1.Pod) bool {
-	cpu, memory := requests(pod)
-	if r.pods < 1 || r.cpu < cpu || r.memory < memory {
-		return false
+// leastOf is the least that any of some pods requests of each resource.
+func leastOf(pods []*corev1.Pod) room {
+	least := room{cpu: math.MaxInt64, memory: math.MaxInt64, pods: 1}
+	for _, pod := range pods {
+		need := requests(pod)
+		least.cpu, least.memory = min(least.cpu, need.cpu), min(least.memory, need.memory)
 	}
-	r.cpu, r.memory, r.pods = r.cpu-cpu, r.memory-memory, r.pods-1
-	return true
-}
-
-// requests are what a pod needs of a node: thousandths of a CPU, and bytes.
-func requests(pod *corev1.Pod) (cpu, memory int64) {
-	for i := range pod.Spec.Containers {
-		r := pod.Spec.Containers[i].Resources.Requests
-		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
-	}
-	return cpu, memory
+	return least
 }
 
 // launch requests a node, which the provider may not have.
-func (w *world) launch(p *pool, l *room) {
-	p.launches = append(p.launches, l)
+func (w *world) launch(p *pool) {
+	p.launches++
 	w.launching++
 	over := func() {
 		w.launching--
-		p.launches = slices.DeleteFunc(p.launches, func(o *room) bool { return o == l })
+		p.launches--
 	}
 	w.after(min(failsAfter, seconds(p.LaunchSeconds)), func() {
 		if !w.available(p) {

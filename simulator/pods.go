@@ -30,7 +30,7 @@ func (w *world) podChanged(old, pod *corev1.Pod) {
 		w.bound(of, pod)
 	}
 	if n := w.nodes[pod.Spec.NodeName]; n != nil {
-		n.pods[pod.UID] = pod
+		n.put(pod)
 	}
 	if of != nil {
 		of.pods[pod.UID] = pod
@@ -46,7 +46,7 @@ func (w *world) podGone(pod *corev1.Pod) {
 	delete(w.unbound, pod.UID)
 	w.scheduler.Gone(pod.UID)
 	if n := w.nodes[pod.Spec.NodeName]; n != nil {
-		delete(n.pods, pod.UID)
+		n.drop(pod)
 		w.emptied(n)
 	}
 	if of := w.ownerOf(pod); of != nil {

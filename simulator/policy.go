@@ -23,6 +23,8 @@ type Policy struct {
 	Mixes bool
 	// Apply changes the pod template of a workload.
 	Apply func(template *corev1.PodTemplateSpec)
+	// restless is for tests: the rebalancer looks at all workloads every 30 seconds, also when nothing has changed.
+	restless bool
 }
 
 // Policies are what a scenario is simulated under: Berth, and what clusters use without it.

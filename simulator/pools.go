@@ -40,9 +40,10 @@ type pool struct {
 	*scenario.NodePool
 	is    capacity.Type
 	nodes map[string]*node
-	// launches are the nodes that were requested, free those that are there, with what is left for pods.
-	launches, free []*room
-	made           int
+	// launches is how many nodes were requested that are not there yet, free what is left for pods on these and those that are there.
+	launches int
+	free     []*room
+	made     int
 	// until is when a node may be launched again, after a launch that failed, and wait how long that was.
 	until  time.Time
 	wait   time.Duration
@@ -58,6 +59,8 @@ type node struct {
 	name string
 	of   *pool
 	pods map[types.UID]*corev1.Pod
+	// left is what the pods leave of the node.
+	left room
 	// leaving is set once its interruption is announced, empty counts the times at which it was empty.
 	leaving bool
 	empty   int
@@ -134,7 +137,7 @@ func (p *pool) staying() (list []*node) {
 func (w *world) addNode(p *pool) {
 	w.count(p)
 	p.made++
-	n := &node{name: fmt.Sprintf("%s-%05d", p.Name, p.made), of: p, pods: map[types.UID]*corev1.Pod{}}
+	n := &node{name: fmt.Sprintf("%s-%05d", p.Name, p.made), of: p, pods: map[types.UID]*corev1.Pod{}, left: p.room()}
 	p.nodes[n.name], w.nodes[n.name], w.types[n.name] = n, n, p.is
 	w.measure.nodes(p.is, 1)
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{
@@ -201,6 +204,22 @@ func (w *world) removeNode(n *node) {
 		if current, there := store.Get[*corev1.Pod](w.store, pod.Namespace, pod.Name); there && current.UID == pod.UID {
 			w.store.Delete(current)
 		}
+	}
+}
+
+// put adds a pod of the node, or its new version.
+func (n *node) put(pod *corev1.Pod) {
+	if n.pods[pod.UID] == nil {
+		n.left.add(requests(pod), -1)
+	}
+	n.pods[pod.UID] = pod
+}
+
+// drop removes a pod of the node.
+func (n *node) drop(pod *corev1.Pod) {
+	if n.pods[pod.UID] != nil {
+		n.left.add(requests(pod), 1)
+		delete(n.pods, pod.UID)
 	}
 }
 

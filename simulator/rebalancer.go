@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/simulator/clock"
 	"berth.dev/berth/simulator/store"
 )
 
@@ -37,6 +38,13 @@ type rebalancer struct {
 	state      *clusterstate.State
 	mixes      *governing.Registry
 	queue      *stepqueue.Queue
+	store      *store.Store
+	clock      *clock.Clock
+	resync     time.Duration
+	// rested is the version of the cluster at which all workloads were settled, empty while one is not.
+	rested string
+	// restless is for tests: it has each resynchronization done.
+	restless bool
 }
 
 func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
@@ -45,7 +53,7 @@ func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rebalancer{mixes: governing.NewRegistry()}
+	r := &rebalancer{mixes: governing.NewRegistry(), store: w.store, clock: w.clock, restless: w.policy.restless}
 	r.mixes.Comparison = simulation.ComparesTolerations()
 	r.state = clusterstate.New(clusterstate.Options{
 		Filtered: simulation.Filtered, Classifier: classifier, SpreadSpotOver: profile.Args.SpreadSpotOver,
@@ -54,7 +62,8 @@ func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
 		NodeLeft: func(d clusterstate.Departure) { r.controller.NodeLeft(d) },
 	})
 	o := rebalance.Configured(configuration.Default())
-	o.State, o.Workloads, o.Reader, o.Client, o.Config = r.state, workloads.NewStore(), reader{store: w.store}, w.client, config
+	o.State, o.Workloads, o.Reader, o.Client, o.Config = r.state, workloads.NewStore(), &reader{store: w.store}, w.client, config
+	r.resync = o.Resync
 	o.Profile, o.Recorder, o.Clock = profile, &record.FakeRecorder{}, w.clock
 	o.Synced = func() (string, bool) { return "", true }
 	o.Decided = func(workloads.Decision) {}
@@ -97,35 +106,61 @@ func (r *rebalancer) watch(s *store.Store) {
 
 // step reconciles one key, and reports whether one was due.
 func (r *rebalancer) step(ctx context.Context) bool {
-	if r == nil || !r.queue.Busy() {
+	if r == nil || r.rests() || !r.queue.Busy() {
 		return false
 	}
-	return r.queue.Step(log.IntoContext(ctx, logr.Discard()), r.controller)
+	before := r.store.Version()
+	stepped := r.queue.Step(log.IntoContext(ctx, logr.Discard()), r.controller)
+	if !r.restless && r.queue.Only(everything) && r.store.Version() == before && r.synced() {
+		r.rested = before
+	}
+	return stepped
 }
 
 // next returns when the next key is due, the zero time for never.
 func (r *rebalancer) next() time.Time {
-	if r == nil {
+	if r == nil || r.rests() {
 		return time.Time{}
 	}
 	return r.queue.Next()
+}
+
+// everything is the key with which the controller looks at all workloads.
+var everything governing.GroupKey
+
+// synced reports whether all workloads were looked at just now.
+func (r *rebalancer) synced() bool { return r.queue.At(everything).Equal(r.clock.Now().Add(r.resync)) }
+
+// rests reports whether the rebalancer has nothing to do until the cluster changes: it looked at all workloads, and each was settled. It
+// looks at them again every 30 seconds, 86,400 times in a month, and would find the same.
+func (r *rebalancer) rests() bool {
+	switch {
+	case r.rested == "":
+		return false
+	case r.rested == r.store.Version():
+		return true
+	}
+	r.rested = ""
+	r.queue.Skip(everything, r.resync)
+	return false
 }
 
 // reader reads the mixes and budgets, as the cache of the controller does.
 type reader struct {
 	client.Reader
 	store *store.Store
+	// mixes are those of all namespaces, of a version of their store.
+	mixes   []v1alpha1.CapacityMix
+	version uint64
 }
 
 // List implements client.Reader.
-func (r reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (r *reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(options)
 	switch list := list.(type) {
 	case *v1alpha1.CapacityMixList:
-		for _, cm := range store.List[*v1alpha1.CapacityMix](r.store, o.Namespace) {
-			list.Items = append(list.Items, *cm)
-		}
+		list.Items = r.mixesIn(o.Namespace)
 	case *policyv1.PodDisruptionBudgetList:
 		for _, b := range store.List[*policyv1.PodDisruptionBudget](r.store, o.Namespace) {
 			list.Items = append(list.Items, *b)
@@ -136,8 +171,23 @@ func (r reader) List(_ context.Context, list client.ObjectList, options ...clien
 	return nil
 }
 
+// mixesIn returns the mixes of a namespace, or of all for "". Who reads them changes none.
+func (r *reader) mixesIn(namespace string) (list []v1alpha1.CapacityMix) {
+	changes := r.store.Of(&v1alpha1.CapacityMix{}).Changes()
+	if namespace == "" && r.version == changes {
+		return r.mixes
+	}
+	for _, cm := range store.List[*v1alpha1.CapacityMix](r.store, namespace) {
+		list = append(list, *cm)
+	}
+	if namespace == "" {
+		r.mixes, r.version = list, changes
+	}
+	return list
+}
+
 // Get implements client.Reader.
-func (r reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (r *reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	cm, is := into.(*v1alpha1.CapacityMix)
 	if !is {
 		return fmt.Errorf("the simulation has no %T", into)

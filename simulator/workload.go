@@ -414,7 +414,8 @@ func (w *world) createPod(of *workload, set *appsv1.ReplicaSet) {
 		Spec:   *set.Spec.Template.Spec.DeepCopy(),
 		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable},
 	}
-	pod.Spec.Priority = new(int32(0))
+	// All pods have the same priority. Without this, the scheduler looks for victims on each node, and finds none.
+	pod.Spec.Priority, pod.Spec.PreemptionPolicy = new(int32(0)), new(corev1.PreemptNever)
 	w.store.Create(pod)
 	w.clock.Pass(creation) // the scheduling queue orders pods by the time at which it sees them
 }

@@ -15,6 +15,9 @@ type Informer struct {
 	cache.SharedIndexInformer
 	indexer  cache.Indexer
 	handlers []cache.ResourceEventHandler
+	changes  uint64
+	// sorted has the lists by namespace that were read since the last change.
+	sorted map[string][]Object
 }
 
 var _ cache.SharedIndexInformer = &Informer{}
@@ -28,10 +31,19 @@ var synced = func() chan struct{} {
 
 func newInformer() *Informer {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	return &Informer{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)}
+	return &Informer{sorted: map[string][]Object{}, indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)}
+}
+
+// Changes returns the number of changes of all objects.
+func (i *Informer) Changes() uint64 { return i.changes }
+
+func (i *Informer) changed() {
+	i.changes++
+	clear(i.sorted)
 }
 
 func (i *Informer) put(o Object) {
+	i.changed()
 	old, existed, _ := i.indexer.Get(o) // fails only for objects without metadata
 	_ = i.indexer.Update(o)
 	for _, h := range i.handlers {
@@ -44,6 +56,7 @@ func (i *Informer) put(o Object) {
 }
 
 func (i *Informer) drop(o Object) {
+	i.changed()
 	_ = i.indexer.Delete(o)
 	for _, h := range i.handlers {
 		h.OnDelete(o)

@@ -111,9 +111,13 @@ func List[T Object](s *Store, namespace string) (list []T) {
 	return list
 }
 
-// ListOf is List for the kind of an object.
+// ListOf is List for the kind of an object. The list is not to be changed.
 func (s *Store) ListOf(kind Object, namespace string) (list []Object) {
-	indexer := s.Of(kind).indexer
+	of := s.Of(kind)
+	if list, known := of.sorted[namespace]; known {
+		return list
+	}
+	indexer := of.indexer
 	var found []any
 	if namespace == "" {
 		found = indexer.List()
@@ -126,5 +130,6 @@ func (s *Store) ListOf(kind Object, namespace string) (list []Object) {
 	slices.SortFunc(list, func(a, b Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
+	of.sorted[namespace] = list
 	return list
 }

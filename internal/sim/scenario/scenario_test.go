@@ -297,8 +297,8 @@ func TestTenThousandWorkloadsAreWithinTheBounds(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("duration: 720h\nnodePools:\n- {name: a, capacityType: spot, cpu: 4, memory: 16Gi}\nworkloads:\n")
 	for i := range 10_000 {
-		fmt.Fprintf(&text, "- name: web-%d\n  replicas: 10\n  cpu: 250m\n  memory: 512Mi\n  maxUnavailable: 1\n"+
-			"  mix:\n    spotPercent: 70\n    minOnDemand: 2\n  events:\n  - at: 12h\n    replicas: 20\n", i)
+		fmt.Fprintf(&text, "- namespace: team-%d\n  name: web-%d\n  replicas: 10\n  cpu: 250m\n  memory: 512Mi\n  maxUnavailable: 1\n"+
+			"  mix:\n    spotPercent: 70\n    minOnDemand: 2\n  events:\n  - at: 12h\n    replicas: 20\n", i/1000, i)
 	}
 	s, err := Parse("x", []byte(text.String()), nil)
 	require.NoError(t, err)

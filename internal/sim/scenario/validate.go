@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/governing"
 )
 
 const (
@@ -98,7 +99,7 @@ func (v *validator) quantity(path *field.Path, q, most resource.Quantity) {
 func workloadPath(i int) *field.Path { return field.NewPath("workloads").Index(i) }
 
 func (v *validator) workloads() {
-	names := map[string]bool{}
+	names, mixes := map[string]bool{}, map[string]int64{}
 	pods := int64(0)
 	for i := range v.s.Workloads {
 		w, path := &v.s.Workloads[i], workloadPath(i)
@@ -112,6 +113,19 @@ func (v *validator) workloads() {
 			continue
 		}
 		v.unique(path, w, names)
+		v.mixes(path, w, mixes)
+	}
+}
+
+// mixes reports a namespace with more mixes than govern its pods, once.
+func (v *validator) mixes(path *field.Path, w *Workload, of map[string]int64) {
+	if w.Mix == nil {
+		return
+	}
+	before := of[w.Namespace]
+	if of[w.Namespace] += int64(w.Copies); of[w.Namespace] > governing.MaxPerNamespace && before <= governing.MaxPerNamespace {
+		v.report(field.Forbidden(path.Child("mix"), fmt.Sprintf("with this workload, namespace %s has %d mixes, and at most %d govern its pods",
+			short(w.Namespace), of[w.Namespace], governing.MaxPerNamespace)))
 	}
 }
 

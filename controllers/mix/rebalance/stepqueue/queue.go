@@ -65,6 +65,24 @@ func (q *Queue) At(key governing.GroupKey) time.Time { return q.at[key] }
 // Next returns when the first delay ends, the zero time if there is none.
 func (q *Queue) Next() time.Time { return q.next }
 
+// Only reports whether a key has a delay, no other one has, and none is due.
+func (q *Queue) Only(key governing.GroupKey) bool {
+	_, waits := q.at[key]
+	return waits && len(q.at) == 1 && q.Len() == 0
+}
+
+// Skip has a key that has a delay wait for as many intervals more as have passed since. One that is due now stays due.
+func (q *Queue) Skip(key governing.GroupKey, every time.Duration) {
+	at, waits := q.at[key]
+	if late := q.clock.Now().Sub(at); waits && late > 0 {
+		q.at[key] = at.Add((late + every - 1) / every * every)
+		q.next = time.Time{}
+		for _, at := range q.at {
+			q.next = first(q.next, at)
+		}
+	}
+}
+
 // Busy ends the delays that are over, and reports whether a key is due.
 func (q *Queue) Busy() bool {
 	now := q.clock.Now()
