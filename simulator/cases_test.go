@@ -122,3 +122,21 @@ func TestASurplusIsNotCounted(t *testing.T) {
 	assert.Contains(t, Notes(scenarioOf(time.Hour, 1, &v1alpha1.CapacityMixSpec{ProtectFloor: true})),
 		"workload web: the controllers and autoscalers of a simulation take no notice of protectFloor")
 }
+
+// A rebalancer that looks at all workloads every 30 seconds also while nothing changes finds nothing more, and later nothing else.
+func TestARebalancerThatRestsMissesNothing(t *testing.T) {
+	mix := &v1alpha1.CapacityMixSpec{SpotPercent: 70, MinOnDemand: 2, Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder}}
+	s := scenarioOf(12*time.Hour, 5, mix)
+	s.NodePools[0].Availability = available(t, "0,40\n3600,2\n3611,0\n10800,40\n21607,30\n100000,40\n")
+	s.Workloads[0].Events = []scenario.Event{
+		{At: after(5*time.Hour + 13*time.Second), Replicas: new(int32(20))}, {At: after(7*time.Hour + 17*time.Second), Rollout: true},
+		{At: after(9*time.Hour + 19*time.Second), Replicas: new(int32(4))},
+	}
+	want := simulate(t, s, "Berth")
+	restless := policy("Berth")
+	restless.restless = true
+	got, err := Run(t.Context(), s, restless, func(time.Duration) {})
+	require.NoError(t, err)
+	assert.Equal(t, got, want)
+	assert.NotZero(t, got.Moves)
+}

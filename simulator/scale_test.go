@@ -14,13 +14,14 @@ import (
 	"berth.dev/berth/internal/sim/scenario"
 )
 
-// scaleScenario has nodes of twenty pods for 30 days. Of 3,500 spot nodes, a thousand are interrupted.
+// scaleScenario has nodes of twenty pods, none of which has room for one more, for 30 days. Of 3,500 spot nodes, a thousand are
+// interrupted.
 const scaleScenario = `
 duration: 720h
 nodePools:
 - {name: spot-a, capacityType: spot, zone: a, nodes: %[1]d, cpu: "10", memory: 40Gi, dollarsPerHour: 0.1, availability: {monthlyInterruptionPercent: 25}}
 - {name: spot-b, capacityType: spot, zone: b, nodes: %[1]d, cpu: "10", memory: 40Gi, dollarsPerHour: 0.1, availability: {monthlyInterruptionPercent: 25}}
-- {name: on-demand, capacityType: on-demand, zone: a, nodes: %[1]d, cpu: "10", memory: 40Gi, dollarsPerHour: 0.3}
+- {name: on-demand, capacityType: on-demand, zone: a, nodes: %[2]d, cpu: "10", memory: 40Gi, dollarsPerHour: 0.3}
 workloads:`
 
 // scaleWorkloads are those of one namespace, which has at most 1,000 mixes.
@@ -42,7 +43,7 @@ func BenchmarkScale(b *testing.B) {
 		pods, err = strconv.Atoi(text)
 		require.NoError(b, err)
 	}
-	text := fmt.Sprintf(scaleScenario, pods/20*36/100)
+	text := fmt.Sprintf(scaleScenario, pods/20*35/100, pods/20*30/100)
 	for n, left := 0, pods/10; left > 0; n++ {
 		copies := min(left, 1000)
 		text += fmt.Sprintf(scaleWorkloads, n, copies)

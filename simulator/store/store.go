@@ -112,12 +112,19 @@ func List[T Object](s *Store, namespace string) (list []T) {
 }
 
 // ListOf is List for the kind of an object. The list is not to be changed.
-func (s *Store) ListOf(kind Object, namespace string) (list []Object) {
+func (s *Store) ListOf(kind Object, namespace string) []Object {
 	of := s.Of(kind)
-	if list, known := of.sorted[namespace]; known {
-		return list
+	list, known := of.sorted[namespace]
+	if !known {
+		list = s.Selected(kind, namespace, func(Object) bool { return true })
+		of.sorted[namespace] = list
 	}
-	indexer := of.indexer
+	return list
+}
+
+// Selected returns the objects of a kind and a namespace, all for "", that are as wanted, by their names.
+func (s *Store) Selected(kind Object, namespace string, wanted func(Object) bool) (list []Object) {
+	indexer := s.Of(kind).indexer
 	var found []any
 	if namespace == "" {
 		found = indexer.List()
@@ -125,11 +132,12 @@ func (s *Store) ListOf(kind Object, namespace string) (list []Object) {
 		found, _ = indexer.ByIndex(cache.NamespaceIndex, namespace) // every informer has this index
 	}
 	for _, o := range found {
-		list = append(list, o.(Object))
+		if o := o.(Object); wanted(o) {
+			list = append(list, o)
+		}
 	}
 	slices.SortFunc(list, func(a, b Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	of.sorted[namespace] = list
 	return list
 }

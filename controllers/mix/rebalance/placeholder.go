@@ -119,7 +119,7 @@ func (hs *holders) sweep(ctx context.Context, key governing.GroupKey) {
 // claimed returns the placeholders that the workloads of a namespace need, and those that a move has used.
 func (hs *holders) claimed(namespace string) (needed, used map[types.UID]bool) {
 	needed, used = map[types.UID]bool{}, map[types.UID]bool{}
-	for _, e := range hs.Workloads.Namespace(namespace) {
+	for _, e := range hs.Workloads.Moving(namespace) {
 		for _, h := range e.Placeholders {
 			needed[h.UID] = true
 		}

@@ -123,6 +123,20 @@ func (s *Store) Unsettled(namespace string) (list []rebalance.Entry) {
 	return list
 }
 
+// Moving returns the entries of a namespace that have moves or placeholders, in no order.
+func (s *Store) Moving(namespace string) (list []rebalance.Entry) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		for _, e := range n.entries {
+			if len(e.Moves) > 0 || len(e.Placeholders) > 0 {
+				list = append(list, *e)
+			}
+		}
+	}
+	return list
+}
+
 // Replicas are those of a group, with what their mix is.
 type Replicas struct {
 	// Mix is the name of the CapacityMix, "" for a mix from elsewhere.

@@ -293,6 +293,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// A namespace has a bounded number of mixes: those above it would govern no pod.
+func TestANamespaceHasNoMoreMixesThanGovern(t *testing.T) {
+	const text = "duration: 1h\nnodePools:\n- {name: a, capacityType: spot, cpu: 2, memory: 1Gi}\nworkloads:\n" +
+		"- {name: a, copies: 999, replicas: 1, mix: {spotPercent: 50}}\n- {name: b, copies: %d, replicas: 1, mix: {spotPercent: 50}}\n" +
+		"- {name: c, copies: 2000, replicas: 1}\n- {namespace: other, name: d, copies: 1000, replicas: 1, mix: {spotPercent: 50}}\n"
+	_, err := Parse("x", fmt.Appendf(nil, text, 1), nil)
+	require.NoError(t, err)
+	_, err = Parse("x", fmt.Appendf(nil, text, 2), nil)
+	require.ErrorContains(t, err, "x:6: workloads[1].mix: Forbidden: with this workload, namespace default has 1001 mixes, and at most 1000 govern its pods")
+	require.NotContains(t, err.Error(), "\n", "it is reported once")
+}
+
 func TestTenThousandWorkloadsAreWithinTheBounds(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("duration: 720h\nnodePools:\n- {name: a, capacityType: spot, cpu: 4, memory: 16Gi}\nworkloads:\n")
