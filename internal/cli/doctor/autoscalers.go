@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -17,6 +18,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/overview"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // enableGates turns the scheduling gate on.
@@ -74,6 +76,32 @@ func (p *patient) ungated(r *Report) {
 			printers.Count(len(names), "workload"), printers.Listed(names))
 	default:
 		r.add(OK, check, "", "no governed workload lacks the scheduling gate while %s launches nodes", found)
+	}
+}
+
+// requestCapacity has the controller request nodes for moves.
+const requestCapacity = "set rebalance.provisioning: Placeholder in these mixes, and grant " + rbacFiles + "/placeholders (docs/rebalancing.md)"
+
+// unprovided finds mixes whose replicas wait for free capacity that only an autoscaler would provide, and that nothing requests.
+func (p *patient) unprovided(r *Report) {
+	const check = "capacity for moves"
+	var waiting []string
+	for _, m := range p.cluster.Mixes {
+		s, err := p.cluster.RebalanceSettings(nil, m)
+		blocked := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionRebalancing)
+		if err == nil && s.Provisioning == rebalance.Wait && blocked != nil && blocked.ObservedGeneration == m.Generation &&
+			blocked.Reason == rebalance.ReasonInsufficientCapacity.Name {
+			waiting = append(waiting, m.Namespace+"/"+m.Name)
+		}
+	}
+	slices.Sort(waiting)
+	switch found := p.autoscalers; {
+	case !found.Any():
+	case len(waiting) > 0:
+		r.add(Warn, check, requestCapacity, "no node has free capacity for the moves of %s, and with provisioning: Wait nothing has %s launch one",
+			printers.Listed(waiting), found)
+	default:
+		r.add(OK, check, "", "no mix with provisioning: Wait waits for nodes of %s", found)
 	}
 }
 

@@ -254,6 +254,52 @@ func TestDoctorOnAutoscalersThatDoNoHarm(t *testing.T) {
 	}
 }
 
+// With provisioning: Wait, replicas that went to on-demand nodes return to spot only if a spot node has free capacity. An autoscaler
+// removes such nodes.
+func TestDoctorOnMovesThatNothingRequestsCapacityFor(t *testing.T) {
+	karpenter := autoscalers{Found: autoscaler.Found{Karpenter: true}}
+	waits := func(reason string, generation int64) func(*v1alpha1.CapacityMix) {
+		return func(m *v1alpha1.CapacityMix) {
+			m.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: generation,
+			}}
+		}
+	}
+	const quiet = "OK no mix with provisioning: Wait waits for nodes of Karpenter"
+	for name, tc := range map[string]struct {
+		found  autoscalers
+		change func(*v1alpha1.CapacityMix)
+		want   string
+	}{
+		"it waits": {
+			karpenter, waits("InsufficientCapacity", 1),
+			"WARN no node has free capacity for the moves of shop/web, and with provisioning: Wait nothing has Karpenter launch one",
+		},
+		"no autoscaler":   {autoscalers{}, waits("InsufficientCapacity", 1), ""},
+		"another reason":  {karpenter, waits("BudgetExhausted", 1), quiet},
+		"of an older mix": {karpenter, waits("InsufficientCapacity", 0), quiet},
+		"no status":       {karpenter, func(*v1alpha1.CapacityMix) {}, quiet},
+		"a placeholder does it": {karpenter, func(m *v1alpha1.CapacityMix) {
+			waits("InsufficientCapacity", 1)(m)
+			m.Spec.Rebalance = &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder}
+		}, quiet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &clitest.Shop{}
+			s.Mix("web", 70, 2, tc.change)
+			p := &patient{cluster: s.Cluster(t), autoscalers: tc.found}
+			r := &Report{}
+			p.unprovided(r)
+			got := ""
+			for _, f := range r.Findings {
+				got += string(f.Level) + " " + f.Message
+				assert.Equal(t, f.Level == OK, f.Next == "", "what is not right has a fix")
+			}
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
 func TestDoctorFindsTheFeatureGateOfKarpenter(t *testing.T) {
 	deployment := func(name, label, gates string) *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: name, Labels: map[string]string{"app.kubernetes.io/name": label}}}
