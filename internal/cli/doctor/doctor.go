@@ -174,8 +174,8 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 		r.add(Warn, "read "+problem.Resource, "get the right to list them, or choose a namespace with -n", "%s", problem)
 	}
 	for _, check := range []func(*Report){
-		p.nodes, p.mixes, p.conflicts, p.groupsOfOne, p.bypasses, p.gates, p.ungated, p.unprovided, p.deletionCosts, p.budgets, p.floors, p.reports,
-		p.limits, p.policies, p.reservations,
+		p.nodes, p.mixes, p.conflicts, p.groupsOfOne, p.bypasses, p.gates, p.ungated, p.unprovided, p.deletionCosts, p.budgets,
+		p.floors, p.reports, p.limits, p.policies, p.reservations,
 	} {
 		check(r)
 	}
