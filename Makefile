@@ -120,7 +120,7 @@ release: ## Write a release to out/release: images, lists of modules, licences, 
 		-registry $(REGISTRY) -tag $(VERSION) $(ORIGIN) \
 		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' -gangs "$$modfile"
 	platforms=$(PLATFORMS); for platform in $${platforms//,/ }; do \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(LDFLAGS)' -o $(RELEASE)/programs/$${platform/\//_}/ ./cmd/kubectl-berth; done
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(LDFLAGS)' -o $(RELEASE)/programs/$${platform/\//_}/ ./cmd/kubectl-berth ./cmd/berth-sim; done
 	go run ./hack/cluster/cmd/berth-cluster pack $(RELEASE)
 	go run ./hack/release -out $(RELEASE) -version $(VERSION) -registry $(REGISTRY) \
 		-revision "$$(git rev-parse HEAD)" -date "$$(git show --no-patch --format=%cI HEAD)" \
