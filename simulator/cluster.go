@@ -30,7 +30,7 @@ func (c cluster) Bind(pod *corev1.Pod, binding *corev1.Binding) error {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, errBound)
 	}
-	pod = pod.DeepCopy()
+	pod = changing(pod)
 	pod.Spec.NodeName = binding.Target.Name
 	pod.Annotations, pod.Labels = merged(pod.Annotations, binding.Annotations), merged(pod.Labels, binding.Labels)
 	c.setCondition(pod, corev1.PodScheduled, corev1.ConditionTrue)
@@ -116,7 +116,7 @@ func (c cluster) Delete(o store.Object) error {
 	case pod.Spec.NodeName == "", c.serves(pod) == nil: // placeholders have no grace period
 		c.store.Delete(pod)
 	case pod.DeletionTimestamp == nil:
-		pod = pod.DeepCopy()
+		pod = changing(pod)
 		now := c.stamp()
 		pod.DeletionTimestamp = &now
 		c.store.Update(pod)
@@ -136,11 +136,11 @@ var errBound = errors.New("the pod has a node, is another one, or is being delet
 func (w *world) setCondition(pod *corev1.Pod, t corev1.PodConditionType, status corev1.ConditionStatus) {
 	condition := corev1.PodCondition{Type: t, Status: status, LastTransitionTime: w.stamp()}
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == t })
+	pod.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	if i < 0 {
 		pod.Status.Conditions = append(pod.Status.Conditions, condition)
 		return
 	}
-	pod.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	pod.Status.Conditions[i] = condition
 }
 

@@ -55,6 +55,13 @@ func (w *world) podGone(pod *corev1.Pod) {
 	}
 }
 
+// changing returns a copy of a pod to be changed. It shares what lies deeper with the pod, which nobody changes: pods are most of what a
+// simulation keeps.
+func changing(pod *corev1.Pod) *corev1.Pod {
+	p := *pod
+	return &p
+}
+
 // ownerOf returns the workload whose ReplicaSet controls a pod, nil for none.
 func (w *world) ownerOf(pod *corev1.Pod) *workload {
 	if pod == nil {
@@ -83,7 +90,7 @@ func (w *world) bound(of *workload, pod *corev1.Pod) {
 		if !found || current.UID != uid || !controller.IsPodActive(current) {
 			return
 		}
-		current = current.DeepCopy()
+		current = changing(current)
 		now := w.stamp()
 		current.Status.Phase, current.Status.StartTime = corev1.PodRunning, &now
 		w.setCondition(current, corev1.PodReady, corev1.ConditionTrue)

@@ -210,9 +210,9 @@ func (w *world) sync(of *workload) {
 func (w *world) release(of *workload) {
 	for _, pod := range of.sorted(nil) {
 		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == "" {
-			pod = pod.DeepCopy()
+			pod = changing(pod)
 			controls := func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller }
-			pod.OwnerReferences = slices.DeleteFunc(pod.OwnerReferences, controls)
+			pod.OwnerReferences = slices.DeleteFunc(slices.Clone(pod.OwnerReferences), controls)
 			w.store.Update(pod)
 		}
 	}
@@ -411,7 +411,7 @@ func (w *world) createPod(of *workload, set *appsv1.ReplicaSet) {
 			Namespace: of.Namespace, Name: fmt.Sprintf("%s-%05d", set.Name, of.made), Labels: set.Spec.Template.Labels,
 			OwnerReferences: controlledBy(set, "ReplicaSet"),
 		},
-		Spec:   *set.Spec.Template.Spec.DeepCopy(),
+		Spec:   set.Spec.Template.Spec,
 		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable},
 	}
 	// All pods have the same priority. Without this, the scheduler looks for victims on each node, and finds none.

@@ -207,6 +207,11 @@ func (s *Server) replace(r *request, before store.Object, text []byte) (any, err
 		after.GetUID() != "" && after.GetUID() != before.GetUID() {
 		return nil, apierrors.NewConflict(r.GroupResource(), r.name, errChanged)
 	}
+	if pod, is := after.(*corev1.Pod); is && r.subresource == "status" { // that has no other part, and pods share their specs
+		status := pod.Status
+		*pod = *before.(*corev1.Pod)
+		pod.Status = status
+	}
 	if r.query.Get("dryRun") == "" {
 		s.Store.Update(after)
 	}
