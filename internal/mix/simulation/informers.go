@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/apps"
 	"k8s.io/client-go/informers/core"
@@ -25,9 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
-
-// syncPoll is the interval at which the informers are polled for their list.
-const syncPoll = 5 * time.Millisecond
 
 // factory returns informers that are filled once, by fill, and never change after that: they have no goroutine, and
 // every event handler has every object before the first question. Informers of client-go deliver to their handlers some
@@ -73,7 +68,9 @@ func (f *factory) InformerFor(object runtime.Object, newFunc internalinterfaces.
 	if i, ok := f.kinds[kind]; ok {
 		return i
 	}
-	i := &informer{SharedIndexInformer: newFunc(f.client, 0), kind: kind.Elem().Name(), done: make(chan struct{})}
+	i := &informer{
+		SharedIndexInformer: newFunc(f.client, 0), kind: kind.Elem().Name(), absent: make(chan struct{}), done: make(chan struct{}),
+	}
 	f.kinds[kind] = i
 	return i
 }
@@ -109,22 +106,13 @@ func (f *factory) fill(ctx context.Context) error {
 		running.Go(func() { i.RunWithContext(ctx) })
 	}
 	f.Start(ctx.Done())
-	var waitsFor string
-	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
-		for _, i := range f.kinds {
-			if !i.listed() {
-				waitsFor = i.kind
-				return false, nil
-			}
-		}
-		return true, nil
-	})
+	waitsFor := f.wait(ctx)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, context.Canceled):
 		return fmt.Errorf("wait for the list of kind %s: %w", waitsFor, cause)
-	case err != nil:
+	case waitsFor != "":
 		return cause
 	}
 	f.WaitForCacheSync(ctx.Done())
@@ -137,23 +125,40 @@ func (f *factory) fill(ctx context.Context) error {
 	return nil
 }
 
+// wait waits until every requested kind is listed, and returns one that was not by the end of the context, "" for none.
+func (f *factory) wait(ctx context.Context) (kind string) {
+	for _, i := range f.kinds {
+		if i.given {
+			continue
+		}
+		select {
+		case <-i.SharedIndexInformer.HasSyncedChecker().Done():
+		case <-i.absent:
+		case <-ctx.Done():
+			return i.kind
+		}
+	}
+	return ""
+}
+
 // informer calls its handlers only after its store is filled.
 type informer struct {
 	cache.SharedIndexInformer
 	kind string
 	// given means that the store was filled by the caller.
 	given bool
-	// absent means that the API server does not serve the kind, so there are no objects.
-	absent   atomic.Bool
+	// absent is closed if the API server does not serve the kind, so there are no objects.
+	absent   chan struct{}
 	handlers []cache.ResourceEventHandler
 	// done is closed once the handlers have every object.
 	done chan struct{}
 }
 
 func (i *informer) prepare(fail context.CancelCauseFunc) error {
+	absent := sync.OnceFunc(func() { close(i.absent) })
 	err := i.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if apierrors.IsNotFound(err) {
-			i.absent.Store(true)
+			absent()
 			return
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
@@ -162,10 +167,6 @@ func (i *informer) prepare(fail context.CancelCauseFunc) error {
 		fail(fmt.Errorf("list kind %s: %w", i.kind, err))
 	})
 	return errors.Join(err, i.SetTransform(stripObject))
-}
-
-func (i *informer) listed() bool {
-	return i.given || i.absent.Load() || i.SharedIndexInformer.HasSynced()
 }
 
 func (i *informer) deliver() {
