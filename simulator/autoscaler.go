@@ -158,7 +158,7 @@ func (p *pool) price() float64 {
 
 func (w *world) mayLaunch(p *pool) bool {
 	n := int32(len(p.nodes) + p.launches) //nolint:gosec // bounded by the scenario
-	return (p.Max == nil || n < *p.Max) && len(w.nodes)+w.launching < scenario.MaxNodes && !w.clock.Now().Before(p.until)
+	return !p.Fixed && (p.Max == nil || n < *p.Max) && len(w.nodes)+w.launching < scenario.MaxNodes && !w.clock.Now().Before(p.until)
 }
 
 // take takes what a pod requests from the first node with room for it. A node without room for the least request is left out from then on.

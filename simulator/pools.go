@@ -119,8 +119,23 @@ func (w *world) follow(p *pool, after time.Duration) {
 				w.interrupt(n)
 			}
 		}
+		w.refill(p)
 		w.follow(p, step.At)
 	})
+}
+
+// refill requests the nodes that a pool of a fixed size lacks, and that are available.
+func (w *world) refill(p *pool) {
+	if !p.Fixed {
+		return
+	}
+	wanted := p.Nodes
+	if a := p.Availability; a != nil {
+		wanted = min(wanted, a.Available(w.clock.Since(start)))
+	}
+	for len(p.nodes)+p.launches < int(wanted) {
+		w.launch(p)
+	}
 }
 
 // staying returns the nodes without a notice, in an order that does not change.
@@ -195,6 +210,7 @@ func (w *world) removeNode(n *node) {
 	delete(w.nodes, n.name)
 	w.measure.nodes(n.of.is, -1)
 	w.store.Delete(object)
+	w.refill(n.of)
 	var pods []*corev1.Pod
 	for _, pod := range n.pods {
 		pods = append(pods, pod)
@@ -223,9 +239,9 @@ func (n *node) drop(pod *corev1.Pod) {
 	}
 }
 
-// emptied has a node removed that stays empty.
+// emptied has a node removed that stays empty, unless its pool has a fixed size.
 func (w *world) emptied(n *node) {
-	if len(n.pods) > 0 {
+	if len(n.pods) > 0 || n.of.Fixed {
 		return
 	}
 	n.empty++

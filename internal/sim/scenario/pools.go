@@ -51,6 +51,9 @@ func (v *validator) pool(path *field.Path, p *NodePool) {
 	v.number(path.Child("nodes"), p.Nodes, 0, MaxNodes)
 	if p.Max != nil {
 		v.number(path.Child("max"), *p.Max, min(max(p.Nodes, 0), MaxNodes), MaxNodes)
+		if p.Fixed {
+			v.report(field.Forbidden(path.Child("max"), "a pool of a fixed size has as many nodes as nodes has"))
+		}
 	}
 	v.number(path.Child("launchSeconds"), p.LaunchSeconds, 0, maxSeconds)
 	v.number(path.Child("noticeSeconds"), p.NoticeSeconds, 0, maxSeconds)
@@ -148,7 +151,7 @@ func (v *validator) trace(pool *field.Path, p *NodePool) {
 			break
 		}
 	}
-	if now := a.Available(0); p.Nodes > now {
+	if now := a.Available(0); p.Nodes > now && !p.Fixed {
 		v.report(field.Invalid(pool.Child("nodes"), p.Nodes, fmt.Sprintf("the trace has %d nodes at the start", now)))
 	}
 }

@@ -46,6 +46,8 @@ type NodePool struct {
 	Nodes int32 `json:"nodes,omitempty"`
 	// Max is the largest number of nodes. Without it, the number is not limited; with 0, the pool has none.
 	Max *int32 `json:"max,omitempty"`
+	// Fixed is whether the pool always has Nodes nodes, or those of them that are available, whatever runs on them. Defaults to false.
+	Fixed bool `json:"fixed,omitempty"`
 	// LaunchSeconds is the time from the request of a node until it is Ready, in seconds. Defaults to 60.
 	LaunchSeconds int32 `json:"launchSeconds,omitempty"`
 	// NoticeSeconds is the time from the notice of an interruption until the node is gone, in seconds, for spot only. Defaults to 120.

@@ -91,6 +91,7 @@ var faults = []fault{
 	{"  nodes: 4", "  nodes: 17", `nodePools[0].nodes: Invalid value: 17: the trace has 16 nodes at the start`, ""},
 	{"  nodes: 4", "  nodes: 4000000000", `nodePools[0].nodes: Invalid value: "4000000000": want a whole number that is not above 2147483647`, ""},
 	{"  max: 20", "  max: 3", `nodePools[0].max: Invalid value: 3: must be between 4 and 20000`, ""},
+	{"  max: 20", "  max: 20\n  fixed: true", `nodePools[0].max: Forbidden: a pool of a fixed size has as many nodes as nodes has`, ""},
 	{"  pods: 29", "  pods: 0", `nodePools[2].pods: Invalid value: 0: must be between 1 and 1000`, ""},
 	{"  pods: 29", "  noticeSeconds: 0", `nodePools[2].noticeSeconds: Forbidden: only spot nodes are interrupted`, ""},
 	{"  launchSeconds: 0", "  launchSeconds: 86401", `nodePools[2].launchSeconds: Invalid value: 86401: must be between 0 and 86400`, ""},
