@@ -72,6 +72,9 @@ func (c cluster) Evict(pod *corev1.Pod, eviction *policyv1.Eviction) error {
 		return nil
 	}
 	c.measure.moves++
+	if of := c.serves(pod); of != nil {
+		of.moves++
+	}
 	return c.Delete(pod)
 }
 

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	configuration "berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 )
@@ -21,6 +22,8 @@ type Policy struct {
 	Name, Description string
 	// Mixes is whether the mixes of the scenario are created, and their replicas are moved.
 	Mixes bool
+	// Configuration is that of the controller, nil for the default.
+	Configuration *configuration.Configuration
 	// Apply changes the pod template of a workload.
 	Apply func(template *corev1.PodTemplateSpec)
 	// restless is for tests: the rebalancer looks at all workloads every 30 seconds, also when nothing has changed.

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,7 +33,7 @@ import (
 	"berth.dev/berth/simulator/store"
 )
 
-// rebalancer is the one of the companion controller, with its default configuration.
+// rebalancer is the one of the companion controller.
 type rebalancer struct {
 	controller *rebalance.Controller
 	state      *clusterstate.State
@@ -61,7 +62,7 @@ func newRebalancer(w *world, config *rest.Config) (*rebalancer, error) {
 		Changed:  func(key governing.GroupKey) { r.controller.Changed(key) },
 		NodeLeft: func(d clusterstate.Departure) { r.controller.NodeLeft(d) },
 	})
-	o := rebalance.Configured(configuration.Default())
+	o := rebalance.Configured(cmp.Or(w.policy.Configuration, configuration.Default()))
 	o.State, o.Workloads, o.Reader, o.Client, o.Config = r.state, workloads.NewStore(), &reader{store: w.store}, w.client, config
 	r.resync = o.Resync
 	o.Profile, o.Recorder, o.Clock = profile, &record.FakeRecorder{}, w.clock

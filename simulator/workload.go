@@ -54,6 +54,8 @@ type workload struct {
 	made, revision int
 	queued         bool
 	tally          tally
+	// moves is how many of its replicas the rebalancer has evicted.
+	moves int
 }
 
 // addWorkloads creates the workloads of the scenario, and has their events come.

@@ -69,11 +69,21 @@ type world struct {
 
 // Run simulates a scenario under a policy. It calls progress with the simulated time now and then.
 func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time.Duration)) (*report.Run, error) {
+	w, err := simulated(ctx, s, p, progress, func(*world) {})
+	if err != nil {
+		return nil, err
+	}
+	return w.measure.run(w), nil
+}
+
+// simulated returns the world of a scenario at its end. It calls prepare before the time passes.
+func simulated(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time.Duration), prepare func(*world)) (*world, error) {
 	w, err := newWorld(ctx, s, p)
 	if err != nil {
 		return nil, err
 	}
 	defer w.scheduler.Close()
+	prepare(w)
 	if err := w.run(ctx, progress); err != nil {
 		return nil, fmt.Errorf("policy %s, after %s: %w", p.Name, w.clock.Since(start).Round(time.Second), err)
 	}
@@ -82,7 +92,7 @@ func Run(ctx context.Context, s *scenario.Scenario, p Policy, progress func(time
 			return nil, fmt.Errorf("policy %s: the simulation does not serve %s", p.Name, request)
 		}
 	}
-	return w.measure.run(w), nil
+	return w, nil
 }
 
 // absent are the lists of kinds that a snapshot has none of where an API server does not serve them.
