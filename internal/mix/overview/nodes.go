@@ -35,22 +35,6 @@ type nodeFacts struct {
 	known bool
 }
 
-// poolLabels are the labels with the name of the node pool, of Karpenter and of managed offers of Kubernetes.
-var poolLabels = []string{
-	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
-	"doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name",
-}
-
-// poolOf is the node pool of a node, "" if it names none.
-func poolOf(n *corev1.Node) string {
-	for _, label := range poolLabels {
-		if pool := n.Labels[label]; pool != "" {
-			return pool
-		}
-	}
-	return ""
-}
-
 func nodesOf(in Input) map[string]*nodeFacts {
 	nodes := make(map[string]*nodeFacts, len(in.Nodes))
 	for _, n := range in.State.Nodes() {
@@ -58,7 +42,7 @@ func nodesOf(in Input) map[string]*nodeFacts {
 	}
 	for _, n := range in.Nodes {
 		if facts := nodes[n.Name]; facts != nil {
-			facts.zone, facts.pool = n.Labels[corev1.LabelTopologyZone], poolOf(n)
+			facts.zone, facts.pool = n.Labels[corev1.LabelTopologyZone], capacity.PoolOf(n.Labels)
 		}
 	}
 	return nodes

@@ -59,11 +59,9 @@ var nodeLabels = sets.New(slices.Concat(withDomain(capacity.NodeKeys()), []strin
 var nodeLabelPrefixes = []string{"karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-", "eks.amazonaws.com/instance-"}
 
 // keys are the keys of labels that say the same in each cluster, and have names of the cluster as values.
-var keys = sets.New(slices.Concat(capacity.NodeKeys(), []string{
+var keys = sets.New(slices.Concat(capacity.NodeKeys(), capacity.PoolLabels(), []string{
 	corev1.LabelHostname, corev1.LabelMetadataName, "metadata.name",
 	"topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3",
-	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
-	"doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name",
 	"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component", "app.kubernetes.io/part-of",
 	appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, "rollouts-pod-template-hash", "pod-template-generation",
 	appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid",
