@@ -24,6 +24,12 @@ const MaxBytes = 4 << 20
 // bounds are for 10,000 workloads that are written one by one.
 var bounds = budget.YAML{Bytes: MaxBytes, Nodes: 400_000, Depth: 16}
 
+// TooLarge returns an error for a text that is larger than a scenario may be, whatever is in it.
+func TooLarge(text []byte) error {
+	_, _, err := bounds.Document(string(text))
+	return err
+}
+
 // LoadTrace reads the trace in a file.
 type LoadTrace func(path string) (*spottrace.Trace, error)
 

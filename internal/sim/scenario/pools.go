@@ -20,8 +20,8 @@ func (v *validator) pools() {
 	switch n := len(v.s.NodePools); {
 	case n == 0:
 		v.report(field.Required(list, "want at least one node pool"))
-	case n > maxPools:
-		v.report(field.TooMany(list, n, maxPools))
+	case n > MaxPools:
+		v.report(field.TooMany(list, n, MaxPools))
 		return
 	}
 	names, nodes := map[string]bool{}, 0
@@ -47,7 +47,7 @@ func (v *validator) pool(path *field.Path, p *NodePool) {
 	v.text(path.Child("instanceType"), p.InstanceType, validation.IsValidLabelValue)
 	v.text(path.Child("zone"), p.Zone, validation.IsValidLabelValue)
 	v.size(path, p)
-	v.number(path.Child("pods"), p.Pods, 1, maxPodsPerNode)
+	v.number(path.Child("pods"), p.Pods, 1, MaxPodsPerNode)
 	v.number(path.Child("nodes"), p.Nodes, 0, MaxNodes)
 	if p.Max != nil {
 		v.number(path.Child("max"), *p.Max, min(max(p.Nodes, 0), MaxNodes), MaxNodes)
@@ -66,9 +66,9 @@ func (v *validator) pool(path *field.Path, p *NodePool) {
 // size reports a node without CPU or memory.
 func (v *validator) size(path *field.Path, p *NodePool) {
 	for name, q := range map[string]resource.Quantity{"cpu": p.CPU, "memory": p.Memory} {
-		at, most := path.Child(name), maxCPU
+		at, most := path.Child(name), MaxCPU
 		if name == "memory" {
-			most = maxMemory
+			most = MaxMemory
 		}
 		if v.required(at, "want what a node has for pods") && (q.Sign() <= 0 || q.Cmp(most) > 0) {
 			v.report(field.Invalid(at, q.String(), "must be more than 0 and at most "+most.String()))
@@ -110,7 +110,7 @@ func (v *validator) availability(at *field.Path, a *Availability) {
 
 // traces reads the traces of the pools, each file once.
 func (v *validator) traces(load LoadTrace) {
-	if len(v.s.NodePools) > maxPools {
+	if len(v.s.NodePools) > MaxPools {
 		return
 	}
 	type result struct {

@@ -105,7 +105,7 @@ type Event struct {
 }
 
 // Default sets the defaults, before the values of the file.
-func (p *NodePool) Default() { p.Pods, p.LaunchSeconds = defaultPods, defaultLaunchSeconds }
+func (p *NodePool) Default() { p.Pods, p.LaunchSeconds = DefaultPods, defaultLaunchSeconds }
 
 // Default sets the defaults, before the values of the file.
 func (a *Availability) Default() { a.Times = 1 }
@@ -115,7 +115,10 @@ func (w *Workload) Default() {
 	w.Namespace, w.Copies, w.StartupSeconds = metav1.NamespaceDefault, 1, defaultStartupSeconds
 }
 
-const defaultPods, defaultLaunchSeconds, defaultNoticeSeconds, defaultStartupSeconds = 110, 60, 120, 10
+// DefaultPods is the largest number of pods on a node of a pool that has none.
+const DefaultPods = 110
+
+const defaultLaunchSeconds, defaultNoticeSeconds, defaultStartupSeconds = 60, 120, 10
 
 // Spot reports whether the pool has spot nodes.
 func (p *NodePool) Spot() bool { return p.CapacityType == v1alpha1.CapacityTypeSpot }

@@ -22,15 +22,26 @@ const (
 	// MaxNodes bounds its nodes.
 	MaxNodes = 20_000
 
-	maxPools, maxEvents                    = 1000, 10_000
-	maxPodsPerNode, maxSeconds, maxDollars = 1000, 86_400, 1_000_000
-	maxDuration                            = 366 * 24 * time.Hour
-	defaultPoints, maxPoints               = 500, 100_000
-	leastSample, leastDefaultSample        = time.Second, 10 * time.Second
+	// MaxPools bounds its node pools.
+	MaxPools = 1000
+	// MaxPodsPerNode bounds the pods of a node.
+	MaxPodsPerNode = 1000
+	// MaxDuration bounds the simulated time.
+	MaxDuration = 366 * 24 * time.Hour
+
+	maxEvents                       = 10_000
+	maxSeconds, maxDollars          = 86_400, 1_000_000
+	defaultPoints, maxPoints        = 500, 100_000
+	leastSample, leastDefaultSample = time.Second, 10 * time.Second
 )
 
-// maxCPU and maxMemory are more than any node has, so that sums do not overflow.
-var maxCPU, maxMemory = resource.MustParse("100k"), resource.MustParse("1Pi")
+// What no node has more of, so that sums do not overflow.
+var (
+	// MaxCPU bounds the CPU of nodes and pods.
+	MaxCPU = resource.MustParse("100k")
+	// MaxMemory bounds their memory.
+	MaxMemory = resource.MustParse("1Pi")
+)
 
 // validator collects all that is wrong with a scenario.
 type validator struct {
@@ -47,8 +58,8 @@ func (v *validator) scenario() {
 	switch {
 	case !v.d.set(duration):
 		v.report(field.Required(duration, "want the simulated time, such as 72h"))
-	case length <= 0 || length > maxDuration:
-		v.report(field.Invalid(duration, length.String(), "must be more than 0 and at most "+maxDuration.String()))
+	case length <= 0 || length > MaxDuration:
+		v.report(field.Invalid(duration, length.String(), "must be more than 0 and at most "+MaxDuration.String()))
 	}
 	if every := v.s.Sample.Duration; v.d.set(sample) && length > 0 {
 		least := max(leastSample, length/maxPoints)
@@ -138,8 +149,8 @@ func (v *validator) workload(path *field.Path, w *Workload) {
 	if v.required(path.Child("replicas"), "want the number at the start") {
 		v.number(path.Child("replicas"), w.Replicas, 0, MaxPods)
 	}
-	v.quantity(path.Child("cpu"), w.CPU, maxCPU)
-	v.quantity(path.Child("memory"), w.Memory, maxMemory)
+	v.quantity(path.Child("cpu"), w.CPU, MaxCPU)
+	v.quantity(path.Child("memory"), w.Memory, MaxMemory)
 	v.number(path.Child("startupSeconds"), w.StartupSeconds, 0, maxSeconds)
 	if w.MaxUnavailable != nil {
 		v.unavailable(path.Child("maxUnavailable"), w.MaxUnavailable)
@@ -188,14 +199,14 @@ func (v *validator) unavailable(path *field.Path, m *intstr.IntOrString) {
 
 // fits reports a pod that is larger than the nodes of all pools.
 func (v *validator) fits(path *field.Path, w *Workload) {
-	for i := range v.s.NodePools[:min(len(v.s.NodePools), maxPools)] {
+	for i := range v.s.NodePools[:min(len(v.s.NodePools), MaxPools)] {
 		p := &v.s.NodePools[i]
 		none := p.Nodes == 0 && p.Max != nil && *p.Max == 0
 		if !none && w.CPU.Cmp(p.CPU) <= 0 && w.Memory.Cmp(p.Memory) <= 0 {
 			return
 		}
 	}
-	if n := len(v.s.NodePools); n > 0 && n <= maxPools {
+	if n := len(v.s.NodePools); n > 0 && n <= MaxPools {
 		v.report(field.Invalid(path, fmt.Sprintf("cpu %s, memory %s", w.CPU.String(), w.Memory.String()), "no pool has a node for such a pod"))
 	}
 }
