@@ -54,7 +54,8 @@ are, and without an API server. The same scenario is run under each policy:
 The same scenario and seed give the same figures. docs/simulation.md describes the file and what the figures are not.`,
 		Example: fmt.Sprintf(`  %[1]s scenario.yaml
   %[1]s scenario.yaml --policies Berth,OnDemand -o json
-  %[1]s scenario.yaml --html result.html`, use),
+  %[1]s scenario.yaml --html result.html
+  %[1]s derive cluster.json.gz > scenario.yaml`, use),
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -66,6 +67,8 @@ The same scenario and seed give the same figures. docs/simulation.md describes t
 	cmd.Flags().StringVar(&f.html, "html", "", "file for the results with pictures, in addition to the output")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "seed of all random numbers, instead of that of the scenario")
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
+	cmd.CompletionOptions.DisableDefaultCmd = true // a scenario may have any name
+	cmd.AddCommand(newDerive(use, streams))
 	return cmd
 }
 

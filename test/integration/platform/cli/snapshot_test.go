@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ import (
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/sim/derive"
 	"berth.dev/berth/internal/sim/snapshot"
 	"berth.dev/berth/test/builders"
 )
@@ -61,12 +63,14 @@ func TestASnapshotOfAClusterHasItsObjectsAndNoSecrets(t *testing.T) {
 	assert.Equal(t, []snapshot.Missing{{List: "priorityClasses", Reason: snapshot.Forbidden}}, s.Missing)
 	assert.NotEmpty(t, s.ServerVersion)
 	matches(t, s)
+	derives(t, s)
 
 	text, s, _ = taken("--anonymise")
 	assert.NotContains(t, text, "payments")
 	assert.NotContains(t, text, w.Namespace)
 	assert.NotContains(t, text, string(w.Pods()[0].UID))
 	matches(t, s)
+	derives(t, s)
 
 	blind := user(w, "blind", []rbacv1.PolicyRule{builders.Rule("", []string{"nodes"}, "list")})
 	refused := kubectl(w, blind, "", "snapshot", "-A", "-o", filepath.Join(t.TempDir(), "snapshot.json"))
@@ -105,4 +109,20 @@ func matches(t *testing.T, s *snapshot.Snapshot) {
 	}
 	assert.Equal(t, map[capacity.Type]int{capacity.Spot: 2, capacity.OnDemand: 2}, on)
 	assert.Equal(t, s.Deployments[0].UID, metav1.GetControllerOf(s.ReplicaSets[0]).UID)
+}
+
+// derives requires the scenario of that Deployment to load: with its mix, its budget, and the nodes of both types.
+func derives(t *testing.T, s *snapshot.Snapshot) {
+	t.Helper()
+	d, err := derive.Derive(s, derive.Options{Duration: time.Hour, Now: time.Now()})
+	require.NoError(t, err)
+	text, err := d.YAML() // it loads what it returns
+	require.NoError(t, err)
+	require.Len(t, d.Scenario.NodePools, 2, string(text))
+	require.Len(t, d.Scenario.Workloads, 1, string(text))
+	w := d.Scenario.Workloads[0]
+	assert.EqualValues(t, 4, w.Replicas)
+	assert.Equal(t, 1, w.MaxUnavailable.IntValue())
+	assert.EqualValues(t, 50, w.Mix.SpotPercent)
+	assert.EqualValues(t, 1, w.Mix.MinOnDemand)
 }
