@@ -67,7 +67,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, least room, planned plan) *pool {
 	t := w.wantedType(pod, planned)
 	var choice []*pool
 	for _, p := range w.pools {
-		if t != capacity.Unknown && p.is != t {
+		if t != capacity.Unknown && p.is != t || !p.inZoneOf(pod) {
 			continue
 		}
 		if p.take(pod, least) {
@@ -87,6 +87,12 @@ func (w *world) scaleUpFor(pod *corev1.Pod, least room, planned plan) *pool {
 	p.free = append(p.free, new(p.room()))
 	p.take(pod, least)
 	return p
+}
+
+// inZoneOf reports whether the zone of the pool is that of a pod's node selector, if it has one.
+func (p *pool) inZoneOf(pod *corev1.Pod) bool {
+	zone := zoneOf(pod)
+	return zone == "" || zone == p.Zone
 }
 
 // wantedType is the type that a pod has to run on, Unknown for any.

@@ -3,12 +3,14 @@
 package simulator
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configuration "berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 const (
@@ -24,8 +26,12 @@ type Policy struct {
 	Mixes bool
 	// Configuration is that of the controller, nil for the default.
 	Configuration *configuration.Configuration
-	// Apply changes the pod template of a workload.
+	// Apply changes the pod template of a workload with a mix. It is nil for no change.
 	Apply func(template *corev1.PodTemplateSpec)
+	// Admit returns the capacity type that a webhook gives to one more pod, Unknown for any. It is nil for no webhook.
+	Admit func(m split.Mix, active split.Count, open func(capacity.Type) bool) capacity.Type
+	// Sizes returns how many replicas of each type a workload has. It is nil where a workload is one Deployment.
+	Sizes func(m split.Mix, wanted, readySpot int32) (spot, onDemand int32)
 	// restless is for tests: the rebalancer looks at all workloads every 30 seconds, also when nothing has changed.
 	restless bool
 }
@@ -47,8 +53,26 @@ var Policies = []Policy{
 			}}
 		},
 	},
+	{
+		Name: "WebhookSubsets", Admit: subsets,
+		Description: "the default scheduler, and a webhook that gives each pod the capacity type that is missing, as OpenKruise's WorkloadSpread",
+	},
+	{
+		Name: "SpotHedge", Sizes: spotHedge,
+		Description: "SkyServe's rule: one spot replica more than wanted, and on-demand replicas in place of those that are not Ready",
+	},
 	{Name: "OnDemand", Description: "the default scheduler, on-demand nodes only", Apply: only(v1alpha1.CapacityTypeOnDemand)},
 	{Name: "Spot", Description: "the default scheduler, spot nodes only", Apply: only(v1alpha1.CapacityTypeSpot)},
+}
+
+// admit changes a pod as it is created.
+func (w *world) admit(of *workload, set *appsv1.ReplicaSet, pod *corev1.Pod) {
+	switch {
+	case of.placer != nil:
+		w.place(of, pod)
+	case w.policy.Admit != nil && of.mix != nil:
+		w.subset(of, set, pod)
+	}
 }
 
 // only has pods run on nodes of a type.

@@ -193,6 +193,7 @@ func (w *world) interrupt(n *node) {
 		for _, pod := range n.pods {
 			if controller.IsPodActive(pod) && w.serves(pod) != nil {
 				w.measure.interruptedReplicas++
+				w.lost(pod, n.of.Zone)
 			}
 		}
 		w.removeNode(n)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/deployment/util"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/governing"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/sim/scenario"
@@ -56,6 +57,11 @@ type workload struct {
 	tally          tally
 	// moves is how many of its replicas the rebalancer has evicted.
 	moves int
+	// closed is until when the webhook of a policy gives a type to no pod.
+	closed map[capacity.Type]time.Time
+	// hedge is set where the workload has a Deployment for each type, placer for the one of spot replicas.
+	hedge  *hedge
+	placer *placer
 }
 
 // addWorkloads creates the workloads of the scenario, and has their events come.
@@ -75,6 +81,7 @@ func (w *world) addWorkloads() {
 
 func (w *world) addWorkload(spec *scenario.Workload, name string) {
 	of := &workload{Workload: spec, name: name, pods: map[types.UID]*corev1.Pod{}, tally: tally{since: start}}
+	of.closed = map[capacity.Type]time.Time{}
 	of.deployment = types.NamespacedName{Namespace: spec.Namespace, Name: name}
 	labels := map[string]string{appLabel: name}
 	of.template = corev1.PodTemplateSpec{
@@ -84,7 +91,7 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 		}}}},
 	}
 	of.template.Spec.SchedulerName = corev1.DefaultSchedulerName
-	if spec.Mix != nil {
+	if spec.Mix != nil && w.policy.Apply != nil {
 		w.policy.Apply(&of.template)
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
@@ -107,10 +114,23 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: spec.MaxUnavailable},
 		})
 	}
+	w.workloads = append(w.workloads, of)
+	w.apps[of.deployment] = of
+	w.measure.sized(w, of, spec.Replicas)
+	if w.policy.Sizes != nil && of.mix != nil {
+		w.addHedge(of)
+	} else {
+		w.deploy(of)
+	}
+	w.follows(of, 0)
+}
+
+// deploy creates the Deployment of a workload.
+func (w *world) deploy(of *workload) {
 	w.store.Create(&appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(spec.Replicas), Selector: selector, Template: of.template,
+			Replicas: new(of.wanted), Selector: &metav1.LabelSelector{MatchLabels: of.template.Labels}, Template: of.template,
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
 					MaxSurge: new(intstr.FromString(surge)), MaxUnavailable: new(intstr.FromString(unavailable)),
@@ -118,11 +138,7 @@ func (w *world) addWorkload(spec *scenario.Workload, name string) {
 			},
 		},
 	})
-	w.workloads = append(w.workloads, of)
-	w.apps[of.deployment] = of
-	w.measure.sized(w, of, spec.Replicas)
 	w.rollOut(of)
-	w.follows(of, 0)
 }
 
 // follows has an event of a workload come, and the next one after it.
@@ -139,16 +155,28 @@ func (w *world) follows(of *workload, i int) {
 func (w *world) event(of *workload, e *scenario.Event) {
 	if e.Replicas != nil {
 		w.measure.sized(w, of, *e.Replicas)
-		deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
-		deployment = deployment.DeepCopy()
-		deployment.Spec.Replicas = e.Replicas
-		deployment.Generation++
-		w.store.Update(deployment)
 	}
-	if e.Rollout {
-		w.rollOut(of)
+	deployments := []*workload{of}
+	if of.hedge != nil { // its next decision has the number
+		deployments = []*workload{of.hedge.spot, of.hedge.onDemand}
+	} else if e.Replicas != nil {
+		w.scaleTo(of, *e.Replicas)
 	}
-	w.syncSoon(of)
+	for _, of := range deployments {
+		if e.Rollout {
+			w.rollOut(of)
+		}
+		w.syncSoon(of)
+	}
+}
+
+// scaleTo sets the number of replicas of a Deployment.
+func (w *world) scaleTo(of *workload, n int32) {
+	deployment, _ := store.Get[*appsv1.Deployment](w.store, of.Namespace, of.name)
+	deployment = deployment.DeepCopy()
+	deployment.Spec.Replicas = &n
+	deployment.Generation++
+	w.store.Update(deployment)
 }
 
 // rollOut creates a ReplicaSet for a new template.
@@ -418,6 +446,7 @@ func (w *world) createPod(of *workload, set *appsv1.ReplicaSet) {
 	}
 	// All pods have the same priority. Without this, the scheduler looks for victims on each node, and finds none.
 	pod.Spec.Priority, pod.Spec.PreemptionPolicy = new(int32(0)), new(corev1.PreemptNever)
+	w.admit(of, set, pod)
 	w.store.Create(pod)
 	w.clock.Pass(creation) // the scheduling queue orders pods by the time at which it sees them
 }

@@ -145,24 +145,30 @@ func TestPropertyAWorkloadIsExactInTheEnd(t *testing.T) {
 
 // The same scenario and seed give the same bytes, and another seed gives others.
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
-	s := scenarioOf(48*time.Hour, 10, &v1alpha1.CapacityMixSpec{SpotPercent: 70, MinOnDemand: 1, Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder}})
+	s := scenarioOf(48*time.Hour, 2, &v1alpha1.CapacityMixSpec{SpotPercent: 70, MinOnDemand: 1, Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder}})
 	s.NodePools[0].Availability = &scenario.Availability{MonthlyInterruptionPercent: new(99.9)}
 	s.Workloads[0].Events = []scenario.Event{
 		{At: metav1.Duration{Duration: 5 * time.Hour}, Replicas: new(int32(40))},
 		{At: metav1.Duration{Duration: 6 * time.Hour}, Rollout: true},
 		{At: metav1.Duration{Duration: 7 * time.Hour}, Replicas: new(int32(7))},
 	}
-	bytes := func() string {
-		text, err := json.Marshal(simulate(t, s, "Berth"))
-		require.NoError(t, err)
-		return string(text)
+	for _, p := range Policies {
+		if s.Workloads[0].Copies = 2; p.Mixes {
+			s.Workloads[0].Copies = 10
+		}
+		bytes := func() string {
+			text, err := json.Marshal(simulate(t, s, p.Name))
+			require.NoError(t, err)
+			return string(text)
+		}
+		s.Seed = 1
+		first := bytes()
+		for range 2 {
+			require.Equal(t, first, bytes(), p.Name)
+		}
+		s.Seed = 2
+		assert.Equal(t, p.Name == "OnDemand", first == bytes(), "%s: spot nodes are interrupted at other times", p.Name)
 	}
-	first := bytes()
-	for range 2 {
-		require.Equal(t, first, bytes())
-	}
-	s.Seed = 2
-	assert.NotEqual(t, first, bytes())
 }
 
 func TestASimulationIsInterrupted(t *testing.T) {
