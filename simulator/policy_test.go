@@ -3,17 +3,20 @@
 package simulator
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/internal/sim/optimum"
 	"berth.dev/berth/internal/sim/scenario"
 	"berth.dev/berth/simulator/store"
 )
@@ -143,4 +146,27 @@ func TestReplicasAvoidZonesThatLostSome(t *testing.T) {
 	assert.Equal(t, 9, zones(5 * time.Hour)["c"], "a zone that lost some is left out while another one is left")
 	s.NodePools[2].Availability = available(t, "0,40\n18000,0\n100000,0\n")
 	assert.Equal(t, 9, zones(7 * time.Hour)["a"], "none is left out once all lost some")
+}
+
+// What a policy does not pay for is missing: with a node for each replica that is missing, or not on on-demand, it costs the optimum.
+func TestPropertyNoPolicyCostsLessThanTheOptimum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenarioOf(2*time.Hour, 1, &v1alpha1.CapacityMixSpec{
+			SpotPercent: rapid.Int32Range(0, 100).Draw(t, "percent"), MinOnDemand: rapid.Int32Range(0, 3).Draw(t, "floor"),
+			Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder},
+		})
+		s.Workloads[0].CPU = resource.MustParse(rapid.SampledFrom([]string{"500m", "1500m", "3"}).Draw(t, "cpu"))
+		trace, at := "", 0
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			trace += fmt.Sprintf("%d,%d\n", at, rapid.IntRange(0, 20).Draw(t, "available"))
+			at += rapid.IntRange(1, 3600).Draw(t, "lasts")
+		}
+		s.NodePools[0].Availability = available(t, trace+"100000,0\n")
+		s.Workloads[0].Events = []scenario.Event{{At: after(time.Hour), Replicas: new(rapid.Int32Range(0, 20).Draw(t, "replicas"))}}
+		least := optimum.Of(s)
+		require.NotNil(t, least.Dollars, least.Note)
+		r := simulate(t, s, rapid.SampledFrom(Policies).Draw(t, "policy").Name)
+		missing := (r.BelowWantedReplicaMinutes + r.BelowFloorReplicaMinutes) / 60 * *s.NodePools[1].DollarsPerHour
+		require.LessOrEqual(t, *least.Dollars, *r.Dollars+missing+1e-9)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller"
 
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/sim/optimum"
 	"berth.dev/berth/internal/sim/scenario"
 	"berth.dev/berth/internal/sim/spottrace"
 	"berth.dev/berth/simulator/store"
@@ -30,7 +31,7 @@ const (
 	// backoffFor is how long a pool is left out after a launch that failed, the first time, and at most.
 	backoffFor, backoffAtMost = 5 * time.Minute, 30 * time.Minute
 	// failsAfter is how long the provider takes to refuse a node.
-	failsAfter = 8 * time.Second
+	failsAfter = optimum.FailsAfter
 	// interrupted is the taint of a node whose interruption is announced.
 	interrupted = "aws-node-termination-handler/spot-itn"
 )

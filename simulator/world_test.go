@@ -45,8 +45,7 @@ func scenarioOf(d time.Duration, copies int32, mix *v1alpha1.CapacityMixSpec) *s
 	}
 }
 
-func available(t *testing.T, csv string) *scenario.Availability {
-	t.Helper()
+func available(t require.TestingT, csv string) *scenario.Availability {
 	trace, err := spottrace.Parse("trace.csv", strings.NewReader("seconds,available\n"+csv))
 	require.NoError(t, err)
 	return &scenario.Availability{Times: 1, Loaded: trace}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"berth.dev/berth/internal/sim/optimum"
 	"berth.dev/berth/internal/sim/report"
 	"berth.dev/berth/internal/sim/scenario"
 	"berth.dev/berth/internal/sim/wholefile"
@@ -103,12 +104,16 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	if cmd.Flags().Changed("seed") {
 		s.Seed = f.seed
 	}
-	result := &report.Result{Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), Notes: simulator.Notes(s)}
+	least := optimum.Of(s)
+	result := &report.Result{
+		Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), OptimumDollars: least.Dollars, Notes: append(simulator.Notes(s), least.Note),
+	}
 	for _, p := range policies {
 		run, err := simulator.Run(cmd.Context(), s, p, f.progress(streams.ErrOut, p.Name, s.Duration.Duration))
 		if err != nil {
 			return err
 		}
+		run.CostOfOptimum = least.Ratio(run.Dollars)
 		result.Runs = append(result.Runs, *run)
 	}
 	if err := write(streams.Out, result); err != nil || f.html == "" {

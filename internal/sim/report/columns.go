@@ -23,6 +23,7 @@ type column struct {
 var columns = []column{
 	{"POLICY", func(r *Run) string { return name(r.Policy) }, true},
 	{"COST($)", func(r *Run) string { return cost(r.Dollars) }, false},
+	{"COST/OPTIMUM", func(r *Run) string { return cost(r.CostOfOptimum) }, false},
 	{"SPOT(node-h)", func(r *Run) string { return decimal(r.SpotNodeHours, 1) }, false},
 	{"ON-DEMAND(node-h)", func(r *Run) string { return decimal(r.OnDemandNodeHours, 1) }, false},
 	{"READY(%)", func(r *Run) string { return share(r.ReadyReplicaMinutes, r.WantedReplicaMinutes) }, false},
@@ -64,6 +65,7 @@ func onFront(r *Run, on bool) string {
 	return "no"
 }
 
+// cost is a number with cents, or unknown.
 func cost(dollars *float64) string {
 	if dollars == nil {
 		return display.Unknown

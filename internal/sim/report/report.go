@@ -22,6 +22,8 @@ type Result struct {
 	Seed     uint64 `json:"seed"`
 	// Seconds is the simulated time.
 	Seconds float64 `json:"seconds"`
+	// OptimumDollars is the least cost of all wanted replicas with all interruptions known in advance, nil where it is unknown.
+	OptimumDollars *float64 `json:"optimumDollars"`
 	// Runs are those of the same scenario by different policies.
 	Runs []Run `json:"runs"`
 	// Notes are what the figures lack, such as the pools without a price, a sentence each.
@@ -33,7 +35,9 @@ type Run struct {
 	Policy      string `json:"policy"`
 	Description string `json:"description,omitempty"`
 	// Dollars is the price of all nodes, nil where one is unknown.
-	Dollars           *float64 `json:"dollars"`
+	Dollars *float64 `json:"dollars"`
+	// CostOfOptimum is the cost in relation to the optimum, nil where one of both is unknown.
+	CostOfOptimum     *float64 `json:"costOfOptimum"`
 	SpotNodeHours     float64  `json:"spotNodeHours"`
 	OnDemandNodeHours float64  `json:"onDemandNodeHours"`
 	// WantedReplicaMinutes are those that the workloads request, and ReadyReplicaMinutes those of them with a Ready replica.

@@ -37,10 +37,10 @@ func small() *Result {
 		return list
 	}
 	return &Result{
-		Scenario: "storm.yaml", Seed: 7, Seconds: 86_400,
+		Scenario: "storm.yaml", Seed: 7, Seconds: 86_400, OptimumDollars: new(4.75),
 		Runs: []Run{
 			{
-				Policy: "berth", Description: "Berth with the mixes of the scenario.", Dollars: new(7.125), SpotNodeHours: 92, OnDemandNodeHours: 48,
+				Policy: "berth", Description: "Berth with the mixes of the scenario.", Dollars: new(7.125), CostOfOptimum: new(1.5), SpotNodeHours: 92, OnDemandNodeHours: 48,
 				WantedReplicaMinutes: 14_400, ReadyReplicaMinutes: 14_189.99, BelowWantedReplicaMinutes: 210.01, BelowFloorReplicaMinutes: 60,
 				OffMixWorkloadMinutes: 75.5, Moves: 3, Interruptions: 4, InterruptedReplicas: 7, Launched: 6, Series: series(7, 3, 1),
 			},
