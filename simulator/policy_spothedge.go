@@ -61,7 +61,9 @@ func (of *workload) part(t capacity.Type) *workload {
 
 // decide sets the sizes of the Deployments, and has the next decision come.
 func (w *world) decide(of *workload) {
-	w.review(of.hedge.spot)
+	if of.tally.waiting > 0 || len(of.hedge.spot.placer.lost) > 0 {
+		w.review(of.hedge.spot)
+	}
 	spot, onDemand := w.policy.Sizes(*of.mix, of.wanted, int32(of.tally.spot)) //nolint:gosec // bounded by the scenario
 	w.resize(of.hedge.spot, spot)
 	w.resize(of.hedge.onDemand, onDemand)

@@ -106,7 +106,8 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	}
 	least := optimum.Of(s)
 	result := &report.Result{
-		Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), OptimumDollars: least.Dollars, Notes: append(simulator.Notes(s), least.Note),
+		Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), OptimumDollars: least.Dollars,
+		Notes: append(simulator.Notes(s), least.Note),
 	}
 	for _, p := range policies {
 		run, err := simulator.Run(cmd.Context(), s, p, f.progress(streams.ErrOut, p.Name, s.Duration.Duration))

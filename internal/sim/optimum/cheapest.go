@@ -61,7 +61,7 @@ func fitting(node, pod size) int {
 }
 
 // fraction is a lower bound of the cost in an hour, with parts of nodes: the largest of those by one resource each. It returns false if
-// the nodes have no room.
+// the nodes are not enough.
 func (x *situation) fraction() (dollars float64, fits bool) {
 	for resource := range x.all {
 		d, enough := x.fractionOf(resource)
@@ -100,7 +100,7 @@ func (x *situation) fractionOf(resource int) (dollars float64, fits bool) {
 func work(situations []situation) (steps int) {
 	for i := range situations {
 		for _, s := range situations[i].supplies {
-			steps += int(situations[i].all[0]) * bits.Len(uint(s.nodes)) //nolint:gosec // not negative
+			steps += int(situations[i].all[0]) * bits.Len(uint(s.nodes))
 		}
 	}
 	return steps

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package optimum computes the least cost of a schedule that knows all interruptions of a scenario in advance. No policy has all wanted
-// replicas Ready at a lower cost, so the ratio of a cost to the optimum is what a policy pays for what it cannot foresee.
+// Package optimum computes the least cost of a scenario with all interruptions known in advance. No policy has all wanted replicas Ready at a
+// lower cost, so the ratio of a cost to the optimum is what a policy pays for what it cannot foresee.
 //
-// At each time, the nodes are the cheapest set with room for the wanted replicas of all workloads, and with room on on-demand nodes for
-// those that may not run on spot: minOnDemand of each workload, and what is above its maxSpot. The percentage of a mix does not count.
+// At each time, the nodes are the cheapest set with capacity for the wanted replicas of all workloads, and with on-demand capacity for those
+// that may not run on spot: minOnDemand of each workload, and what is above its maxSpot. The percentage of a mix does not count.
 // Replicas and nodes come, go and move at once, without a cost and without a loss. A pool has at most these nodes:
 //
-//   - At most max, and before launchSeconds at most those of the start. A time before then at which the replicas have no room costs nothing.
+//   - At most max, and before launchSeconds at most those of the start. A time before then at which the capacity is not enough costs
+//     nothing.
 //   - A spot pool has at most as many as its trace has, now or within the last noticeSeconds: nodes with a notice still run.
 //   - After a time without any, it has nodes from launchSeconds on, less the time that a provider takes to refuse a node: where nodes are
 //     available for a shorter time, it has none.
@@ -62,7 +63,7 @@ func Of(s *scenario.Scenario) Optimum {
 		case fits:
 			dollars += perHour * x.lasts.Hours()
 		case x.at >= 0:
-			return none("after %s, the nodes that can be there have no room for all replicas", x.at)
+			return none("after %s, the nodes that can be there have no capacity for all replicas", x.at)
 		}
 	}
 	note := "the least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"

@@ -75,7 +75,7 @@ func TestTheOptimumOfAScenario(t *testing.T) {
 	s.Workloads = append(s.Workloads, workload(1, 1, nil))
 	assert.Contains(t, Of(s).Note, "a lower bound, with parts of nodes")
 	s.NodePools[1].Max = new(int32(1))
-	assert.Equal(t, Optimum{Note: "the least cost is unknown: after 1m0s, the nodes that can be there have no room for all replicas"}, Of(s))
+	assert.Equal(t, Optimum{Note: "the least cost is unknown: after 1m0s, the nodes that can be there have no capacity for all replicas"}, Of(s))
 	s.NodePools[1].DollarsPerHour = nil
 	assert.Equal(t, Optimum{Note: "the least cost is unknown: node pool on-demand has no price"}, Of(s))
 }
