@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package optimum computes the least cost of a scenario with all interruptions known in advance. No policy has all wanted replicas Ready at a
-// lower cost, so the ratio of a cost to the optimum is what a policy pays for what it cannot foresee.
+// Package optimum computes the least cost of a scenario with all interruptions known in advance. No policy has all wanted replicas Ready
+// at a lower cost, so the ratio of a cost to the optimum is what a policy pays for what it cannot foresee.
 //
-// At each time, the nodes are the cheapest set with capacity for the wanted replicas of all workloads, and with on-demand capacity for those
-// that may not run on spot: minOnDemand of each workload, and what is above its maxSpot. The percentage of a mix does not count.
+// At each time, the nodes are the cheapest set with capacity for the wanted replicas of all workloads, and with on-demand capacity for
+// those that may not run on spot: minOnDemand of each workload, and what is above its maxSpot. The percentage of a mix does not count.
 // Replicas and nodes come, go and move at once, without a cost and without a loss. A pool has at most these nodes:
 //
 //   - At most max, and before launchSeconds at most those of the start. A time before then at which the capacity is not enough costs
