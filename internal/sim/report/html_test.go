@@ -181,6 +181,48 @@ func TestThePageIsBoundedAndHasEachGap(t *testing.T) {
 	assert.Contains(t, text, "Ready replicas of policy-0<")
 }
 
+// A sweep has many runs, some of them with equal figures, and names that are longer than a label.
+func TestLabelsOfManyRunsDoNotOverlap(t *testing.T) {
+	for _, long := range []string{"", " spotPercent=70 minOnDemand=2 maxSpot=10"} {
+		for _, runs := range []int{7, 50, 200} {
+			r := &Result{Scenario: "sweep", Seconds: 60}
+			for i := range runs {
+				r.Runs = append(r.Runs, Run{Policy: fmt.Sprintf("run-%d", i) + long, Dollars: new(float64(i / 2 % 60)), BelowWantedReplicaMinutes: float64(runs - i/2)})
+			}
+			root := parse(t, page(t, r))
+			drawn := root.all("figure")[0]
+			assert.Len(t, drawn.all("g"), runs, "each run has a dot, whose title is its name")
+			var labels []text
+			for _, g := range drawn.all("g") {
+				for _, e := range g.all("text") {
+					x, err := strconv.ParseFloat(e.attributes["x"], 64)
+					require.NoError(t, err)
+					y, err := strconv.ParseFloat(e.attributes["y"], 64)
+					require.NoError(t, err)
+					label := text{strings.TrimSpace(e.text), e.attributes["text-anchor"], x, y}
+					for _, other := range labels {
+						require.False(t, label.overlaps(&other), "%v, %v", label, other)
+					}
+					labels = append(labels, label)
+				}
+			}
+			numbered := long != "" || runs > mostNamed
+			want := "run-0"
+			if numbered {
+				want = "1"
+				table := root.all("table")[1]
+				assert.Len(t, table.all("tr"), 1+len(Front(r.Runs)), "the table has the name of each number")
+				assert.Equal(t, []string{"1", r.Runs[Front(r.Runs)[0]].Policy}, []string{
+					strings.TrimSpace(table.all("tr")[1].all("th")[0].text), strings.TrimSpace(table.all("tr")[1].all("td")[0].text),
+				})
+			}
+			require.NotEmpty(t, labels)
+			assert.Equal(t, want, labels[0].of)
+			assert.GreaterOrEqual(t, len(labels), min(runs, 20)*2/3, "most are there")
+		}
+	}
+}
+
 func TestAResultWithoutRunsOrNumbersIsAPage(t *testing.T) {
 	for _, r := range []*Result{
 		{},

@@ -34,6 +34,8 @@ type Result struct {
 type Run struct {
 	Policy      string `json:"policy"`
 	Description string `json:"description,omitempty"`
+	// Values are those of a sweep, by field.
+	Values map[string]string `json:"values,omitempty"`
 	// Dollars is the price of all nodes, nil where one is unknown.
 	Dollars *float64 `json:"dollars"`
 	// CostOfOptimum is the cost in relation to the optimum, nil where one of both is unknown.
@@ -85,7 +87,7 @@ func JSON(w io.Writer, r *Result) error {
 }
 
 // longestName and longestText bound names and sentences in tables and pictures.
-const longestName, longestText = 80, 400
+const longestName, longestText = 240, 400
 
 func name(s string) string { return display.Inert(s, longestName) }
 

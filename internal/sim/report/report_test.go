@@ -159,6 +159,12 @@ func TestPropertyTheFrontHasTheRunsThatNoneBeats(t *testing.T) {
 	})
 }
 
+// Two mixes that have the same effect have the same figures: both are on the front, or none.
+func TestTheFrontOfEqualRunsHasAllOfThem(t *testing.T) {
+	run := func(dollars, below float64) Run { return Run{Dollars: &dollars, BelowWantedReplicaMinutes: below} }
+	assert.Equal(t, []int{1, 4, 0, 3}, Front([]Run{run(8, 125), run(7, 140), run(8, 126), run(8, 125), run(7, 140), run(9, 125)}))
+}
+
 func TestTheFrontHasOnlyNumbers(t *testing.T) {
 	runs := []Run{{Dollars: new(math.NaN())}, {Dollars: new(math.Inf(-1))}, {Dollars: new(1.0), BelowWantedReplicaMinutes: math.NaN()}, {Dollars: new(2.0)}}
 	assert.Equal(t, []int{3}, Front(runs))

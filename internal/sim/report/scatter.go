@@ -37,24 +37,29 @@ func (m *markup) comparison(runs []Run) {
 	x, y := numbers(dearest, left, width-right), numbers(most, height-bottom, top)
 	m.picture("comparison", "Cost and replica-minutes below the wanted number of each run", describeFront(runs, front))
 	m.axes(&x, &y, label, "cost in $", "replica-minutes below the wanted number")
-	var line strings.Builder
+	var path strings.Builder
 	for n, i := range front {
 		across, up := px(x.at(*runs[i].Dollars)), px(y.at(runs[i].BelowWantedReplicaMinutes))
 		if n == 0 {
-			line.WriteString("M" + across + " " + up)
+			path.WriteString("M" + across + " " + up)
 			continue
 		}
-		line.WriteString("H" + across + "V" + up)
+		path.WriteString("H" + across + "V" + up)
 	}
 	if len(front) <= mostDots {
-		m.empty("path", "class", "front", "d", line.String())
+		m.empty("path", "class", "front", "d", path.String())
 	}
+	labels, numbered := names(runs, dots, front)
+	var placed texts
 	for _, i := range dots {
-		m.dot(&runs[i], x.at(*runs[i].Dollars), y.at(runs[i].BelowWantedReplicaMinutes), on.Has(i), len(dots) <= mostNamed)
+		m.dot(&runs[i], x.at(*runs[i].Dollars), y.at(runs[i].BelowWantedReplicaMinutes), on.Has(i), labels[i], &placed)
 	}
 	m.close("svg")
 	m.leaf("figcaption", caption(len(runs), len(dots)))
 	m.close("figure")
+	if numbered {
+		m.numbersOf(runs, front)
+	}
 }
 
 // dotsOf are the runs that are drawn, those on the front last, so that they are in front of the others.
@@ -67,8 +72,8 @@ func dotsOf(runs []Run, front []int, on sets.Set[int]) (list []int) {
 	return append(list, front[:min(len(front), mostDots)]...)
 }
 
-// dot draws a run: a diamond on the front, or else a circle.
-func (m *markup) dot(r *Run, x, y float64, best, named bool) {
+// dot draws a run: a diamond on the front, or else a circle. Its label is left out where there is no space for it.
+func (m *markup) dot(r *Run, x, y float64, best bool, label string, placed *texts) {
 	m.open("g")
 	m.leaf("title", fmt.Sprintf("%s: $%s, %s replica-minutes", name(r.Policy), cost(r.Dollars), decimal(r.BelowWantedReplicaMinutes, 1)))
 	if best {
@@ -77,12 +82,10 @@ func (m *markup) dot(r *Run, x, y float64, best, named bool) {
 	} else {
 		m.empty("circle", "class", "run", "cx", px(x), "cy", px(y), "r", px(dot))
 	}
-	if named {
-		at, anchor := x+9, "start"
-		if x > width*0.75 {
-			at, anchor = x-9, "end"
+	if label != "" {
+		if t := placed.place(label, x, y); t != nil {
+			m.leaf("text", t.of, "x", px(t.x), "y", px(t.y), "text-anchor", t.anchor)
 		}
-		m.leaf("text", display.Inert(r.Policy, longestLabel), "x", px(at), "y", px(y-6), "text-anchor", anchor)
 	}
 	m.close("g")
 }
