@@ -19,6 +19,18 @@ const (
 	maxSpotWait, maxStabilization  = 86_400, 86_400
 )
 
+// ValidateMixes validates the mixes of a scenario that is valid but for what a program changed in them.
+func ValidateMixes(s *Scenario) field.ErrorList {
+	v := &validator{s: s, d: &decoder{lines: map[string]int{}}}
+	for i := range s.Workloads {
+		if mix, path := s.Workloads[i].Mix, workloadPath(i).Child("mix"); mix != nil {
+			v.d.lines[path.Child("spotPercent").String()] = 0
+			v.mix(path, mix)
+		}
+	}
+	return v.errs
+}
+
 // mix validates the spec of a CapacityMix as the API server does. What has no effect in a simulation is refused.
 func (v *validator) mix(path *field.Path, m *v1alpha1.CapacityMixSpec) {
 	before := len(v.errs)
