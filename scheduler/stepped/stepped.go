@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,11 +100,17 @@ type Scheduler struct {
 	look, flush time.Time
 }
 
+// timeless turns off the feature gates of kube-scheduler whose results depend on how long something took. They are those of the process, so
+// it does so once, before the first scheduler: several may run at a time.
+var timeless = sync.OnceValue(func() error {
+	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
+		string(features.OpportunisticBatching): false, string(features.SchedulerAsyncPreemption): false,
+	})
+})
+
 // New returns a scheduler. Feature gates of kube-scheduler whose results depend on how long something took are turned off in the process.
 func New(ctx context.Context, o Options) (*Scheduler, error) {
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-		string(features.OpportunisticBatching): false, string(features.SchedulerAsyncPreemption): false,
-	}); err != nil {
+	if err := timeless(); err != nil {
 		return nil, err
 	}
 	configuration, err := decode()

@@ -9,8 +9,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/sim/optimum"
 	"berth.dev/berth/internal/sim/report"
 	"berth.dev/berth/internal/sim/scenario"
+	"berth.dev/berth/internal/sim/sweep"
 	"berth.dev/berth/internal/sim/wholefile"
 	"berth.dev/berth/simulator"
 )
@@ -25,13 +26,12 @@ import (
 // pluginName is the name under which kubectl runs the program for `kubectl berth simulate`.
 const pluginName = "kubectl-berth-simulate"
 
-// progressEvery is how often the progress is printed.
-const progressEvery = 5 * time.Second
-
 var formats = map[string]func(io.Writer, *report.Result) error{"table": report.Text, "json": report.JSON, "html": report.HTML}
 
 type flags struct {
 	policies []string
+	sweep    []string
+	parallel int
 	output   string
 	html     string
 	seed     uint64
@@ -56,6 +56,7 @@ The same scenario and seed give the same figures. docs/simulation.md describes t
 		Example: fmt.Sprintf(`  %[1]s scenario.yaml
   %[1]s scenario.yaml --policies Berth,OnDemand -o json
   %[1]s scenario.yaml --html result.html
+  %[1]s scenario.yaml --policies Berth --sweep spotPercent=50,70,90 --sweep minOnDemand=0,2
   %[1]s derive cluster.json.gz > scenario.yaml`, use),
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
@@ -67,6 +68,9 @@ The same scenario and seed give the same figures. docs/simulation.md describes t
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "format of the results: table, json or html")
 	cmd.Flags().StringVar(&f.html, "html", "", "file for the results with pictures, in addition to the output")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "seed of all random numbers, instead of that of the scenario")
+	cmd.Flags().StringArrayVar(&f.sweep, "sweep", nil, "`field=value,value` of the mixes: Berth is simulated with each combination of the values "+
+		"of all fields, at most "+strconv.Itoa(sweep.MaxVariants)+". The fields are "+strings.Join(sweep.Names(), ", "))
+	cmd.Flags().IntVar(&f.parallel, "parallel", 0, "simulations that run at a time, with the same results. 0 is the number of processors")
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	cmd.CompletionOptions.DisableDefaultCmd = true // a scenario may have any name
 	cmd.AddCommand(newDerive(use, streams))
@@ -93,7 +97,7 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	if write == nil {
 		return fmt.Errorf("--output: Unsupported value: %q: want table, json or html", f.output)
 	}
-	policies, err := f.chosen()
+	policies, variants, err := f.parse()
 	if err != nil {
 		return err
 	}
@@ -105,22 +109,40 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 		s.Seed = f.seed
 	}
 	least := optimum.Of(s)
+	tasks, err := tasksOf(s, least, policies, variants)
+	if err != nil {
+		return err
+	}
 	result := &report.Result{
 		Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), OptimumDollars: least.Dollars,
 		Notes: append(simulator.Notes(s), least.Note),
 	}
-	for _, p := range policies {
-		run, err := simulator.Run(cmd.Context(), s, p, f.progress(streams.ErrOut, p.Name, s.Duration.Duration))
-		if err != nil {
-			return err
-		}
-		run.CostOfOptimum = least.Ratio(run.Dollars)
-		result.Runs = append(result.Runs, *run)
+	if len(variants) > 0 {
+		result.Notes = append(result.Notes, noteOfSweep)
+	}
+	if result.Runs, err = f.simulate(cmd.Context(), streams.ErrOut, tasks); err != nil {
+		return err
 	}
 	if err := write(streams.Out, result); err != nil || f.html == "" {
 		return err
 	}
 	return wholefile.Write(f.html, func(w io.Writer) error { return report.HTML(w, result) })
+}
+
+// parse returns what the flags select. Only Berth has mixes to sweep.
+func (f *flags) parse() ([]simulator.Policy, []sweep.Variant, error) {
+	if f.parallel < 0 {
+		return nil, nil, fmt.Errorf("--parallel: Invalid value: %d: must not be negative", f.parallel)
+	}
+	policies, err := f.chosen()
+	if err != nil {
+		return nil, nil, err
+	}
+	variants, err := sweep.Parse(f.sweep)
+	if err == nil && len(variants) > 0 && !slices.ContainsFunc(policies, swept) {
+		err = errors.New("--sweep: Forbidden: only the policy Berth has mixes, and --policies lacks it")
+	}
+	return policies, variants, err
 }
 
 func (f *flags) chosen() (list []simulator.Policy, err error) {
@@ -138,18 +160,4 @@ func (f *flags) chosen() (list []simulator.Policy, err error) {
 		return nil, errors.New("--policies: Required value: want at least one policy")
 	}
 	return list, nil
-}
-
-// progress prints how far a simulation is, now and then.
-func (f *flags) progress(out io.Writer, policy string, of time.Duration) func(time.Duration) {
-	if f.quiet {
-		return func(time.Duration) {}
-	}
-	last := time.Now()
-	return func(at time.Duration) {
-		if now := time.Now(); now.Sub(last) >= progressEvery {
-			last = now
-			fmt.Fprintf(out, "%s: %s of %s\n", policy, at.Round(time.Minute), of)
-		}
-	}
 }

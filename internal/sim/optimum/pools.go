@@ -46,6 +46,9 @@ func momentsOf(steps []step, later time.Duration) []time.Duration {
 // most is the largest number of nodes that a pool can have over time.
 func most(p *scenario.NodePool) (steps []step) {
 	limit, launch := scenario.MaxNodes, seconds(p.LaunchSeconds)
+	if p.Fixed {
+		limit = int(p.Nodes)
+	}
 	if p.Max != nil {
 		limit = int(*p.Max)
 	}
