@@ -39,7 +39,9 @@ type task struct {
 func swept(p simulator.Policy) bool { return p.Mixes }
 
 // tasksOf has a task for each policy, or one for each variant of the mixes, in the order of the results. The optimum is that of the scenario.
-func tasksOf(s *scenario.Scenario, least optimum.Optimum, policies []simulator.Policy, variants []sweep.Variant) (tasks []task, err error) {
+func tasksOf(
+	s *scenario.Scenario, least optimum.Optimum, policies []simulator.Policy, variants []sweep.Variant,
+) (tasks []task, err error) {
 	scenarios, err := sweep.Scenarios(s, variants)
 	if err != nil {
 		return nil, err
