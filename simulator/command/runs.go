@@ -38,7 +38,8 @@ type task struct {
 // swept reports whether a policy is simulated with each variant of the mixes.
 func swept(p simulator.Policy) bool { return p.Mixes }
 
-// tasksOf has a task for each policy, or one for each variant of the mixes, in the order of the results. The optimum is that of the scenario.
+// tasksOf has a task for each policy, or one for each variant of the mixes, in the order of the results. The optimum is that of the
+// scenario.
 func tasksOf(
 	s *scenario.Scenario, least optimum.Optimum, policies []simulator.Policy, variants []sweep.Variant,
 ) (tasks []task, err error) {
