@@ -129,7 +129,8 @@ func TestARebalancerThatRestsMissesNothing(t *testing.T) {
 	s := scenarioOf(12*time.Hour, 5, mix)
 	s.NodePools[0].Availability = available(t, "0,40\n3600,2\n3611,0\n10800,40\n21607,30\n100000,40\n")
 	s.Workloads[0].Events = []scenario.Event{
-		{At: after(5*time.Hour + 13*time.Second), Replicas: new(int32(20))}, {At: after(7*time.Hour + 17*time.Second), Rollout: true},
+		{At: after(5*time.Hour + 13*time.Second), Replicas: new(int32(20))},
+		{At: after(7*time.Hour + 17*time.Second), Rollout: true},
 		{At: after(9*time.Hour + 19*time.Second), Replicas: new(int32(4))},
 	}
 	want := simulate(t, s, "Berth")
