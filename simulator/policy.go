@@ -61,8 +61,8 @@ var Policies = []Policy{
 		Name: "SpotHedge", Sizes: spotHedge,
 		Description: "SkyServe's rule: one spot replica more than wanted, and on-demand replicas in place of those that are not Ready",
 	},
-	{Name: "OnDemand", Description: "the default scheduler, on-demand nodes only", Apply: only(v1alpha1.CapacityTypeOnDemand)},
-	{Name: "Spot", Description: "the default scheduler, spot nodes only", Apply: only(v1alpha1.CapacityTypeSpot)},
+	{Name: "OnDemand", Description: "the default scheduler, on-demand nodes only for workloads with a mix", Apply: only(v1alpha1.CapacityTypeOnDemand)},
+	{Name: "Spot", Description: "the default scheduler, spot nodes only for workloads with a mix", Apply: only(v1alpha1.CapacityTypeSpot)},
 }
 
 // admit changes a pod as it is created.

@@ -163,7 +163,7 @@ func TestPropertyNoPolicyCostsLessThanTheOptimum(t *testing.T) {
 		}
 		s.NodePools[0].Availability = available(t, trace+"100000,0\n")
 		s.Workloads[0].Events = []scenario.Event{{At: after(time.Hour), Replicas: new(rapid.Int32Range(0, 20).Draw(t, "replicas"))}}
-		least := optimum.Of(s)
+		least := optimum.Of(t.Context(), s)
 		require.NotNil(t, least.Dollars, least.Note)
 		r := simulate(t, s, rapid.SampledFrom(Policies).Draw(t, "policy").Name)
 		missing := (r.BelowWantedReplicaMinutes + r.BelowFloorReplicaMinutes) / 60 * *s.NodePools[1].DollarsPerHour

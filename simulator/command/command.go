@@ -108,14 +108,19 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	if cmd.Flags().Changed("seed") {
 		s.Seed = f.seed
 	}
-	least := optimum.Of(s)
-	tasks, err := tasksOf(s, least, policies, variants)
+	if f.html != "" {
+		if err := wholefile.Check(f.html); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	tasks, err := tasksOf(s, policies, variants)
 	if err != nil {
 		return err
 	}
+	least := optimum.Of(cmd.Context(), s)
 	result := &report.Result{
 		Scenario: path, Seed: s.Seed, Seconds: s.Duration.Seconds(), OptimumDollars: least.Dollars,
-		Notes: append(simulator.Notes(s), least.Note),
+		Notes: append(notesOf(tasks), least.Note),
 	}
 	if len(variants) > 0 {
 		result.Notes = append(result.Notes, noteOfSweep)

@@ -32,33 +32,43 @@ type task struct {
 	scenario *scenario.Scenario
 	policy   simulator.Policy
 	values   map[string]string
-	optimum  optimum.Optimum
 }
 
 // swept reports whether a policy is simulated with each variant of the mixes.
 func swept(p simulator.Policy) bool { return p.Mixes }
 
-// tasksOf has a task for each policy, or one for each variant of the mixes, in the order of the results. The optimum is that of the
-// scenario.
-func tasksOf(
-	s *scenario.Scenario, least optimum.Optimum, policies []simulator.Policy, variants []sweep.Variant,
-) (tasks []task, err error) {
+// tasksOf has a task for each policy, or one for each variant of the mixes, in the order of the results.
+func tasksOf(s *scenario.Scenario, policies []simulator.Policy, variants []sweep.Variant) (tasks []task, err error) {
 	scenarios, err := sweep.Scenarios(s, variants)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range policies {
 		if len(variants) == 0 || !swept(p) {
-			tasks = append(tasks, task{scenario: sweep.Variant{}.Apply(s), policy: p, optimum: least})
+			tasks = append(tasks, task{scenario: sweep.Variant{}.Apply(s), policy: p})
 			continue
 		}
 		for i, v := range variants {
 			of := p
 			of.Name, of.Description = p.Name+" "+v.String(), "" // of all variants, the note has it
-			tasks = append(tasks, task{scenarios[i], of, v.Values(), optimum.Of(scenarios[i])})
+			tasks = append(tasks, task{scenarios[i], of, v.Values()})
 		}
 	}
 	return tasks, nil
+}
+
+// notesOf are the notes on all scenarios: a value of a sweep may be one that nothing simulates.
+func notesOf(tasks []task) (notes []string) {
+	known := map[string]bool{}
+	for _, t := range tasks {
+		for _, note := range simulator.Notes(t.scenario) {
+			if !known[note] {
+				known[note] = true
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
 }
 
 // simulate runs the tasks, several at a time. The first error ends all.
@@ -76,7 +86,7 @@ func (f *flags) simulate(ctx context.Context, out io.Writer, tasks []task) ([]re
 			if err != nil {
 				return err
 			}
-			run.Values, run.CostOfOptimum = t.values, t.optimum.Ratio(run.Dollars)
+			run.Values, run.CostOfOptimum = t.values, optimum.Of(ctx, t.scenario).Ratio(run.Dollars)
 			runs[i] = *run
 			p.end()
 			return nil

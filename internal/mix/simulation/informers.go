@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (f *factory) fill(ctx context.Context) error {
 	case errors.Is(cause, errSilent):
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, context.Canceled):
-		return fmt.Errorf("wait for the list of kind %s: %w", waitsFor, cause)
+		return fmt.Errorf("wait for the list of kind %s: %w", cmp.Or(waitsFor, "any"), cause)
 	case waitsFor != "":
 		return cause
 	}

@@ -19,7 +19,9 @@
 package optimum
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth.dev/berth/internal/sim/scenario"
@@ -39,8 +41,8 @@ type Optimum struct {
 	Note string
 }
 
-// Of returns the optimum of a scenario.
-func Of(s *scenario.Scenario) Optimum {
+// Of returns the optimum of a scenario. Once the context ends, there is none.
+func Of(ctx context.Context, s *scenario.Scenario) Optimum {
 	for i := range s.NodePools {
 		if p := &s.NodePools[i]; p.DollarsPerHour == nil {
 			return none("node pool %s has no price", p.Name)
@@ -51,9 +53,12 @@ func Of(s *scenario.Scenario) Optimum {
 	if len(t.changes)*len(s.NodePools) > mostLookups {
 		return none("there are too many changes and node pools")
 	}
-	situations, dollars := t.situations(s, sizes), 0.0
+	situations, dollars := t.situations(ctx, s, sizes), 0.0
 	exact := len(sizes) <= 1 && work(situations) <= mostWork
 	for i := range situations {
+		if err := context.Cause(ctx); err != nil {
+			return none("%v", err)
+		}
 		x := &situations[i]
 		perHour, fits := x.fraction()
 		if exact && fits {
@@ -66,15 +71,19 @@ func Of(s *scenario.Scenario) Optimum {
 			return none("after %s, the nodes that can be there have no capacity for all replicas", x.at)
 		}
 	}
-	note := "the least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"
-	if !exact {
-		note = "all wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, with parts of nodes"
+	note := "The least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"
+	switch {
+	case !exact:
+		note = "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, with parts of nodes"
+	case slices.ContainsFunc(s.NodePools, func(p scenario.NodePool) bool { return p.Fixed }):
+		note = "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, without the nodes of pools of a " +
+			"fixed size that no replica needs"
 	}
 	return Optimum{Dollars: &dollars, Note: fmt.Sprintf(note, dollars)}
 }
 
 func none(reason string, args ...any) Optimum {
-	return Optimum{Note: "the least cost is unknown: " + fmt.Sprintf(reason, args...)}
+	return Optimum{Note: "The least cost is unknown: " + fmt.Sprintf(reason, args...)}
 }
 
 // Ratio returns a cost in relation to the optimum, nil where one of both is unknown or the optimum is zero.

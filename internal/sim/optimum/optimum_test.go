@@ -3,6 +3,7 @@
 package optimum
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -46,7 +47,7 @@ func trace(t require.TestingT, csv string) *scenario.Availability {
 
 func cost(t *testing.T, s *scenario.Scenario) float64 {
 	t.Helper()
-	o := Of(s)
+	o := Of(context.Background(), s)
 	require.NotNil(t, o.Dollars, o.Note)
 	return *o.Dollars
 }
@@ -58,9 +59,9 @@ func TestTheOptimumOfAScenario(t *testing.T) {
 	mix := &v1alpha1.CapacityMixSpec{SpotPercent: 50, MinOnDemand: 1}
 	s := of(24*time.Hour, []scenario.NodePool{spot, onDemand}, workload(10, 2, mix))
 	assert.InDelta(t, 24*(3+4), cost(t, s), 1e-9, "the percentage does not count")
-	assert.Equal(t, "the least cost of all wanted replicas, with all interruptions known in advance, is $168.00", Of(s).Note)
-	assert.InDelta(t, 2.0, *Of(s).Ratio(new(336.0)), 1e-9)
-	assert.Nil(t, Of(s).Ratio(nil))
+	assert.Equal(t, "The least cost of all wanted replicas, with all interruptions known in advance, is $168.00", Of(context.Background(), s).Note)
+	assert.InDelta(t, 2.0, *Of(context.Background(), s).Ratio(new(336.0)), 1e-9)
+	assert.Nil(t, Of(context.Background(), s).Ratio(nil))
 
 	mix.MaxSpot = new(int32(4))
 	assert.InDelta(t, 24*(3*3+2), cost(t, s), 1e-9, "no more than maxSpot are on spot nodes")
@@ -73,11 +74,11 @@ func TestTheOptimumOfAScenario(t *testing.T) {
 	assert.InDelta(t, 12*(27+1)+12*(9+1), cost(t, s), 1e-9)
 
 	s.Workloads = append(s.Workloads, workload(1, 1, nil))
-	assert.Contains(t, Of(s).Note, "a lower bound, with parts of nodes")
+	assert.Contains(t, Of(context.Background(), s).Note, "a lower bound, with parts of nodes")
 	s.NodePools[1].Max = new(int32(1))
-	assert.Equal(t, Optimum{Note: "the least cost is unknown: after 1m0s, the nodes that can be there have no capacity for all replicas"}, Of(s))
+	assert.Equal(t, Optimum{Note: "The least cost is unknown: after 1m0s, the nodes that can be there have no capacity for all replicas"}, Of(context.Background(), s))
 	s.NodePools[1].DollarsPerHour = nil
-	assert.Equal(t, Optimum{Note: "the least cost is unknown: node pool on-demand has no price"}, Of(s))
+	assert.Equal(t, Optimum{Note: "The least cost is unknown: node pool on-demand has no price"}, Of(context.Background(), s))
 }
 
 // The first hour is left out, as no node can be there. A replica then needs one node all the time.
@@ -88,7 +89,7 @@ func TestWhatNoPolicyCanHaveCostsNothing(t *testing.T) {
 	assert.InDelta(t, 23*3, cost(t, s), 1e-9)
 	s.NodePools[0].Nodes = 1
 	assert.InDelta(t, 24*3, cost(t, s), 1e-9)
-	assert.Nil(t, Of(of(24*time.Hour, []scenario.NodePool{onDemand})).Ratio(new(1.0)), "a cost is no multiple of zero")
+	assert.Nil(t, Of(context.Background(), of(24*time.Hour, []scenario.NodePool{onDemand})).Ratio(new(1.0)), "a cost is no multiple of zero")
 }
 
 func TestTheNodesThatAPoolCanHave(t *testing.T) {
@@ -223,7 +224,7 @@ func placed(s *scenario.Scenario, nodes []int32) bool {
 func TestPropertyTheOptimumOfPodsOfOneSizeIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawn(t, true)
-		want, got := tried(s), Of(s)
+		want, got := tried(s), Of(context.Background(), s)
 		if math.IsInf(want, 1) {
 			require.Nil(t, got.Dollars)
 			return
@@ -236,7 +237,7 @@ func TestPropertyTheOptimumOfPodsOfOneSizeIsExact(t *testing.T) {
 func TestPropertyNoSetOfNodesCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawn(t, false)
-		if want, got := tried(s), Of(s); !math.IsInf(want, 1) {
+		if want, got := tried(s), Of(context.Background(), s); !math.IsInf(want, 1) {
 			require.NotNil(t, got.Dollars, got.Note)
 			require.LessOrEqual(t, *got.Dollars, want+1e-9)
 		}
@@ -264,13 +265,13 @@ func TestPropertyMoreNodesCostNoMore(t *testing.T) {
 			fmt.Fprintf(b, "%d,0\n", 100_000)
 		}
 		s.NodePools[0].Availability = trace(t, fewer.String())
-		less := Of(s)
+		less := Of(context.Background(), s)
 		require.NotNil(t, less.Dollars, less.Note)
 		s.NodePools[0].Availability = trace(t, more.String())
-		require.LessOrEqual(t, *Of(s).Dollars, *less.Dollars+1e-9)
+		require.LessOrEqual(t, *Of(context.Background(), s).Dollars, *less.Dollars+1e-9)
 
 		sizes := sizesOf(s)
-		for _, x := range timelineOf(s, sizes).situations(s, sizes) {
+		for _, x := range timelineOf(s, sizes).situations(context.Background(), s, sizes) {
 			parts, fits := x.fraction()
 			whole, wholeFits := x.whole()
 			require.Equal(t, fits, wholeFits)
@@ -292,9 +293,9 @@ func TestTheWorkIsBounded(t *testing.T) {
 		pools = append(pools, p)
 	}
 	s := of(365*24*time.Hour, pools, workload(60_000, 1, nil))
-	assert.Equal(t, "the least cost is unknown: there are too many changes and node pools", Of(s).Note)
+	assert.Equal(t, "The least cost is unknown: there are too many changes and node pools", Of(context.Background(), s).Note)
 	s.NodePools = s.NodePools[:200]
 	begin := time.Now()
-	assert.Contains(t, Of(s).Note, "a lower bound, with parts of nodes")
+	assert.Contains(t, Of(context.Background(), s).Note, "a lower bound, with parts of nodes")
 	assert.Less(t, time.Since(begin), time.Minute)
 }

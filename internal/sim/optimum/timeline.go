@@ -3,6 +3,7 @@
 package optimum
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -74,6 +75,9 @@ type timeline struct {
 	settled time.Duration
 }
 
+// lookEvery is how many changes there are between two looks at the context.
+const lookEvery = 1024
+
 func timelineOf(s *scenario.Scenario, sizes []size) *timeline {
 	t := &timeline{wanted: map[time.Duration]demand{0: {}}}
 	for i := range s.NodePools {
@@ -122,10 +126,13 @@ type situation struct {
 }
 
 // situations are the different ones over time, in the order of their first time.
-func (t *timeline) situations(s *scenario.Scenario, sizes []size) (list []situation) {
+func (t *timeline) situations(ctx context.Context, s *scenario.Scenario, sizes []size) (list []situation) {
 	known, now, next := map[string]int{}, demand{}, make([]int, len(t.pools))
 	nodes := make([]int, len(t.pools))
 	for i, at := range t.changes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return nil
+		}
 		until := s.Duration.Duration
 		if i+1 < len(t.changes) {
 			until = t.changes[i+1]

@@ -137,10 +137,18 @@ func order(runs []Run) (list []int) {
 
 // picture begins an SVG with a title and a description, which a screen reader reads.
 func (m *markup) picture(id, title, description string) {
-	m.open("figure")
-	m.open("svg", "viewBox", "0 0 "+px(width)+" "+px(height), "role", "img", "aria-labelledby", id+"-title "+id+"-desc")
+	attributes := []string{"viewBox", "0 0 " + px(width) + " " + px(height), "role", "img", "aria-labelledby", id + "-title " + id + "-desc"}
+	if m.alone {
+		attributes = append(attributes, "xmlns", "http://www.w3.org/2000/svg")
+	}
+	m.open("svg", attributes...)
 	m.leaf("title", title, "id", id+"-title")
 	m.leaf("desc", description, "id", id+"-desc")
+	if m.alone {
+		m.open("style")
+		m.raw(pictureStyle())
+		m.close("style")
+	}
 }
 
 // axes draws the grid with its labels.

@@ -11,9 +11,13 @@ import (
 
 // markup writes elements. It escapes all texts and values, and no template is executed: a program that can execute one keeps all
 // methods of all types.
-type markup struct{ w *bufio.Writer }
+type markup struct {
+	w *bufio.Writer
+	// alone is set for a picture that is a file of its own.
+	alone bool
+}
 
-func newMarkup(w io.Writer) *markup { return &markup{bufio.NewWriter(w)} }
+func newMarkup(w io.Writer) *markup { return &markup{w: bufio.NewWriter(w)} }
 
 // raw writes markup of this package.
 func (m *markup) raw(s string) { _, _ = m.w.WriteString(s) } // Flush returns the error

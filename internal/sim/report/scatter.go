@@ -23,12 +23,23 @@ const (
 // comparison is the picture of cost and missing replicas of all runs, with the Pareto front. The table of the figures has its numbers.
 func (m *markup) comparison(runs []Run) {
 	front := Front(runs)
-	on := sets.New(front...)
 	m.leaf("h2", "Cost and missing replicas")
 	if len(front) == 0 {
 		m.leaf("p", "No run has a known cost, so none is drawn.")
 		return
 	}
+	m.open("figure")
+	drawn, numbered := m.drawComparison(runs, front)
+	m.leaf("figcaption", caption(len(runs), drawn))
+	m.close("figure")
+	if numbered {
+		m.numbersOf(runs, front)
+	}
+}
+
+// drawComparison draws the runs, and returns how many, and whether those on the front have numbers instead of names.
+func (m *markup) drawComparison(runs []Run, front []int) (drawn int, numbered bool) {
+	on := sets.New(front...)
 	dots := dotsOf(runs, front, on)
 	dearest, most := 0.0, 0.0
 	for _, i := range dots {
@@ -55,11 +66,7 @@ func (m *markup) comparison(runs []Run) {
 		m.dot(&runs[i], x.at(*runs[i].Dollars), y.at(runs[i].BelowWantedReplicaMinutes), on.Has(i), labels[i], &placed)
 	}
 	m.close("svg")
-	m.leaf("figcaption", caption(len(runs), len(dots)))
-	m.close("figure")
-	if numbered {
-		m.numbersOf(runs, front)
-	}
+	return len(dots), numbered
 }
 
 // dotsOf are the runs that are drawn, those on the front last, so that they are in front of the others.

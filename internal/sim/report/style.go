@@ -18,14 +18,28 @@ var colours = []colour{
 	{"missing", "#a3006d", "#ff8ad8"},
 }
 
-// style is the style sheet.
-func style() string {
+// style is the style sheet of the page.
+func style() string { return themes() + rules }
+
+// pictureStyle is the style sheet of a picture that is a file of its own.
+func pictureStyle() string {
+	var of strings.Builder
+	for line := range strings.Lines(rules) {
+		if strings.HasPrefix(line, "svg ") {
+			of.WriteString(line)
+		}
+	}
+	return themes() + "svg{background:var(--surface)}\n" + of.String()
+}
+
+// themes has the colours of both.
+func themes() string {
 	var light, dark strings.Builder
 	for _, c := range colours {
 		light.WriteString("--" + c.name + ":" + c.light + ";")
 		dark.WriteString("--" + c.name + ":" + c.dark + ";")
 	}
-	return ":root{color-scheme:light dark;" + light.String() + "}\n@media (prefers-color-scheme:dark){:root{" + dark.String() + "}}\n" + rules
+	return ":root{color-scheme:light dark;" + light.String() + "}\n@media (prefers-color-scheme:dark){:root{" + dark.String() + "}}\n"
 }
 
 const rules = `body{margin:2rem auto;max-width:62rem;padding:0 1rem;background:var(--surface);color:var(--text);font:1rem/1.5 system-ui,sans-serif}

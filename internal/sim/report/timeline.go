@@ -12,9 +12,30 @@ import (
 // markHeight is that of the marks below the axis, markWidth the least width of one: a short gap has to be seen.
 const markHeight, markWidth = 6.0, 2.0
 
-// timeline is the picture of a run: the Ready replicas on on-demand and on spot nodes, above each other, the wanted number, and marks
-// where replicas are missing.
+// timeline is the picture of a run with its legend, and as a table.
 func (m *markup) timeline(i int, run *Run, seconds float64) {
+	m.open("figure")
+	m.drawTimeline(i, run, seconds)
+	m.open("figcaption", "class", "key")
+	m.raw("Ready replicas over time.")
+	m.key("on spot nodes", func() {
+		m.empty("rect", "class", "spot", "width", "32", "height", "16")
+		m.empty("path", "class", "stripe", "d", "M4 16 16 4M16 16 28 4")
+	})
+	m.key("on on-demand nodes", func() { m.empty("rect", "class", "on-demand", "width", "32", "height", "16") })
+	m.key("wanted", func() { m.empty("path", "class", "wanted", "d", "M0 8H32") })
+	m.key("replicas are missing", func() { m.empty("rect", "class", "missing", "y", "5", "width", "32", "height", "6") })
+	m.close("figcaption")
+	m.close("figure")
+	m.open("details")
+	m.leaf("summary", "The picture as a table")
+	m.grid("Of each part of the time, the moment at which the most replicas were missing.", rowsOf(run.Series))
+	m.close("details")
+}
+
+// drawTimeline draws a run: the Ready replicas on on-demand and on spot nodes, above each other, the wanted number, and marks
+// where replicas are missing.
+func (m *markup) drawTimeline(i int, run *Run, seconds float64) {
 	series := Downsample(run.Series, mostPoints)
 	most := 0
 	for j := range series {
@@ -41,21 +62,6 @@ func (m *markup) timeline(i int, run *Run, seconds float64) {
 		m.empty("rect", "class", "missing", "x", px(min(from, width-right-wide)), "y", px(y.from+5), "width", px(wide), "height", px(markHeight))
 	}
 	m.close("svg")
-	m.open("figcaption", "class", "key")
-	m.raw("Ready replicas over time.")
-	m.key("on spot nodes", func() {
-		m.empty("rect", "class", "spot", "width", "32", "height", "16")
-		m.empty("path", "class", "stripe", "d", "M4 16 16 4M16 16 28 4")
-	})
-	m.key("on on-demand nodes", func() { m.empty("rect", "class", "on-demand", "width", "32", "height", "16") })
-	m.key("wanted", func() { m.empty("path", "class", "wanted", "d", "M0 8H32") })
-	m.key("replicas are missing", func() { m.empty("rect", "class", "missing", "y", "5", "width", "32", "height", "6") })
-	m.close("figcaption")
-	m.close("figure")
-	m.open("details")
-	m.leaf("summary", "The picture as a table")
-	m.grid("Of each part of the time, the moment at which the most replicas were missing.", rowsOf(run.Series))
-	m.close("details")
 }
 
 // key is an entry of the legend.

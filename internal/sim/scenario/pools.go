@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/sim/spottrace"
 )
 
@@ -152,6 +153,6 @@ func (v *validator) trace(pool *field.Path, p *NodePool) {
 		}
 	}
 	if now := a.Available(0); p.Nodes > now && !p.Fixed {
-		v.report(field.Invalid(pool.Child("nodes"), p.Nodes, fmt.Sprintf("the trace has %d nodes at the start", now)))
+		v.report(field.Invalid(pool.Child("nodes"), p.Nodes, "the trace has "+display.Count(int(now), "node")+" at the start"))
 	}
 }

@@ -4,6 +4,7 @@
 package sweep
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -80,10 +81,16 @@ func parseAxis(text string) (axis, error) {
 		if err != nil {
 			return axis{}, field.Invalid(path, short(text), err.Error())
 		}
-		if seen[text] {
+		var has mix
+		set(&has)
+		effect, err := json.Marshal(&has) // the same for values that differ in their notation only
+		if err != nil {
+			return axis{}, err
+		}
+		if seen[string(effect)] {
 			return axis{}, field.Duplicate(path, short(text))
 		}
-		seen[text] = true
+		seen[string(effect)] = true
 		a.values = append(a.values, value{name, text, set})
 		if len(a.values) > MaxVariants {
 			return axis{}, field.TooMany(path, len(a.values), MaxVariants)

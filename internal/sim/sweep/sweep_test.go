@@ -159,6 +159,7 @@ func TestAWrongFlagIsRefusedWithFieldAndValue(t *testing.T) {
 		`--sweep: Invalid value: "spotPercent": want a field and its values, such as spotPercent=50,70`: {"spotPercent"},
 		`--sweep: Unsupported value: "share": supported values: "spotPercent", "minOnDemand"`:           {"share=70"},
 		`--sweep: Duplicate value: "spotPercent"`:                                                       {"spotPercent=70", "spotPercent=80"},
+		`--sweep maxPerDomain: Duplicate value: "3"`:                                                    {"maxPerDomain=zone:3,3"},
 		`--sweep spotPercent: Duplicate value: "70"`:                                                    {"spotPercent=70,80,70"},
 		`--sweep spotPercent: Invalid value: "070": want a whole number`:                                {"spotPercent=070"},
 		`--sweep spotPercent: Invalid value: "": want a whole number`:                                   {"spotPercent=70,"},

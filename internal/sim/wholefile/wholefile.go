@@ -14,10 +14,7 @@ import (
 // Write writes a file that its owner alone may read, by a function. If that fails, a file of the name stays as it is. What is no regular
 // file, such as a device, is refused: it would be replaced.
 func Write(path string, write func(io.Writer) error) (err error) {
-	switch info, err := os.Stat(path); {
-	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file", path)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
+	if err := Check(path); err != nil {
 		return err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // with mode 0600
@@ -37,4 +34,23 @@ func Write(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// Check reports whether there is something at a path that Write would not replace, or no folder for it.
+func Check(path string) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file", path)
+	case err == nil:
+		return nil
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	switch info, err := os.Stat(filepath.Dir(path)); {
+	case err != nil:
+		return fmt.Errorf("the folder of %s: %w", path, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder", filepath.Dir(path))
+	}
+	return nil
 }
