@@ -336,6 +336,10 @@ bench-report: ## Write docs/measurements from the last measurements
 bench-plugins: ## Run the Go benchmarks of the hot path and of the controller
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix/split ./internal/mix/capacity ./plugins/... ./test/perf/controller
 
+.PHONY: simulation-pictures
+simulation-pictures: ## Draw docs/images/simulation-*.svg from the example of docs/simulation.md
+	go run ./cmd/berth-sim docs/simulation/storm.yaml --output json --quiet | go run ./hack/pictures docs/images
+
 .PHONY: presets-picture
 presets-picture: ## Draw docs/images/presets.svg: 200 pods on 20 nodes of a local control plane, by each preset (a minute)
 	mkdir -p docs/images

@@ -4,6 +4,8 @@ package command
 
 import (
 	"encoding/json"
+	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,4 +89,31 @@ func TestTheNameOfThePlugin(t *testing.T) {
 	assert.Contains(t, out.String(), "kubectl berth simulate scenario.yaml --html result.html")
 	assert.Contains(t, out.String(), "kubectl berth simulate SCENARIO")
 	assert.Contains(t, out.String(), "Berth           the mixes of the scenario")
+}
+
+// The pictures of the page are of the figures that the program prints: make simulation-pictures draws them.
+func TestThePicturesOfTheDocs(t *testing.T) {
+	out, _, err := run(t, example, "--output", "json", "--quiet")
+	require.NoError(t, err)
+	r := &report.Result{}
+	require.NoError(t, json.Unmarshal([]byte(out), r))
+	for name, draw := range map[string]func(io.Writer) error{
+		"comparison": func(w io.Writer) error { return report.Comparison(w, r) },
+		"berth":      func(w io.Writer) error { return report.Timeline(w, r, "Berth") },
+	} {
+		var drawn strings.Builder
+		require.NoError(t, draw(&drawn))
+		file, err := os.ReadFile("../../docs/images/simulation-" + name + ".svg")
+		require.NoError(t, err)
+		assert.Equal(t, string(file), drawn.String(), name)
+		assert.NoError(t, xml.Unmarshal(file, new(struct{})), "it is XML")
+	}
+}
+
+// Runs may take minutes: what is known before is told before.
+func TestAFileThatCannotBeWrittenIsRefusedFirst(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing", "x.html")
+	out, _, err := run(t, example, "--html", missing)
+	require.ErrorContains(t, err, "--html: the folder of "+missing)
+	assert.Empty(t, out)
 }

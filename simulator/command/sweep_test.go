@@ -118,3 +118,10 @@ func TestTheProgressNamesTheRun(t *testing.T) {
 			"Spot: 1m0s of 10h0m0s\n", out.String())
 	})
 }
+
+// A value may be one that nothing simulates, though no mix of the scenario has it.
+func TestASweepHasTheNotesOnItsValues(t *testing.T) {
+	out, _, err := run(t, example, "--policies", "Berth", "--sweep", "maxPerDomain=80%", "--quiet")
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(out, "take no notice of maxPerDomain"), out)
+}

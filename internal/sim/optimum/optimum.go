@@ -56,8 +56,8 @@ func Of(ctx context.Context, s *scenario.Scenario) Optimum {
 	situations, dollars := t.situations(ctx, s, sizes), 0.0
 	exact := len(sizes) <= 1 && work(situations) <= mostWork
 	for i := range situations {
-		if err := context.Cause(ctx); err != nil {
-			return none("%v", err)
+		if ctx.Err() != nil {
+			break
 		}
 		x := &situations[i]
 		perHour, fits := x.fraction()
@@ -70,6 +70,9 @@ func Of(ctx context.Context, s *scenario.Scenario) Optimum {
 		case x.at >= 0:
 			return none("after %s, the nodes that can be there have no capacity for all replicas", x.at)
 		}
+	}
+	if err := context.Cause(ctx); err != nil { // what there is is a part
+		return none("%v", err)
 	}
 	note := "The least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"
 	switch {

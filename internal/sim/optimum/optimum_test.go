@@ -4,6 +4,7 @@ package optimum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -298,4 +299,19 @@ func TestTheWorkIsBounded(t *testing.T) {
 	begin := time.Now()
 	assert.Contains(t, Of(context.Background(), s).Note, "a lower bound, with parts of nodes")
 	assert.Less(t, time.Since(begin), time.Minute)
+}
+
+func TestTheOptimumEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("interrupted"))
+	o := Of(ctx, of(24*time.Hour, []scenario.NodePool{pool("on-demand", "on-demand", 4, 3)}, workload(1, 2, nil)))
+	assert.Nil(t, o.Dollars)
+	assert.Equal(t, "The least cost is unknown: interrupted", o.Note)
+}
+
+// Nodes of a pool of a fixed size cost, whatever runs on them.
+func TestTheOptimumOfAFixedPoolIsALowerBound(t *testing.T) {
+	s := of(24*time.Hour, []scenario.NodePool{pool("on-demand", "on-demand", 4, 3)}, workload(1, 1, nil))
+	s.NodePools[0].Nodes, s.NodePools[0].Fixed = 5, true
+	assert.Contains(t, Of(context.Background(), s).Note, "a lower bound, without the nodes of pools of a fixed size that no replica needs")
 }
