@@ -110,7 +110,7 @@ func TestThePicturesOfTheDocs(t *testing.T) {
 	}
 }
 
-// Runs may take minutes: what is known before is told before.
+// Runs may take minutes: an error that is known before them comes before them.
 func TestAFileThatCannotBeWrittenIsRefusedFirst(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing", "x.html")
 	out, _, err := run(t, example, "--html", missing)
