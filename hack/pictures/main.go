@@ -39,7 +39,7 @@ func draw(in io.Reader, folder string) error {
 		if err := wholefile.Write(path, picture); err != nil {
 			return err
 		}
-		if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // a page of the docs
+		if err := os.Chmod(path, 0o644); err != nil {
 			return err
 		}
 	}

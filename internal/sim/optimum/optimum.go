@@ -74,15 +74,19 @@ func Of(ctx context.Context, s *scenario.Scenario) Optimum {
 	if err := context.Cause(ctx); err != nil { // what there is is a part
 		return none("%v", err)
 	}
-	note := "The least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"
+	return Optimum{Dollars: &dollars, Note: fmt.Sprintf(noteOf(s, exact), dollars)}
+}
+
+// noteOf is the sentence about the figure of a scenario, in dollars.
+func noteOf(s *scenario.Scenario, exact bool) string {
 	switch {
 	case !exact:
-		note = "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, with parts of nodes"
+		return "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, with parts of nodes"
 	case slices.ContainsFunc(s.NodePools, func(p scenario.NodePool) bool { return p.Fixed }):
-		note = "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, without the nodes of pools of a " +
+		return "All wanted replicas cost at least $%.2f, with all interruptions known in advance: a lower bound, without the nodes of pools of a " +
 			"fixed size that no replica needs"
 	}
-	return Optimum{Dollars: &dollars, Note: fmt.Sprintf(note, dollars)}
+	return "The least cost of all wanted replicas, with all interruptions known in advance, is $%.2f"
 }
 
 func none(reason string, args ...any) Optimum {
