@@ -42,8 +42,8 @@ type rebalancer struct {
 	store      *store.Store
 	clock      *clock.Clock
 	resync     time.Duration
-	// rested is the version of the cluster at which all workloads were settled, empty while one is not.
-	rested string
+	// rested is the number of changes of the cluster at which all workloads were settled, 0 while one is not.
+	rested uint64
 	// restless is for tests: it has each resynchronization done.
 	restless bool
 }
@@ -110,9 +110,9 @@ func (r *rebalancer) step(ctx context.Context) bool {
 	if r == nil || r.rests() || !r.queue.Busy() {
 		return false
 	}
-	before := r.store.Version()
+	before := r.store.Changes()
 	stepped := r.queue.Step(log.IntoContext(ctx, logr.Discard()), r.controller)
-	if !r.restless && r.queue.Only(everything) && r.store.Version() == before && r.synced() {
+	if !r.restless && r.queue.Only(everything) && r.store.Changes() == before && r.synced() {
 		r.rested = before
 	}
 	return stepped
@@ -135,13 +135,13 @@ func (r *rebalancer) synced() bool { return r.queue.At(everything).Equal(r.clock
 // rests reports whether the rebalancer has nothing to do until the cluster changes: it looked at all workloads, and each was settled. It
 // looks at them again every 30 seconds, 86,400 times in a month, and would find the same.
 func (r *rebalancer) rests() bool {
-	switch {
-	case r.rested == "":
+	switch r.rested {
+	case 0:
 		return false
-	case r.rested == r.store.Version():
+	case r.store.Changes():
 		return true
 	}
-	r.rested = ""
+	r.rested = 0
 	r.queue.Skip(everything, r.resync)
 	return false
 }

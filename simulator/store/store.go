@@ -86,11 +86,17 @@ func (s *Store) Update(o Object) {
 	s.Of(o).put(o)
 }
 
-// Delete removes an object.
-func (s *Store) Delete(o Object) { s.Of(o).drop(o) }
+// Delete removes an object. It is a change, as in an API server.
+func (s *Store) Delete(o Object) {
+	s.version++
+	s.Of(o).drop(o)
+}
 
 // Version returns the version of the last change.
 func (s *Store) Version() string { return strconv.FormatUint(s.version, 10) }
+
+// Changes returns the number of changes of all objects.
+func (s *Store) Changes() uint64 { return s.version }
 
 // Get returns an object, false if there is none. It is not to be changed.
 func Get[T Object](s *Store, namespace, name string) (o T, found bool) {
