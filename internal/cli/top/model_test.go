@@ -368,14 +368,6 @@ func TestARibbonThatDoesNotFitCountsTheRest(t *testing.T) {
 	assert.Equal(t, strings.Repeat("s", 20)+"+980", theme{}.ribbon(w, 24))
 }
 
-func TestDurationsAsTheyAreWritten(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		time.Second: "1s", 90 * time.Second: "1m30s", time.Minute: "1m", time.Hour: "1h", 1500 * time.Millisecond: "1.5s",
-	} {
-		assert.Equal(t, want, short(d))
-	}
-}
-
 func BenchmarkFrame(b *testing.B) {
 	m := newModel("", time.Second, true, clitest.Now)
 	d := &data{overview: &overview.Overview{}}

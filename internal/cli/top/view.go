@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/display"
 	"berth.dev/berth/internal/mix/overview"
 )
 
@@ -123,7 +124,7 @@ func (m *model) title() []string {
 	if m.scope != m.shown {
 		return append(parts, "reading "+printers.InNamespace(m.scope))
 	}
-	return append(parts, "every "+short(m.interval))
+	return append(parts, "every "+display.Short(m.interval))
 }
 
 // totals are the sums of all workloads, whatever the filter is.
@@ -163,18 +164,6 @@ func onDemandOf(s overview.Maybe[overview.Split]) overview.Maybe[int] {
 // age is a time in words: whole seconds below a minute.
 func age(d time.Duration) string {
 	return printers.Age(time.Unix(0, 0).Add(max(0, d)), time.Unix(0, 0))
-}
-
-// short is a duration as it is written: 2s, 1m30s, 1h.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // pack puts parts on lines of a width, two spaces apart.

@@ -22,6 +22,18 @@ func Age(now, then time.Time) string {
 	return duration.HumanDuration(now.Sub(then))
 }
 
+// Short is a duration as it is written: 2s, 1m30s, 24h.
+func Short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 // Count is "1 pod", "3 pods".
 func Count(n int, thing string) string {
 	if n == 1 {

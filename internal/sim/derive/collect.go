@@ -154,24 +154,19 @@ func requests(p *corev1.Pod) corev1.ResourceList {
 }
 
 // milliOf is an amount of CPU, and memoryOf one of memory, within what a scenario has.
-func milliOf(q resource.Quantity) int64 {
-	switch {
-	case q.Sign() < 0:
-		return 0
-	case q.Cmp(scenario.MaxCPU) > 0:
-		q = scenario.MaxCPU
-	}
-	return q.MilliValue()
-}
+func milliOf(q resource.Quantity) int64 { return within(q, scenario.MaxCPU).MilliValue() }
 
-func memoryOf(q resource.Quantity) int64 {
+func memoryOf(q resource.Quantity) int64 { return within(q, scenario.MaxMemory).Value() }
+
+// within is an amount that is neither negative nor above another one.
+func within(q, most resource.Quantity) *resource.Quantity {
 	switch {
 	case q.Sign() < 0:
-		return 0
-	case q.Cmp(scenario.MaxMemory) > 0:
-		q = scenario.MaxMemory
+		return &resource.Quantity{}
+	case q.Cmp(most) > 0:
+		return &most
 	}
-	return q.Value()
+	return &q
 }
 
 // workloadOf returns the workload of a pod, nil for a pod of a workload without replicas.

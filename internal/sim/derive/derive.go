@@ -61,7 +61,6 @@ type deriver struct {
 	owners     owners
 	mixes      map[types.NamespacedName]*v1alpha1.CapacityMix
 	specs      map[ruleKey]*v1alpha1.CapacityMixSpec
-	valid      map[string]bool
 	used       map[string]*usage
 
 	workloads []*workload
@@ -105,7 +104,7 @@ func newDeriver(s *snapshot.Snapshot, o Options) (*deriver, error) {
 	d := &deriver{
 		Snapshot: s, Options: o, notes: notes{of: map[subject]*tally{}}, owners: ownersOf(s),
 		mixes: map[types.NamespacedName]*v1alpha1.CapacityMix{}, specs: map[ruleKey]*v1alpha1.CapacityMixSpec{},
-		valid: map[string]bool{}, used: map[string]*usage{}, byOwner: map[ownerKey]*workload{},
+		used: map[string]*usage{}, byOwner: map[ownerKey]*workload{},
 	}
 	var err error
 	if d.prices, err = prices.New(prices.Options{}); err != nil {

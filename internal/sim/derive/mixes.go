@@ -3,8 +3,6 @@
 package derive
 
 import (
-	"encoding/json"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -97,36 +95,14 @@ func (d *deriver) spec(key ruleKey, m *governing.Mix) *v1alpha1.CapacityMixSpec 
 		}
 		r.Windows = nil
 	}
-	if !d.isValid(spec) {
+	if !isValid(spec) {
 		d.notes.add(invalidMixes, key.String())
 		return nil
 	}
 	return spec
 }
 
-// isValid reports whether a scenario may have a mix. The API server does not refuse what it stored under older rules. Many mixes are equal.
-func (d *deriver) isValid(spec *v1alpha1.CapacityMixSpec) bool {
-	key, err := json.Marshal(spec)
-	if err != nil {
-		return false
-	}
-	is, known := d.valid[string(key)]
-	if !known {
-		is = loads(spec)
-		d.valid[string(key)] = is
-	}
-	return is
-}
-
-// loads reports whether a scenario with a mix loads.
-func loads(spec *v1alpha1.CapacityMixSpec) bool {
-	s := &Derived{Scenario: scenario.Scenario{Workloads: []scenario.Workload{{Name: "a", Mix: spec}}}}
-	s.Scenario.Duration.Duration = scenario.MaxDuration
-	pool := scenario.NodePool{Name: "a", CapacityType: v1alpha1.CapacityTypeSpot, CPU: scenario.MaxCPU, Memory: scenario.MaxMemory}
-	s.Scenario.NodePools = []scenario.NodePool{pool}
-	text, err := s.text()
-	if err == nil {
-		_, err = scenario.Parse("", text, nil)
-	}
-	return err == nil
+// isValid reports whether a scenario may have a mix. The API server does not refuse what it stored under older rules.
+func isValid(spec *v1alpha1.CapacityMixSpec) bool {
+	return len(scenario.ValidateMixes(&scenario.Scenario{Workloads: []scenario.Workload{{Mix: spec}}})) == 0
 }

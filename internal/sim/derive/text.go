@@ -81,7 +81,7 @@ func (d *Derived) text() ([]byte, error) {
 	root := document.Content[0]
 	plain(root)
 	if duration := member(root, "duration"); duration != nil {
-		duration.Value = short(d.Scenario.Duration.Duration)
+		duration.Value = display.Short(d.Scenario.Duration.Duration)
 	}
 	if pools := member(root, "nodePools"); pools != nil {
 		for i, sources := range d.sources {
@@ -106,17 +106,6 @@ func (d *Derived) text() ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), e.Close()
-}
-
-// short is a duration without the parts that are zero, such as 24h.
-func short(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = strings.TrimSuffix(text, zero[1:])
-		}
-	}
-	return text
 }
 
 // plain removes the style of JSON. A text that would be read as another value keeps its quotes.
