@@ -41,11 +41,11 @@ func (w *world) scaleUp() {
 		p.free = p.free[:0]
 		for _, n := range p.staying() {
 			if n.left.holds(least) { // most nodes are full
-				p.free = append(p.free, new(n.left))
+				p.free = append(p.free, n.left)
 			}
 		}
 		for range p.launches {
-			p.free = append(p.free, new(p.room()))
+			p.free = append(p.free, p.room())
 		}
 	}
 	planned := plan{}
@@ -73,7 +73,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, least room, planned plan) *pool {
 		if p.take(pod, least) {
 			return p
 		}
-		if whole := p.room(); w.mayLaunch(p) && whole.holds(requests(pod)) {
+		if w.mayLaunch(p) && p.room().holds(requests(pod)) {
 			choice = append(choice, p)
 		}
 	}
@@ -84,7 +84,7 @@ func (w *world) scaleUpFor(pod *corev1.Pod, least room, planned plan) *pool {
 		return cmp.Or(cmp.Compare(a.price(), b.price()), cmp.Compare(len(a.nodes)+a.launches, len(b.nodes)+b.launches))
 	})
 	w.launch(p)
-	p.free = append(p.free, new(p.room()))
+	p.free = append(p.free, p.room())
 	p.take(pod, least)
 	return p
 }
@@ -170,16 +170,14 @@ func (w *world) mayLaunch(p *pool) bool {
 // take takes what a pod requests from the first node with room for it. A node without room for the least request is left out from then on.
 func (p *pool) take(pod *corev1.Pod, least room) bool {
 	need := requests(pod)
-	for i, r := range p.free {
-		if !r.holds(need) {
-			continue
-		}
-		if r.add(need, -1); !r.holds(least) {
-			p.free = slices.Delete(p.free, i, i+1)
-		}
-		return true
+	i := slices.IndexFunc(p.free, func(r room) bool { return r.holds(need) })
+	if i < 0 {
+		return false
 	}
-	return false
+	if p.free[i].add(need, -1); !p.free[i].holds(least) {
+		p.free = slices.Delete(p.free, i, i+1)
+	}
+	return true
 }
 
 // room is what a node of the pool has for pods.

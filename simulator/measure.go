@@ -17,7 +17,7 @@ import (
 
 // measure counts what the report has.
 type measure struct {
-	moves, interruptions, interruptedReplicas, launched int
+	interruptions, interruptedReplicas, launched int
 	// now has the sums over all workloads, series those of the past.
 	now    report.Sample
 	series []report.Sample
@@ -136,15 +136,17 @@ func (m *measure) show(of *workload) {
 // run returns what a simulation gives at its end.
 func (m *measure) run(w *world) *report.Run {
 	const minute, hour = 60, 3600
+	moves := 0
 	for _, of := range w.workloads {
 		m.accrue(w, of)
+		moves += of.moves
 	}
 	r := &report.Run{
 		Policy: w.policy.Name, Description: w.policy.Description, Dollars: new(float64(0)),
 		WantedReplicaMinutes: m.wanted / minute, ReadyReplicaMinutes: m.ready / minute,
 		BelowWantedReplicaMinutes: m.belowWanted / minute, BelowFloorReplicaMinutes: m.belowFloor / minute,
 		OffMixWorkloadMinutes: m.offMix / minute,
-		Moves:                 m.moves, Interruptions: m.interruptions, InterruptedReplicas: m.interruptedReplicas, Launched: m.launched,
+		Moves:                 moves, Interruptions: m.interruptions, InterruptedReplicas: m.interruptedReplicas, Launched: m.launched,
 		Series: m.series,
 	}
 	for _, p := range w.pools {

@@ -43,7 +43,7 @@ type pool struct {
 	nodes map[string]*node
 	// launches is how many nodes were requested that are not there yet, free what is left for pods on these and those that are there.
 	launches int
-	free     []*room
+	free     []room
 	made     int
 	// until is when a node may be launched again, after a launch that failed, and wait how long that was.
 	until  time.Time

@@ -194,7 +194,7 @@ func TestWhatIsRequestedIsServed(t *testing.T) {
 	require.NoError(t, err)
 	defer w.scheduler.Close()
 	require.NoError(t, w.run(t.Context(), func(time.Duration) {}))
-	require.NotZero(t, w.measure.moves)
+	require.NotZero(t, w.measure.run(w).Moves)
 	for request := range w.api.Refused() {
 		assert.Regexp(t, absent, request)
 	}

@@ -106,9 +106,8 @@ func (s *Server) list(r *request) (any, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: r.GroupVersion().String(), Kind: r.Kind + "List"},
 		ListMeta: metav1.ListMeta{ResourceVersion: s.Store.Version()}, Items: []store.Object{},
 	}
-	all := selector.Empty() && field.Empty()
 	l.Items = append(l.Items, s.Store.Selected(r.Object, r.namespace, func(o store.Object) bool {
-		return all || selector.Matches(labels.Set(o.GetLabels())) && (field.Empty() || field.Matches(fieldsOf(o)))
+		return selector.Matches(labels.Set(o.GetLabels())) && (field.Empty() || field.Matches(fieldsOf(o)))
 	})...)
 	return l, nil
 }

@@ -125,7 +125,7 @@ func (f *flags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, path
 	if len(variants) > 0 {
 		result.Notes = append(result.Notes, noteOfSweep)
 	}
-	if result.Runs, err = f.simulate(cmd.Context(), streams.ErrOut, tasks); err != nil {
+	if result.Runs, err = f.simulate(cmd.Context(), streams.ErrOut, tasks, least); err != nil {
 		return err
 	}
 	if err := write(streams.Out, result); err != nil || f.html == "" {

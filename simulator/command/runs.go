@@ -31,7 +31,8 @@ const (
 type task struct {
 	scenario *scenario.Scenario
 	policy   simulator.Policy
-	values   map[string]string
+	// values are those of a sweep, nil for a run of the scenario as it is.
+	values map[string]string
 }
 
 // swept reports whether a policy is simulated with each variant of the mixes.
@@ -71,8 +72,8 @@ func notesOf(tasks []task) (notes []string) {
 	return notes
 }
 
-// simulate runs the tasks, several at a time. The first error ends all.
-func (f *flags) simulate(ctx context.Context, out io.Writer, tasks []task) ([]report.Run, error) {
+// simulate runs the tasks, several at a time. The first error ends all. The optimum is that of the scenario without values.
+func (f *flags) simulate(ctx context.Context, out io.Writer, tasks []task, optimal optimum.Optimum) ([]report.Run, error) {
 	runs := make([]report.Run, len(tasks))
 	p := &progress{out: out, quiet: f.quiet, last: time.Now(), total: len(tasks)}
 	group, ctx := errgroup.WithContext(ctx)
@@ -86,7 +87,11 @@ func (f *flags) simulate(ctx context.Context, out io.Writer, tasks []task) ([]re
 			if err != nil {
 				return err
 			}
-			run.Values, run.CostOfOptimum = t.values, optimum.Of(ctx, t.scenario).Ratio(run.Dollars)
+			least := optimal
+			if t.values != nil {
+				least = optimum.Of(ctx, t.scenario)
+			}
+			run.Values, run.CostOfOptimum = t.values, least.Ratio(run.Dollars)
 			runs[i] = *run
 			p.end()
 			return nil

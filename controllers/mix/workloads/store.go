@@ -110,26 +110,22 @@ func copies(entries iter.Seq[*rebalance.Entry], n int) []rebalance.Entry {
 }
 
 // Unsettled returns the entries of a namespace that are not settled, in no order.
-func (s *Store) Unsettled(namespace string) (list []rebalance.Entry) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if n := s.namespaces[namespace]; n != nil {
-		for _, e := range n.entries {
-			if !e.Settled() {
-				list = append(list, *e)
-			}
-		}
-	}
-	return list
+func (s *Store) Unsettled(namespace string) []rebalance.Entry {
+	return s.those(namespace, func(e *rebalance.Entry) bool { return !e.Settled() })
 }
 
 // Moving returns the entries of a namespace that have moves or placeholders, in no order.
-func (s *Store) Moving(namespace string) (list []rebalance.Entry) {
+func (s *Store) Moving(namespace string) []rebalance.Entry {
+	return s.those(namespace, func(e *rebalance.Entry) bool { return len(e.Moves) > 0 || len(e.Placeholders) > 0 })
+}
+
+// those returns the entries of a namespace that are as wanted. It copies no others: an entry is large.
+func (s *Store) those(namespace string, wanted func(*rebalance.Entry) bool) (list []rebalance.Entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces[namespace]; n != nil {
 		for _, e := range n.entries {
-			if len(e.Moves) > 0 || len(e.Placeholders) > 0 {
+			if wanted(e) {
 				list = append(list, *e)
 			}
 		}

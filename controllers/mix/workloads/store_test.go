@@ -125,6 +125,7 @@ func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 					require.ElementsMatch(t, all, b.Namespace(ns))
 					require.Equal(t, len(all), b.Len(ns))
 					require.ElementsMatch(t, of(func(e rebalance.Entry) bool { return !e.Settled() }), b.Unsettled(ns))
+					require.ElementsMatch(t, of(func(e rebalance.Entry) bool { return len(e.Moves)+len(e.Placeholders) > 0 }), b.Moving(ns))
 					if len(all) > 0 {
 						there = append(there, ns)
 					}

@@ -48,7 +48,7 @@ func rebalance(m *mix) *v1alpha1.RebalanceSpec {
 	return m.Rebalance
 }
 
-// wholeNumber is a number in the notation of strconv.Itoa: of two notations of a number, one would not be a duplicate of the other.
+// wholeNumber is a number in the notation of strconv.Itoa, so that the rows of the results have one notation.
 func wholeNumber(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int32(n), err == nil && strconv.FormatInt(n, 10) == text
